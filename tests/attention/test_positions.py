@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from selfattn.attention import Alibi, Learned, MultiHeadAttention, RelativeBias, Rotary, Sinusoidal
-from selfattn.attention.positions import make_position
 
 Close = Callable[[Tensor, Tensor], None]
 
@@ -163,13 +162,3 @@ class TestInTheLayer:
         close(layer(x, positions=torch.arange(5) + 37).output, layer(x).output)
         close(layer(x, positions=torch.arange(5)).output, layer(x).output)
         assert not torch.allclose(layer(x, positions=2 * torch.arange(5)).output, layer(x).output)
-
-
-def test_what_is_not_said_is_as_documented() -> None:
-    turned = Rotary(4).rotate(torch.tensor([0.0, 0.0, 1.0, 0.0]).view(1, 1, 1, 4), torch.tensor([1]))
-    assert turned.flatten().tolist() == pytest.approx([0, 0, math.cos(0.01), math.sin(0.01)], abs=1e-8)  # 10000^(-1/2)
-    learned = make_position("learned", dim=2, num_heads=1)
-    assert isinstance(learned, Learned)
-    assert learned.max_length == 512
-    with pytest.raises(ValueError, match="unknown layout 'third'; known: interleaved, halves"):
-        Sinusoidal(4, layout="third")  # type: ignore[arg-type]  # a word that is none of the two

@@ -75,13 +75,6 @@ def test_embedding_scales_and_adds_positions() -> None:
     assert TokenEmbedding(table, Learned(7, 4)).double()(ids).dtype == torch.float64
 
 
-def test_embedding_drops_only_in_training() -> None:
-    embed = TokenEmbedding(nn.Embedding(3, 4), Sinusoidal(4), dropout=0.5)
-    ids = torch.tensor([[1, 2, 0, 1, 2]])
-    assert (embed(ids) == 0).any()
-    assert torch.equal(embed.eval()(ids), embed(ids))
-
-
 @pytest.mark.parametrize("position", [None, Rotary(4), RelativeBias(3)], ids=["none", "rotary", "t5"])
 @pytest.mark.parametrize("window", [None, 3])
 def test_a_block_goes_on_from_its_cache(close: Close, position: Any, window: int | None) -> None:

@@ -9,10 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.convert.marian import Marian, from_marian, never_write, to_marian
+from selfattn.convert.marian import Marian, from_marian, to_marian
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.common import LengthPenalty
-from selfattn.decoding.greedy import greedy
 from tests.fixtures.marian import EOS, PAD, VOCAB, theirs
 
 transformers = pytest.importorskip("transformers", reason="compares with transformers, which is not installed")
@@ -122,30 +121,6 @@ def test_beam(kind: str, alpha: float) -> None:
     torch.testing.assert_close(
         torch.tensor([hypothesis.score for hypothesis in hypotheses]), expected.sequences_scores, rtol=1e-4, atol=1e-4
     )
-
-
-@torch.no_grad()
-def test_words_that_are_never_written() -> None:
-    """The published models' padding has the logit 0; without more ado it would be written."""
-    reference = theirs()
-    reference.final_logits_bias[0, PAD] = 9.0
-    marian = converted(reference)
-
-    def ours() -> list[list[int]]:
-        found = greedy(marian.model, texts(), MASK, bos_id=PAD, eos_id=EOS, max_length=LONGEST)
-        return [one.ids for one in found]
-
-    assert any(PAD in row for row in ours())
-    never_write(marian.model, [PAD])
-    expected = reference.generate(
-        input_ids=texts(),
-        attention_mask=MASK.long(),
-        num_beams=1,
-        do_sample=False,
-        max_new_tokens=LONGEST,
-        bad_words_ids=[[PAD]],
-    )
-    assert ours() == cut(expected)
 
 
 @kinds

@@ -11,13 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from selfattn.attention import key_mask
+from selfattn.attention import Alibi, MultiHeadAttention, key_mask
 from selfattn.convert.torch_modules import (
     attention_from_torch,
     attention_to_torch,
     block_from_torch,
     block_to_torch,
 )
+from selfattn.layers import FeedForward, TransformerBlock
 
 DIM, HEADS, FFN = 6, 3, 11
 PADDING = torch.tensor([[True] * 5 + [False] * 2, [True] * 7])
@@ -118,41 +119,38 @@ def test_attention(bias: bool, context_dim: int | None) -> None:
     assert_same_state(attention_from_torch(attention_to_torch(ours)), ours)
 
 
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
 @layers
-def test_encoder_layer(norm_first: bool, activation: Any, bias: bool) -> None:
-    theirs = randomised(nn.TransformerEncoderLayer(**settings(norm_first, activation, bias)))
+def test_layers(norm_first: bool, activation: Any, bias: bool, kind: str) -> None:
+    made = nn.TransformerEncoderLayer if kind == "encoder" else nn.TransformerDecoderLayer
+    theirs = randomised(made(**settings(norm_first, activation, bias)))
     ours = block_from_torch(theirs)
+    back = block_to_torch(ours)
+    assert_same_state(back, theirs)
+    assert_same_state(block_from_torch(back), ours)
     x, their_x = draw(2, 7, DIM), draw(2, 7, DIM)
-    actual = ours(x, mask=key_mask(PADDING)).x[PADDING]
-    expected = theirs(their_x, src_key_padding_mask=~PADDING)[PADDING]
-    close(actual, expected)
-    backward(actual, expected)
-    close(x.grad, their_x.grad)
-    assert_same_gradients(ours, theirs, block_to_torch)
-    back = block_to_torch(ours)
-    assert_same_state(back, theirs)
-    assert_same_state(block_from_torch(back), ours)
-    close(back(their_x, src_key_padding_mask=~PADDING)[PADDING], expected)
-
-
-@layers
-def test_decoder_layer(norm_first: bool, activation: Any, bias: bool) -> None:
-    theirs = randomised(nn.TransformerDecoderLayer(**settings(norm_first, activation, bias)))
-    ours = block_from_torch(theirs)
-    x, their_x = draw(2, 3, DIM), draw(2, 3, DIM)
     memory, their_memory = draw(2, 7, DIM, seed=2), draw(2, 7, DIM, seed=2)
-    actual = ours(x, causal=True, memory=ours.project_memory(memory), memory_mask=key_mask(PADDING)).x
-    masks = {"tgt_mask": nn.Transformer.generate_square_subsequent_mask(3).isinf(), "memory_key_padding_mask": ~PADDING}
-    expected = theirs(their_x, their_memory, **masks)
+    future = nn.Transformer.generate_square_subsequent_mask(7).isinf()
+
+    def read(layer: Any) -> Tensor:
+        if kind == "encoder":
+            output: Tensor = layer(their_x, src_key_padding_mask=~PADDING)[PADDING]
+        else:
+            output = layer(their_x, their_memory, tgt_mask=future, memory_key_padding_mask=~PADDING)
+        return output
+
+    if kind == "encoder":
+        actual = ours(x, mask=key_mask(PADDING)).x[PADDING]
+    else:
+        actual = ours(x, causal=True, memory=ours.project_memory(memory), memory_mask=key_mask(PADDING)).x
+    expected = read(theirs)
     close(actual, expected)
+    close(read(back), expected)
     backward(actual, expected)
     close(x.grad, their_x.grad)
-    close(memory.grad, their_memory.grad)
+    if kind == "decoder":
+        close(memory.grad, their_memory.grad)
     assert_same_gradients(ours, theirs, block_to_torch)
-    back = block_to_torch(ours)
-    assert_same_state(back, theirs)
-    assert_same_state(block_from_torch(back), ours)
-    close(back(their_x, their_memory, **masks), expected)
 
 
 def test_what_is_no_weight_comes_along() -> None:
@@ -174,3 +172,88 @@ def test_what_is_no_weight_comes_along() -> None:
     for module in (block, back):
         assert {parameter.dtype for parameter in module.parameters()} == {torch.bfloat16}
         assert not any(part.training for part in module.modules())
+
+
+# --- what cannot be converted ----------------------------------------------------------------------------------------
+
+
+class OtherAttention(nn.MultiheadAttention):
+    pass
+
+
+def encoder_layer(**changes: Any) -> nn.TransformerEncoderLayer:
+    layer = nn.TransformerEncoderLayer(DIM, HEADS, FFN)
+    for name, value in changes.items():
+        setattr(layer, name, value)
+    return layer
+
+
+FROM_TORCH_ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (
+        lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, add_bias_kv=True)),
+        ValueError,
+        "attention_from_torch: add_bias_kv and add_zero_attn have no counterpart",
+    ),
+    (
+        lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, kdim=5, vdim=7)),
+        ValueError,
+        "attention_from_torch: kdim=5 and vdim=7 differ",
+    ),
+    (
+        lambda: attention_from_torch(OtherAttention(DIM, HEADS)),
+        TypeError,
+        "attention_from_torch: expected MultiheadAttention itself, got OtherAttention",
+    ),
+    (
+        lambda: block_from_torch(nn.TransformerEncoderLayer(DIM, HEADS, activation=F.elu)),
+        ValueError,
+        "the activation <function elu.* known: relu, gelu, silu",
+    ),
+    (
+        lambda: block_from_torch(encoder_layer(dropout2=nn.Dropout(0.5))),
+        ValueError,
+        r"block_from_torch: .* with one probability, got \[0.1, 0.5\]",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"), FROM_TORCH_ERRORS, ids=[row[2][:60] for row in FROM_TORCH_ERRORS]
+)
+def test_what_cannot_come_from_torch(call: Callable[[], Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+def attention(**settings: Any) -> MultiHeadAttention:
+    return MultiHeadAttention(DIM, **({"num_heads": 2} | settings))
+
+
+def block(**settings: Any) -> TransformerBlock:
+    return TransformerBlock(DIM, **({"self_attn": attention(), "feed_forward": FeedForward(DIM, FFN)} | settings))
+
+
+TO_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
+    (lambda: attention_to_torch(attention(num_kv_heads=1)), "cannot hold 1 key-value heads for 2 heads"),
+    (lambda: attention_to_torch(attention(score="general")), "cannot hold the score General"),
+    (lambda: attention_to_torch(attention(position=Alibi(2))), r"cannot hold positions \(Alibi\)"),
+    (
+        lambda: block_to_torch(block(cross_attn=attention(context_dim=5))),
+        "has one width, but the block is 6 wide and its memory 5",
+    ),
+    (
+        lambda: block_to_torch(block(feed_forward=FeedForward(DIM, FFN, activation="swiglu"))),
+        "PyTorch's layer has no gate",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), TO_TORCH_ERRORS, ids=[row[1][:60] for row in TO_TORCH_ERRORS])
+def test_what_cannot_go_to_torch(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_norm_that_is_no_layer_norm_cannot_go_to_torch() -> None:
+    with pytest.raises(TypeError, match="self_attn_norm: expected LayerNorm itself, got RMSNorm"):
+        block_to_torch(block(norm="rms"))
