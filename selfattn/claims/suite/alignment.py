@@ -164,7 +164,7 @@ def gold(pair: Pair) -> GoldPair:
     sure: set[Link] = set()
     possible: set[Link] = set()
     for field in pair.spans:
-        links = {(i, j) for j, i in gold_from_spans([field], source, target).possible.nonzero().tolist()}
+        links = {(i, j) for j, i in gold_from_spans([field], source, target).nonzero().tolist()}
         (sure if len(links) == 1 else possible).update(links)
     return GoldPair(tuple(pair.source.split()), tuple(pair.target.split()), Links(frozenset(sure), frozenset(possible)))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -27,53 +27,31 @@ from selfattn.results.attention import HeadAlignment, ModelAlignment
 Range = tuple[int, int]
 
 
-@dataclass(frozen=True, eq=False)
-class Gold:
-    """Where the tokens of one target come from.
+def gold_from_spans(spans: Sequence[Span], source: Sequence[Range], target: Sequence[Range]) -> Tensor:
+    """Return which source tokens each target token may attend to, from fields whose place in both texts is known.
 
-    Attributes:
-        sure: bool ``[t s]``, links that an alignment must have.
-        possible: bool ``[t s]``, links that it may have, the sure ones among them; attention there counts as right.
-        judged: bool ``[t]``, target tokens that are scored; gold says nothing about the others.
-    """
-
-    sure: Tensor
-    possible: Tensor
-    judged: Tensor
-
-
-def gold_from_spans(spans: Sequence[Span], source: Sequence[Range], target: Sequence[Range]) -> Gold:
-    """Make gold from fields whose place in both texts is known.
-
-    Within a field, every target token may attend to every source token: all links are possible, none is sure, and the
-    alignment error rate is 1 minus the precision. Tokens outside all fields are not judged.
+    Within a field, every target token may attend to every source token. Tokens outside all fields are not scored. No
+    link is required, so that the alignment error rate is 1 minus the precision.
 
     Args:
         spans: the fields, in characters.
         source: half-open range of characters of each source token; empty for ``<eos>``.
         target: the same for the target.
 
+    Returns:
+        bool ``[t s]``.
+
     Example:
-        >>> gold = gold_from_spans([Span("day", (0, 2), (1, 2))], characters(2), characters(2))
-        >>> gold.possible.int().tolist(), gold.judged.tolist()
-        ([[0, 0, 0], [1, 1, 0], [0, 0, 0]], [False, True, False])
+        >>> characters = [(0, 1), (1, 2), (2, 2)]
+        >>> gold_from_spans([Span("day", (0, 2), (1, 2))], characters, characters).int().tolist()
+        [[0, 0, 0], [1, 1, 0], [0, 0, 0]]
     """
-    possible = torch.zeros(len(target), len(source), dtype=torch.bool)
+    gold = torch.zeros(len(target), len(source), dtype=torch.bool)
     for span in spans:
         rows = torch.tensor([_overlap(place, span.target) for place in target])
         columns = torch.tensor([_overlap(place, span.source) for place in source])
-        possible |= rows[:, None] & columns
-    return Gold(torch.zeros_like(possible), possible, possible.any(dim=1))
-
-
-def characters(length: int) -> list[Range]:
-    """Return the place of every token of a text of `length` characters, one token each, and of ``<eos>`` behind them.
-
-    Example:
-        >>> characters(2)
-        [(0, 1), (1, 2), (2, 2)]
-    """
-    return [(place, min(place + 1, length)) for place in range(length + 1)]
+        gold |= rows[:, None] & columns
+    return gold
 
 
 def best_head(alignment: ModelAlignment, *, shifted: bool = False) -> tuple[int, int]:
@@ -99,7 +77,7 @@ def best_head(alignment: ModelAlignment, *, shifted: bool = False) -> tuple[int,
 def score_attention(
     model: Seq2Seq,
     examples: Sequence[Example],
-    gold: Sequence[Gold],
+    gold: Sequence[Tensor],
     *,
     pad_id: int,
     bos_id: int,
@@ -110,7 +88,7 @@ def score_attention(
     Args:
         model: any model of the protocol; put into evaluation mode for the call and back after it.
         examples: sources and right targets, ``<eos>`` behind each.
-        gold: for each example, with a row for each target token and a column for each source token.
+        gold: for each example, as from `gold_from_spans`.
         pad_id: padding token.
         bos_id: what targets begin with.
         batch_size: examples read together; default 64.
@@ -123,17 +101,15 @@ def score_attention(
         ValueError: no examples, or gold that is not as large as its example.
 
     Example:
-        >>> from selfattn.data.pairs import Span
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
-        >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
-        >>> gold = gold_from_spans([Span("day", (0, 2), (0, 2))], characters(2), characters(2))
+        >>> gold = torch.tensor([[True, True, False], [True, True, False], [False, False, False]])
+        >>> model = build("transformer", vocab_size=11)
         >>> scores = score_attention(model, [Example([5, 6, 2], [7, 8, 2])], [gold], pad_id=0, bos_id=1)
         >>> len(scores.heads), len(scores.means), 0 < scores.heads[0].gold_share < 1
         (4, 1, True)
     """
     shapes = [(len(example.target), len(example.source)) for example in examples]
-    if not shapes or shapes != [tuple(right.possible.shape) for right in gold]:
+    if not shapes or shapes != [tuple(matrix.shape) for matrix in gold]:
         raise ValueError(f"expected gold of the shapes {shapes}, at least one")
     sums: dict[int, Tensor] = {}
     special = {"pad_id": pad_id, "bos_id": bos_id}
@@ -151,26 +127,23 @@ def score_attention(
     )
 
 
-def diagonal_counts(gold: Sequence[Gold]) -> AlignmentCounts:
+def diagonal_counts(gold: Sequence[Tensor]) -> AlignmentCounts:
     """Count what links along the diagonal share with gold, as a baseline for attention.
 
-    As in `score_attention`, only judged tokens are linked, and none to ``<eos>``, the last token of both sides.
+    As in `score_attention`, only tokens with gold are linked, and none to ``<eos>``, the last token of both sides.
 
     Args:
-        gold: for each example.
+        gold: for each example, as from `gold_from_spans`.
 
     Example:
-        >>> from selfattn.data.pairs import Span
-        >>> spans = [Span("day", (0, 2), (0, 1)), Span("year", (2, 4), (3, 4))]
-        >>> diagonal_counts([gold_from_spans(spans, characters(4), characters(4))]).aer
+        >>> diagonal_counts([torch.eye(3, dtype=torch.bool)]).aer
         0.0
     """
     total = AlignmentCounts()
-    for right in gold:
-        tokens, places = (length - 1 for length in right.possible.shape)
-        links = [(token, place) for place, token in diagonal(places, tokens) if right.judged[token]]
-        sure, possible = (sum(bool(kind[link]) for link in links) for kind in (right.sure, right.possible))
-        total += AlignmentCounts(len(links), int(right.sure[right.judged].sum()), sure, possible)
+    for matrix in gold:
+        target, source = (length - 1 for length in matrix.shape)
+        hits = [bool(matrix[token, place]) for place, token in diagonal(source, target) if matrix[token].any()]
+        total += AlignmentCounts(len(hits), in_possible=sum(hits))
     return total
 
 
@@ -275,28 +248,26 @@ def _strongest(shares: Tensor) -> tuple[Tensor, Tensor]:
     return most, places
 
 
-def _sums(shares: Tensor, gold: Gold) -> Tensor:
-    """Sum over the target of one example ``[h + 1, 16]``, for each head and their mean ``[h + 1, t s]``."""
+def _sums(shares: Tensor, gold: Tensor) -> Tensor:
+    """Sum over the target of one example ``[h + 1, 12]``, for each head and their mean ``[h + 1, t s]``."""
     rows, length = shares.shape[1:]
     entropy = -torch.xlogy(shares, shares).sum(dim=(1, 2))
     columns = [torch.tensor(rows), entropy, entropy / math.log(max(length, 2)), shares[..., -1].sum(dim=1)]
     most, places = _strongest(shares)
-    judged = gold.judged.nonzero()[:, 0]
     for shift in (0, 1):
-        tokens = judged[judged + shift < rows]
-        sure, possible, read = gold.sure[tokens], gold.possible[tokens], tokens + shift
-        is_link, token = most[:, read] > 0, torch.arange(len(tokens)).expand(len(shares), -1)
-        hits = ((is_link & right[token, places[:, read]]).sum(dim=1) for right in (sure, possible))
-        on_gold = (shares[:, read] * possible).sum(dim=(1, 2))
-        columns += [on_gold, possible.any(dim=1).sum(), is_link.sum(dim=1), sure.sum(), *hits]
+        tokens = gold[: rows - shift].any(dim=1).nonzero()[:, 0]
+        right, read = gold[tokens], tokens + shift
+        is_link, is_hit = most[:, read] > 0, right[torch.arange(len(tokens)), places[:, read]]
+        on_gold = (shares[:, read] * right).sum(dim=(1, 2))
+        columns += [on_gold, torch.tensor(len(tokens)), is_link.sum(dim=1), (is_link & is_hit).sum(dim=1)]
     return torch.stack([column.to(shares).expand(len(shares)) for column in columns], dim=1)
 
 
 def _score(layer: int, sums: list[float]) -> HeadAlignment:
-    rows, entropy, entropy_share, eos = sums[:4]
+    rows, entropy, entropy_share, eos, *of_steps = sums
     (gold_share, aer), (shifted_gold_share, shifted_aer) = (
-        (on_gold / tokens if tokens else None, AlignmentCounts(*map(int, counts)).aer)
-        for on_gold, tokens, *counts in (sums[4:10], sums[10:])
+        (on_gold / tokens if tokens else None, AlignmentCounts(int(links), in_possible=int(hits)).aer)
+        for on_gold, tokens, links, hits in (of_steps[:4], of_steps[4:])
     )
     return HeadAlignment(
         layer,
