@@ -223,7 +223,7 @@ class AttentionView:
         from selfattn.report.render.html import render_attention
 
         high = min(24 * len(self._shown[2]) + 430, 900)
-        page = render_attention(self.source, shown, self.model, still=False)
+        page = render_attention(self.source, shown, self.model)
         return (
             f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" title="{html.escape(repr(self))}" '
             f'style="width:100%;height:{high}px;border:0"></iframe>'

@@ -10,18 +10,17 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from selfattn.data.pairs import Span
 from selfattn.report.blocks import AttentionExplorer
-from selfattn.report.drawing.attention import attention_svg, gold_cells
+from selfattn.report.drawing.attention import gold_cells
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.drawing.tokens import drawn, shown, visual_order, width
 from selfattn.results.attention import AttentionExample, ModelAttention
 
 _MOST = 1_700_000  # characters of JSON; keeps the page under 3 MB
-_STILL = 4  # models whose map is shown where nothing can be chosen
-# Printable ASCII that JSON and HTML leave as it is; the last twelve announce a second character.
-SYMBOLS = "".join(chr(code) for code in range(33, 127) if chr(code) not in '"\\<>')
-SINGLES = len(SYMBOLS) - 12
+# Printable ASCII that JSON and HTML leave as it is. A code for each thousandth: one character, from 78 on two; the last
+# twelve characters announce a second one.
+_SYMBOLS = "".join(chr(code) for code in range(33, 127) if chr(code) not in '"\\<>')
+_CODES = [*_SYMBOLS[:-12], *(first + second for first in _SYMBOLS[-12:] for second in _SYMBOLS)]
 
 
 def explorer_data(maps: AttentionExplorer, signs: Signs) -> dict[str, Any]:
@@ -46,21 +45,6 @@ def explorer_data(maps: AttentionExplorer, signs: Signs) -> dict[str, Any]:
     return {"total": len(maps.examples), "models": models, "examples": examples}
 
 
-def still_maps(maps: AttentionExplorer) -> list[tuple[str, str, str]]:
-    """Draw the first example for pages without JavaScript: model, prediction, mean over the heads of the last layer."""
-    pictures: list[tuple[str, str, str]] = []
-    for name in maps.models if maps.examples else ():
-        example = maps.examples[0]
-        model = example.models.get(name)
-        cross = [each for each in model.maps if each.kind == "cross"] if model else []
-        if model and cross and len(pictures) < _STILL:
-            heads = [each.weights for each in cross if each.layer == max(other.layer for other in cross)]
-            mean = [[sum(cells) / len(heads) for cells in zip(*rows, strict=True)] for rows in zip(*heads, strict=True)]
-            svg = attention_svg(mean, model.source_tokens, model.target_tokens, _gold(example, model))
-            pictures.append((name, model.prediction, svg))
-    return pictures
-
-
 def pack(weights: Iterable[Iterable[float]]) -> str:
     """Return weights row by row as text: thousandths up to 77 as one character, greater ones as two.
 
@@ -68,19 +52,7 @@ def pack(weights: Iterable[Iterable[float]]) -> str:
         >>> pack([[0.0, 0.001, 0.0772], [0.078, 1.0, 0.5]])
         '!#rs!}8wc'
     """
-    return "".join(_symbols(round(1000 * min(1.0, max(0.0, weight)))) for row in weights for weight in row)
-
-
-def _symbols(thousandths: int) -> str:
-    if thousandths < SINGLES:
-        return SYMBOLS[thousandths]
-    high, low = divmod(thousandths - SINGLES, len(SYMBOLS))
-    return SYMBOLS[SINGLES + high] + SYMBOLS[low]
-
-
-def _gold(example: AttentionExample, model: ModelAttention) -> tuple[Span, ...] | None:
-    """Return the gold spans; None where the prediction is not as long as the target, so that they are no places."""
-    return example.gold if len(model.prediction) == len(example.target) else None
+    return "".join(_CODES[round(1000 * min(1.0, max(0.0, weight)))] for row in weights for weight in row)
 
 
 def _example(example: AttentionExample, names: Iterable[str]) -> dict[str, Any]:
@@ -95,7 +67,8 @@ def _example(example: AttentionExample, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _model(example: AttentionExample, model: ModelAttention) -> dict[str, Any]:
-    spans = _gold(example, model)
+    # Gold spans are no places where the prediction is not as long as the target.
+    spans = example.gold if len(model.prediction) == len(example.target) else None
     cells = ((span.field, gold_cells(span, model.source_tokens, model.target_tokens)) for span in spans or ())
     return {
         "prediction": model.prediction,

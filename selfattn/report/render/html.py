@@ -17,7 +17,7 @@ from selfattn.report.drawing.charts import curves, label_margin
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.drawing.tokens import pieces
 from selfattn.report.pages import asset, digest, embedded, templates
-from selfattn.report.render.explorer import explorer_data, still_maps
+from selfattn.report.render.explorer import explorer_data
 from selfattn.results.attention import AttentionExample, ModelAttention
 from selfattn.results.record import Record
 from selfattn.words.catalogue import LANGS, SOURCE, catalogue
@@ -43,9 +43,7 @@ def html_of(page: Document, lang: str = SOURCE) -> str:
     return _render("report", lang, Signs(page.names), maps or _NO_MAPS, **context)
 
 
-def render_attention(
-    source: str, attention: ModelAttention, name: str, lang: str = SOURCE, *, still: bool = True
-) -> str:
+def render_attention(source: str, attention: ModelAttention, name: str, lang: str = SOURCE) -> str:
     """Render the attention of one model for one input as a page of its own, small enough for a notebook.
 
     Args:
@@ -53,15 +51,12 @@ def render_attention(
         attention: tokens and maps.
         name: of the model.
         lang: the language that the page opens in; the others are in it too.
-        still: also hold a picture for where no script runs; default True.
     """
     maps = all_visible(AttentionExplorer((AttentionExample(source, "", models={name: attention}),), (name,)))
-    return _render("attention", lang, Signs([name]), maps, still, title=message("head.attention"))
+    return _render("attention", lang, Signs([name]), maps, title=message("head.attention"))
 
 
-def _render(
-    template: str, lang: str, signs: Signs, maps: AttentionExplorer, still: bool = True, **context: object
-) -> str:
+def _render(template: str, lang: str, signs: Signs, maps: AttentionExplorer, **context: object) -> str:
     translator, script = Translator(lang), asset("page.js") + asset("explorer.js")
     explorer = explorer_data(maps, signs)
     words = {each: {key: text for key, text in catalogue(each).items() if key.startswith("x.")} for each in LANGS}
@@ -77,7 +72,6 @@ def _render(
         "margin_of": label_margin,
         "block": maps,
         "heat": lambda block: Markup(attention_svg(block.values, block.columns, block.rows)),
-        "still": [(name, output, Markup(svg)) for name, output, svg in (still_maps(maps) if still else ())],
         "explorer": explorer,
         "css": Markup(asset("report.css")),
         "script": Markup(script),
