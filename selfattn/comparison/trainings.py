@@ -58,16 +58,7 @@ class Trainings(Runner[Training]):
             draw, share = self.options.test_draw, max(self.options.budgets)
             if self.options.budget_in == "steps" and recipe.items_per_epoch is not None:
                 recipe = replace(recipe, epochs=math.ceil(share * recipe.epochs))  # no training goes further
-            tests = make_test_set(
-                splits,
-                recipe,
-                items=items,
-                probes=not quick,
-                first=first,
-                draw=draw,
-                gold=self.task.gold,
-                has_words=self.task.has_words,
-            )
+            tests = make_test_set(self.task, splits, recipe, items=items, probes=not quick, first=first, draw=draw)
             self._data = {(seed, first): (data, tests)}
         return self._data[seed, first]
 

@@ -112,12 +112,8 @@ class Run:
             return outputs
         except (ValueError, IndexError) as error:  # positions that the model does not have
             longest = max(map(len, texts), default=0)
-            raise UserError(
-                f"the model cannot read an input of {longest} characters: {error}"
-                if options.max_length is None
-                else f"an input of {longest} characters and an output of {options.max_length} tokens are too long for "
-                f"the model: {error}"
-            ) from error
+            output = "" if options.max_length is None else f", or write {options.max_length} tokens"
+            raise UserError(f"the model cannot read an input of {longest} characters{output}: {error}") from error
 
     def score(self, pairs: Sequence[Pair]) -> list[TargetScore]:
         """Return how probable the target of each pair is, given its source.
@@ -336,13 +332,9 @@ def load(
     directory = RunDirectory(fetch(path) if is_address(path) else Path(path))
     config, tokenizer = directory.config(), directory.tokenizer()
     if (kind := format_of(directory.path)) is not None:
-        if choose_device(device).type != "cpu":
+        if choose_device(device).type != "cpu" or precision != "float32":
             raise UserError(
-                f"{directory.path}: an exported run computes on the CPU; load the run, or leave `device` out"
-            )
-        if precision != "float32":
-            raise UserError(
-                f"{directory.path}: an exported run has the precision that it was exported with; load the run"
+                f"{directory.path}: an exported run computes on the CPU, in the precision of its export; load the run"
             )
         return Run(directory.path, config, open_exported(directory.path, kind).eval(), tokenizer)
     count = directory.count_weights()
@@ -400,14 +392,8 @@ def build_model(config: ModelConfig, tokenizer: Tokenizer, seed: int) -> Seq2Seq
         seed: of the initial weights.
 
     Raises:
-        UserError: source and target have separate vocabularies, and the model needs a shared one; or torch's default
-            dtype is not float32.
+        UserError: source and target have separate vocabularies, and the model needs a shared one.
     """
-    if torch.get_default_dtype() != torch.float32:
-        raise UserError(
-            f"torch's default dtype is {torch.get_default_dtype()}, and models of runs are float32; call "
-            "torch.set_default_dtype(torch.float32)"
-        )
     try:
         return build(
             config,
@@ -417,7 +403,5 @@ def build_model(config: ModelConfig, tokenizer: Tokenizer, seed: int) -> Seq2Seq
             source_vocab_size=len(tokenizer.source),
         )
     except ValueError as error:
-        if tokenizer.source is tokenizer:
-            raise UserError(f"this model cannot be built: {error}") from None
-        advice = "leave `separate` out"
-        raise UserError(f"this model has one vocabulary for source and target: {error}; {advice}") from None
+        advice = "" if tokenizer.source is tokenizer else "; leave `separate` out"
+        raise UserError(f"this model cannot be built: {error}{advice}") from None

@@ -299,17 +299,8 @@ class Task:
         from selfattn.runs.training_set import make_training_set
 
         opened = splits or self.splits(training.seed, training.validation_items)
-        return make_training_set(
-            opened,
-            training,
-            self._tokenizer or self.tokenizer(opened),
-            metrics=self.metric_names(),
-            validated=self.validation_names(),
-            language=self.language,
-            sampling=self.sampling(),
-            first=first,
-            keep=keep,
-        )
+        tokenizer = self._tokenizer or self.tokenizer(opened)
+        return make_training_set(self, opened, training, tokenizer, first=first, keep=keep)
 
     def sampling(self) -> float:
         """Return the strength of subword sampling; default 0, none."""

@@ -57,34 +57,23 @@ class TrainingSet:
 
 
 def make_training_set(
-    splits: Splits,
-    training: TrainingConfig,
-    tokenizer: Tokenizer,
-    *,
-    metrics: Sequence[str],
-    validated: Sequence[str],
-    language: str = "",
-    sampling: float = 0.0,
-    first: int | None = None,
-    keep: bool = False,
+    task: Any, splits: Splits, training: TrainingConfig, tokenizer: Tokenizer, *, first: int | None, keep: bool
 ) -> TrainingSet:
-    """Make a training set.
+    """Make the training set of a task of pairs, see :meth:`selfattn.runs.task.Task.training_set`.
 
     Args:
+        task: a :class:`selfattn.runs.task.Task`; its first metric chooses the best weights.
         splits: the pairs.
         training: gives the pairs of an epoch, and the seed.
         tokenizer: of all models.
-        metrics: names of the metrics of a test.
-        validated: names of those that every validation measures; the first chooses the best weights.
-        language: of the targets; default unknown.
-        sampling: strength of subword sampling; default none.
-        first: train on this number of pairs again and again; default all pairs.
-        keep: cache the examples of every epoch for further models; default False.
+        first: train on this number of pairs again and again; None for all pairs.
+        keep: cache the examples of every epoch for further models.
 
     Raises:
         UserError: a setting or the data are not usable, or a metric fails on the first two targets.
     """
     cache: dict[int, list[Example]] = {}
+    sampling = task.sampling()
 
     def epoch(number: int) -> Iterable[Example]:
         pairs = _pairs_of(splits, number, training, first)
@@ -110,10 +99,10 @@ def make_training_set(
         tokenizer,
         epoch,
         encode_pairs(validation, tokenizer),
-        _criterion(validated, language, tokenizer, validation, max_length),
+        _criterion(task.validation_names(), task.language, tokenizer, validation, max_length),
         longest,
         max_length,
-        metrics,
+        task.metric_names(),
         splits.settings | ({} if first is None else {"first": first}),
         splits.notes,
     )
@@ -153,8 +142,8 @@ def _pairs_of(splits: Splits, epoch: int, training: TrainingConfig, first: int |
     return repeated(few, count, start=epoch * count, seed=training.seed)
 
 
-def _first_pairs(splits: Splits, training: TrainingConfig, first: int) -> Iterator[Pair]:
-    """Iterate over the first training pairs, from as many epochs as needed."""
+def _first_pairs(splits: Splits, training: TrainingConfig, first: int | None) -> Iterator[Pair]:
+    """Iterate over the first training pairs, from as many epochs as needed; None for all pairs."""
     epochs = range(1) if training.items_per_epoch is None else range(training.epochs)
     return islice(chain.from_iterable(splits.train(epoch, training.items_per_epoch) for epoch in epochs), first)
 
@@ -214,44 +203,34 @@ class TestSet:
 
 
 def make_test_set(
+    task: Any,
     splits: Splits,
     training: TrainingConfig,
     *,
     items: int | None,
     probes: bool,
-    first: int | None = None,
-    draw: int = 0,
-    gold: Sequence[GoldPair] = (),
-    has_words: bool = False,
+    first: int | None,
+    draw: int,
 ) -> TestSet:
     """Make a test set.
 
     Args:
+        task: a :class:`selfattn.runs.task.Task`; may have sentences with gold links.
         splits: the pairs.
         training: configuration of the trainings, with the seed.
         items: most test pairs; None for all.
         probes: whether to add the probes.
-        first: number of pairs that the models were trained on; default all.
-        draw: number of the draw of test pairs, see `Splits.fresh_test`; default 0.
-        gold: see :class:`TestSet`.
-        has_words: see :class:`TestSet`.
+        first: number of pairs that the models were trained on; None for all.
+        draw: number of the draw of test pairs, see `Splits.fresh_test`; 0 for the usual test pairs.
 
     Raises:
         UserError: a setting or the data are not usable.
     """
-
-    def trained_on() -> Iterator[Pair]:
-        if first is not None:
-            yield from _first_pairs(splits, training, first)
-            return
-        for epoch in range(1 if training.items_per_epoch is None else training.epochs):
-            yield from splits.train(epoch, training.items_per_epoch)
-
     return TestSet(
         splits.fresh_test(items, draw) if draw else splits.test(items),
         splits.validation(training.validation_items),
-        trained_on,
+        lambda: _first_pairs(splits, training, first),
         splits.probes() if probes else {},
-        gold,
-        has_words,
+        task.gold,
+        task.has_words,
     )

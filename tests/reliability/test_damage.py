@@ -7,7 +7,6 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,25 +93,13 @@ def test_damage_is_named_or_harmless(whole: Path, copy: Path, count: int) -> Non
     assert found["named"] > 0.8 * count  # what is harmless lies between the values of a JSON file
 
 
-def _cast(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {name: tensor.half() for name, tensor in weights.items()}
-
-
-def _with_nan(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def test_weights_that_are_not_finite_are_refused_with_a_right_checksum_too(copy: Path) -> None:
+    path = copy / RUN / "model.safetensors"
+    weights = load_file(path)
     name = next(iter(weights))
-    return weights | {name: torch.full_like(weights[name], torch.nan)}
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"), [(_cast, "is torch.float16, the model's is torch.float32"), (_with_nan, "are not finite")]
-)
-def test_weights_that_cannot_be_right_are_refused_with_a_right_checksum_too(
-    copy: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]], reason: str
-) -> None:
-    weights = copy / RUN / "model.safetensors"
-    save_file(change(load_file(weights)), weights)
+    save_file(weights | {name: torch.full_like(weights[name], torch.nan)}, path)
     accept_changes(copy / RUN)
-    with pytest.raises(UserError, match=f"model.safetensors: .* {reason}; "):
+    with pytest.raises(UserError, match=r"model.safetensors: .* are not finite; "):
         load(copy / RUN)
 
 

@@ -1,9 +1,8 @@
-"""Loaded runs: used by threads at once, weights that overflow, another default dtype, limits of a model."""
+"""Loaded runs: used by threads at once, weights that overflow, limits of a model."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,6 @@ from selfattn.runs.directory import RunDirectory, files_in
 from selfattn.runs.fit import _within_limits
 from selfattn.runs.run import Run, load
 from selfattn.runs.train import train as train_on
-
-
-@pytest.fixture
-def float64() -> Iterator[None]:
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 def test_threads_may_share_a_run(runs: dict[str, Run]) -> None:
@@ -52,12 +44,6 @@ def test_finite_weights_that_overflow_are_refused(runs: dict[str, Run], tmp_path
     accept_changes(copy)
     with pytest.raises(UserError, match=r"model\.safetensors: numbers of this model overflow"):
         load(copy)
-
-
-@pytest.mark.usefixtures("float64")
-def test_another_default_dtype_is_named(runs: dict[str, Run]) -> None:
-    with pytest.raises(UserError, match=r"torch's default dtype is torch\.float64, and models of runs are float32"):
-        load(runs["transformer"].path)
 
 
 def test_the_limits_of_a_model_hold_in_training_and_prediction(
