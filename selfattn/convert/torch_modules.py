@@ -59,9 +59,7 @@ def attention_from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention:
     if module.bias_k is not None or module.add_zero_attn:
         raise ValueError(f"{where}: add_bias_kv and add_zero_attn have no counterpart: no layer has keys of its own")
     if module.kdim != module.vdim:
-        raise ValueError(
-            f"{where}: kdim={module.kdim} and vdim={module.vdim} differ; keys and values are made of one context here"
-        )
+        raise ValueError(f"{where}: kdim={module.kdim} and vdim={module.vdim} differ; there is one context here")
     weights: dict[str, Tensor] = {}
     for name, tensor in module.state_dict().items():
         if name.startswith("in_proj_"):  # of query, key and value, one below the other
@@ -148,9 +146,7 @@ def block_from_torch(layer: TorchLayer) -> TransformerBlock:
     # Beside each numbered norm there is a dropout of that number.
     dropouts = {getattr(layer, name.replace("norm", "dropout")).p for name in parts.values() if "norm" in name}
     if len(dropouts) > 1:
-        raise ValueError(
-            f"{where}: a block drops the outputs of its parts with one probability, got {sorted(dropouts)}"
-        )
+        raise ValueError(f"{where}: a block drops outputs of its parts with one probability, got {sorted(dropouts)}")
     dim, ffn_dim, activation = layer.linear1.in_features, layer.linear1.out_features, _activation(layer.activation)
     with torch.device("meta"):
         feed_forward = FeedForward(dim, ffn_dim, activation=activation, dropout=layer.dropout.p)
@@ -191,25 +187,18 @@ def block_to_torch(block: TransformerBlock) -> TorchLayer:
     if block.cross_attn is not None:
         attentions["multihead_attn"] = cross = attention_to_torch(block.cross_attn)
         if cross.kdim != cross.embed_dim:
-            raise ValueError(
-                f"{where}: PyTorch's layer has one width, but the block is {cross.embed_dim} wide and its memory "
-                f"{cross.kdim}"
-            )
+            widths = f"the block is {cross.embed_dim} wide and its memory {cross.kdim}"
+            raise ValueError(f"{where}: PyTorch's layer has one width, but {widths}")
     biases = {name: attention.in_proj_bias is not None for name, attention in attentions.items()}
     biases["feed_forward"] = feed_forward.fc1.bias is not None
     if len(set(biases.values())) > 1:
         raise ValueError(f"{where}: PyTorch's layer has biases everywhere or nowhere, this block has: {biases}")
     kind = nn.TransformerEncoderLayer if block.cross_attn is None else nn.TransformerDecoderLayer
+    first, ffn_dim = attentions["self_attn"], feed_forward.fc1.out_features
+    options: dict[str, Any] = {"dropout": block.dropout.p, "activation": FUNCTIONS[feed_forward.activation]}
+    options |= {"norm_first": block.norm_first, "batch_first": True}
     with torch.device("meta"):
-        layer = kind(
-            attentions["self_attn"].embed_dim,
-            attentions["self_attn"].num_heads,
-            feed_forward.fc1.out_features,
-            dropout=block.dropout.p,
-            activation=FUNCTIONS[feed_forward.activation],
-            batch_first=True,
-            norm_first=block.norm_first,
-        )
+        layer = kind(first.embed_dim, first.num_heads, ffn_dim, **options)
     for name, attention in attentions.items():
         setattr(layer, name, attention)
     layer.dropout.p = feed_forward.dropout.p

@@ -133,11 +133,9 @@ class TransformerBlock(nn.Module):
     ) -> None:
         super().__init__()
         self.self_attn, self.self_attn_norm = self_attn, make_norm(norm, dim)
-        self.cross_attn = cross_attn
-        self.cross_attn_norm = make_norm(norm, dim) if cross_attn is not None else None
+        self.cross_attn, self.cross_attn_norm = cross_attn, None if cross_attn is None else make_norm(norm, dim)
         self.feed_forward, self.feed_forward_norm = feed_forward, make_norm(norm, dim)
-        self.norm_first = norm_first
-        self.dropout = Dropout(dropout)
+        self.norm_first, self.dropout = norm_first, Dropout(dropout)
 
     def forward(
         self,

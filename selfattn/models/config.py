@@ -205,10 +205,11 @@ def config_to_dict(config: Any) -> dict[str, Any]:
     kinds = {cls: name for registry in (FAMILIES, PARTS) for name, cls in registry.items()}
     if type(config) not in kinds:
         raise UserError(f"{type(config).__name__}: is not known as a family; put @register.family(name) above it")
-    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-    return {"kind": kinds[type(config)]} | {
-        name: config_to_dict(value) if dataclasses.is_dataclass(value) else value for name, value in values.items()
-    }
+    values: dict[str, Any] = {"kind": kinds[type(config)]}
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        values[field.name] = config_to_dict(value) if dataclasses.is_dataclass(value) else value
+    return values
 
 
 def config_from_dict(data: dict[str, Any], where: str = "model configuration") -> Any:
@@ -283,8 +284,7 @@ def override(config: Any, settings: dict[str, Any], where: str = "`set` ") -> An
             inner.setdefault(name, {})[rest] = value
         else:
             changes[name] = value
-    for name, parts in inner.items():
-        changes[name] = override(getattr(config, name), parts, f"{where}{name}.")
+    changes |= {name: override(getattr(config, name), parts, f"{where}{name}.") for name, parts in inner.items()}
     return dataclasses.replace(config, **changes)
 
 
@@ -304,14 +304,10 @@ def _default_widths(config: Any, prefix: str = "") -> tuple[Width, ...]:
 
 # What a field of a plain type may hold, in words and as a test.
 _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
-    bool: ("true or false", lambda value: isinstance(value, bool)),
-    int: ("a whole number of at least 1", lambda value: _is_number(value, int) and value >= 1),
-    float: ("a probability in [0, 1)", lambda value: _is_number(value, int | float) and 0 <= value < 1),
+    bool: ("true or false", lambda value: type(value) is bool),
+    int: ("a whole number of at least 1", lambda value: type(value) is int and value >= 1),
+    float: ("a probability in [0, 1)", lambda value: type(value) in (int, float) and 0 <= value < 1),
 }
-
-
-def _is_number(value: Any, kinds: Any) -> bool:
-    return isinstance(value, kinds) and not isinstance(value, bool)
 
 
 def _problem(value: Any, annotation: Any, notes: tuple[Any, ...]) -> str | None:

@@ -24,13 +24,8 @@ class Cosine(Score):
         """Give the factor its first value; a module of linear layers alone would need no such method."""
         self.sharpness.fill_(8.0)
 
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """Compare every query with every key: ``[b h i e], [b h j e] -> [b h i j]``."""
-        query, key, _ = self.as_dot(query, key)
-        return query @ key.transpose(-2, -1)
-
     def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float]:
-        """Say that it is a product of two vectors, so that the fused kernel can be used."""
+        """Return two vectors and a factor, whose product is the score: the fused kernel computes it."""
         return self.sharpness * shortened(query), shortened(key), 1.0
 
 
