@@ -187,16 +187,15 @@ def decoding_times(
     return times
 
 
-def peak_memory(run: Callable[[], object], device: torch.device | str = "cpu") -> int:
-    """Measure how much more memory tensors hold at the worst moment of a computation than before it.
+def peak_memory(run: Callable[[], object]) -> int:
+    """Measure how much more memory tensors hold on the CPU at the worst moment of a computation than before it.
 
-    On the CPU, the storage of every tensor that an operation returns is tracked until it is freed; scratch space inside
-    an operation is not seen. On a GPU, PyTorch's allocator counts.
+    The storage of every tensor that an operation returns is tracked until it is freed; scratch space inside an
+    operation is not seen.
 
     Args:
         run: what to measure, such as a training step. Run it once before, so that gradients and the optimizer's state
             are not counted.
-        device: where it computes; default the CPU.
 
     Returns:
         Bytes, more than was held before.
@@ -210,12 +209,6 @@ def peak_memory(run: Callable[[], object], device: torch.device | str = "cpu") -
         >>> peak_memory(run)
         8000
     """
-    device = torch.device(device)
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        before = torch.cuda.memory_allocated(device)
-        run()
-        return int(torch.cuda.max_memory_allocated(device) - before)
     storages = _Storages()
     with storages:
         run()

@@ -1,4 +1,4 @@
-"""How many operators a decoded token takes: what made decoding fast cannot come back unseen. No time is measured."""
+"""Operators of a decoded token and of a training step: what made them fast cannot be lost unseen. Nothing is timed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from selfattn.data.batches import collate
+from selfattn.data.examples import Example
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import greedy
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.presets import PRESETS
 from selfattn.models.transformer_config import TransformerConfig
+from selfattn.training.config import TrainingConfig
+from selfattn.training.distributed import Replica
+from selfattn.training.optimizer import make_optimizer
+from selfattn.training.step import Stepper
 
 LAYERS, VOCAB = 4, 8000
 HIDES = ("masked_fill", "where", "bitwise_not", "softmax")
@@ -61,3 +68,18 @@ def test_operators_of_a_token(beam: int, most: int, padded: bool) -> None:
     assert found["linear"] == 6 * LAYERS + 1  # q, k and v together; out; q and out; two of the feed-forward block
     assert found["scaled_dot_product_attention"] == 2 * LAYERS
     assert found.get("index_select", 0) == (LAYERS if beam > 1 else 0)  # of the source's keys and values none
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "most"), [("transformer", 520), ("rnn-attention", 167)])
+def test_operators_of_a_training_step(name: str, most: int) -> None:
+    """On a batch without padding; a tenth above what was counted."""
+    model, config = build(PRESETS[name].config, vocab_size=13, pad_id=0, seed=0).train(), TrainingConfig(batch_size=4)
+    stepper = Stepper(Replica(model), make_optimizer(model, config), config, torch.Generator())
+    batch = collate([Example([5, 6, 7, 2], [8, 9, 2])] * 4, 0, 1, range(4))
+    for number in (1, 2):  # the first makes what the optimizer keeps
+        with Counted() as counted:
+            stepper.step([batch], number, total_steps=9, epoch=0)
+    assert sum(counted.calls.values()) <= most
+    if name == "transformer":
+        assert "masked_fill" not in counted.calls, "nothing is masked, yet something is filled in"

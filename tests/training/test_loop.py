@@ -27,7 +27,6 @@ from selfattn.training.loss import divergence, token_loss
 from selfattn.training.observer import EpochReport, Observer, StepReport
 from selfattn.training.step import Stepper
 from selfattn.training.validation import Criterion
-from selfattn.training.weights import ExponentialAverage, LastAverage
 
 VOCAB = 13
 CONFIG = TrainingConfig(epochs=3, batch_size=4, lr=0.01)
@@ -327,28 +326,6 @@ def test_the_mean_of_the_last_is_what_is_validated_and_kept(close: Close, epochs
         for name, weight in watcher.validated_weights[number].items():
             close(weight, sum(one[name] for one in taken) / len(taken))  # type: ignore[arg-type]  # sum() may be 0 for mypy
     assert all(torch.equal(weight, watcher.validated_weights[-1][name]) for name, weight in model.state_dict().items())
-
-
-def test_an_average_survives_being_kept() -> None:
-    model = torch.nn.Linear(2, 3)
-    for make in (lambda: ExponentialAverage(model, 0.5), lambda: LastAverage(model, 2)):
-        average, other = make(), make()
-        for value in (1.0, 2.0, 5.0):
-            torch.nn.init.constant_(model.weight, value)
-            average.stepped()
-            average.validating()
-        other.restore({name: tensor.clone() for name, tensor in average.tensors().items()})
-        for one in (average, other):
-            torch.nn.init.constant_(model.weight, 7.0)
-            one.stepped()
-            one.validating()
-        first, second = average.weights(), other.weights()
-        assert first is not None
-        assert second is not None
-        assert all(torch.equal(first[name], second[name]) for name in first)
-        with average.applied():
-            assert torch.equal(model.weight, first["weight"])
-        assert torch.equal(model.weight, torch.full((3, 2), 7.0))
 
 
 @pytest.mark.parametrize("large", [4096, 1])  # from how many tokens on the logits are not there all at once

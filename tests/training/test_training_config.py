@@ -41,24 +41,6 @@ def test_it_travels_as_json() -> None:
     assert decode(TrainingConfig, json.loads(json.dumps(encode(config))), file="x", advice="y") == config
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (None, "content: expected an object, found null"),
-        ([], "content: expected an object, found []"),
-        ({"speed": 1}, "speed: is not a field of this schema"),
-        ({"lr": "x"}, 'lr: expected a valid number, found "x"'),
-        ({"lr": -1}, "content: lr: expected a number above 0, got -1"),
-        ({"betas": 3}, "betas: expected a valid array, found 3"),
-    ],
-)
-def test_broken_settings_name_the_file(data: object, message: str) -> None:
-    with pytest.raises(UserError) as caught:
-        decode(TrainingConfig, data, file="run/config.json", advice="train again")
-    assert str(caught.value).startswith(f"run/config.json: {message}")
-    assert str(caught.value).endswith("; train again")
-
-
 def test_the_options_are_the_settings_without_those_that_a_run_has_of_its_own() -> None:
     settings = typing.get_type_hints(TrainingConfig)
     made: Any = options_of(TrainingConfig, leave_out=("seed", "betas"), all_open=True)

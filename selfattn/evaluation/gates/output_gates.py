@@ -14,17 +14,17 @@ from selfattn.results.record import Baseline, Gate
 
 NGRAM = 4
 _WINDOW, _MOSTLY, _ABOVE = 8, 0.8, 0.2  # characters; share of known ones; more than in validation
+_OVERLAP, _ENDINGS, _REPETITION, _VARIETY = 0.01, 0.95, 0.1, 0.1  # limits of the gates
 _CHUNK = 10_000  # training pairs that are looked at together
 _Output = Sequence[Hashable]  # token ids, or the characters of a text
 
 
-def overlap_gates(
-    train: Iterable[Pair], test: Sequence[Pair], validation: Sequence[Pair] = (), *, limit: float = 0.01
-) -> list[Gate]:
+def overlap_gates(train: Iterable[Pair], test: Sequence[Pair], validation: Sequence[Pair] = ()) -> list[Gate]:
     """Check how many test pairs training contains too, as they are or slightly changed.
 
     "overlap" counts sources that are the same but for case, and pairs that are the same but for case, punctuation and
-    spaces. Known targets are named in the reason but fail nothing: different questions may have the same answer.
+    spaces; up to 1 % pass, as real corpora repeat short sentences. Known targets are named in the reason but fail
+    nothing: different questions may have the same answer.
 
     "similar texts" counts sources with at least 80 % of their 8-grams of characters in the training data. In short or
     formulaic texts these are many without any fault, so the limit is 20 points above the share of validation sources.
@@ -33,7 +33,6 @@ def overlap_gates(
         train: all training pairs, in any order; read once and not kept, so there may be more than memory holds.
         test: at least one pair.
         validation: pairs that are as far from training as the test should be; default none, and no second gate.
-        limit: the largest share of known pairs; default 0.01 (real corpora repeat short sentences).
 
     Raises:
         ValueError: no test pair.
@@ -61,7 +60,7 @@ def overlap_gates(
         f"of {len(test):,} test sources {counts[0]:,} are in the training data word for word, {counts[1]:,} when case "
         f"is ignored; of the pairs {counts[2]:,} when case and punctuation are ignored; of the targets {counts[3]:,}"
     )
-    gates = [_at_most("overlap", max(counts[1:3]) / len(test), limit, reason)]
+    gates = [_at_most("overlap", max(counts[1:3]) / len(test), _OVERLAP, reason)]
     if validation:
         shares = similar.shares()
         value, usual = (float(np.mean(part >= _MOSTLY)) for part in (shares[: len(test)], shares[len(test) :]))
@@ -128,12 +127,11 @@ def output_gates(
     return [endings(finished), repetition(outputs, targets), variety(outputs, targets, learned=learned)]
 
 
-def endings(finished: Sequence[bool], *, limit: float = 0.95) -> Gate:
-    """Check how many outputs end by themselves, rather than being cut off at the longest length allowed.
+def endings(finished: Sequence[bool]) -> Gate:
+    """Check whether 95 % of the outputs end by themselves, rather than being cut off at the longest length allowed.
 
     Args:
         finished: for each output whether it ends with ``<eos>``.
-        limit: the smallest share allowed; default 0.95.
 
     Raises:
         ValueError: no outputs.
@@ -144,18 +142,17 @@ def endings(finished: Sequence[bool], *, limit: float = 0.95) -> Gate:
     """
     if not finished:
         raise ValueError("the gate on endings needs at least one output")
-    reason = f"{sum(finished):,} of {len(finished):,} outputs end by themselves, at least {limit:.0%} should"
-    return _at_least("endings", sum(finished) / len(finished), limit, reason)
+    reason = f"{sum(finished):,} of {len(finished):,} outputs end by themselves, at least {_ENDINGS:.0%} should"
+    return _at_least("endings", sum(finished) / len(finished), _ENDINGS, reason)
 
 
-def repetition_rate(texts: Sequence[_Output], n: int = NGRAM) -> float:
-    r"""Return the mean share of n-grams that occurred before in their own text (seq-rep-n; Welleck et al. 2020, 6.1).
+def repetition_rate(texts: Sequence[_Output]) -> float:
+    r"""Return the mean share of 4-grams that occurred before in their own text (seq-rep-4; Welleck et al. 2020, 6.1).
 
-    .. math:: 1 - \frac{\text{different n-grams}}{\text{n-grams}}
+    .. math:: 1 - \frac{\text{different 4-grams}}{\text{4-grams}}
 
     Args:
-        texts: token ids or characters; a text of fewer than ``n`` counts as 0.
-        n: default 4.
+        texts: token ids or characters; a text of fewer than four counts as 0.
 
     Returns:
         0 for no texts.
@@ -166,18 +163,17 @@ def repetition_rate(texts: Sequence[_Output], n: int = NGRAM) -> float:
     """
     rates = []
     for text in texts:
-        grams = [tuple(text[start : start + n]) for start in range(len(text) - n + 1)]
+        grams = [tuple(text[start : start + NGRAM]) for start in range(len(text) - NGRAM + 1)]
         rates.append(1 - len(set(grams)) / len(grams) if grams else 0.0)
     return sum(rates) / len(rates) if rates else 0.0
 
 
-def repetition(outputs: Sequence[_Output], targets: Sequence[_Output], *, above: float = 0.1) -> Gate:
-    """Check whether outputs repeat themselves more than right answers do.
+def repetition(outputs: Sequence[_Output], targets: Sequence[_Output]) -> Gate:
+    """Check whether outputs repeat themselves at most 10 percentage points more often than right answers do.
 
     Args:
         outputs: what the model wrote.
         targets: the right ones.
-        above: by how much the rate of the outputs may exceed that of the targets; default 0.1.
 
     Raises:
         ValueError: no outputs, or not as many targets.
@@ -189,13 +185,11 @@ def repetition(outputs: Sequence[_Output], targets: Sequence[_Output], *, above:
     _check(outputs, targets)
     rate, usual = repetition_rate(outputs), repetition_rate(targets)
     reason = f"{rate:.1%} of the {NGRAM}-grams of an output repeat in it, of a target {usual:.1%}"
-    return _at_most("repetition", rate, usual + above, reason)
+    return _at_most("repetition", rate, usual + _REPETITION, reason)
 
 
-def variety(
-    outputs: Sequence[_Output], targets: Sequence[_Output], *, learned: bool = False, limit: float = 0.1
-) -> Gate:
-    """Check whether different inputs get different answers.
+def variety(outputs: Sequence[_Output], targets: Sequence[_Output], *, learned: bool = False) -> Gate:
+    """Check whether different inputs get different answers: one for ten different targets.
 
     A model that gives few has learned little, which is a result, and only noted. Where its validation says that it has
     learned, the outputs collapsed in the test, which is a fault.
@@ -204,7 +198,6 @@ def variety(
         outputs: what the model wrote.
         targets: the right ones.
         learned: whether validation was far better than these outputs; default False.
-        limit: the smallest number of different outputs for each different target; default 0.1.
 
     Raises:
         ValueError: no outputs, or not as many targets.
@@ -217,7 +210,7 @@ def variety(
     different, expected = (len({tuple(text) for text in texts}) for texts in (outputs, targets))
     reason = f"{different:,} different outputs where there are {expected:,} different targets"
     reason += "; validation was far better" if learned else ""
-    return _at_least("variety", different / expected, limit, reason, note=not learned)
+    return _at_least("variety", different / expected, _VARIETY, reason, note=not learned)
 
 
 def baseline_gate(
