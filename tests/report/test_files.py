@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import runpy
 import sys
 import xml.etree.ElementTree as ET
 from itertools import pairwise
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from report_rich import read
 from rich.console import Console
 
 from selfattn.errors import UserError
@@ -25,16 +25,14 @@ from selfattn.report.render.terminal import print_summary
 from selfattn.report.verdict.ranking import quality
 from selfattn.report.verdict.verdict import question, verdict
 from selfattn.report.write import write_report
-from selfattn.results.reading import read_record, record_from_dict
+from selfattn.results.reading import read_record
 from selfattn.results.record import Record
 from selfattn.words.catalogue import LANGS
-
-RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 
 
 @pytest.fixture
 def dates() -> Record:
-    return record_from_dict(RECORDS["dates"]())
+    return read("dates")
 
 
 def printed(record: Record, lang: str = "en", columns: int = 80) -> str:
@@ -100,7 +98,7 @@ def test_plain_text_is_one_line(text: str) -> None:
 @pytest.mark.parametrize("lang", LANGS)
 @pytest.mark.parametrize("name", ["rates", "many_models", "gate_failed", "translation"])
 def test_the_terminal_shows_verdict_table_and_path_in_80_columns(name: str, lang: str) -> None:
-    record = record_from_dict(RECORDS[name]())
+    record = read(name)
     text = printed(record, lang)
     assert max(map(width, text.splitlines())) <= 80
     said = " ".join(text.split())
@@ -115,14 +113,14 @@ def test_the_terminal_shows_verdict_table_and_path_in_80_columns(name: str, lang
 @pytest.mark.parametrize("name", ["dates", "rich"])
 def test_headings_go_down_one_level_at_a_time(name: str) -> None:
     """A page that skips a level is no outline, and documentation tools refuse it."""
-    text = render_markdown(record_from_dict(RECORDS[name]()))
+    text = render_markdown(read(name))
     levels = [len(line) - len(line.lstrip("#")) for line in text.splitlines() if re.match("#+ ", line)]
     assert max(levels) >= 3
     assert all(after <= before + 1 for before, after in pairwise(levels))
 
 
 def test_every_chart_is_three_files_that_need_no_style_sheet(tmp_path: Path) -> None:
-    record = record_from_dict(RECORDS["rates"]())
+    record = read("rates")
     files = write_figures(record, tmp_path / "new" / "folder", "ko")
     assert [path.suffix for path in files] == [".svg", ".png", ".pdf"] * (len(files) // 3)
     assert {"step", "rates"} <= {path.stem for path in files}
@@ -136,13 +134,13 @@ def test_every_chart_is_three_files_that_need_no_style_sheet(tmp_path: Path) -> 
 
 
 def test_without_cairosvg_there_are_svg_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record = record_from_dict(RECORDS["rates"]())
+    record = read("rates")
     monkeypatch.setitem(sys.modules, "cairosvg", None)
     assert {path.suffix for path in write_figures(record, tmp_path)} == {".svg"}
 
 
 def test_every_table_is_a_csv_file_with_the_values_of_the_record(tmp_path: Path) -> None:
-    record = record_from_dict(RECORDS["rates"]())
+    record = read("rates")
     files = write_tables(record, tmp_path)
     assert len(set(files)) == len(files) >= 5
     rows = list(csv.reader((tmp_path / "agreement.csv").read_text(encoding="utf-8").splitlines()))

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from selfattn.report.drawing.numbers import (
     amount,
     compact,
-    difference_text,
     digits,
     estimate_text,
     interval_text,
@@ -23,7 +22,7 @@ from selfattn.report.drawing.numbers import (
     value_text,
 )
 from selfattn.report.drawing.scale import Scale, quality_scale
-from selfattn.results.quality import Estimate, PairTest, Unit
+from selfattn.results.quality import Estimate, Unit
 from selfattn.results.record import MeanOverRuns
 
 estimates = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted).map(lambda s: Estimate(s[1], s[0], s[2]))
@@ -47,13 +46,6 @@ estimates = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted).map(la
 def test_qualities_with_their_intervals(estimate: Estimate | None, shown: str) -> None:
     kind: Unit = "points" if estimate and estimate.mean > 1 else "share"
     assert estimate_text(estimate, kind).replace("\u00a0", " ") == shown
-
-
-def test_differences_have_signs_and_cover_what_was_computed() -> None:
-    test = PairTest("a", "b", "exact_match", 0.0002, -0.0007, 0.0011, 0.7, 0.7, "no difference seen")
-    assert difference_text(test).replace("\u00a0", " ") == "+0.02 [−0.07, +0.11]"
-    bleu = PairTest("a", "b", "bleu", -2.691, -4.019, -1.331, 0.004, 0.004, "worse")
-    assert difference_text(bleu, "points").replace("\u00a0", " ") == "−2.7 [−4.1, −1.3]"
 
 
 @given(st.floats(0, 1))

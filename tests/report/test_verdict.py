@@ -16,7 +16,7 @@ from selfattn.report.sections.attention import Alignment
 from selfattn.report.sections.fairness import Fairness
 from selfattn.report.sections.statistics import Statistics, pair_table
 from selfattn.report.sections.tuning import Rates
-from selfattn.report.verdict.ranking import badges, obstacles, outcome, pair_test, ranked, set_aside
+from selfattn.report.verdict.ranking import badges, obstacles, ranked, set_aside
 from selfattn.report.verdict.verdict import limits, question, standing, verdict
 from selfattn.results.plan import AtBudget, Budgets, Interim
 from selfattn.results.quality import BudgetDifference, Crossing, Estimate
@@ -90,15 +90,6 @@ def test_the_question_is_about_the_pair_and_its_size(rich: Record) -> None:
     assert "3 models" in question(only(rich, "rnn-plain", "rnn-peeky", "transformer")).say("en")
     assert question(only(rich, "transformer")).say("en") == "How well does the Transformer convert dates?"
     assert "“spelling”" in question(replace(rich, task="spelling", subject=NO_SUBJECT)).say("en")
-
-
-def test_tests_decide_whichever_model_they_name_first(rich: Record) -> None:
-    apart = with_pair(rich, word="better", p_holm=0.01)
-    transformer, rnn = ranked(apart)[:2]
-    assert (outcome(apart, transformer, rnn), outcome(apart, rnn, transformer)) == ("better", "worse")
-    test = pair_test(apart, rnn, transformer)
-    assert test is not None
-    assert test.turned() == pair_test(apart, transformer, rnn)
 
 
 CONDITION = "After 480,000 dates, each with its best settings, "
