@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ def check_plan(comparison: Path, plan: Plan, runs: Runs, pairs: Sequence[PairTes
     Raises:
         UserError: the ledger is broken.
     """
-    machines = differing_machines(_all_runs(runs))
+    machines = differing_machines(run for models in runs.values() for same in models.values() for run in same)
     if plan.seal is None:
         return PlanCheck(None, plan.pilot, (Departure("plan", ("seal",)),), machines=machines)
     entries = tuple(entry for entry in read_ledger(comparison) if entry.run)
@@ -80,13 +80,14 @@ def check_together(models: Mapping[str, Sequence[Tested]]) -> PlanCheck:
     Args:
         models: for each model its runs.
     """
-    homes = dict.fromkeys(run.path.resolve().parent.parent for same in models.values() for run in same)
+    every = [run for same in models.values() for run in same]
+    homes = dict.fromkeys(run.home for run in every)
     plans = {home: read_plan(home) for home in homes if (home / PLAN).is_file()}
     missing: list[str] = []
     counts: list[tuple[int, int]] = []
     for same in models.values():
         paths = [run.path.resolve() for run in same]
-        places = {(path.parent.parent, path.name.rpartition("-seed")[0]) for path in paths}
+        places = {(run.home, run.directory_name) for run in same}
         if not all(home in plans for home, _ in places):
             continue
         planned = [home / run.path for home, model in places for run in plans[home].runs() if run.name == model]
@@ -98,7 +99,7 @@ def check_together(models: Mapping[str, Sequence[Tested]]) -> PlanCheck:
         departures=tuple(departures(plan=lost, missing=missing)),
         seeds=seeds,
         planned_seeds=planned_seeds,
-        machines=differing_machines([run for same in models.values() for run in same]),
+        machines=differing_machines(every),
     )
 
 
@@ -107,10 +108,6 @@ def _published(seal: Seal) -> str:
     published: dict[str, dict[str, str]] = read_json(PUBLISHED, advice="install selfattn again")
     plans = {plan["sha256"]: name for name, plan in published.items() if plan["created"] < seal.created}
     return str(plans.get(seal.sha256, ""))
-
-
-def _all_runs(runs: Runs) -> Iterable[Tested]:
-    return [run for models in runs.values() for same in models.values() for run in same]
 
 
 def _departures(comparison: Path, plan: Plan, seal: Seal, runs: Runs, pairs: Sequence[PairTest]) -> Iterator[Departure]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from selfattn.comparison.archive import Outputs
 from selfattn.comparison.models import primary_pair
@@ -139,18 +140,15 @@ def _buckets(models: Models, metric: Metric, task: Task) -> tuple[BucketGroup, .
     labels = [task.repeats(pair) for pair in pairs]
     lengths = score_groups(by_length(sources, words=cut), outputs, references, metric, clusters=labels)
     tags = score_groups(by_tag(pairs), outputs, references, metric, clusters=labels)
+    group = partial(BucketGroup, metric=metric.name, kind=metric.unit, better=metric.better)
     groups = [
-        _group(task.tag_name, metric, tags),
-        _group("length", metric, lengths, f"{unit} of the source"),
+        group(task.tag_name, tags),
+        group("length", lengths, note=f"{unit} of the source"),
         BucketGroup("field", _fields(outputs, pairs, labels), note=_FIELDS),
         BucketGroup("rare words", tuple(_rare_words(outputs, references, words, labels)), WordRecall.name, note=_RARE),
-        *(_group(name, metric, _probe(models, name, metric, task), _UNSEEN) for name in first.probes),
+        *(group(name, _probe(models, name, metric, task), note=_UNSEEN) for name in first.probes),
     ]
-    return tuple(group for group in groups if group.buckets)
-
-
-def _group(name: str, metric: Metric, buckets: tuple[Bucket, ...], note: str = "") -> BucketGroup:
-    return BucketGroup(name, buckets, metric.name, metric.unit, note, metric.better)
+    return tuple(part for part in groups if part.buckets)
 
 
 def _fields(outputs: Texts, pairs: Sequence[Pair], labels: Sequence[Hashable]) -> tuple[Bucket, ...]:

@@ -51,7 +51,7 @@ def make_record(trained: Runs, plan: Plan, outputs: Outputs | None = None) -> Re
     pairs = first.pairs
     for run in (run for _, runs in every for run in runs):
         if run.config.task != first.config.task or run.pairs != pairs:
-            raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; compare runs of one test")
+            raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; name runs of one test")
     shared = _shared([_training(run) for run in firsts.values()])
     task: Task = TASKS[first.config.task].from_settings(first.config.data, str(first.path))
     metrics = {name: make_metric(name, task.language) for name in (plan.headline.metric, *first.result.scores)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from selfattn.comparison.quality import measure
 from selfattn.comparison.record import make_record
 from selfattn.comparison.tested import Answer, Answered, Tested, read_runs
 from selfattn.decoding.options import DecodingOptions
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import UserError
 from selfattn.evaluation.gates.output_gates import output_gates
 from selfattn.experiments.plan import PLAN
 from selfattn.results.reading import read_record
@@ -57,7 +56,7 @@ class Finding:
         return f"DIFFERS  {self.name}: {self.differences[0]}{more}"
 
 
-def verify(place: Path, items: int | None = None) -> Iterator[Finding]:
+def verify(place: Path) -> Iterator[Finding]:
     """Compute the figures of a report again.
 
     The runs of a comparison are decoded again from their weights. Where there are no runs, the archive of outputs
@@ -65,8 +64,6 @@ def verify(place: Path, items: int | None = None) -> Iterator[Finding]:
 
     Args:
         place: directory of a comparison or of a report, or the record itself.
-        items: decode only this number of test pairs, drawn at random; default all. The figures are then computed
-            from the outputs on disk.
 
     Returns:
         A finding for each run that was decoded, and for each figure of the record.
@@ -74,12 +71,10 @@ def verify(place: Path, items: int | None = None) -> Iterator[Finding]:
     Raises:
         UserError: there is no record, neither runs nor an archive, or a file is broken.
     """
-    if items is not None and items < 1:
-        raise SettingError(f"`items` {items}: expected a whole number of at least 1")
     file = place / RESULTS if place.is_dir() else place
     record = read_record(file)
     if file.name == RESULTS and (file.parent / PLAN).is_file() and (file.parent / "runs").is_dir():
-        yield from _from_weights(file.parent, record, items)
+        yield from _from_weights(file.parent, record)
     else:
         yield from _from_archive(file.with_name(ARCHIVE if file.name == RESULTS else f"{file.stem}-{ARCHIVE}"), record)
 
@@ -100,14 +95,14 @@ def _from_archive(path: Path, record: Record) -> Iterator[Finding]:
     yield from _compare(replace(record, gates=gates), again, outputs_alone=True)
 
 
-def _from_weights(comparison: Path, record: Record, items: int | None) -> Iterator[Finding]:
+def _from_weights(comparison: Path, record: Record) -> Iterator[Finding]:
     plan = read_plan(comparison)
     runs, outputs = read_runs(comparison, plan), dict[float, dict[str, list[Answered]]]()
     with use_threads(plan.threads):
         for budget, models in runs.items():
             for name, same in models.items():
                 for run in same:
-                    finding, answered = _decode(run, items)
+                    finding, answered = _decode(run)
                     outputs.setdefault(budget, {}).setdefault(name, []).append(answered)
                     yield finding
     if (comparison / ARCHIVE).is_file():
@@ -124,34 +119,27 @@ def _from_weights(comparison: Path, record: Record, items: int | None) -> Iterat
     yield from _compare(record, again)
 
 
-def _decode(run: Tested, items: int | None) -> tuple[Finding, Answered]:
-    """Decode a run again; return how its outputs compare, and the new ones, or those on disk where few are decoded."""
+def _decode(run: Tested) -> tuple[Finding, Answered]:
+    """Decode a run again; return how its outputs compare, and the new ones."""
     stored, name = replace(run.answered, scores={}), run.path.name
     if run.failed:
         return Finding(f"{name} (diverged)", (), 0), stored
-    count = len(stored.answers)
-    places = sorted(random.Random(0).sample(range(count), count if items is None else min(items, count)))
-    old = [stored.answers[place] for place in places]
-    probes = dict(stored.probes) if len(old) == len(stored.answers) else {}
+    beam, penalty = int(run.result.decoding["beam"]), run.result.decoding["length_penalty"]
+    before = {"": stored.answers, **stored.probes}
     try:
         loaded = load(run.path)
-        options = DecodingOptions(
-            beam=int(run.result.decoding["beam"]), length_penalty=run.result.decoding["length_penalty"]
-        )
-        new = [_again(loaded, options, answers) for answers in (old, *probes.values())]
+        options = DecodingOptions(beam=beam, length_penalty=penalty)
+        after = {probe: _again(loaded, options, answers) for probe, answers in before.items()}
     except UserError as error:  # changed weights
         return Finding(name, (str(error),), 0), stored
-    before = [answer for answers in (old, *probes.values()) for answer in answers]
-    after = [answer for answers in new for answer in answers]
+    pairs = [pair for probe, answers in before.items() for pair in zip(answers, after[probe], strict=True)]
     differences = tuple(
         f"{short(was.source)}: {short(was.output)} in the test, {short(now.output)} from the weights"
-        for was, now in zip(before, after, strict=True)
+        for was, now in pairs
         if was != now
     )
-    finding = Finding(f"outputs of {name}", differences, len(before))
-    if len(old) < len(stored.answers):
-        return finding, stored
-    return finding, replace(stored, answers=new[0], probes=dict(zip(probes, new[1:], strict=True)))
+    again = replace(stored, answers=after.pop(""), probes=after)
+    return Finding(f"outputs of {name}", differences, len(pairs)), again
 
 
 def _again(run: Run, options: DecodingOptions, answers: Sequence[Answer]) -> list[Answer]:

@@ -30,8 +30,8 @@ Cli = Callable[..., Any]
 REPORTS = Path(__file__).parents[2] / "docs" / "results" / "reports"
 
 
-def differing(place: Path, items: int | None = 2) -> list[str]:
-    return [finding.name for finding in verify(place, items) if finding.differences]
+def differing(place: Path) -> list[str]:
+    return [finding.name for finding in verify(place) if finding.differences]
 
 
 def checked(runs: list[Path], out: Path) -> PlanCheck:
@@ -101,7 +101,6 @@ def test_what_cannot_be_verified_is_bad_input(finished: Path, tmp_path: Path, cl
         done = cli("verify", out)
         assert (done.code, words in done.err, done.err.count("\n")) == (2, True, 1), done.err
     assert cli("verify", tmp_path / "nowhere").code == 2
-    assert cli("verify", finished, "--items", 0).code == 2
 
 
 @pytest.mark.parametrize("path", [*REPORTS.glob("*.json"), *REPORTS.glob("*/results.json")], ids=lambda path: path.name)
@@ -154,8 +153,7 @@ def test_weights_that_were_swapped_after_the_test_are_caught(copy: Path) -> None
     save_file({name: -weights for name, weights in load_file(run / WEIGHTS).items()}, run / WEIGHTS)
     assert differing(copy) == ["rnn-attention-seed5"]  # its checksum differs
     accept_changes(run)
-    assert differing(copy) == ["outputs of rnn-attention-seed5"]
-    assert "models.rnn-attention.metrics.character_error_rate" in differing(copy, None)
+    assert "models.rnn-attention.metrics.character_error_rate" in differing(copy)
 
 
 def test_another_machine_is_declared(copy: Path, tmp_path: Path) -> None:
@@ -166,8 +164,6 @@ def test_another_machine_is_declared(copy: Path, tmp_path: Path) -> None:
     again, _ = write_comparison(copy, tmp_path / "report")
     assert again.plan is not None
     assert [text.partition(":")[0] for text in again.plan.machines] == ["torch", "threads"]
-    (gate,) = [gate for gate in again.gates if gate.name == "same machine"]
-    assert (gate.passed, gate.note) == (False, True)
 
 
 def test_a_plan_a_ledger_and_answers_forged_together_are_seen_in_the_weights_alone(copy: Path, tmp_path: Path) -> None:
