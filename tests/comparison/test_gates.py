@@ -65,7 +65,7 @@ def gates_of(*runs: Run, half: Sequence[Run] = (), **of_plan: Any) -> list[Gate]
     for variant, own in ((MAIN, runs), (HALF, half)):
         for run in own:
             trained.setdefault(variant, {}).setdefault(run.path.name.partition("-")[0], []).append(run)
-    return list(make_gates(trained, plan(**of_plan)))  # type: ignore[arg-type]
+    return list(make_gates(trained, plan(**of_plan)))
 
 
 def only(name: str, *runs: Run, **given: Any) -> Gate:
@@ -274,7 +274,7 @@ def test_collapsed_outputs_are_a_fault_where_validation_was_far_better(
     monkeypatch.setattr(testing, "RunDirectory", lambda _: SimpleNamespace(metrics=lambda: reports))
     targets = [str(number) for number in range(10)]
     outputs = targets[:right] + ["x"] * (10 - right)
-    learned = testing._has_learned(SimpleNamespace(path=Path()), Dates(), outputs, targets)  # type: ignore[arg-type]
+    learned = testing._has_learned(SimpleNamespace(path=Path()), Dates(), outputs, targets)
     assert learned == is_fault
     gate = variety(["x"] * 20, targets * 2, learned=learned, limit=0.2)
     assert (gate.passed, gate.note) == (False, not is_fault)

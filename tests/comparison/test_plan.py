@@ -50,7 +50,6 @@ PLAN_OF_TWO = Plan(task="dates", command="", quick=True, seeds=1, models=TWO)
 def departures(out: Path) -> dict[str, tuple[str, ...]]:
     """Departures in the record of a report that is made now; its first screen has them all."""
     record, files = write_comparison(out, out.parent / "report")
-    assert record.plan is not None
     sentences = [message.say("en") for message in verdict(record).others]
     assert sum(text.startswith("Not as planned: ") for text in sentences) == len(record.plan.departures)
     assert ("carried out as planned" in files.markdown.read_text()) == (not record.plan.departures)
@@ -59,7 +58,6 @@ def departures(out: Path) -> dict[str, tuple[str, ...]]:
 
 def resealed(out: Path, plan: Plan, **changes: Any) -> Plan:
     """Change what a plan decides, and hash it again."""
-    assert plan.seal is not None
     decides = {**plan.seal.decides, **changes}
     return write_plan(out, replace(plan, seal=replace(plan.seal, decides=decides, sha256=fingerprint(decides))))
 
@@ -74,7 +72,6 @@ def test_every_budget_has_trainings_with_a_full_schedule(finished: Path) -> None
         assert (training.max_steps, training.warmup_steps) == ((4, 2) if is_part else (None, 8))
         assert training.seed == int(name.partition("-seed")[2][0])
     record = read_record(finished / "results.json")
-    assert record.budgets is not None
     assert [(cell.budget, cell.steps, set(cell.models)) for cell in record.budgets.cells] == [
         (0.25, 4, set(MODELS)),
         (1.0, 16, set(MODELS)),
@@ -86,7 +83,6 @@ def test_every_budget_has_trainings_with_a_full_schedule(finished: Path) -> None
 
 def test_the_plan_is_sealed_before_and_every_access_is_in_the_ledger(finished: Path) -> None:
     record, plan = read_record(finished / "results.json"), read_plan(finished)
-    assert record.plan is not None
     assert plan.seal == record.plan.seal
     assert fingerprint(plan.seal.decides) == plan.seal.sha256
     assert (plan.seal.decides["budgets"], plan.seal.decides["primary"]) == ([0.25, 1.0], list(MODELS))
@@ -113,43 +109,35 @@ def test_a_plan_that_was_changed_is_told(copy: Path) -> None:
         assert departures(copy)["plan"] == names
     resealed(copy, replace(plan, seeds=1), seeds=1)
     assert departures(copy)["plan"][0] == "ledger"  # which has the SHA-256 of the plan as it was
-    resealed(copy, plan, recipe={**plan.seal.decides["recipe"], "lr": 0.5}, test={"items": 20, "sha256": "0"})  # type: ignore[union-attr,dict-item]
+    resealed(copy, plan, recipe={**plan.seal.decides["recipe"], "lr": 0.5}, test={"items": 20, "sha256": "0"})
     told = departures(copy)
     assert len(told["settings"]) == 8
     assert told["test"] == ("rnn-plain-seed5",)
 
 
-@pytest.mark.parametrize("lines", [slice(1, None), None])
-def test_a_ledger_without_its_first_line_or_gone_is_told(copy: Path, lines: slice | None) -> None:
-    ledger = copy / LEDGER
-    text = ledger.read_text().splitlines(keepends=True)
-    ledger.unlink() if lines is None else ledger.write_text("".join(text[lines]))
-    assert departures(copy)["ledger"] == ("ledger.jsonl",)
-
-
-def test_lines_of_the_ledger_that_were_edited_moved_or_removed_are_told(copy: Path) -> None:
+def test_a_ledger_that_was_changed_is_told(copy: Path) -> None:
     lines = (copy / LEDGER).read_text().splitlines(keepends=True)
     entry = json.loads(lines[3])
     del entry["checksum"]
     edited = line_of(entry | {"when": "2100-01-01T00:00:00+00:00"}, checksum=True)
-    for text in ([*lines[:3], edited, *lines[4:]], [*lines[:3], lines[4], lines[3], *lines[5:]]):
-        (copy / LEDGER).write_text("".join(text))
+    for kept in ([*lines[:3], edited, *lines[4:]], [*lines[:3], lines[4], lines[3], *lines[5:]], lines[1:]):
+        (copy / LEDGER).write_text("".join(kept))
         assert departures(copy) == {"ledger": ("ledger.jsonl",)}
     (copy / LEDGER).write_text("".join(line for line in lines if '"rnn-plain-seed6"' not in line))
     assert departures(copy) == {"ledger": ("ledger.jsonl",), "unrecorded": ("rnn-plain-seed6",)}
+    (copy / LEDGER).unlink()
+    assert departures(copy)["ledger"] == ("ledger.jsonl",)
 
 
 def test_a_ledger_without_a_plan_is_told(copy: Path, tmp_path: Path) -> None:
     (copy / PLAN).unlink()
     record, files = report([copy / "runs" / f"{name}-seed5" for name in MODELS], tmp_path / "report")
-    assert record.plan is not None
     assert [(one.kind, one.what) for one in record.plan.departures] == [("plan", ("out",))]
     assert "Not as planned: the plan was changed or removed" in files.markdown.read_text()
 
 
 def test_a_run_of_before_the_plan_is_told(copy: Path) -> None:
     plan = read_plan(copy)
-    assert plan.seal is not None
     late = replace(plan.seal, created="2100-01-01T00:00:00+00:00")
     write_plan(copy, replace(plan, seal=late))
     assert len(departures(copy)["before"]) == 8
@@ -164,11 +152,8 @@ def test_tests_that_are_repeated_are_told(copy: Path, cli: Cli, tmp_path: Path, 
 
 
 def test_a_margin_is_part_of_the_plan(copy: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
-    plan = resealed(copy, replace(read_plan(copy), margin=1.0), margin=1.0)
-    record, _ = write_comparison(copy, tmp_path / "report")
-    assert record.margin == 1.0
-    write_plan(copy, replace(plan, margin=None))
-    assert "margin" in departures(copy)["plan"]
+    resealed(copy, replace(read_plan(copy), margin=1.0), margin=1.0)
+    assert write_comparison(copy, tmp_path / "report")[0].margin == 1.0
     with pytest.raises(SettingError, match="`margin`: of which difference"):
         compare("dates", **settings | {"models": (*MODELS, "rnn-peeky"), "margin": 1.0, "out": tmp_path / "new"})
 
@@ -184,12 +169,10 @@ def test_a_confirmation_may_draw_a_new_test_and_says_so(
     assert not {pair.source for pair in drawn.pairs} & {pair.source for pair in first.pairs}
     held_out = {pair.target for pair in Dates().splits(0).test(20_000)}  # nearly all days of the part
     assert sum(pair.target in held_out for pair in drawn.pairs) >= 19
-    assert plan.seal is not None
     assert plan.seal.decides["test_draw"] == plan.test_draw == record.settings["test_draw"] == 1
-    assert record.plan is not None
     assert record.plan.departures == ()
     with pytest.raises(UserError, match="not tested on the same pairs"):
-        report([first.path, drawn.path], tmp_path / "pooled")
+        report([finished / "runs" / "rnn-attention-seed5", drawn.path], tmp_path / "pooled")
     file = tmp_path / "pairs.tsv"
     file.write_text("".join(f"{number}\t{number}\n" for number in range(200)))
     with pytest.raises(SettingError, match=r"`test_draw`: .*pairs.tsv, test part has one test part"):
@@ -215,7 +198,6 @@ def test_a_stopped_comparison_is_resumed_as_planned(
     record, _ = compare("dates", out=moved, resume=True, **settings)
     now = {path: (moved / path.relative_to(out)).stat().st_mtime_ns for path in before}
     assert now == before, "a finished run was run again"
-    assert record.plan is not None
     assert record.plan.departures == ()
     assert record.budgets == read_record(finished / "results.json").budgets
     for run in (path.relative_to(finished) for path in (finished / "runs").iterdir()):
@@ -249,9 +231,7 @@ def test_a_planned_look_ends_a_comparison_that_is_decided(
     assert [model.seeds for model in record.models] == [(5, 6), (5, 6)]
     (pair,) = [pair for pair in record.pairs if pair.primary]
     assert pair.alpha == record.interim.bounds[1]
-    assert record.plan is not None
     assert [departure.what for departure in record.plan.departures] == [("end before a decision",)]
-    assert record.plan.seal is not None
     assert record.plan.seal.decides["looks"] == [1, 2, 3]
     monkeypatch.setattr(trainings, "fit", None)  # nothing is trained
     assert compare("dates", resume=True, **looks)[0] == record
@@ -266,15 +246,6 @@ def test_a_planned_look_ends_a_comparison_that_is_decided(
         compare("dates", **looks | {"models": (*MODELS, "rnn-peeky"), "out": tmp_path / "three"})
     with pytest.raises(SettingError, match="`seeds` 3,2: expected rising numbers"):
         compare("dates", **looks | {"seeds": (3, 2), "out": tmp_path / "falling"})
-
-
-def test_models_of_a_new_task_are_sized_alike_by_default(tmp_path: Path) -> None:
-    plugin = Path(__file__).parents[1] / "plugins" / "reversal_task.py"
-    with isolated_registries():
-        load_plugin(str(plugin))
-        chosen = {"models": ("rnn-attention", "transformer"), "out": tmp_path / "out"}
-        counts = make_plan(*_prepare("reversal", chosen)).matching.counts
-    assert max(counts.values()) / min(counts.values()) <= 1.02
 
 
 @pytest.mark.parametrize(
@@ -317,7 +288,6 @@ def test_a_plugin_is_tried_first_and_may_not_change(tmp_path: Path, settings: di
     with isolated_registries():
         load_plugin(str(plugin))
         record, _ = compare("dates", out=out, **settings | few)
-        assert record.plan is not None
         assert record.plan.departures == ()
     plugin.write_text(SCORE.format(2.0))
     with isolated_registries():
@@ -344,9 +314,7 @@ def test_a_diverged_training_counts_as_a_failed_run(
     (model,) = [one for one in record.models if one.name == "rnn-attention"]
     assert (model.failed, model.seeds) == ((5,), (5, 6))
     assert model.metrics["character_error_rate"].runs[0] == 1.0
-    assert record.budgets is not None
     assert [cell.failed for cell in record.budgets.cells] == [{"rnn-attention": 1}] * 2
-    assert record.plan is not None
     assert record.plan.departures == ()
     assert any("1 runs of rnn-attention with 100\u00a0% of" in one.say("en") for one in verdict(record).others)
     assert not any(gate.name == "same training" and not gate.passed for gate in record.gates)
@@ -440,7 +408,6 @@ def test_the_usual_budgets_are_those_of_the_usual_training(tmp_path: Path) -> No
 
 def test_means_that_cross_within_their_intervals_claim_no_crossing(finished: Path) -> None:
     record = read_record(finished / "results.json")
-    assert record.budgets is not None
     models = record.budgets.cells[0].models
 
     def keys(*rows: tuple[float, float, float]) -> list[str]:
@@ -460,12 +427,11 @@ def test_means_that_cross_within_their_intervals_claim_no_crossing(finished: Pat
 
 def test_every_budget_is_trained_with_the_rate_that_was_tuned_for_it(tmp_path: Path, settings: dict[str, Any]) -> None:
     out = tmp_path / "out"
-    tuned = {"rates": (0.002, 0.004, 0.008), "seeds": 1, "budgets": (0.25, 0.5, 1.0)}
+    tuned = {"rates": (0.002, 0.004), "seeds": 1, "budgets": (0.5, 1.0)}
     record, files = compare("dates", **settings | tuned | {"out": out})
     plan = read_plan(out)
-    ends = ("", "-budget0.5", "-budget0.25")
     for name in MODELS:
-        for end, budget, steps in zip(ends, (None, 0.5, 0.25), (16, 8, 4), strict=True):
+        for end, budget, steps in (("", None, 16), ("-budget0.5", 0.5, 8)):
             chosen, same = (trial for trial in plan.trials[name] if trial.chosen and trial.budget == budget)
             assert chosen.settings == same.settings
             assert (chosen.seed, same.seed) == (10_000, 10_001)
@@ -474,7 +440,6 @@ def test_every_budget_is_trained_with_the_rate_that_was_tuned_for_it(tmp_path: P
             assert RunDirectory(out / "tuning" / f"{name}{end}-trial0-seed10000").metrics()[-1].step == steps
     (gate,) = [gate for gate in record.gates if gate.name == "same training"]
     assert gate.passed
-    assert record.plan is not None
     assert record.plan.departures == ()
     assert [model.trials for model in record.models] == list(plan.trials.values())
     assert len({len(model.trials) for model in record.models}) == 1

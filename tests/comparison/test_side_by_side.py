@@ -174,7 +174,6 @@ def test_a_worker_of_a_dask_cluster_is_killed(
     with subprocess.Popen(
         [sys.executable, tmp_path / "cluster.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as cluster:
-        assert cluster.stdout is not None
         address = cluster.stdout.readline().strip()
         process = started("compare", "dates", *OPTIONS.split(), "--backend", "dask", "--address", address, "--out", out)
         label, found = frozen(out, process, behind=CHECKPOINT)

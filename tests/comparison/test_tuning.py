@@ -111,7 +111,7 @@ def test_a_trial_that_diverged_is_the_worst_and_ends_nothing(monkeypatch: pytest
 
 def test_every_budget_has_a_grid_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     def measure(job: Any) -> tuple[float, float]:
-        return near({1.0: 0.002, 0.5: 0.004, 0.125: 0.008}[job.variant.share])(job)  # type: ignore[return-value]
+        return near({1.0: 0.002, 0.5: 0.004, 0.125: 0.008}[job.variant.share])(job)
 
     plan, jobs = tuned(monkeypatch, {"transformer": measure}, budgets=(0.125, 0.5, 1.0))
     assert {(job.variant.share, job.steps) for job in jobs} == {(0.125, 800), (0.5, 800), (1.0, 800)}
