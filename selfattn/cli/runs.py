@@ -124,7 +124,6 @@ def predict(
     precision: WeightPrecision = "float32",
     max_input: MaybeWhole = None,
     too_long: Literal["empty", "cut"] = "empty",
-    check: Annotated[bool, Parameter(negative="--no-check")] = True,
 ) -> None:
     """Read lines from standard input and write the model's output for each to standard output.
 
@@ -136,7 +135,6 @@ def predict(
         precision: Precision of the weights: float32, bfloat16, or int8 in large linear layers.
         max_input: Longest line, in tokens. Default: 1,024, for a language model 65,536.
         too_long: Output for a longer line: empty, or that of the line cut to the limit.
-        check: Report outputs that cannot be right, if the task can tell.
     """
     if not runs:
         raise UserError("predict: name a RUN, the directory of a trained model, or several to average")
@@ -153,7 +151,6 @@ def predict(
         options,
         max_input=max_input,
         too_long=too_long,
-        check=check,
         numbered=decoding.n_best is not None,
     )
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import sys
 import time
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, Literal, NamedTuple
+
+from rich.console import Console
 
 from selfattn.codec import short
 from selfattn.console import say, visible
@@ -48,10 +49,11 @@ def predict_stream(
     *,
     max_input: int | None = None,
     too_long: TooLong = "empty",
-    check: bool = False,
     numbered: bool = False,
 ) -> None:
-    """Write the outputs for each line. Progress and unknown characters are reported on standard error.
+    """Write the outputs for each line.
+
+    Progress, unknown characters, and outputs that the task knows to be wrong are reported on standard error.
 
     If the source is a terminal, each line is answered before the next is read.
 
@@ -62,7 +64,6 @@ def predict_stream(
         options: how to decode.
         max_input: longest line in tokens, with the end token; default :func:`input_limit`.
         too_long: leave the output of a longer line empty, or cut the line to the tokens that fit.
-        check: report outputs that the task knows to be wrong. Default False.
         numbered: write the line number and the score before each output. Default False.
 
     Raises:
@@ -72,10 +73,14 @@ def predict_stream(
     """
     limit = input_limit(run.config, options, max_input)
     lines = bounded_lines(source, max(_BLOCK, _BYTES_A_TOKEN * limit))
-    progress, unknown, count = _Progress(), Counter[str](), 0
+    unknown, count = Counter[str](), 0
     problems: list[str] = []
     wrong = 0
+    console, started = Console(stderr=True), time.monotonic()
+    status = console.status("")
     try:
+        if console.is_terminal and not target.isatty():
+            status.start()
         for chunk in _chunks(lines, 1 if source.isatty() else _CHUNK):
             readable: list[str | None] = []  # None: the line is not read
             for number, line in enumerate(chunk, count + 1):
@@ -84,23 +89,23 @@ def predict_stream(
                 readable.append(text)
                 if not fits:
                     done = "its output is empty" if text is None else f"cut to its first {len(text):,} characters"
-                    progress.say(f"standard input:{number}: longer than {limit:,} tokens (--max-input); {done}")
+                    say(f"standard input:{number}: longer than {limit:,} tokens (--max-input); {done}")
             texts = [text or "" for text in readable]
             unknown += run.unknown(texts)
             decoded = run.decode(texts, options, first=count)
             outputs = [[NOTHING] if text is None else row for text, row in zip(readable, decoded, strict=True)]
-            if check:
-                new = _problems(run, texts, outputs, count + 1)
-                problems, wrong = [*problems, *new][:_SHOWN], wrong + len(new)
+            new = _problems(run, texts, outputs, count + 1)
+            problems, wrong = [*problems, *new][:_SHOWN], wrong + len(new)
             with writing("standard output", "free some space and try again"):
                 target.write(_rows(outputs, count + 1 if numbered else None, shown=target.isatty()))
                 target.flush()
             count += len(chunk)
-            progress.show(count)
+            speed = count / max(time.monotonic() - started, 1e-9)
+            status.update(f"{count:,} lines, {speed:,.1f} a second")
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the outputs of {count:,} lines are written") from None
     finally:
-        progress.end()
+        status.stop()
     if unknown:
         say(unknown_line(unknown))
     if problems:
@@ -248,30 +253,3 @@ def _rows(outputs: Sequence[Sequence[Output]], first: int | None, *, shown: bool
             text = output.text.replace("\n", " ")
             rows.append(prefix + (visible(text) if shown else text) + "\n")
     return "".join(rows).encode()
-
-
-class _Progress:
-    """The number of finished lines, on standard error if that is a terminal."""
-
-    def __init__(self) -> None:
-        self.is_terminal = sys.stderr is not None and sys.stderr.isatty()
-        self.started = time.monotonic()
-        self.is_shown = False
-
-    def show(self, count: int) -> None:
-        """Replace the line of progress."""
-        if self.is_terminal:
-            speed = count / max(time.monotonic() - self.started, 1e-9)
-            print(f"\r{count:,} lines, {speed:,.1f} a second\033[K", end="", file=sys.stderr, flush=True)
-            self.is_shown = True
-
-    def say(self, message: str) -> None:
-        """Write a message below the line of progress."""
-        self.end()
-        say(message)
-
-    def end(self) -> None:
-        """End the line of progress."""
-        if self.is_shown:
-            say("")
-            self.is_shown = False
