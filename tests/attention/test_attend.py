@@ -93,6 +93,13 @@ class TestByHand:
         close(output.flatten(), torch.tensor(means, dtype=torch.float64))
 
     @both_paths
+    def test_mask_and_causal_together(self, need_weights: bool, close: Close) -> None:
+        zeros, value = heads([[0.0]] * 3), heads([[2.0], [4.0], [6.0]])
+        mask = torch.tensor([False, True, True])
+        output = attend(zeros, zeros, value, mask=mask, causal=True, need_weights=need_weights).output
+        close(output.flatten(), torch.tensor([0.0, 4.0, 5.0], dtype=torch.float64))
+
+    @both_paths
     def test_each_key_head_serves_the_query_heads_of_its_group(self, need_weights: bool, close: Close) -> None:
         value = torch.tensor([3.0, 5.0]).reshape(1, 2, 1, 1)
         output = attend(torch.zeros(1, 6, 1, 1), torch.zeros(1, 2, 1, 1), value, need_weights=need_weights).output
@@ -373,6 +380,14 @@ class TestErrors:
 
 
 class TestLayer:
+    def test_shapes_without_projections(self) -> None:
+        layer = MultiHeadAttention(6, 10, num_heads=2, project=False, score="additive")
+        output, weights = layer(torch.randn(3, 7, 6), torch.randn(3, 11, 10), need_weights=True)
+        assert output.shape == (3, 7, 10)
+        assert weights.shape == (3, 2, 7, 11)
+        assert layer.output_dim == 10
+        assert all(name.startswith("score.") for name, _ in layer.named_parameters())
+
     def test_normalised_queries_and_keys_have_root_mean_square_one(self, close: Close) -> None:
         layer = MultiHeadAttention(8, num_heads=2, qk_norm=True)
         key = layer.project_context(100 * torch.randn(3, 5, 8)).key
@@ -470,3 +485,30 @@ def test_a_cache_whose_keys_all_stand_at_0_is_refused() -> None:
     grown = cache.append(layer.project_context(next_one, torch.tensor([1]))).entries
     both = layer(torch.cat([first, next_one], 1), causal=True).output
     torch.testing.assert_close(layer(next_one, grown).output, both[:, 1:])
+
+
+class Flat(Score):
+    """Forgets an axis that broadcasting would take for another, with as many rows as heads."""
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        return (query @ key.transpose(-2, -1))[:, 0]
+
+    def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float]:
+        return query[:, :1], key, 1.0
+
+
+@both_paths
+def test_a_score_that_forgets_an_axis(need_weights: bool) -> None:
+    same, method = random_heads(3, 3, 5, 7), "forward" if need_weights else "as_dot"
+    with pytest.raises(ValueError, match=rf"expected Flat\.{method} to return"):
+        attend(same, same, same, score=Flat(), need_weights=need_weights)
+
+
+def test_a_bias_of_a_position_that_forgets_an_axis() -> None:
+    position = Alibi(2)
+    layer = MultiHeadAttention(8, num_heads=2, position=position)
+    position.bias = lambda i, j: torch.zeros(5, 5)  # type: ignore[method-assign]  # the mistake
+    with pytest.raises(ValueError, match=r"Alibi\.bias to return \[h i j\] \(2, 5, 5\) for these .*, got \(5, 5\)"):
+        layer(torch.randn(2, 5, 8))
+    with pytest.raises(ValueError, match=r"Alibi\.bias to return \[b h i j\] \(3, 2, 5, 5\)"):
+        layer(torch.randn(3, 5, 8), positions=torch.arange(5).expand(3, 5))

@@ -109,8 +109,9 @@ def test_what_was_made_of_fewer_rows_serves_several_each(close: Close) -> None:
     x, context = torch.randn(6, 5, 12), torch.randn(2, 11, 7)
     mask = key_mask(padding_mask(torch.tensor([11, 4]), 11))
     rows = torch.tensor([0, 0, 0, 1, 1, 1])
-    shared = layer(x, layer.project_context(context), mask=mask, need_weights=True)
-    apart = layer(x, context[rows], mask=mask[rows], need_weights=True)
+    bias = torch.randn(3, 1, 11)
+    shared = layer(x, layer.project_context(context), mask=mask, bias=bias, need_weights=True)
+    apart = layer(x, context[rows], mask=mask[rows], bias=bias, need_weights=True)
     close(shared.output, apart.output)
     assert shared.weights is not None
     assert apart.weights is not None
