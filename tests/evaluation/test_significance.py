@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +28,6 @@ from selfattn.evaluation.statistics.significance import (
     wilson,
 )
 from selfattn.evaluation.statistics.variances import (
-    Variances,
     average_covariance,
     corpus_covariance,
     to_log_odds,
@@ -47,11 +46,6 @@ def simulated(*accuracies: float, seeds: int = 5, items: int = 997, seed: int = 
     logits = [math.log(accuracy / (1 - accuracy)) for accuracy in accuracies]
     chances = [1 / (1 + np.exp(-(logit + ease))) for logit in logits]
     return {name: generator.random((seeds, items)) < chance for name, chance in zip("abcdef", chances, strict=False)}
-
-
-def with_ones(scores: Mapping[str, npt.NDArray[Any]]) -> Scores:
-    """Counts whose ratio is the mean of the scores."""
-    return {name: np.stack([values, np.ones_like(values)], axis=-1) for name, values in scores.items()}
 
 
 # Estimates
@@ -185,15 +179,6 @@ def test_p_is_the_level_at_which_the_interval_touches_zero(tail: float) -> None:
     t, z = stats.t.isf(tail / 2, parts.seed_df), stats.norm.isf(tail / 2)
     touching = math.sqrt(t**2 * parts.seeds + z**2 * parts.common)
     assert parts.p_seeds(touching) == pytest.approx(tail, rel=1e-6)
-
-
-def test_runs_without_spread_leave_the_items_to_decide() -> None:
-    parts = Variances(seeds=0.0, seed_df=math.inf, common=0.01, items=0.02, item_df=100)
-    assert parts.p_seeds(0.2) == pytest.approx(0.0455, abs=1e-4)  # two standard deviations
-    assert parts.p_seeds(0.0) == 1
-    # With many degrees of freedom t is z, and both variances are one: 0.4 is again two standard deviations.
-    both = Variances(seeds=0.01, seed_df=math.inf, common=0.03, items=0.02, item_df=100)
-    assert both.p_seeds(0.4) == pytest.approx(0.0455, abs=1e-4)
 
 
 # Shares on log-odds
@@ -365,13 +350,6 @@ def test_a_difference_beside_a_margin(low: float, high: float, word: Word, said:
 
 
 # Other metrics
-
-
-def test_a_metric_that_is_a_mean_is_compared_in_closed_form() -> None:
-    scores = {name: values.astype(float) for name, values in simulated(0.6, 0.9, seeds=3).items()}
-    comparison = score_counts(with_ones(scores), ExactMatch()).comparison()
-    (plain,) = compare_scores(scores).pairs
-    assert comparison.pairs == (dataclasses.replace(plain, metric="exact_match"),)
 
 
 def test_where_less_is_better_the_word_says_so() -> None:

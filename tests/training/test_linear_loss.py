@@ -13,11 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from selfattn.data.batches import collate
-from selfattn.data.examples import Example
-from selfattn.models.build import build
-from selfattn.models.presets import PRESETS
-from selfattn.training import linear_loss, loss
+from selfattn.training import linear_loss
 from selfattn.training.linear_loss import linear_cross_entropy
 
 
@@ -114,23 +110,3 @@ def test_bfloat16_is_near_float32() -> None:
     for near, exact in zip(torch.autograd.grad(found, inputs), torch.autograd.grad(expected, inputs), strict=True):
         assert near.dtype == torch.float32
         assert (near - exact).norm() < 5e-3 * exact.norm()
-
-
-@pytest.mark.parametrize("name", ["bahdanau-gru", "transformer", "decoder-only"])
-def test_the_loss_of_a_batch_is_that_of_the_logits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = build(PRESETS[name].config, vocab_size=13, pad_id=0, seed=0).eval()
-    batch = collate([Example([5, 6, 7, 2], [8, 9, 2]), Example([4, 2], [5, 6, 7, 8, 2])], 0, 1, [0, 1])
-    logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
-    expected = loss.token_loss(logits, batch.target_out, batch.target_mask, label_smoothing=0.1)
-    assert loss.batch_loss(model, batch, label_smoothing=0.1).item() == expected.item()  # a small vocabulary
-    plain = loss.token_loss(logits, batch.target_out, batch.target_mask)
-    assert loss.batch_loss(model, batch).item() == plain.item() != expected.item()
-    parameters = list(model.parameters())
-    gradients = torch.autograd.grad(expected, parameters, allow_unused=True)
-    monkeypatch.setattr(loss, "LARGE_VOCABULARY", 1)
-    found = loss.batch_loss(model, batch, label_smoothing=0.1)
-    torch.testing.assert_close(found, expected)
-    for near, exact in zip(torch.autograd.grad(found, parameters, allow_unused=True), gradients, strict=True):
-        assert (near is None) == (exact is None)
-        if near is not None:
-            torch.testing.assert_close(near, exact, atol=1e-5, rtol=1e-4)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
+from selfattn.data.batches import collate
 from selfattn.data.examples import Example
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
@@ -15,9 +15,10 @@ from selfattn.models.presets import PRESETS
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training import step as step_module
 from selfattn.training.config import TrainingConfig
-from selfattn.training.loop import train_model
+from selfattn.training.distributed import Replica
 from selfattn.training.loss import sampled_logits, teacher_forcing_probability
-from selfattn.training.validation import Criterion
+from selfattn.training.optimizer import make_optimizer
+from selfattn.training.step import Stepper
 
 VOCAB = 13
 SOURCE = torch.tensor([[4, 5, 6, 7, 2], [8, 2, 0, 0, 0], [9, 10, 2, 0, 0]])
@@ -76,35 +77,20 @@ def test_the_schedule_by_hand() -> None:
     assert [teacher_forcing_probability(1.0, 1.0, step, total_steps=7) for step in range(1, 8)] == [1.0] * 7
 
 
-def trained(config: TrainingConfig) -> dict[str, torch.Tensor]:
-    model = build(TINY, vocab_size=VOCAB, pad_id=0, seed=0)
-    examples = [Example([4 + n % 7, 2], [5 + n % 5, 4 + n % 3, 2]) for n in range(10)]
-    criterion = Criterion(lambda model, loss, _: {"loss": loss}, "loss", higher_is_better=False)
-    train_model(model, lambda epoch: examples, examples, config, pad_id=0, bos_id=1, criterion=criterion)
-    return model.state_dict()
-
-
-def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
-    return all(torch.equal(first[name], second[name]) for name in first)
-
-
-def test_the_loop_forces_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[float] = []
+def test_a_step_forces_with_the_probability_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    probabilities: list[float] = []
     real = step_module.sampled_logits
 
     def recording(*arguments: Any, **options: Any) -> torch.Tensor:
-        given.append(options["teacher_forcing"])
+        probabilities.append(options["teacher_forcing"])
         return real(*arguments, **options)
 
     monkeypatch.setattr(step_module, "sampled_logits", recording)
-    config = TrainingConfig(epochs=2, batch_size=4, lr=0.01)  # 3 steps an epoch
-    plain = trained(config)
-    assert same(plain, trained(replace(config, teacher_forcing_end=1.0)))
-    assert given == []  # the path of always: nothing is sampled
-    half = trained(replace(config, teacher_forcing=0.5))
-    assert given == [0.5] * 6
-    assert not same(plain, half)
-    assert same(half, trained(replace(config, teacher_forcing=0.5)))
-    given.clear()
-    trained(replace(config, teacher_forcing_end=0.0))
-    assert given == pytest.approx([0.8, 0.6, 0.4, 0.2, 0.0])
+    model = build(TINY, vocab_size=VOCAB, pad_id=0, seed=0)
+    batch = collate([Example([4, 2], [5, 4, 2])] * 3, 0, 1, range(3))
+    for end in (1.0, 0.0):
+        config = TrainingConfig(teacher_forcing_end=end)
+        stepper = Stepper(Replica(model), make_optimizer(model, config), config, torch.Generator())
+        for number in range(1, 7):
+            stepper.step([batch], number, total_steps=6, epoch=0)
+    assert probabilities == pytest.approx([0.8, 0.6, 0.4, 0.2, 0.0])  # nothing is sampled where it is 1

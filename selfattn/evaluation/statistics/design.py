@@ -101,11 +101,8 @@ class Design:
         Raises:
             ValueError: fewer than two runs of a model.
         """
-        groups, seeds, middle = (
-            [np.asarray(runs, dtype=np.float64) for runs in (first, second)],
-            min(len(first), len(second)),
-            None,
-        )
+        groups = [np.asarray(runs, dtype=np.float64) for runs in (first, second)]
+        seeds, middle = min(len(first), len(second)), None
         if seeds < 2:
             raise ValueError("Design: expected at least two runs of each model")
         nothing, half = np.zeros((len(first) + len(second),) * 2), (test.high - test.low) / 2
