@@ -41,8 +41,8 @@ def test_counts_of_sentences_are_added_before_anything_is_divided() -> None:
 def test_nothing_to_measure_is_none_not_a_figure() -> None:
     nothing = count_alignment([set()], [Links()])
     assert (nothing.aer, nothing.precision, nothing.recall) == (None, None, None)
-    only_possible = count_alignment([{(0, 0)}], [Links(possible=frozenset({(0, 0)}))])
-    assert (only_possible.aer, only_possible.recall) == (0, None)
+    extra = count_alignment([{(0, 0)}], [Links(possible=frozenset({(0, 0)}))])
+    assert (extra.aer, extra.recall) == (0, None)
 
 
 @given(st.integers(1, 40), st.integers(1, 40))
@@ -71,24 +71,6 @@ def test_links_are_read_from_either_base() -> None:
     assert parse_links("2-1 2p1").possible == {(2, 1)}  # a sure link is possible anyway
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("0-0\n1:2\n", r":2: '1:2' is not a link; write i-j \(sure\) or ipj \(possible\), such as 0-2"),
-        ("0-0\n\n0-\n", ":3: '0-' is not a link"),
-        ("0-0 -1-2\n", ":1: '-1-2' is not a link"),
-        ("9" * 5000 + "\n", ":1: '9{40}' is not a link; write"),
-        ("٣-0\n", ":1: '٣-0' is not a link"),  # digits of other scripts are no positions
-    ],
-)
-def test_a_broken_line_is_told_by_its_number(text: str, message: str, tmp_path: Path) -> None:
-    path, sentences = tmp_path / "gold", tmp_path / "sentences"
-    path.write_text(text, encoding="utf-8")
-    sentences.write_text("a b c ||| a b c\n" * text.count("\n"))
-    with pytest.raises(UserError, match=message):
-        read_gold(path, sentences=sentences, base=0)
-
-
 def test_a_wrong_base_is_found_out() -> None:
     with pytest.raises(UserError, match=r"0-1: a position below 1; does this file count from 0\?"):
         parse_links("0-1", base=1)
@@ -96,29 +78,14 @@ def test_a_wrong_base_is_found_out() -> None:
         parse_links("1-1 2-2", lengths=(2, 2))
 
 
-# --- the real gold ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "pairs", "tokens", "sure", "only_possible"),
-    [
-        ("enfr", 447, (7020, 7761), 4038, 13400),
-        ("roen", 248, (5495, 5639), 6198, 0),
-    ],
-)
+@pytest.mark.parametrize(("name", "pairs", "sure", "extra"), [("enfr", 447, 4038, 13400), ("roen", 248, 6198, 0)])
 def test_real_gold_has_the_counts_of_its_description(
-    shared_data: Callable[[str], Path], name: str, pairs: int, tokens: tuple[int, int], sure: int, only_possible: int
+    shared_data: Callable[[str], Path], name: str, pairs: int, sure: int, extra: int
 ) -> None:
     sentences, path = (shared_data(f"alignments/{name}/{name}.{ending}") for ending in ("src-tgt", "gold"))
-    gold_pairs = read_gold(path, sentences=sentences, base=1)
-    assert (sum(len(pair.source) for pair in gold_pairs), sum(len(pair.target) for pair in gold_pairs)) == tokens
-    gold = [pair.links for pair in gold_pairs]
-    assert len(gold) == pairs
-    assert sum(len(links.sure) for links in gold) == sure
-    assert sum(len(links.possible - links.sure) for links in gold) == only_possible
-    assert count_alignment([links.sure for links in gold], gold).aer == 0
+    gold = [pair.links for pair in read_gold(path, sentences=sentences, base=1)]
+    counts = len(gold), sum(len(links.sure) for links in gold), sum(len(links.possible - links.sure) for links in gold)
+    assert counts == (pairs, sure, extra)
     assert count_alignment([links.possible for links in gold], gold).aer == 0
-    shifted = [{(source + 1, target) for source, target in links.sure} for links in gold]
-    assert (count_alignment(shifted, gold).aer or 0) > 0.4
     with pytest.raises(UserError, match=r"does this file count from 1\?"):
         read_gold(path, sentences=sentences, base=0)

@@ -20,6 +20,8 @@ from selfattn.evaluation.statistics.buckets import (
     by_training_frequency,
     score_groups,
 )
+from selfattn.tasks.dates import Dates
+from selfattn.tasks.translation import Translation
 
 DATES = DateSource(split="test").pairs(211)
 
@@ -155,3 +157,10 @@ def test_fields_are_scored_over_the_items_that_have_them() -> None:
     fields = score_fields({"a": [[pair.target[:5] + "01-01" for pair in DATES]]}, DATES)
     assert [field.name for field in fields] == ["year", "month", "day"]
     assert fields[0].models["a"].mean == 1 > fields[1].models["a"].mean
+
+
+def test_what_repeats_what_is_said_by_the_task() -> None:
+    first, second = Pair("Nov 13, 2008", "2008-11-13"), Pair("13 November 2008", "2008-11-13")
+    assert Dates().repeats(first) == Dates().repeats(second)
+    assert Translation().repeats(first) != Translation().repeats(second)
+    assert Translation().repeats(first) == Translation().repeats(Pair("Nov 13, 2008", "another"))

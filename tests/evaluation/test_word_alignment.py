@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -164,7 +163,10 @@ def test_two_files_and_one_hold_the_same(tmp_path: Path) -> None:
         ("a\tb\t0-1\n", r"gold.tsv:1: 0-1: outside its sentences of 1 and 1 words"),
         ("a\tb\n", r"gold.tsv:1: expected source, target and links, with tabs between; got 2 columns"),
         ("a\t \t0-0\n", r"gold.tsv:1: a sentence without a word"),
-        ("a\tb\t0-0\na\tb\tx\n", r"gold.tsv:2: 'x' is not a link"),
+        ("a\tb\t0-0\na\tb\tx\n", r"gold.tsv:2: 'x' is not a link; write i-j \(sure\) or ipj \(possible\), such as 0-2"),
+        ("a\tb\t0-0 -1-2\n", ":1: '-1-2' is not a link"),
+        ("a\tb\t" + "9" * 5000 + "\n", ":1: '9{40}' is not a link; write"),
+        ("a\tb\t٣-0\n", ":1: '٣-0' is not a link"),  # digits of other scripts are no positions
     ],
 )
 def test_bad_gold_is_said_in_a_line(tmp_path: Path, text: str, message: str) -> None:
@@ -186,10 +188,3 @@ def test_files_of_two_lengths_and_without_bars_are_refused(tmp_path: Path) -> No
     write(sentences, "a | b\n")
     with pytest.raises(UserError, match=r"text:1: expected source \|\|\| target"):
         read_gold(write(links, "0-0\n"), sentences=sentences)
-
-
-def test_real_gold_in_one_file(shared_data: Callable[[str], Path]) -> None:
-    gold = read_gold(shared_data("alignments/xl-wa/en-nl.dev.tsv"))
-    assert len(gold) == 105
-    assert gold[0].source[:2] == ("It", "was")
-    assert {(12, 12), (13, 12)} <= gold[0].links.sure
