@@ -125,7 +125,7 @@ def strip_text(scale: Scale, sign: Sign, estimate: Estimate | None) -> str:
     """Draw a mean with its interval in characters.
 
     Example:
-        >>> strip_text(Scale(), Sign(0, "circle"), Estimate(0.5, 0.3, 0.6))
+        >>> strip_text(Scale(), Sign(0, "●", ""), Estimate(0.5, 0.3, 0.6))
         '····━━━●━·····'
     """
     text = list("·" * COLUMNS)

@@ -11,41 +11,36 @@ from selfattn.registry import PRESETS
 INKS = ("#0072b2", "#d55e00", "#009067", "#b8598f", "#a87400", "#2a86bd", "#333a42")  # on white; --m0 to --m6 in CSS
 COLOURS = len(INKS)
 ANSI = ("blue", "red", "green", "magenta", "yellow", "cyan", "white")
-_PATHS = {
-    "circle": "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z",
-    "square": "M-4.1,-4.1h8.2v8.2h-8.2z",
-    "triangle": "M0,-5.2L5.2,4.2H-5.2z",
-    "diamond": "M0,-5.6L5.6,0L0,5.6L-5.6,0z",
-    "down": "M0,5.2L5.2,-4.2H-5.2z",
-    "plus": "M-1.7,-5h3.4v3.3h3.3v3.4h-3.3v3.3h-3.4v-3.3h-3.3v-3.4h3.3z",
-    "cross": "M-4.8,-2.7L-2.7,-4.8L0,-2.1L2.7,-4.8L4.8,-2.7L2.1,0L4.8,2.7L2.7,4.8L0,2.1L-2.7,4.8L-4.8,2.7L-2.1,0z",
-}
-SHAPES = tuple(_PATHS)
+_SHAPES = (  # as text, and as SVG path data around (0, 0), about 10 px wide
+    ("●", "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z"),
+    ("■", "M-4.1,-4.1h8.2v8.2h-8.2z"),
+    ("▲", "M0,-5.2L5.2,4.2H-5.2z"),
+    ("◆", "M0,-5.6L5.6,0L0,5.6L-5.6,0z"),
+    ("▼", "M0,5.2L5.2,-4.2H-5.2z"),
+    ("✚", "M-1.7,-5h3.4v3.3h3.3v3.4h-3.3v3.3h-3.4v-3.3h-3.3v-3.4h3.3z"),
+    ("✖", "M-4.8,-2.7L-2.7,-4.8L0,-2.1L2.7,-4.8L4.8,-2.7L2.1,0L4.8,2.7L2.7,4.8L0,2.1L-2.7,4.8L-4.8,2.7L-2.1,0z"),
+)
 _STRIDE = 4  # with it the models that are usually compared differ in colour and in shape
-_GLYPHS = dict(zip(SHAPES, "●■▲◆▼✚✖", strict=True))
 
 
 @dataclass(frozen=True)
 class Sign:
-    """How one model is drawn: colour number (0 to 6) and shape."""
+    """How one model is drawn.
+
+    Attributes:
+        colour: its number, 0 to 6.
+        glyph: the shape as one character of text.
+        path: the shape as SVG path data.
+    """
 
     colour: int
-    shape: str
-
-    @property
-    def path(self) -> str:
-        """The shape as SVG path data around (0, 0), about 10 px wide."""
-        return _PATHS[self.shape]
+    glyph: str
+    path: str
 
     @property
     def ink(self) -> str:
         """The colour on white."""
         return INKS[self.colour]
-
-    @property
-    def glyph(self) -> str:
-        """The shape as one character of text."""
-        return _GLYPHS[self.shape]
 
 
 class Signs(dict[str, Sign]):
@@ -72,7 +67,7 @@ class Signs(dict[str, Sign]):
 
     def __missing__(self, name: str) -> Sign:
         places = chain([_STRIDE * self.presets.index(name)] if name in self.presets else [], count())
-        signs = (Sign(k % COLOURS, SHAPES[(k + k // COLOURS) % len(SHAPES)]) for k in places)
-        taken = set(self.values()) if len(self) < COLOURS * len(SHAPES) else ()
+        signs = (Sign(k % COLOURS, *_SHAPES[(k + k // COLOURS) % len(_SHAPES)]) for k in places)
+        taken = set(self.values()) if len(self) < COLOURS * len(_SHAPES) else ()
         self[name] = sign = next(sign for sign in signs if sign not in taken)
         return sign

@@ -125,11 +125,7 @@ def _columns(which: str, spans: bool) -> tuple[b.Column, ...]:
 
 
 def _row(head: HeadAlignment) -> tuple[str, ...]:
-    return tuple(_entropy(head) if name == "entropy" else share_text(getattr(head, name)) for name in _ALIGNMENT)
-
-
-def _entropy(head: HeadAlignment) -> str:
-    if head.entropy is None:
-        return share_text(head.entropy_share)
-    part = "" if head.entropy_share is None else f"\u00a0({share_text(head.entropy_share, 0)})"
-    return f"{head.entropy:.2f}{part}"
+    cells = {name: share_text(getattr(head, name)) for name in _ALIGNMENT}
+    if head.entropy is not None:
+        cells["entropy"] = f"{head.entropy:.2f}\u00a0({share_text(head.entropy_share, 0)})"
+    return tuple(cells.values())
