@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections.abc import Callable
@@ -11,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from selfattn.cli.runs import Decoding
 from selfattn.data.pairs import Pair
-from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError
 from selfattn.runs.run import Run
 
@@ -28,12 +26,6 @@ def pairs_file(tmp_path: Path) -> Path:
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in PAIRS))
     return path
-
-
-def test_the_command_line_offers_every_option_of_decoding() -> None:
-    ours, theirs = ({field.name for field in dataclasses.fields(one)} for one in (Decoding, DecodingOptions))
-    assert ours == theirs
-    assert DecodingOptions(**vars(Decoding()) | {"n_best": 1}) == GREEDY
 
 
 def test_n_best_lines_have_number_score_and_output(cli: Cli, runs: dict[str, Run]) -> None:
@@ -51,15 +43,6 @@ def test_n_best_lines_have_number_score_and_output(cli: Cli, runs: dict[str, Run
             assert output.text == "" or output.score == pytest.approx(
                 output.log_probability / ((5 + len(output.text) + output.finished) / 6) ** 0.6
             )
-
-
-def test_a_beam_without_n_best_gives_a_line_for_a_line(cli: Cli, runs: dict[str, Run]) -> None:
-    run = runs["transformer"]
-    done = cli("predict", run.path, "--beam", 2, stdin=STDIN)
-    assert done.out.splitlines() == run.predict(TEXTS, DecodingOptions(beam=2))
-    greedy, beam = (run.decode(TEXTS, options)[0][0] for options in (GREEDY, DecodingOptions(beam=8, max_length=12)))
-    assert [outputs[0].text for outputs in run.decode(TEXTS)] == run.predict(TEXTS)
-    assert not (greedy.finished and beam.finished) or beam.log_probability >= greedy.log_probability - 1e-4
 
 
 def test_samples_depend_on_the_seed_and_not_on_the_chunks(
@@ -114,16 +97,6 @@ def test_align_prints_pharaoh_lines(cli: Cli, runs: dict[str, Run], pairs_file: 
             assert len(own) == len(pair.target)  # every character looks somewhere
 
 
-def test_what_is_aligned_is_the_attention_of_what_was_written(runs: dict[str, Run]) -> None:
-    run = runs["rnn-attention"]
-    view = run.attention("11/13/08")
-    if not view.prediction:
-        pytest.skip("this small run writes nothing here")
-    links = run.align([Pair(view.source, view.prediction)])[0]
-    weights = view.picture()[:-1, :-1]  # without <eos> on either side
-    assert links == [(int(row.argmax()), j) for j, row in enumerate(weights)]
-
-
 BAD = [
     (("predict", "--n-best", "2"), "n_best: 2 outputs need a beam of at least 2, got 1"),
     (("predict", "--length-penalty", "1"), "length_penalty: ranks the outputs of a beam"),
@@ -133,6 +106,9 @@ BAD = [
     ),
     (("predict", "--sample", "--beam", "2"), "sample: draws one output"),
     (("predict", "--temperature", "0.5"), "temperature: says how to draw; it needs sample"),
+    (("predict", "--max-input", "0"), "--max-input: expected a whole number of at least 1, got 0"),
+    (("predict", "--max-input", "1.5"), "--max-input: expected a whole number, got 1.5"),
+    (("predict", "--too-long", "guess"), "guess"),
     (("score",), "--data"),
     (("align", "--data", "pairs.tsv", "--layer", "9"), "layer must be from"),
     (("align", "--data", "pairs.tsv", "--head", "9"), "head must be from 0 to 3, got 9"),

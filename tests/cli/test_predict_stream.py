@@ -227,20 +227,6 @@ def test_outputs_that_the_model_cannot_write_are_refused_before_anything_is_read
         assert input_limit(config, DecodingOptions(max_length=most)) >= 1
 
 
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        (("--max-input", "0"), "--max-input: expected a whole number of at least 1, got 0"),
-        (("--max-input", "1.5"), "--max-input: expected a whole number, got 1.5"),
-        (("--too-long", "guess"), "guess"),
-    ],
-)
-def test_limits_that_cannot_be_meant(cli: Cli, runs: dict[str, Run], flags: tuple[str, ...], expected: str) -> None:
-    done = cli("predict", runs["rnn-plain"].path, *flags, stdin="May 1\n")
-    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert expected in done.err
-
-
 # --- how it ends ------------------------------------------------------------------------------------------------------
 
 

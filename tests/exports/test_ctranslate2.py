@@ -76,10 +76,15 @@ def test_an_input_without_positions_is_refused(exported: Run) -> None:
         exported.predict(["1" * 2000])
 
 
-def test_it_has_no_attention_to_show(exported: Run, cli: Cli) -> None:
-    done = cli("attention", exported.path, "1 May 1999")
-    assert done.code == 2
-    assert "has no steps and no attention" in done.err
+def test_it_has_no_attention_and_no_scores(exported: Run, cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("1 May 1999\t1999-05-01\n")
+    for arguments in (
+        ("attention", exported.path, "1 May"),
+        ("score", exported.path, "--data", tmp_path / "pairs.tsv"),
+    ):
+        done = cli(*arguments)
+        assert (done.code, done.err.count("\n")) == (2, 1)
+        assert "has no steps and no attention" in done.err
 
 
 STACK = TransformerConfig(dim=8, num_heads=2, ffn_dim=11, num_layers=2, max_length=61)
@@ -123,12 +128,10 @@ def test_settings_that_it_holds(changes: dict[str, Any], tmp_path: Path) -> None
 REFUSED = {
     "rnn-attention": "holds an encoder and a decoder of Transformer blocks",
     "decoder-only": "holds an encoder and a decoder of Transformer blocks",
-    "transformer-encoder-rnn-decoder": "holds an encoder and a decoder of Transformer blocks",
     "transformer-rope": "position rotary",
     "transformer-alibi": "position alibi",
     "transformer-t5-bias": "position t5",
     "transformer-gqa": "num_kv_heads 2",
-    "transformer-modern": "position rotary",
 }
 
 
@@ -137,10 +140,3 @@ def test_what_it_cannot_hold_is_refused_with_the_reason(name: str, tmp_path: Pat
     with pytest.raises(UserError, match=REFUSED[name]):
         _convert(PRESETS[name].config, tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-def test_it_gives_no_scores(exported: Run, cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "pairs.tsv").write_text("1 May 1999\t1999-05-01\n")
-    done = cli("score", exported.path, "--data", tmp_path / "pairs.tsv")
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "has no steps and no attention" in done.err

@@ -129,10 +129,8 @@ def test_without_a_hub_the_cache_serves(runs: dict[str, Run], hub: Hub, monkeypa
     ("fault", "message"),
     [
         (404, r"there is no such run, or you may not do this there \(404\)"),
-        (429, "the Hub answers 429"),
         (503, "the Hub answers 503"),
         ("cut", "the Hub's answer cannot be used"),
-        ("malformed", "the Hub's answer cannot be used"),
     ],
 )
 def test_a_bad_answer_of_the_hub_is_one_line(
