@@ -55,6 +55,8 @@ GROUPS = {
         "parity/test_rnn_formulas.py",
         "properties/test_attend_laws.py",
         "properties/test_attention_layer_laws.py",
+        "parity/test_convert_torch.py",
+        "properties/test_model_laws.py",
         "models/test_build.py",
     ),
     (
