@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from selfattn.comparison.models import check_sizes
 from selfattn.comparison.plan import Plan
 from selfattn.comparison.tested import Runs, Tested
 from selfattn.evaluation.gates.output_gates import baseline_gate
-from selfattn.models.sizing import body, spread
-from selfattn.results.record import BODIES_APART, Gate, Matching
+from selfattn.results.record import Gate, Matching
 
 _OF_THE_DATA = ("overlap", "similar texts")  # the same for every model of a seed
 _LENGTH = {"epochs", "max_steps", "accumulate", "patience", "target_exact_match"}  # settings that decide the steps
@@ -50,25 +50,10 @@ def make_gates(trained: Runs, plan: Plan) -> tuple[Gate, ...]:
 
 def _matched(models: Models, matching: Matching) -> Gate:
     """Whether the models have the same size."""
-    sizes = {name: float(runs[0].record.parameters_non_embedding) for name, runs in models.items()}
-    counts = dict(matching.counts) or sizes
-    apart, too_far = spread(counts), False
-    if len(counts) == 1:
-        return Gate("matched budgets", True, "one model, nothing to match", value=0.0, limit=matching.limit)
-    quantity = {"flops": "flops", "body": "parameters of the body"}.get(
-        matching.budget, "parameters outside embeddings"
-    )
-    reason = f"{quantity}: {apart.largest} has {counts[apart.largest]:,.4g}, {apart.share:.1%} more than "
-    reason += f"{apart.smallest} with {counts[apart.smallest]:,.4g}"
-    if matching.budget in ("none", "parameters"):  # these count an output matrix that is no embedding
-        bodies = spread({name: body(runs[0].config.model) for name, runs in models.items()})
-        too_far = bodies.share > BODIES_APART
-        reason += f"; without any axis over the vocabulary {bodies.largest} has {bodies.share:.1%} more than "
-        reason += bodies.smallest
-    if (too_far or apart.share > matching.limit) and matching.allowed_apart:
-        reason += "; the comparison was asked for all the same"
-    passed = (apart.share <= matching.limit and not too_far) or matching.allowed_apart
-    return Gate("matched budgets", passed, reason, value=apart.share, limit=matching.limit)
+    if not matching.counts:
+        sizes = {name: float(runs[0].record.parameters_non_embedding) for name, runs in models.items()}
+        matching = replace(matching, counts=sizes)
+    return check_sizes(matching, {name: runs[0].config.model for name, runs in models.items()})
 
 
 def _same_data(models: Models) -> Gate:

@@ -12,18 +12,12 @@ from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.cost import BatchShape, training_flops
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import PRESETS, get_preset
-from selfattn.models.sizing import body, check_matched, match, parameters
+from selfattn.models.sizing import body, match, parameters, spread
 from selfattn.registry import is_name
-from selfattn.results.record import BODIES_APART, Matching
+from selfattn.results.record import BODIES_APART, Gate, Matching
 from selfattn.runs.task import Budget, Task
 from selfattn.runs.train import with_settings
 from selfattn.training.config import TrainingConfig
-
-_QUANTITIES: dict[Budget, str] = {
-    "parameters": "parameters outside embeddings",
-    "body": "parameters of the body (without any axis over the vocabulary)",
-    "flops": "training FLOPs a target token",
-}
 
 
 def choose(task: Task, options: CompareOptions) -> dict[str, PlannedModel]:
@@ -106,21 +100,41 @@ def match_models(
             except UserError as error:
                 raise UserError(f"{name}: {error}") from None
     counts = {name: measure(config) for name, config in sized.items()}
-    if not options.apart:
-        _check(counts, quantity, options, options.match_limit)
-        if quantity == "parameters":  # which count an output matrix that is no embedding
-            _check({name: body(config) for name, config in sized.items()}, "body", options, BODIES_APART)
     limit, apart = options.match_limit, options.apart
-    return sized, Matching(options.match or "none", target, counts, limit=limit, allowed_apart=apart)
+    matching = Matching(options.match or "none", target, counts, limit=limit, allowed_apart=apart)
+    gate = check_sizes(matching, sized)
+    if not gate.passed:
+        sizes = "" if options.match in ("body", "flops") else ", `match` body sizes them"
+        raise SettingError(f"{gate.reason}; `apart` compares them all the same{sizes}")
+    return sized, matching
 
 
-def _check(counts: Mapping[str, float], quantity: Budget, options: CompareOptions, limit: float) -> None:
-    try:
-        check_matched(counts, _QUANTITIES[quantity], limit=limit)
-    except UserError as error:
-        sizes = options.match in (None, "parameters") and options.match != quantity
-        advice = "`apart` compares them all the same" + (f", `match` {quantity} sizes them" if sizes else "")
-        raise SettingError(f"{str(error).split(': size them')[0]}; {advice}") from None
+def check_sizes(matching: Matching, models: Mapping[str, ModelConfig]) -> Gate:
+    """Check whether models have the same size: within the limit in what was counted, and their bodies roughly.
+
+    Args:
+        matching: has the count of each model.
+        models: by name.
+    """
+    counts = matching.counts
+    apart, too_far = spread(counts), False
+    if len(counts) == 1:
+        return Gate("matched budgets", True, "one model, nothing to match", value=0.0, limit=matching.limit)
+    quantity = {"flops": "flops", "body": "parameters of the body"}.get(
+        matching.budget, "parameters outside embeddings"
+    )
+    reason = f"{quantity}: {apart.largest} has {counts[apart.largest]:,.4g}, {apart.share:.1%} more than "
+    reason += f"{apart.smallest} with {counts[apart.smallest]:,.4g}"
+    if matching.budget in ("none", "parameters"):  # these count an output matrix that is no embedding
+        bodies = spread({name: body(config) for name, config in models.items()})
+        too_far = bodies.share > BODIES_APART
+        reason += f"; without any axis over the vocabulary {bodies.largest} has {bodies.share:.1%} more than "
+        reason += bodies.smallest
+    is_matched = apart.share <= matching.limit and not too_far
+    if matching.allowed_apart and not is_matched:
+        reason += "; the comparison was asked for all the same"
+    passed = is_matched or matching.allowed_apart
+    return Gate("matched budgets", passed, reason, value=apart.share, limit=matching.limit)
 
 
 def _measure(

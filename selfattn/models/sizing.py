@@ -15,8 +15,7 @@ from selfattn.errors import UserError
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig, Width, override
 
-APART = 0.02  # models further apart than this are not called matched
-TOLERANCE = APART / 2  # two models this near to one budget are within APART of each other
+TOLERANCE = 0.01  # two models this near to one budget are within 2 % of each other
 _ENOUGH = TOLERANCE / 2  # among sizes this near, proportions decide
 _FINE_RANGE = 4  # how many times wider or narrower than in proportion a fine width may become
 _WIDEST = 2**17
@@ -140,32 +139,6 @@ def spread(counts: Mapping[str, float]) -> SizeRange:
     """
     smallest, largest = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
     return SizeRange(smallest, largest, counts[largest] / counts[smallest] - 1)
-
-
-def check_matched(counts: Mapping[str, float], what: str, *, limit: float = APART) -> SizeRange:
-    """Hold models to a common budget.
-
-    Args:
-        counts: see :func:`spread`.
-        what: what is counted, for the message.
-        limit: how far apart they may be; default 0.02.
-
-    Raises:
-        UserError: they are further apart; the message names the two and says what to do.
-
-    Example:
-        >>> check_matched({"rnn": 100_000, "transformer": 101_000}, "parameters").largest
-        'transformer'
-    """
-    sizes = spread(counts)
-    if sizes.share > limit:
-        most, least = counts[sizes.largest], counts[sizes.smallest]
-        raise UserError(
-            f"{what}: {sizes.largest} has {most:,.0f}, {100 * sizes.share:.1f} % more than {sizes.smallest} with "
-            f"{least:,.0f}; models count as matched up to {100 * limit:.1f} %: size them for one budget, or say that "
-            "they are meant to differ"
-        )
-    return sizes
 
 
 @dataclass(frozen=True)

@@ -87,18 +87,11 @@ def test_the_report_leads_to_a_page_on_which_its_models_answer(
 def test_the_results_follow_their_schema(compared: tuple[Path, dict[str, Any]]) -> None:
     out, results = compared
     record = read_record(out / "results.json")
-    assert {"task", "created", "environment", "models"} <= set(results)
     assert (record.task, record.test_items) == ("dates", TEST_ITEMS)
-    assert set(results["environment"]) >= {
-        "selfattn", "python", "torch", "babel", "cldr", "platform", "cpu", "cores", "threads",
-    }  # fmt: skip
     assert record.settings["locales"] == ["en_US"]
     assert record.settings["epochs"] == 2
     for model in results["models"]:
-        assert {"name", "parameters", "seeds", "metrics", "timing", "cost", "run_dirs"} <= set(model)
-        assert set(model["metrics"]["exact_match"]) == {"mean", "low", "high", "runs"}
         assert model["attention"] == PRESETS[model["name"]].attention
-        assert set(model["timing"]) == {"train_seconds", "tokens_per_second", "predict_ms", "predict_batch_ms"}
         cost = json.loads((out / "costs.json").read_text())["models"][model["name"]]
         steps = [curve["points"][-1]["step"] for curve in model["curves"]]
         assert model["timing"]["train_seconds"]["runs"] == [cost["step_seconds"] * count for count in steps]
@@ -201,18 +194,6 @@ def test_the_command_ends_with_the_verdict_and_the_path(cli: Cli, tmp_path: Path
     again = cli("compare", "dates", "--quick", "--out", out)
     assert (again.code, again.err.count("\n")) == (2, 1)
     assert "choose another --out" in again.err
-
-
-def test_a_file_is_compared_on_its_own_test_part(tmp_path: Path) -> None:
-    path = tmp_path / "days.tsv"
-    path.write_text("".join(f"day {n}\t{n:04}\n" for n in range(200)))
-    training = {"epochs": 1, "validation_items": 5}
-    models = ("rnn-plain", "rnn-peeky")
-    record, _ = compare("dates", models=models, data=(path,), out=tmp_path / "out", seeds=1, tune=False, **training)
-    assert record.test_items == 20
-    assert record.settings["path"] == str(path)
-    assert record.attention.examples == ()
-    assert "format" not in {group.name for group in record.buckets}
 
 
 def test_all_means_every_preset() -> None:

@@ -34,40 +34,25 @@ def test_all_are_asked_in_every_turn_and_the_first_turns_do_not_count(monkeypatc
 
 
 def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clipped, of as many batches as are accumulated, with the average of the weights, halfway through the schedule."""
-    seen: list[tuple[int, float, int]] = []
-    alike: list[tuple[float, str]] = []
-    clipped: list[float] = []
+    """Of as many batches as are accumulated, with the average of the weights, halfway through the schedule."""
+    steps: list[tuple[int, float, TrainingConfig]] = []
     averaged: list[int] = []
-    clip, step, stepped = torch.nn.utils.clip_grad_norm_, Stepper.step, ExponentialAverage.stepped
+    step = Stepper.step
 
-    def own_clip(parameters: Any, norm: float) -> torch.Tensor:
-        clipped.append(norm)
-        return clip(parameters, norm)
-
-    def own_step(self: Stepper, group: Sequence[Batch], number: int, *, total_steps: int, epoch: int) -> Any:
-        seen.append((len(group), number / total_steps, group[0].source.shape[1]))
-        alike.append((self.config.r_drop, self.config.precision))
+    def spy(self: Stepper, group: Sequence[Batch], number: int, *, total_steps: int, epoch: int) -> Any:
+        steps.append((len(group), number / total_steps, self.config))
         return step(self, group, number, total_steps=total_steps, epoch=epoch)
 
-    def own_stepped(self: ExponentialAverage) -> None:
-        averaged.append(1)
-        stepped(self)
-
-    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", own_clip)
-    monkeypatch.setattr(costs.Stepper, "step", own_step)
-    monkeypatch.setattr(ExponentialAverage, "stepped", own_stepped)
+    monkeypatch.setattr(costs.Stepper, "step", spy)
+    monkeypatch.setattr(ExponentialAverage, "stepped", lambda self: averaged.append(1))
     training = TrainingConfig(accumulate=3, clip_norm=0.5, average="ema", warmup_steps=5000, lr=1e9, r_drop=0.5)
     training = replace(training, precision="bfloat16")
-    before = torch.get_rng_state()
-    config = replace(PRESETS["transformer"].config)
-    found = step_seconds({"a": config, "b": config}, vocab_size=11, shape=BatchShape(2, 3, 5), training=training)
-    assert set(found) == {"a", "b"}
-    assert min(found.values()) > 0
-    assert set(seen) == {(3, 0.5, 3)}
-    assert set(clipped) == {0.5}
-    assert set(alike) == {(0.5, "bfloat16")}  # both passes of R-Drop, in the precision of the training
-    assert len(seen) == len(clipped) == len(averaged) == 2
+    before, config = torch.get_rng_state(), PRESETS["transformer"].config
+    seconds = step_seconds({"a": config, "b": config}, vocab_size=11, shape=BatchShape(2, 3, 5), training=training)
+    assert min(seconds.values()) > 0
+    assert {(count, share) for count, share, _ in steps} == {(3, 0.5)}
+    assert all(same == replace(training, lr=same.lr) for _, _, same in steps)
+    assert len(steps) == len(averaged) == 2 * (costs._STEPS + costs._WARM_UP)
     assert torch.equal(before, torch.get_rng_state())
 
 

@@ -39,27 +39,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"rnn": alike / "rnn-attention-seed0", "alike": alike / "transformer-seed0", "starved": starved}
 
 
-def test_a_model_that_was_trained_less_is_no_evidence(runs: dict[str, Path], tmp_path: Path) -> None:
-    """One epoch at a rate of 1e-5 against two at that of the recipe."""
-    record, files = report([runs["rnn"], runs["starved"]], tmp_path / "out")
-    found = gate(record)
-    assert not found.passed
-    for part in (
-        "epochs: 2 of rnn-attention-seed0, 1 of transformer-seed0",
-        "lr: 0.004 of",
-        "1e-05 of transformer-seed0",
-        "2 steps of transformer-seed0, 4 of rnn-attention-seed0",
-        " tokens of transformer-seed0, ",
-    ):
-        assert part in found.reason
-    assert "Not comparable" in files.markdown.read_text().partition("|")[0]
-    assert "비교할 수 없" in files.html.read_text()
-
-
 def test_what_is_declared_may_differ_and_is_said(runs: dict[str, Path], tmp_path: Path) -> None:
     pair = [runs["rnn"], runs["starved"]]
     record, files = report(pair, tmp_path / "one", declared=("lr",))
     assert not gate(record).passed
+    assert "epochs: 2 of rnn-attention-seed0, 1 of transformer-seed0" in gate(record).reason
+    assert "Not comparable" in files.markdown.read_text().partition("|")[0]
     assert "lr" not in gate(record).reason.partition("; lr differs as declared")[0]
     record, files = report(pair, tmp_path / "both", declared=("lr", "epochs"))
     assert gate(record).passed

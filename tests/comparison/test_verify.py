@@ -19,7 +19,6 @@ from selfattn.comparison.archive import ARCHIVE
 from selfattn.comparison.plan import read_plan
 from selfattn.comparison.report import report, write_comparison
 from selfattn.comparison.verify import RESULTS, verify
-from selfattn.errors import UserError
 from selfattn.experiments.plan import write_plan
 from selfattn.results.plan import PlanCheck
 from selfattn.results.reading import read_record
@@ -135,14 +134,6 @@ def test_a_plan_with_fewer_seeds_is_caught(copy: Path, tmp_path: Path) -> None:
     checks = write_comparison(copy, tmp_path / "report")[0].plan
     assert (checks.seeds, checks.planned_seeds) == (1, 2)
     assert {departure.kind for departure in checks.departures} == {"plan", "missing"}
-
-
-def test_runs_of_a_pilot_are_refused_also_as_copies(copy: Path, tmp_path: Path) -> None:
-    run = RunDirectory(copy / "runs" / "rnn-plain-seed5")
-    run.write_record(replace(run.record(), command="selfattn compare dates --pilot"))
-    alone = shutil.copytree(run.path, tmp_path / "mine" / "runs" / "best")
-    with pytest.raises(UserError, match="of a pilot, which only explores"):
-        report([alone], tmp_path / "report")
 
 
 def test_weights_that_were_swapped_after_the_test_are_caught(copy: Path) -> None:

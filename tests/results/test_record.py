@@ -16,7 +16,7 @@ from selfattn.codec import encode
 from selfattn.errors import UserError
 from selfattn.report.write import results_json
 from selfattn.results.attention import Attention
-from selfattn.results.reading import read_record, record_from_dict
+from selfattn.results.reading import record_from_dict
 from selfattn.results.record import Record
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
@@ -103,19 +103,6 @@ def test_a_broken_record_is_one_line_naming_file_and_field(path: str, value: Any
     assert message.startswith("out/results.json: ")
     assert where in message
     assert re.search(problem, message)
-
-
-def test_files_that_cannot_be_read_name_themselves(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"absent\.json: no such file; give the results.json"):
-        read_record(tmp_path / "absent.json")
-    half = tmp_path / "half.json"
-    half.write_text('{\n"schema": 2,\n', encoding="utf-8")
-    with pytest.raises(UserError, match=r"half\.json:3: is not JSON"):
-        read_record(half)
-    binary = tmp_path / "binary.json"
-    binary.write_bytes(b"\xff\xfe{}")
-    with pytest.raises(UserError, match=r"binary\.json: is not UTF-8"):
-        read_record(binary)
 
 
 def test_a_loss_that_diverged_is_left_out_of_the_file() -> None:
