@@ -22,7 +22,7 @@ from selfattn.decoding.greedy import greedy
 from selfattn.decoding.options import WeightPrecision
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
-from selfattn.runs.precision import reduce_precision
+from selfattn.runs.run import round_weights
 
 VOCABULARY, LENGTH = training.VOCABULARY, training.LENGTH
 PAD, EOS = VOCABULARY - 1, 0
@@ -167,7 +167,8 @@ def precisions(bench: Bench, draw: torch.Generator) -> Iterator[Row]:
     def made(precision: WeightPrecision) -> Callable[[], Decode]:
         def maker() -> Decode:
             model = make(bench.device).model
-            reduce_precision(model, precision)
+            if precision == "bfloat16":
+                round_weights(model)
             return ours(model)
 
         return maker

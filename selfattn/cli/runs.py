@@ -104,7 +104,7 @@ def evaluate(
         beam: Beam size. 1: greedy decoding.
         length_penalty: Exponent of the beam's length penalty (Wu et al. 2016). 0: none.
         metric: Further metric, by name, such as bleu or that of a plugin.
-        precision: Precision of the weights: float32, bfloat16, or int8 in large linear layers.
+        precision: Precision of the weights: float32 or bfloat16.
         lang: Language of the printed lines.
         json_: Print one JSON object.
     """
@@ -132,7 +132,7 @@ def predict(
 
     Args:
         runs: Run directories.
-        precision: Precision of the weights: float32, bfloat16, or int8 in large linear layers.
+        precision: Precision of the weights: float32 or bfloat16.
         max_input: Longest line, in tokens. Default: 1,024, for a language model 65,536.
         too_long: Output for a longer line: empty, or that of the line cut to the limit.
     """
@@ -173,7 +173,7 @@ def score(
         run: Run directory.
         data: Two parallel files, or one file of pairs (TSV, CSV, JSON lines), plain or .gz.
         columns: Source and target column, by name or number, separated by a comma.
-        precision: Precision of the weights: float32, bfloat16, or int8 in large linear layers.
+        precision: Precision of the weights: float32 or bfloat16.
         json_: Print a summary with the perplexity as one JSON object.
     """
     from selfattn.data.readers.records import chosen_columns, read_pairs

@@ -9,7 +9,7 @@ from typing import Literal
 from selfattn.errors import UserError
 from selfattn.settings import check
 
-WeightPrecision = Literal["float32", "bfloat16", "int8"]
+WeightPrecision = Literal["float32", "bfloat16"]
 """What a loaded model's weights are kept in."""
 
 LARGEST_PENALTY = 10

@@ -32,7 +32,6 @@ from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView
 from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunConfig, RunDirectory, files_in
 from selfattn.runs.export import Format, Quantized, export, format_of, open_exported
-from selfattn.runs.precision import reduce_precision
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import DeviceName
 from selfattn.training.device import choose_device
@@ -317,7 +316,7 @@ def load(
         others: runs of the same task and vocabulary, of any family, for an ensemble: the mean of their probabilities
             is decoded.
         device: ``auto`` takes a GPU if there is one.
-        precision: of the weights, see :func:`selfattn.runs.precision.reduce_precision`.
+        precision: of the weights; ``bfloat16`` rounds all of them, and the model can then only decode and score.
 
     Raises:
         UserError: a file is missing or broken, a plugin is not loaded, the device is missing or does not support the
@@ -355,8 +354,26 @@ def load(
                 f"{directory.path / WEIGHTS}: numbers of this model overflow; restore the file or train again"
             )
     model.to(choose_device(device))
-    reduce_precision(model, precision)
+    if precision == "bfloat16":
+        round_weights(model)
     return Run(directory.path, config, model, tokenizer)
+
+
+def round_weights(model: Seq2Seq) -> None:
+    """Round a model's weights to bfloat16, in place; tables of positions keep all their digits.
+
+    Raises:
+        UserError: the device does not compute in bfloat16.
+    """
+    if model.device.type == "cuda":
+        is_supported = torch.cuda.is_bf16_supported()
+    else:
+        known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # older versions of PyTorch do not say
+        is_supported = not known or any(has for name, has in known.items() if "bf16" in name)
+    if not is_supported:
+        raise UserError("precision: this processor does not compute in bfloat16; take float32")
+    for weight in model.parameters():
+        weight.data = weight.data.to(torch.bfloat16)
 
 
 def _ensemble(runs: Sequence[Run]) -> Run:
