@@ -206,7 +206,7 @@ OPTIONS = {
     "predict": "--beam --length-penalty --n-best --sample --temperature --top-k --top-p --seed --max-length --check",
     "attention": "--layer --head --all-heads --target --too-long",
     "score": "--data --data --columns --json",
-    "align": "--data --data --layer --head --shift --gold --base --reverse --json",
+    "align": "--data --data --layer --head --shift --gold --base --json",
     "report": "--lang --declared --tables",
     "tokenizer": "--x --vocab-size",
     "models": "--x",
