@@ -127,7 +127,7 @@ class Registry(Mapping[str, T], Generic[T]):
         )
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (name in self._parts or name in self.names())
+        return name in self.names()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())

@@ -2,6 +2,7 @@
 
 # No `from __future__ import annotations`: the types of a command's arguments have to be known by value.
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -74,13 +75,7 @@ def train(
 
 
 def inspect(
-    path: Path,
-    /,
-    *,
-    data: Files = (),
-    columns: Names = (),
-    text: tuple[str, ...] = (),
-    examples: Whole = _EXAMPLES,
+    path: Path, /, *, data: Files = (), columns: Names = (), text: tuple[str, ...] = (), examples: Whole = _EXAMPLES
 ) -> str:
     """Describe a tokenizer: coverage, tokens per word, and the pieces and ids of texts.
 
@@ -145,15 +140,11 @@ def _described(
         raise UserError("this tokenizer has a vocabulary for each side; give files of pairs, or two text files")
     return "\n\n".join(
         f"{name}\n{description(vocabulary, texts)}"
-        for name, vocabulary, texts in (
-            ("source", tokenizer.source, sources),
-            ("target", tokenizer.target, targets),
-        )
+        for name, vocabulary, texts in (("source", tokenizer.source, sources), ("target", tokenizer.target, targets))
     )
 
 
 def _spread(texts: Sequence[str], most: int | None) -> list[str]:
-    """Take at most so many texts, at equal distances."""
-    if most is None or len(texts) <= most:
-        return list(texts)
-    return [texts[number * len(texts) // most] for number in range(most)]
+    """Take at most this number of texts, at equal distances."""
+    step = 1 if most is None else math.ceil(len(texts) / max(1, most))
+    return list(texts[:: max(1, step)])[:most]

@@ -79,7 +79,9 @@ def push(
     private: bool = False,
     measure: Callable[[], dict[str, Any]] | None = None,
 ) -> str:
-    """Publish the run at a path; see :meth:`selfattn.runs.run.Run.push`.
+    """Publish the run at a path, without checkpoint, local paths and machine name, and with a card.
+
+    See :meth:`selfattn.runs.run.Run.push`.
 
     Args:
         path: of the run.
@@ -99,43 +101,30 @@ def push(
 
     with tempfile.TemporaryDirectory() as aside:
         folder = Path(aside) / "run"
-        _stage(path, config, tokens, folder, name, measure)
+        folder.mkdir()
+        for file in (file for pattern in _FILES for file in path.glob(pattern)):
+            (folder / file.relative_to(path)).parent.mkdir(exist_ok=True)
+            shutil.copyfile(file, folder / file.relative_to(path))
+        shutil.copytree(path / TOKENIZER, folder / TOKENIZER)
+        plugins = {public_text(plugin): version for plugin, version in config.plugins.items()}
+        config, record = replace(config, data=_public(config.data), plugins=plugins), RunDirectory(path).record()
+        record = replace(record, command=public_text(record.command), machine=_public(record.machine))
+        measured, reason = None, "it was published without"
+        try:
+            measured = measure and measure()
+        except UserError as error:
+            reason = public_text(str(error))
+        if measured:
+            measured["data"] = public_text(str(measured["data"]))
+        public = RunDirectory(folder)
+        public.write_config(config)
+        write_text(folder / CARD, model_card(config, record, tokens, name, measured, reason))
+        public.write_record(record)
         with _hub_errors(f"hf://{name}"):
             hub = HfApi(endpoint=_endpoint())
             hub.create_repo(name, private=private, exist_ok=True)
             commit = hub.upload_folder(repo_id=name, folder_path=folder, commit_message=f"{config.preset}")
     return str(commit.commit_url)
-
-
-def _stage(
-    path: Path,
-    config: RunConfig,
-    tokens: int,
-    folder: Path,
-    name: str,
-    measure: Callable[[], dict[str, Any]] | None,
-) -> None:
-    """Make the directory that is published: the run without checkpoint, local paths and machine name, and a card."""
-    folder.mkdir()
-    for file in (file for pattern in _FILES for file in path.glob(pattern)):
-        (folder / file.relative_to(path)).parent.mkdir(exist_ok=True)
-        shutil.copyfile(file, folder / file.relative_to(path))
-    shutil.copytree(path / TOKENIZER, folder / TOKENIZER)
-    plugins = {public_text(plugin): version for plugin, version in config.plugins.items()}
-    config = replace(config, data=_public(config.data), plugins=plugins)
-    record = RunDirectory(path).record()
-    record = replace(record, command=public_text(record.command), machine=_public(record.machine))
-    measured, reason = None, "it was published without"
-    try:
-        measured = measure and measure()
-    except UserError as error:
-        reason = public_text(str(error))
-    if measured:
-        measured["data"] = public_text(str(measured["data"]))
-    public = RunDirectory(folder)
-    public.write_config(config)
-    write_text(folder / CARD, model_card(config, record, tokens, name, measured, reason))
-    public.write_record(record)
 
 
 def public_text(text: str) -> str:
