@@ -124,3 +124,24 @@ def test_dropout_is_on_every_part_and_not_on_the_residual(norm_first: bool) -> N
         assert is_random() == (alive is not None)
     block.eval()
     assert not is_random()
+
+
+def test_a_block_normalises_first_unless_told_otherwise() -> None:
+    """With parts that give nothing x is handed on as it is; where the norm comes last, it is normalised."""
+    x = torch.arange(12.0).view(1, 3, 4)
+    for told, expected in (({}, x), ({"norm_first": False}, nn.functional.layer_norm(x, (4,)))):
+        attention, feed_forward = MultiHeadAttention(4, num_heads=2), FeedForward(4, 5)
+        block = TransformerBlock(4, self_attn=attention, feed_forward=feed_forward, **told)
+        for parameter in (*attention.out_proj.parameters(), *feed_forward.fc2.parameters()):
+            nn.init.zeros_(parameter)
+        torch.testing.assert_close(block(x).x, expected, rtol=0, atol=1e-4)
+
+
+def test_hidden_memory_is_not_seen(close: Close) -> None:
+    block = make_block(cross_attn=MultiHeadAttention(12, 5, num_heads=3))
+    x, states, mask = draw(2, 7, 12), draw(2, 11, 5), torch.arange(11) < 4
+    seen, cut = (block.project_memory(part) for part in (states, states[:, :4]))
+    hiding = block(x, memory=seen, memory_mask=mask, need_weights=True)
+    shorter = block(x, memory=cut, need_weights=True)
+    close(hiding.x, shorter.x)
+    close(hiding.cross_weights[..., :4], shorter.cross_weights)
