@@ -134,19 +134,13 @@ class AttentionView:
             "blocking": () if self.blocking is None else (self.blocking[None],),
             "gradient": () if self.gradient is None else (self.gradient[None],),
         }
-        maps = tuple(
-            AttentionMap(
-                kind,
-                self._layer(kind, layer),
-                self._head(head),
-                tuple(tuple(round(weight, 4) for weight in row) for row in weights.tolist()),
-            )
-            for kind in KINDS
-            if kind in kinds
-            for layer, heads in enumerate(weights_by_kind[kind])
-            for head, weights in enumerate(heads)
-        )
-        return ModelAttention(self.prediction, self.source_tokens, self.target_tokens, maps)
+        maps = []
+        for kind in (kind for kind in KINDS if kind in kinds):
+            for layer, heads in enumerate(weights_by_kind[kind]):
+                for head, weights in enumerate(heads.tolist()):
+                    rows = tuple(tuple(round(weight, 4) for weight in row) for row in weights)
+                    maps.append(AttentionMap(kind, self._layer(kind, layer), self._head(head), rows))
+        return ModelAttention(self.prediction, self.source_tokens, self.target_tokens, tuple(maps))
 
     def to_json(self) -> str:
         """Write source, output, tokens and all maps as one JSON object, in the form of `results.json`."""

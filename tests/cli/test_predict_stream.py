@@ -301,14 +301,6 @@ def test_streams_that_are_closed_or_full(runs: dict[str, Run]) -> None:
         assert done.stderr.count(b"\n") == told.startswith(b"error"), (command, done)
 
 
-def test_what_is_printed_is_utf8_where_no_terminal_shows_it(runs: dict[str, Run]) -> None:
-    command = [sys.executable, "-m", "selfattn.cli", "attention", runs["rnn-attention"].path, "1 May 1999 é 월 ➜"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "cp949"}
-    done = subprocess.run(command, env=environment, capture_output=True, check=True)
-    assert done.stdout.decode().startswith("1 May 1999 é 월 ➜ → ")
-    assert "'월' 1, '➜' 1" in done.stderr.decode()
-
-
 def test_a_terminal_shows_what_it_can(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.TextIOWrapper):
         def isatty(self) -> bool:
