@@ -28,12 +28,8 @@ def train(
     vocab_size: MaybeWhole = None,
     separate: bool = False,
     columns: Annotated[Names, _MORE] = (),
-    coverage: Annotated[float, _MORE] = 1.0,
     no_bytes: Annotated[bool, _MORE] = False,
     keep_numbers: Annotated[bool, _MORE] = False,
-    symbols: Annotated[Names, _MORE] = (),
-    max_texts: Annotated[Whole, _MORE] = 1_000_000,
-    seed: Annotated[Whole, _MORE] = 0,
 ) -> str:
     """Train a tokenizer on files and describe it.
 
@@ -44,12 +40,8 @@ def train(
         vocab_size: Vocabulary size, with special tokens and bytes. Default: 8,000, or fewer for few texts.
         separate: Learn one vocabulary for the sources and one for the targets.
         columns: Source and target column, by name or number, separated by a comma.
-        coverage: Share of the characters, by count, that become tokens; 0.98 to 1.
         no_bytes: Map characters outside the vocabulary to <unk> instead of bytes.
         keep_numbers: Allow numbers as one token. Default: one token per digit.
-        symbols: Texts that always are one token, separated by commas.
-        max_texts: Largest number of texts to learn from, drawn at random.
-        seed: Seed of that draw.
     """
     from selfattn.tokenizers.char import CharTokenizer
     from selfattn.tokenizers.load import DEFAULT_VOCAB_SIZE, SeparateTokenizer
@@ -60,8 +52,8 @@ def train(
         if kind == "characters":
             return CharTokenizer.train(texts)
         size = DEFAULT_VOCAB_SIZE if vocab_size is None else vocab_size
-        settings = SubwordSettings(kind, size, coverage, not no_bytes, not keep_numbers, symbols)
-        return SubwordTokenizer.train(texts, settings, clip=vocab_size is None, max_texts=max_texts, seed=seed)
+        settings = SubwordSettings(kind, size, not no_bytes, not keep_numbers)
+        return SubwordTokenizer.train(texts, settings, clip=vocab_size is None)
 
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out}: is not empty; name a new directory")

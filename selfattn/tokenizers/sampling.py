@@ -25,7 +25,7 @@ class SegmentSampler:
     """Draws segmentations of a text into the pieces of a sentencepiece model.
 
     Args:
-        processor: the model; texts are without user-defined symbols.
+        processor: the model; texts are without the sign for a space, U+2581.
         bpe: whether the model is BPE, not unigram.
     """
 

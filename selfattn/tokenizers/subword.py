@@ -19,7 +19,7 @@ from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_atomically
 from selfattn.tokenizers.protocol import SPECIALS, Tokenizer, printable
 from selfattn.tokenizers.sampling import SegmentSampler
-from selfattn.tokenizers.subword_training import SPACE_MARK, USUAL, SubwordKind, SubwordSettings, train_model
+from selfattn.tokenizers.subword_training import SPACE_MARK, SubwordKind, SubwordSettings, train_model
 
 FILE_NAME, MODEL_NAME = "subword.json", "subword.model"
 _ADVICE = "restore the files of the run, or train again"
@@ -27,6 +27,7 @@ DEFAULT_ALPHA: dict[SubwordKind, float] = {"unigram": 0.2, "bpe": 0.1}
 
 # Appended to a model, this overrides: normalizer_spec { add_dummy_prefix: false }.
 _NO_SPACE_BEFORE = b"\x1a\x02\x18\x00"
+_APART = re.compile(f"{SPACE_MARK}|[\ud800-\udfff]")  # what sentencepiece cannot read
 
 
 @dataclass(frozen=True)
@@ -92,34 +93,22 @@ class SubwordTokenizer:
             for piece, is_byte in zip(self._pieces, self._is_byte, strict=True)
         ]
         self._bytes[: len(SPECIALS)] = [b"", b"", b"", "\N{REPLACEMENT CHARACTER}".encode()]
-        longest_first = sorted(settings.user_symbols, key=len, reverse=True)
-        self._apart = re.compile("|".join([*map(re.escape, longest_first), SPACE_MARK, "[\ud800-\udfff]"]))
 
     @classmethod
-    def train(
-        cls,
-        texts: Iterable[str],
-        settings: SubwordSettings = USUAL,
-        *,
-        clip: bool = False,
-        max_texts: int | None = 1_000_000,
-        seed: int = 0,
-    ) -> Self:
-        """Train a vocabulary on texts.
-
-        The same texts give the same bytes in any order, if there are at most `max_texts`.
+    def train(cls, texts: Iterable[str], settings: SubwordSettings | None = None, *, clip: bool = False) -> Self:
+        """Train a vocabulary on texts. The same texts give the same bytes in any order.
 
         Args:
-            texts: of the training data; sources and targets for a shared vocabulary.
+            texts: of the training data; sources and targets for a shared vocabulary. Of more than a million, as many
+                are drawn at random.
             settings: of the vocabulary; default ``SubwordSettings()``, 8,000 pieces by unigram.
             clip: accept fewer pieces if the texts do not give enough; default False, an error.
-            max_texts: largest number of texts, drawn at random; None for all. Sentencepiece keeps them in memory.
-            seed: of that draw.
 
         Raises:
             UserError: there is no text, or too few for so many pieces; the message says how many they give.
         """
-        return cls(train_model(texts, settings, clip=clip, max_texts=max_texts, seed=seed), settings)
+        settings = settings or SubwordSettings()
+        return cls(train_model(texts, settings, clip=clip), settings)
 
     def __len__(self) -> int:
         """Return the size of the vocabulary: special tokens, bytes and pieces."""
@@ -127,7 +116,7 @@ class SubwordTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of the best segmentation, the same every time."""
-        if not self._apart.search(text):
+        if not _APART.search(text):
             return list(self._at_start.encode(text))
         return self._encode_parts(text, lambda processor, part: processor.encode(part))
 
@@ -256,9 +245,9 @@ class SubwordTokenizer:
         return number
 
     def _parts(self, text: str) -> Iterator[tuple[int, str, sentencepiece.SentencePieceProcessor | None]]:
-        """Cut a text into (place, part, processor); symbols and what sentencepiece cannot read have no processor."""
+        """Cut a text into (place, part, processor); what sentencepiece cannot read has none."""
         end = 0
-        for match in [*self._apart.finditer(text), None]:
+        for match in [*_APART.finditer(text), None]:
             part = text[end : match.start() if match else None]
             if part or (text and not end):
                 yield end, part, self._further_on if end else self._at_start
@@ -294,9 +283,7 @@ class SubwordTokenizer:
         return located
 
     def _apart_ids(self, part: str) -> list[int]:
-        """Return the ids of a symbol, of U+2581 or of a lone surrogate."""
-        if part in self.settings.user_symbols:
-            return [self._at_start.piece_to_id(part)]
+        """Return the ids of U+2581 or of a lone surrogate."""
         if part != SPACE_MARK or not self.settings.byte_fallback:
             return [self.unk_id]
         return self._at_start.piece_to_id([f"<0x{byte:02X}>" for byte in part.encode()])

@@ -25,7 +25,8 @@ SPACE_MARK = "\u2581"
 _CUT = re.compile(rf"[\0{SPACE_MARK}\u2585\ud800-\udfff]|{'|'.join(SPECIALS)}|<0x[0-9A-F]{{2}}>")
 
 
-MOST_PIECES = 2**24
+_MOST_PIECES = 2**24
+_MOST_TEXTS = 1_000_000  # sentencepiece keeps all texts in memory
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,8 @@ class SubwordSettings(Plain):
         kind: ``"unigram"`` (Kudo 2018, https://aclanthology.org/P18-1007) or ``"bpe"`` (Sennrich et al. 2016,
             https://aclanthology.org/P16-1162).
         vocab_size: number of tokens, with the four special tokens and, under byte fallback, the 256 bytes.
-        character_coverage: share of the characters of the texts, by count, that become tokens, from 0.98 to 1.
         byte_fallback: write characters outside the vocabulary as UTF-8 bytes, so that no text is unknown.
         split_digits: make every digit a token.
-        user_symbols: texts that are always one token, such as ``"<2ko>"``.
 
     Raises:
         UserError: a value is out of its range.
@@ -47,38 +46,22 @@ class SubwordSettings(Plain):
 
     kind: SubwordKind = "unigram"
     vocab_size: int = 8000
-    character_coverage: float = 1.0
     byte_fallback: bool = True
     split_digits: bool = True
-    user_symbols: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(SubwordKind):
             raise UserError(f"subwords: kind is {self.kind!r}; take one of {', '.join(get_args(SubwordKind))}")
-        if self.vocab_size < 1:
-            raise UserError(f"subwords: vocab_size is {self.vocab_size}; give a whole number above 0, such as 8000")
-        if self.vocab_size > MOST_PIECES:
-            raise UserError(f"subwords: vocab_size is {self.vocab_size}; give at most {MOST_PIECES:,}, such as 8000")
-        if not 0.98 <= self.character_coverage <= 1:  # the bounds of sentencepiece
-            raise UserError(f"subwords: character_coverage is {self.character_coverage}; give a share from 0.98 to 1")
-        for symbol in self.user_symbols:
-            if not symbol or " " in symbol or _CUT.search(symbol):
-                raise UserError(f"subwords: {symbol!r} cannot be a symbol; give text without spaces, NUL, U+2581, "
-                                f"U+2585 and names of specials such as <unk>")  # fmt: skip
-        if len(set(self.user_symbols)) < len(self.user_symbols):
-            raise UserError(f"subwords: a symbol is given twice: {', '.join(self.user_symbols)}; give each once")
+        if not 1 <= self.vocab_size <= _MOST_PIECES:
+            raise UserError(
+                f"subwords: vocab_size is {self.vocab_size}; choose from 1 to {_MOST_PIECES:,}, such as 8000"
+            )
 
 
-USUAL = SubwordSettings()
-
-
-def train_model(
-    texts: Iterable[str], settings: SubwordSettings, *, clip: bool, max_texts: int | None, seed: int
-) -> bytes:
+def train_model(texts: Iterable[str], settings: SubwordSettings, *, clip: bool) -> bytes:
     """Train a model and return it in sentencepiece's format. See `SubwordTokenizer.train` for the arguments."""
     # Sorted, as the order of the texts would decide between pieces of equal frequency.
-    chosen = texts if max_texts is None else _drawn(texts, max_texts, seed)
-    parts = sorted(part for text in chosen for part in _CUT.split(text) if part)
+    parts = sorted(part for text in _drawn(texts, _MOST_TEXTS) for part in _CUT.split(text) if part)
     if not parts:
         raise UserError("subwords: there is no text to train on; give at least one text with something in it")
     specials: dict[str, Any] = {}
@@ -92,11 +75,10 @@ def train_model(
             model_type=settings.kind,
             vocab_size=settings.vocab_size,
             hard_vocab_limit=not clip,
-            character_coverage=settings.character_coverage,
+            character_coverage=1.0,
             required_chars=SPACE_MARK,
             byte_fallback=settings.byte_fallback,
             split_digits=settings.split_digits,
-            user_defined_symbols=list(settings.user_symbols),
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
             add_dummy_prefix=True,
@@ -110,9 +92,9 @@ def train_model(
     return written.getvalue()
 
 
-def _drawn(texts: Iterable[str], count: int, seed: int) -> list[str]:
+def _drawn(texts: Iterable[str], count: int) -> list[str]:
     """Draw texts uniformly by reservoir sampling; only the drawn texts are kept."""
-    chance = random.Random(seed)
+    chance = random.Random(0)
     kept: list[str] = []
     for number, text in enumerate(texts):
         if number < count:
@@ -129,9 +111,8 @@ def _in_words(error: RuntimeError, settings: SubwordSettings) -> Exception:
                          f"most {match[1]}, or give more text")  # fmt: skip
     if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):
         return UserError(f"subwords: the characters alone need a vocabulary of {match[1]}, more than "
-                         f"{settings.vocab_size}; ask for more, or for a lower character coverage")  # fmt: skip
-    if "insert_id(" in str(error):  # the vocabulary is too small for a special or a symbol
-        least = len(SPECIALS) + len(settings.user_symbols)
-        return UserError(f"subwords: a vocabulary of {settings.vocab_size} is too small for its {least} specials and "
-                         "symbols; ask for more")  # fmt: skip
+                         f"{settings.vocab_size}; ask for more")  # fmt: skip
+    if "insert_id(" in str(error):
+        return UserError(f"subwords: a vocabulary of {settings.vocab_size} is too small for its {len(SPECIALS)} "
+                         "special tokens; ask for more")  # fmt: skip
     return error

@@ -22,9 +22,8 @@ KINDS = ("unigram", "bpe")
 
 
 def train(texts: list[str] = TEXTS, **settings: Any) -> SubwordTokenizer:
-    how = {"clip": True} | {name: settings.pop(name) for name in ("clip", "max_texts", "seed") if name in settings}
-    settings["user_symbols"] = tuple(settings.get("user_symbols", ()))
-    return SubwordTokenizer.train(texts, SubwordSettings(**settings), **how)
+    clip = settings.pop("clip", True)
+    return SubwordTokenizer.train(texts, SubwordSettings(**settings), clip=clip)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -44,10 +43,10 @@ def test_every_text_comes_back(kind: Any, text: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_are_those_of_sentencepiece(kind: Any, tmp_path: Path) -> None:
-    tokenizer = train(kind=kind, user_symbols=["<2ko>", "<2k"])
+    tokenizer = train(kind=kind)
     tokenizer.save(tmp_path)
     plain = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "subword.model"))
-    for text in [*TEXTS, " the  new ", "각\n", "<2ko>the new", "the<2ko><2k <2ko>오늘", "<unk>", "▅"]:
+    for text in [*TEXTS, " the  new ", "각\n", "<unk>", "▅"]:
         assert tokenizer.encode(text) == plain.encode(text), text
         assert tokenizer.decode(plain.encode(text)) == text
     assert len(tokenizer) == len(plain)
@@ -60,29 +59,23 @@ def test_a_lone_surrogate_is_unknown() -> None:
     assert tokenizer.decode(ids) == "a\ufffdb"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_symbols_are_one_token_everywhere(kind: Any) -> None:
-    tokenizer = train(["ab ab ab ab c c abd"] * 30, kind=kind, user_symbols=["abc", "<sep>", "\n"])
-    for text in ("ababc", "x<sep>abc\nabc", "<sep> ab"):
-        count = text.count("abc") + text.count("<sep>") + text.count("\n")
-        for ids in (tokenizer.encode(text), *(tokenizer.sample(text, seed, 0.5) for seed in range(30))):
-            assert sum(piece in ("abc", "<sep>", "<U+000A>") for piece in tokenizer.pieces(ids)) == count
-            assert tokenizer.decode(ids) == text
-    assert tokenizer.spans("ab<sep>")[-1] == (2, 7)
-    assert tokenizer.unknown("<sep>\n") == {}
-
-
 def test_the_same_texts_give_the_same_bytes_in_any_order() -> None:
     for kind in KINDS:
         shuffled = random.Random(0).sample(TEXTS, len(TEXTS))
         assert train(kind=kind).model == train(kind=kind).model == train(shuffled, kind=kind).model
 
 
-def test_more_texts_than_wanted_are_drawn_from_by_the_seed() -> None:
-    texts = [f"{a}{b}" for a in "abcdefgh" for b in "ijklmnop"]
-    models = {seed: train(texts, max_texts=5, seed=seed).model for seed in (0, 1)}
-    assert models[0] == train(texts, max_texts=5, seed=0).model != models[1]
-    assert train(texts, max_texts=64).model == train(texts, max_texts=None).model
+def test_many_texts_are_drawn_from_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [chr(ord("a") + number) for number in range(20)]
+    everything = train(texts).model
+    monkeypatch.setattr("selfattn.tokenizers.subword_training._MOST_TEXTS", 20)
+    assert train(texts).model == everything
+    monkeypatch.setattr("selfattn.tokenizers.subword_training._MOST_TEXTS", 5)
+    tokenizer = train(texts)
+    assert train(texts).model == tokenizer.model
+    known = [number for number, text in enumerate(texts) if not tokenizer.unknown(text)]
+    assert len(known) == 5
+    assert known != [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -110,15 +103,8 @@ def test_a_vocabulary_that_is_too_small_says_how_small_it_can_be(kind: Any) -> N
     ("settings", "message"),
     [
         ({"kind": "word"}, "kind is 'word'; take one of unigram, bpe"),
-        ({"vocab_size": 0}, "vocab_size is 0"),
-        ({"character_coverage": 0.5}, "give a share from 0.98 to 1"),
-        ({"character_coverage": float("nan")}, "give a share from 0.98 to 1"),
-        ({"user_symbols": [""]}, "'' cannot be a symbol"),
-        ({"user_symbols": ["a b"]}, "'a b' cannot be a symbol"),
-        ({"user_symbols": ["▁a"]}, "cannot be a symbol"),
-        ({"user_symbols": ["<unk>"]}, "cannot be a symbol"),
-        ({"user_symbols": ["<0xE3>"]}, "cannot be a symbol"),
-        ({"user_symbols": ["a", "a"]}, "a symbol is given twice: a, a"),
+        ({"vocab_size": 0}, "vocab_size is 0; choose from 1 to 16,777,216"),
+        ({"vocab_size": 2**25}, "vocab_size is 33554432"),
     ],
 )
 def test_bad_settings(settings: dict[str, Any], message: str) -> None:
@@ -232,16 +218,11 @@ def test_an_id_outside_the_vocabulary_is_an_error(number: int) -> None:
 
 
 def test_save_and_load(tmp_path: Path) -> None:
-    tokenizer = train(kind="bpe", user_symbols=["<2ko>"], vocab_size=300)
+    tokenizer = train(kind="bpe", vocab_size=300)
     for _ in range(2):
         tokenizer.save(tmp_path / "run" / "tokenizer")
     loaded = SubwordTokenizer.load(tmp_path / "run" / "tokenizer")
-    assert sorted(path.name for path in (tmp_path / "run" / "tokenizer").iterdir()) == [
-        "subword.json",
-        "subword.model",
-    ]
     assert (loaded.model, loaded.settings) == (tokenizer.model, tokenizer.settings)
-    assert loaded.encode("<2ko>the tower") == tokenizer.encode("<2ko>the tower")
 
 
 def _drop(name: str) -> Callable[[Path], object]:
@@ -268,7 +249,7 @@ def _edit(**changes: object) -> Callable[[Path], object]:
         (_write("subword.json", b"{"), "subword.json:1: is not JSON"),
         (_edit(version=2), "subword.json: version 2, this version reads 1: a newer selfattn wrote it; update selfattn"),
         (_edit(settings={"kind": "word"}), "subword.json: settings.kind: expected 'unigram' or 'bpe', found"),
-        (_edit(settings={"vocab_size": 0}), "subword.json: subwords: vocab_size is 0; give a whole number above 0"),
+        (_edit(settings={"vocab_size": 0}), "subword.json: subwords: vocab_size is 0; choose from 1"),
         (_edit(sha256="0"), "subword.model: not the model that subword.json speaks of"),
         (_write("subword.model", b"junk"), "subword.model: not the model that subword.json speaks of"),
     ],
