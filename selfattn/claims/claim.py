@@ -31,7 +31,7 @@ class Arm:
         name: of the arm; the claim's words have it as `arm.NAME`.
         settings: plain values for `measure`.
         rates: learning rates to try; none where nothing is trained.
-        alone: whether it measures times: it then runs after all others, with nothing beside it, on one core.
+        alone: whether it measures times: it then runs after all others, with nothing beside it.
     """
 
     name: str

@@ -292,8 +292,8 @@ class _Section:
             yield words("rates.quick" if self.record.quick else "rates", rates=rates)
         if failed := [(rate.arm, text) for rate in result.rates for text in rate.failed]:
             yield words("rates.failed", rates=self.by_arm(failed))
-        if pinned := {trial.pinned for trial in result.trials} - {None}:
-            yield words("pinned.no" if False in pinned else "pinned.yes")
+        if any(arm.alone for arm in self.claim.arms()):
+            yield words("alone")
         if count := sum(rate.at_edge for rate in result.rates):
             yield words("edge", count=count, all=len(result.rates))
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -58,14 +57,13 @@ class Measurement(Setup):
         return f"{self.claim.name}.{self.arm.name}-{end}".replace(" ", "_")
 
     def measure(self) -> Trial:
-        """Measure with one thread, on one core for an arm that measures times; the global random state stays.
+        """Measure with one thread; the global random state stays.
 
         Raises:
             UserError: the measurement fails, gives no figures, or one that is not finite.
         """
         started = time.perf_counter()
-        pin: AbstractContextManager[bool | None] = pinned() if self.arm.alone else nullcontext()
-        with torch.random.fork_rng(devices=[]), pin as is_pinned:
+        with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_for(self.seed, f"claims/{self.claim.name}"))
             try:
                 figures = self.claim.measure(self)
@@ -79,7 +77,7 @@ class Measurement(Setup):
         if bad or not figures:
             raise UserError(f"measure gave {f'no finite number for {bad[0]!r}' if bad else 'no figures'}")
         numbers = {name: float(value) for name, value in figures.items()}
-        return Trial(self.arm.name, self.seed, self.rate, numbers, time.perf_counter() - started, is_pinned)
+        return Trial(self.arm.name, self.seed, self.rate, numbers, time.perf_counter() - started)
 
 
 class Measurements(Runner[Measurement]):
@@ -317,24 +315,3 @@ def _result(
         tuning=tried,
         failed=tuple(f"{label}: {reason}" for label, reason in of_claim.items() if label not in passed),
     )
-
-
-@contextmanager
-def pinned() -> Iterator[bool]:
-    """Keep this thread on one core for a while, where the system can; returns whether it does.
-
-    Example:
-        >>> with pinned() as is_pinned:
-        ...     isinstance(is_pinned, bool)
-        True
-    """
-    before: set[int] = set()
-    with suppress(AttributeError, OSError):  # no such call, or not allowed
-        cores = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, {max(cores)})
-        before = cores
-    try:
-        yield bool(before)
-    finally:
-        if before:
-            os.sched_setaffinity(0, before)

@@ -77,7 +77,7 @@ class Trial(Plain):
         rate: the learning rate; None where nothing is trained.
         figures: what was measured, by name.
         seconds: that it took.
-        pinned: where it took times, whether the system kept it on one core; else None.
+        pinned: whether a trial that took times was kept on one core; None in newer records.
     """
 
     arm: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from fractions import Fraction
 from math import log
 from typing import Any
@@ -31,201 +32,167 @@ from selfattn.registry import CLAIMS
 from selfattn.results.claims import Trial
 
 SPREAD = (-0.01, 0.005, 0.0, 0.01, -0.005)  # over seeds, another for each arm, so that differences vary too
-FIXED = ("leaks", "beyond", "moved", "size")  # figures that do not vary
-Figures = Mapping[str, Mapping[str, float]]
+FIXED = ("leaks", "beyond", "moved", "size", "cache@1000")  # figures that do not vary
+WAYS = ("rnn", "rnn-unfused", "attention", "attention-unfused")
+READERS = ("dot", "scaled_dot", "general", "additive", "concat", "location", "heads")
+HYBRIDS = {"rnn-rnn": 0.6, "rnn-self": 0.65, "self-rnn": 0.8, "self-self": 0.85, "rnn-self-long": 0.95}
+PARALLELISM = {f"{way}-ms@{n}": 10.0 for way in WAYS for n in (16, 1024)} | {"attention-ms@512": 10.0}
+PARALLELISM |= {"rnn-ms@16": 15.0, "rnn-unfused-ms@16": 15.0, "rnn-ms@1024": 7.2, "attention-ms@1024": 18.0}
+PARALLELISM |= {f"{way}-steps@{n}": 3.0 + 5.0 * n for way in WAYS[:2] for n in (16, 32, 64)}
+PARALLELISM |= {f"{way}-steps@{n}": 12.0 for way in WAYS[2:] for n in (16, 32, 64)}
+PARALLELISM |= {f"rnn-bytes@{n}": 100.0 * n for n in (512, 1024)}
+PARALLELISM |= {f"attention-unfused-bytes@{n}": float(n) ** 2 for n in (512, 1024)}
+
+# Figures of every arm with which the claim holds.
+MET: dict[str, dict[str, dict[str, float]]] = {
+    "bottleneck": {
+        "plain": {"longest": 0.1, "halving": 6.0},
+        "plain-wide": {"longest": 0.3, "halving": 10.0},
+        "plain-long": {"longest": 0.4, "halving": 8.0},
+        "attention": {"longest": 0.9, "halving": 20.0},
+    },
+    "attention-removes": {"plain": {"longest": 0.05}, "peeky": {"longest": 0.81}, "attention": {"longest": 0.95}},
+    "reversal": {
+        "plain-monotone-forward": {"exact": 0.5},
+        "plain-monotone-reversing": {"exact": 0.58},
+        "plain-reversed-forward": {"exact": 0.6},
+        "plain-reversed-reversing": {"exact": 0.4},
+        "attention-monotone-forward": {"exact": 0.88},
+        "attention-monotone-reversing": {"exact": 0.89},
+        "attention-reversed-forward": {"exact": 0.88},
+        "attention-reversed-reversing": {"exact": 0.88},
+    },
+    "bidirectional": {
+        "forward": {"left": 0.95, "right": 0.7},
+        "backward": {"left": 0.7, "right": 0.95},
+        "both": {"left": 0.95, "right": 0.95},
+    },
+    "placement": {"after": {"exact": 0.8}, "fed": {"exact": 0.95}},
+    "hybrids": {arm: {"accuracy": mean} for arm, mean in HYBRIDS.items()},
+    "order": {
+        "none-order": {"right": 0.2, "moved": 1e-15},
+        "none-set": {"right": 0.9, "moved": 1e-15},
+        **{f"{kind}-order": {"right": 0.7, "moved": 0.3 + 0.003 * k} for k, kind in enumerate(POSITIONS)},
+        **{f"{kind}-set": {"right": 0.9, "moved": 0.3} for kind in POSITIONS},
+    },
+    "extrapolation": {kind: {"double": 0.9 if kind in ("rotary", "t5") else 0.2} for kind in POSITIONS},
+    "key-value-heads": {
+        "kv-4": {"exact": 0.9, "size": 85000.0},
+        "kv-2": {"exact": 0.89, "size": 85085.0},
+        "kv-1": {"exact": 0.89, "size": 85085.0},
+        "decoding": {"speed-up@1000": 2.0, "cache@1000": 8.0},
+    },
+    "alignment": {
+        arm: {"error": 0.7 if "shuffled" in arm else 0.2, "untrained": 0.7, "diagonal": 0.45}
+        for arm in (*READERS, "shuffled-rnn", "shuffled-heads")
+    },
+    "parallelism": {"layers": PARALLELISM},
+    "future-mask": {
+        "mask-on": {"forced": 0.83, "free": 0.83, "leaks": 0.0},
+        "mask-off": {"forced": 0.99, "free": 0.1, "leaks": 1.0},
+    },
+    "averaging": {
+        arm: {"beyond": 0.0, "left@4": left}
+        for arm, left in {"neither": -6.0, "forward": -0.2, "skip": -0.1, "both": -0.1}.items()
+    },
+    "depth": {
+        "skip-1": {"right": 0.97},
+        "skip-6": {"right": 0.97},
+        "none-1": {"right": 0.95},
+        "none-6": {"right": 0.2},
+    },
+    "distance": {
+        arm: {"slope": slope, "longest": 0.98}
+        for arm, slope in {"attention": 0.0, "lstm": -2.0, "lstm-open": -1.0}.items()
+    },
+    "exposure": {
+        arm: {**{f"forced@{count}": 0.55 - 0.03 * count for count in (0, 1, 2, 4)}, "greedy": greedy}
+        for arm, greedy in {"teacher-forcing": 0.42, "scheduled-sampling": 0.46}.items()
+    },
+    "explanation": {"embeddings": {"agreement": 0.9, "right": 1.0}, "states": {"agreement": 0.5, "right": 1.0}},
+    "scaling": {"scaled_dot-wide": {"right": 0.9}, "dot-wide": {"right": 0.7}},
+    "learning-rate": {"rnn": {"best": 0.9, "worst": 0.2}, "transformer": {"best": 0.8, "worst": 0.1}},
+}
 
 
-def trials_of(figures: Figures, spread: float = 1.0) -> Trials:
-    """Five trials of each arm around given means; `spread` 1 gives a standard deviation of 0.8 points."""
+def trials_of(name: str, changes: Mapping[str, float]) -> Trials:
+    """Five trials of each arm of a claim, some of whose figures are changed; by patterns of ``ARM/FIGURE``."""
 
-    def value(name: str, mean: float, number: int) -> float:
-        return mean if name in FIXED or name.startswith("cache") else mean + spread * SPREAD[number % 5]
+    def value(arm: str, figure: str, number: int) -> float:
+        mean = MET[name][arm][figure]
+        for pattern, changed in changes.items():
+            mean = changed if fnmatchcase(f"{arm}/{figure}", pattern) else mean
+        return mean if figure in FIXED or name == "parallelism" else mean + SPREAD[number % 5]
 
     return Trials(
-        Trial(arm, seed, 1e-2, {name: value(name, mean, seed * (k + 1)) for name, mean in means.items()}, 1.0)
-        for k, (arm, means) in enumerate(figures.items())
+        Trial(arm, seed, 1e-2, {figure: value(arm, figure, seed * (k + 1)) for figure in figures}, 1.0)
+        for k, (arm, figures) in enumerate(MET[name].items())
         for seed in range(5)
     )
 
 
-def bottleneck(later: float, lead: float, wide: float) -> Figures:
-    return {
-        "plain": {"longest": 0.9 - lead, "halving": 6.0},
-        "plain-wide": {"longest": 0.9 - wide, "halving": 6.0 + later},
-        "plain-long": {"longest": 0.4, "halving": 8.0},
-        "attention": {"longest": 0.9, "halving": 20.0},
-    }
-
-
-def attention_removes(plain: float, peeky: float) -> Figures:
-    return {"plain": {"longest": 0.95 - plain}, "peeky": {"longest": 0.95 - peeky}, "attention": {"longest": 0.95}}
-
-
-def reversal(gain: float, change: float, on_reversed: float = -0.2) -> Figures:
-    means = {"plain-monotone": (0.5, gain), "plain-reversed": (0.6, on_reversed)}
-    means |= {"attention-monotone": (0.88, change), "attention-reversed": (0.88, 0.0)}
-    return {
-        f"{name}-{reading}": {"exact": mean + (reading == "reversing") * more}
-        for name, (mean, more) in means.items()
-        for reading in ("forward", "reversing")
-    }
-
-
-def bidirectional(right: float, left: float) -> Figures:
-    shares = {"forward": (0.95, right), "backward": (left, 0.95), "both": (0.95, 0.95)}
-    return {arm: {"left": a, "right": b} for arm, (a, b) in shares.items()}
-
-
-def placement(gain: float) -> Figures:
-    return {"after": {"exact": 0.8}, "fed": {"exact": 0.8 + gain}, "before": {"exact": 0.9}}
-
-
-def hybrids(encoder: float, decoder: float) -> Figures:
-    kinds = ("rnn", "self")
-    means = {f"{e}-{d}": 0.6 + encoder * (e == "self") + decoder * (d == "self") for e in kinds for d in kinds}
-    return {arm: {"accuracy": mean} for arm, mean in (means | {"rnn-self-long": 0.95}).items()}
-
-
-def order(lead: float = 0.5, loss: float = 0.0, same: float = 1e-15, moved: float = 0.3) -> Figures:
-    figures = {"none-order": {"right": 0.2, "moved": same}, "none-set": {"right": 0.9, "moved": same}}
-    for number, kind in enumerate(POSITIONS):
-        figures[f"{kind}-order"] = {"right": 0.2 + lead, "moved": moved * (1 + 0.01 * number)}
-        figures[f"{kind}-set"] = {"right": 0.9 - loss, "moved": moved}
-    return figures
-
-
-def key_value_heads(loss: float = 0.01, speed: float = 2.0, cache: float = 8.0, size: float = 0.001) -> Figures:
-    figures = {f"kv-{kv}": {"exact": 0.9 - (kv < 4) * loss, "size": 85000 * (1 + (kv < 4) * size)} for kv in (4, 2, 1)}
-    return figures | {"decoding": {"speed-up@1000": speed, "cache@1000": cache}}
-
-
-def parallelism(
-    short: float = 1.5, long: float = 0.4, growth: float = 1.8, per_symbol: float = 5.0, power: float = 2.0
-) -> Figures:
-    """Times of the LSTM over those of attention; the power of attention's memory."""
-    ways = ("rnn", "rnn-unfused", "attention", "attention-unfused")
-    figures = {f"{way}-ms@{n}": 10.0 for way in ways for n in (16, 32, 64, 128, 256, 512, 1024)}
-    figures |= {f"{way}-ms@16": 10.0 * short for way in ways[:2]} | {"rnn-ms@1024": 10.0 * growth * long}
-    figures |= {"attention-ms@1024": 10.0 * growth}
-    for n in (16, 32, 64):
-        figures |= {f"{way}-steps@{n}": 3.0 + per_symbol * n for way in ways[:2]}
-        figures |= {f"{way}-steps@{n}": 12.0 for way in ways[2:]}
-    for n in (512, 1024):
-        figures |= {f"rnn-bytes@{n}": 100.0 * n, f"attention-unfused-bytes@{n}": float(n) ** power}
-    return {"layers": figures}
-
-
-def alignment(error: float = 0.2, location: float = 0.2, heads: float = 0.2) -> Figures:
-    errors = dict.fromkeys(("dot", "scaled_dot", "general", "additive", "concat"), error)
-    errors |= {"location": location, "heads": heads, "shuffled-rnn": 0.7, "shuffled-heads": 0.7}
-    return {arm: {"error": mean, "untrained": 0.7, "diagonal": 0.45} for arm, mean in errors.items()}
-
-
-def future_mask(**changes: float) -> Figures:
-    return {
-        "mask-on": {"forced": 0.83, "free": 0.83, "leaks": 0.0},
-        "mask-off": {"forced": 0.99, "free": 0.1, "leaks": 1.0} | changes,
-    }
-
-
-def averaging(beyond: float = 0.0, **changes: float) -> Figures:
-    left = {"neither": -6.0, "forward": -0.2, "skip": -0.1, "both": -0.1} | changes
-    return {arm: {"beyond": beyond, "left@4": mean} for arm, mean in left.items()}
-
-
-def depth(**changes: float) -> Figures:
-    right = {"skip_1": 0.97, "skip_6": 0.97, "none_1": 0.95, "none_6": 0.2} | changes
-    return {arm.replace("_", "-"): {"right": share} for arm, share in right.items()}
-
-
-def distance(recall: float = 0.98, **changes: float) -> Figures:
-    slopes = {"attention": 0.0, "lstm": -2.0, "lstm_open": -1.0} | changes
-    return {arm.replace("_", "-"): {"slope": mean, "longest": recall} for arm, mean in slopes.items()}
-
-
-def exposure(sampling: float = 0.46, greedy: float = 0.42, rising: float = -0.03) -> Figures:
-    forced = {f"forced@{count}": 0.55 + rising * count for count in (0, 1, 2, 4)}
-    return {"teacher-forcing": {**forced, "greedy": greedy}, "scheduled-sampling": {**forced, "greedy": sampling}}
-
-
-CASES: list[tuple[Callable[..., Figures], tuple[float, ...], dict[str, float], str]] = [
-    (bottleneck, (4.0, 0.8, 0.6), {}, "holds"),
-    (bottleneck, (4.0, 0.13, 0.13), {}, "not shown"),  # 200 items and five seeds cannot tell 13 from 10
-    (bottleneck, (4.0, 0.8, 0.02), {}, "does not hold"),
-    (bottleneck, (-1.0, 0.8, 0.6), {}, "does not hold"),
-    (attention_removes, (0.9, 0.14), {}, "holds"),
-    (attention_removes, (0.9, 0.12), {}, "not shown"),  # the lower end is not above 10 points
-    (attention_removes, (0.9, 0.02), {}, "does not hold"),
-    (reversal, (0.08, 0.01), {}, "holds"),
-    (reversal, (0.06, 0.01), {}, "not shown"),
-    (reversal, (0.2, 0.09), {}, "does not hold"),
-    (reversal, (0.2, 0.0, 0.3), {}, "does not hold"),  # helps whatever the order is
-    (bidirectional, (0.7, 0.7), {}, "holds"),
-    (bidirectional, (0.7, 0.95), {}, "not shown"),  # the mirror image is missing
-    (bidirectional, (0.95, 0.7), {}, "does not hold"),
-    (placement, (0.15,), {}, "holds"),
-    (placement, (0.07,), {}, "not shown"),
-    (placement, (0.0,), {}, "does not hold"),
-    (hybrids, (0.2, 0.05), {}, "holds"),
-    (hybrids, (0.2, 0.195), {}, "not shown"),
-    (hybrids, (0.1, 0.2), {}, "does not hold"),
-    (hybrids, (-0.05, -0.3), {}, "does not hold"),  # to do less harm is not to matter
-    (order, (), {}, "holds"),
-    (order, (), {"same": 1e-9}, "does not hold"),
-    (order, (), {"lead": 0.06}, "not shown"),  # 400 sequences and five seeds cannot tell 6 points from 5
-    (order, (), {"loss": 0.045}, "not shown"),
-    (order, (), {"loss": 0.15}, "does not hold"),
-    (key_value_heads, (), {}, "holds"),
-    (key_value_heads, (), {"loss": 0.045}, "not shown"),
-    (key_value_heads, (), {"loss": 0.2}, "does not hold"),
-    (key_value_heads, (), {"size": 0.01}, "does not hold"),
-    (key_value_heads, (), {"cache": 7.9}, "does not hold"),
-    (key_value_heads, (), {"speed": 0.9}, "does not hold"),
-    (alignment, (), {}, "holds"),
-    (alignment, (), {"location": 0.6}, "conditional"),
-    (alignment, (0.6,), {"location": 0.6}, "conditional"),
-    (alignment, (0.6, 0.6, 0.6), {}, "does not hold"),
-    (alignment, (0.39, 0.39, 0.39), {}, "not shown"),  # 6 points are not surely above 5
-    (parallelism, (), {}, "holds"),
-    (parallelism, (), {"short": 0.8}, "does not hold"),
-    (parallelism, (), {"long": 1.2}, "does not hold"),  # the curves do not cross
-    (parallelism, (), {"growth": 1.3}, "does not hold"),
-    (parallelism, (), {"per_symbol": 0.0}, "does not hold"),
-    (parallelism, (), {"power": 1.75}, "does not hold"),
-    (future_mask, (), {}, "holds"),
-    (future_mask, (), {"free": 0.83}, "does not hold"),
-    (future_mask, (), {"forced": 0.88}, "not shown"),  # exactly the margin
-    (future_mask, (), {"leaks": 0.0}, "does not hold"),  # the gate missed it
-    (averaging, (), {}, "holds"),
-    (averaging, (), {"forward": -6.0}, "conditional"),
-    (averaging, (), {"neither": -0.1}, "does not hold"),
-    (averaging, (), {"beyond": 1e-3}, "does not hold"),
-    (depth, (), {}, "holds"),
-    (depth, (), {"none_6": 0.90}, "not shown"),  # the interaction is exactly the margin
-    (depth, (), {"none_1": 0.2}, "does not hold"),  # missed at any depth: no matter of depth
-    (distance, (), {}, "holds"),
-    (distance, (), {"lstm_open": 0.2}, "conditional"),
-    (distance, (), {"attention": 0.1}, "not shown"),
-    (distance, (), {"recall": 0.8}, "does not hold"),
-    (exposure, (), {}, "holds"),
-    (exposure, (0.42,), {}, "not shown"),
-    (exposure, (), {"greedy": 0.5}, "does not hold"),  # scheduled sampling is behind
-    (exposure, (), {"rising": 0.03}, "does not hold"),
+CASES: list[tuple[str, dict[str, float], str]] = [
+    ("bottleneck", {"plain*/longest": 0.77}, "not shown"),  # 200 items and five seeds cannot tell 13 from 10
+    ("bottleneck", {"plain-wide/longest": 0.88}, "does not hold"),
+    ("bottleneck", {"plain-wide/halving": 5.0}, "does not hold"),
+    ("attention-removes", {"peeky/longest": 0.83}, "not shown"),  # the lower end is not above 10 points
+    ("attention-removes", {"peeky/longest": 0.93}, "does not hold"),
+    ("reversal", {"plain-monotone-reversing/exact": 0.56}, "not shown"),
+    ("reversal", {"attention-monotone-reversing/exact": 0.97}, "does not hold"),
+    ("reversal", {"plain-reversed-reversing/exact": 0.9}, "does not hold"),  # helps whatever the order is
+    ("bidirectional", {"backward/left": 0.95}, "not shown"),  # the mirror image is missing
+    ("bidirectional", {"forward/right": 0.95}, "does not hold"),
+    ("placement", {"fed/exact": 0.87}, "not shown"),
+    ("placement", {"fed/exact": 0.8}, "does not hold"),
+    ("hybrids", {"rnn-self/accuracy": 0.795, "self-self/accuracy": 0.995}, "not shown"),
+    ("hybrids", {"rnn-self/accuracy": 0.8, "self-rnn/accuracy": 0.7, "self-self/accuracy": 0.9}, "does not hold"),
+    ("order", {"none-order/moved": 1e-9}, "does not hold"),
+    ("order", {"[!n]*-order/right": 0.26}, "not shown"),  # 400 sequences and five seeds cannot tell 6 points from 5
+    ("order", {"[!n]*-set/right": 0.855}, "not shown"),
+    ("order", {"[!n]*-set/right": 0.75}, "does not hold"),
+    ("extrapolation", {"t5/double": 0.2}, "does not hold"),
+    ("key-value-heads", {"kv-[12]/exact": 0.855}, "not shown"),
+    ("key-value-heads", {"kv-[12]/exact": 0.7}, "does not hold"),
+    ("key-value-heads", {"kv-1/size": 85850.0}, "does not hold"),
+    ("key-value-heads", {"decoding/cache@1000": 7.9}, "does not hold"),
+    ("key-value-heads", {"decoding/speed-up@1000": 0.9}, "does not hold"),
+    ("key-value-heads", {"decoding/speed-up@1000": 1.005}, "not shown"),
+    ("alignment", {"location/error": 0.6}, "conditional content"),
+    ("alignment", {"location/error": 0.6, "heads/error": 0.6}, "conditional rnn"),
+    ("alignment", {"[!sh]*/error": 0.6, "scaled_dot/error": 0.6}, "conditional heads"),
+    ("alignment", {"*/error": 0.6, "shuffled*/error": 0.7}, "does not hold"),
+    ("alignment", {"*/error": 0.39, "shuffled*/error": 0.7}, "not shown"),  # 6 points are not surely above 5
+    ("parallelism", {"layers/rnn*-ms@16": 8.0}, "does not hold"),
+    ("parallelism", {"layers/rnn-ms@1024": 21.6}, "does not hold"),  # the curves do not cross
+    ("parallelism", {"layers/attention-ms@1024": 13.0}, "does not hold"),
+    ("parallelism", {"layers/rnn-unfused-steps@*": 3.0}, "does not hold"),
+    ("parallelism", {"layers/attention-unfused-bytes@1024": 512.0**2 * 3.3}, "does not hold"),
+    ("future-mask", {"mask-off/free": 0.83}, "does not hold"),
+    ("future-mask", {"mask-off/forced": 0.88}, "not shown"),  # exactly the margin
+    ("future-mask", {"mask-off/leaks": 0.0}, "does not hold"),  # the gate missed it
+    ("averaging", {"forward/left@4": -6.0}, "conditional skip"),
+    ("averaging", {"neither/left@4": -0.1}, "does not hold"),
+    ("averaging", {"*/beyond": 1e-3}, "does not hold"),
+    ("depth", {"none-6/right": 0.90}, "not shown"),  # the interaction is exactly the margin
+    ("depth", {"none-1/right": 0.2}, "does not hold"),  # missed at any depth: no matter of depth
+    ("distance", {"lstm-open/slope": 0.2}, "conditional gate"),
+    ("distance", {"attention/slope": 0.1}, "not shown"),
+    ("distance", {"*/longest": 0.8}, "does not hold"),
+    ("exposure", {"scheduled-sampling/greedy": 0.42}, "not shown"),
+    ("exposure", {"teacher-forcing/greedy": 0.5}, "does not hold"),  # scheduled sampling is behind
+    ("exposure", {"teacher-forcing/forced@4": 0.7}, "does not hold"),
+    ("explanation", {"states/agreement": 0.9}, "does not hold"),
+    ("explanation", {"states/right": 0.8}, "does not hold"),
+    ("scaling", {"dot-wide/right": 0.9}, "does not hold"),
+    ("learning-rate", {"rnn/worst": 0.85}, "does not hold"),
 ]
 
 
-def claim_named(name: str) -> Any:
-    return CLAIMS[name.replace("_", "-")]()
-
-
-@pytest.mark.parametrize(("make", "means", "changes", "verdict"), CASES)
-def test_a_rule_gives_its_verdict(
-    make: Callable[..., Figures], means: tuple[float, ...], changes: dict[str, float], verdict: str
-) -> None:
-    claim = claim_named(make.__name__)
-    trials = trials_of(make(*means, **changes), 0.0 if make is parallelism else 1.0)
+@pytest.mark.parametrize(("name", "changes", "verdict"), [*((name, {}, "holds") for name in MET), *CASES])
+def test_a_rule_gives_its_verdict(name: str, changes: dict[str, float], verdict: str) -> None:
+    claim, trials = CLAIMS[name](), trials_of(name, changes)
     judgement = judge(claim.contrasts(trials), claim.conditions(trials))
-    assert judgement.verdict == verdict, judgement.contrasts
+    assert f"{judgement.verdict} {judgement.condition}".strip() == verdict, judgement.contrasts
 
 
 @pytest.mark.parametrize(
@@ -244,37 +211,8 @@ def test_the_rule_of_the_scores(unscaled: float, scaled: float, verdict: str) ->
         for arm, power in powers.items()
         for seed in range(5)
     )
-    assert judge(claim_named("scores").contrasts(trials)).verdict == verdict
+    assert judge(CLAIMS["scores"]().contrasts(trials)).verdict == verdict
     assert slope(tuple(3 * width**-0.5 for width in WIDTHS)) == pytest.approx(-0.5)
-
-
-@pytest.mark.parametrize(
-    ("name", "figure", "values"),
-    [
-        ("key-value-heads", "speed-up@1000", (1.4, 0.9, 1.3, 0.95, 1.1)),
-        ("parallelism", "rnn-ms@16", (15.0, 9.0, 14.0, 9.5, 11.0)),
-    ],
-)
-def test_times_have_to_lead_over_the_seeds(name: str, figure: str, values: tuple[float, ...]) -> None:
-    figures = key_value_heads() if name == "key-value-heads" else parallelism()
-    trials = [
-        replace(
-            trial, figures={**trial.figures, figure: values[trial.seed]} if figure in trial.figures else trial.figures
-        )
-        for trial in trials_of(figures, 0.0).trials
-    ]
-    assert judge(claim_named(name).contrasts(Trials(trials))).verdict == "not shown"
-
-
-def test_the_first_condition_that_is_met_is_named() -> None:
-    claim = claim_named("alignment")
-    for figures, condition in (
-        (alignment(location=0.6), "content"),
-        (alignment(location=0.6, heads=0.6), "rnn"),
-        (alignment(0.6, location=0.6), "heads"),
-    ):
-        trials = trials_of(figures)
-        assert judge(claim.contrasts(trials), claim.conditions(trials)).condition == condition
 
 
 TINY: dict[str, Any] = {"steps": 1, "rows": 3, "batch": 3, "tested": 5, "texts": 2, "stacks": 2, "turns": 1}
@@ -322,15 +260,15 @@ def test_a_claim_measures_and_has_all_words(name: str) -> None:
 def test_arms_are_as_near_in_size_as_their_words_say(
     name: str, apart: float, measure: Callable[[Mapping[str, Any]], int]
 ) -> None:
-    claim = claim_named(name)
+    claim = CLAIMS[name]()
     sizes = [measure(arm.settings) for arm in claim.arms()]
     assert max(sizes) / min(sizes) < 1 + apart
     assert f"within {round(100 * apart)} %" in claim.say("held").say("en")
 
 
 def test_chains_are_counted() -> None:
-    (arm,) = claim_named("parallelism").arms()
-    figures = claim_named("parallelism").measure(Setup(replace(arm, settings={"tokens": 64, "turns": 1}), 3))
+    (arm,) = CLAIMS["parallelism"]().arms()
+    figures = CLAIMS["parallelism"]().measure(Setup(replace(arm, settings={"tokens": 64, "turns": 1}), 3))
     assert all(figures[f"attention-steps@{n}"] == figures["attention-steps@16"] for n in (32, 64))
     first, second, third = (figures[f"rnn-unfused-steps@{n}"] for n in (16, 32, 64))
     assert (second - first) / 16 >= 5  # sum, gate, product, sum and tanh at least
@@ -353,13 +291,10 @@ def test_small_tasks_are_as_described() -> None:
             assert wanted - FIRST == (source[place] - FIRST) ^ (sign % 2)
 
 
-@pytest.mark.parametrize("position", ["none", *POSITIONS])
-def test_without_positions_an_encoder_is_equivariant_and_with_any_it_is_not(position: str) -> None:
-    moved = permuted_difference(Labeller(position, 20, 5).double(), 20, 5)
-    assert moved < 1e-12 if position == "none" else moved > 1e-2
-
-
 def test_small_helpers_by_hand() -> None:
+    moved = {p: permuted_difference(Labeller(p, 20, 5).double(), 20, 5) for p in ("none", *POSITIONS)}
+    assert moved.pop("none") < 1e-12
+    assert min(moved.values()) > 1e-2
     assert halving_length([0.9, 0.7, 0.3, 0.6], [3, 5, 7, 11]) == 6.0  # the first fall counts
     assert halving_length([0.4, 0.9], [3, 5]) == 3.0
     assert halving_length([0.9, 0.8], [3, 5]) == 5.0
@@ -373,7 +308,7 @@ def test_small_helpers_by_hand() -> None:
 
 def test_the_worked_example_is_right_on_paper() -> None:
     """Every number of the page as a fraction, done by hand."""
-    claim = claim_named("weighted-sum")
+    claim = CLAIMS["weighted-sum"]()
     figures = claim.measure(Setup(claim.arms()[0], 0))
     by_paper = {
         "weights": [["1/6", "2/6", "3/6"], ["1/4", "2/4", "1/4"]],
@@ -392,7 +327,7 @@ def test_the_worked_example_is_right_on_paper() -> None:
 
 
 def test_gradients_by_hand_are_those_of_autograd() -> None:
-    claim: Claim = claim_named("weighted-sum")
+    claim: Claim = CLAIMS["weighted-sum"]()
     trials = [Trial(arm.name, 0, None, claim.measure(Setup(arm, 0)), 1.0) for arm in claim.arms()]
     assert judge(claim.contrasts(Trials(trials))).verdict == "holds"
     figures = {f"error.{step}": 1e-16 for step in (*FORWARD, *BACKWARD)} | {"error.d_scores": 1.0000001e-12}

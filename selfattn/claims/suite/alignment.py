@@ -59,17 +59,12 @@ class Alignment(Claim):
     quick_sizes = {"steps": 100, "pairs": 1024, "tested": 100}
     not_quick = ("dot", "scaled_dot", "concat", "location")
     quick_rates = {"heads": 1e-2, "shuffled-heads": 1e-2}
-    shows = {
-        "general": ("general", "error"),
-        "diagonal": ("general", "diagonal"),
-        "untrained": ("general", "untrained"),
-    }
+    shows = {"general": ("general", "error")} | {name: ("general", name) for name in ("diagonal", "untrained")}
 
     def arms(self) -> tuple[Arm, ...]:
         """Every score in an RNN, a Transformer, and one of each that is blind; these have nothing to tune for."""
-        return tuple(
-            replace(arm, rates=(2e-2,)) if arm.name in BLIND and not self.quick else arm for arm in super().arms()
-        )
+        single = () if self.quick else BLIND
+        return tuple(replace(arm, rates=(2e-2,)) if arm.name in single else arm for arm in super().arms())
 
     def measure(self, setup: Setup) -> dict[str, float]:
         """Train on phrases; choose head and step on validation; give errors on the test, also of what knows nothing."""
