@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from selfattn.data.corpus.availability import checked_answers, is_reachable
+from selfattn.data.corpus.hub import checked_answers, is_reachable
 from selfattn.errors import UserError
 from selfattn.files import write_text
 from selfattn.models.ensemble import EnsembleConfig

@@ -39,7 +39,7 @@ SENTENCES = TrainingConfig(
 RATES = (2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2)
 SEEDS, FIRST_SEED = 6, 200
 _WIDTH, _DROPOUT, _LONGEST = 128, 0.3, 512
-_CLEANING = ("held_out", "split_seed", "max_characters", "max_ratio", "keep_overlap", "keep_duplicates", "plain_spaces")
+_CLEANING = ("held_out", "split_seed", "max_characters", "max_ratio", "keep_overlap", "keep_duplicates")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,6 @@ class TranslationOptions:
         max_ratio: Largest length ratio of a training pair, relative to the usual ratio. Default: 3. 0: no limit.
         keep_overlap: Keep training pairs that share a text with validation or test.
         keep_duplicates: Keep repeated training pairs.
-        plain_spaces: Replace every run of spaces by one plain space.
         tokenizer: Token type. Default: characters for CLDR phrases, else BPE.
         vocab_size: Subword vocabulary size. Default: 8,000.
         separate: Learn one vocabulary per language instead of a joint one.
@@ -90,7 +89,6 @@ class TranslationOptions:
     max_ratio: float | None = None
     keep_overlap: bool = False
     keep_duplicates: bool = False
-    plain_spaces: bool = False
     tokenizer: TokenizerKind | None = None
     vocab_size: int | None = None
     separate: bool = False
@@ -228,12 +226,10 @@ class Translation(Task):
         from selfattn.data.corpus.cleaning import CleaningOptions
         from selfattn.data.corpus.corpus import CorpusPairs, read_corpus
         from selfattn.data.corpus.hub import hub_sources
-        from selfattn.data.corpus.sources import file_sources
-        from selfattn.data.readers.records import chosen_columns
+        from selfattn.data.readers.records import chosen_columns, file_sources
 
         columns, languages, usual = chosen_columns(options.columns), (options.source, options.target), CleaningOptions()
         cleaning = CleaningOptions(
-            spaces=options.plain_spaces,
             max_characters=usual.max_characters if options.max_characters is None else options.max_characters or None,
             max_ratio=usual.max_ratio if options.max_ratio is None else options.max_ratio or None,
             duplicates=not options.keep_duplicates,

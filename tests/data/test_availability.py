@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from selfattn.data.corpus.availability import checked_answers, is_reachable
+from selfattn.data.corpus.hub import checked_answers, is_reachable
 from selfattn.errors import UserError
 
 LONG = 20.0  # seconds that no test waits for

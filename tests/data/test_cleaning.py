@@ -28,12 +28,7 @@ from selfattn.errors import UserError
     ],
 )
 def test_a_text_is_cleaned(text: str, clean: str) -> None:
-    assert clean_text(text)[0] == clean
-    assert clean_text(clean) == (clean, ())
-
-
-def test_runs_of_spaces_can_be_made_one() -> None:
-    assert clean_text("a\u00a0 \u3000b\u202f!", spaces=True)[0] == "a b !"
+    assert clean_text(text) == clean_text(clean) == clean
 
 
 def test_each_row_is_kept_or_counted_for_the_first_step_that_meets_it() -> None:
@@ -56,9 +51,6 @@ def test_each_row_is_kept_or_counted_for_the_first_step_that_meets_it() -> None:
         "  left out, invalid UTF-8: 2 (f:5 source; f:10 source)",
         "  left out, empty: 2 (f:6 source and target; f:7 target)",
         "  left out, too long: 1 (f:8 11 characters)",
-        "  changed, Unicode form: 1 (f:9)",
-        "  changed, spaces: 1 (f:9)",
-        "  changed, control characters: 1 (f:9)",
     ]
     with pytest.raises(UserError, match=r"f: no pair is left for train after cleaning \(broken 3, .*; first: f:2 1"):
         tally.refuse_empty(0)

@@ -163,7 +163,6 @@ def test_cleaning_is_chosen_on_the_command_line(tmp_path: Path) -> None:
     assert kept(max_characters=0, max_ratio=0) == {"one 0", f"{long[0]} 1", "eins 2", "two\u00a0! 3"}
     assert kept(keep_overlap=True) == usual | {"known 3"}
     assert len(kept(keep_duplicates=True)) == 4
-    assert kept(plain_spaces=True) == {"one 0", f"{long[0]} 1", "two ! 2"}
 
 
 def test_a_run_is_tested_on_what_was_held_out_for_it(cli: Cli, run: Path, corpus: Path) -> None:

@@ -25,8 +25,8 @@ from selfattn import codec
 from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, median_ratio, unlikely
 from selfattn.data.corpus.components import components_of, digest, hold_out_components
 from selfattn.data.corpus.hub import quiet
-from selfattn.data.corpus.sources import PairSource
 from selfattn.data.pairs import Pair
+from selfattn.data.readers.records import PairSource
 from selfattn.errors import SettingError, UserError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Cleaning of pairs, and the counts of what was changed and left out.
+"""Cleaning of pairs, and the counts of what was left out.
 
 Each text loses control characters and spaces at its ends and gets the Unicode form NFC. Pairs that are broken, not
 UTF-8, empty or too long are left out; once all pairs are known (`cache`), so are unlikely lengths, repeated pairs and
@@ -12,7 +12,6 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from selfattn.errors import UserError
 _BREAKS = re.compile("[\t-\r\x1c-\x1f\x85\u2028\u2029]")
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")  # bytes that are not UTF-8, or a broken \u escape
-_SPACES = re.compile("[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
 
 Lengths = NDArray[np.integer[Any]] | int
 
@@ -38,7 +36,6 @@ class CleaningOptions:
     """What to clean. No limit applies to valid and test, so that scores are those of the complete files.
 
     Attributes:
-        spaces: write every space as the plain one, and runs of spaces as one; default False.
         max_characters: longest text of either side in a training pair; default 1,000; None for no limit.
         max_ratio: how many times longer or shorter than expected the target of a training pair may be; default 3;
             None for no limit. See `unlikely`.
@@ -46,7 +43,6 @@ class CleaningOptions:
         overlap: leave out training pairs whose source or target stands in valid or test; default True.
     """
 
-    spaces: bool = False
     max_characters: int | None = 1000
     max_ratio: float | None = 3.0
     duplicates: bool = True
@@ -63,7 +59,6 @@ class Tally:
     Attributes:
         read: lines or records read.
         dropped: number of lines left out by each step; a line counts for the first step only.
-        changed: number of kept pairs changed by each step.
 
     Example:
         >>> tally = Tally("train", "a.tsv")
@@ -77,37 +72,26 @@ class Tally:
     def __init__(self, part: str, label: str) -> None:
         self.part, self.label, self.read = part, label, 0
         self.dropped: Counter[str] = Counter()
-        self.changed: Counter[str] = Counter()
-        self._places: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        self._places: defaultdict[str, list[str]] = defaultdict(list)
 
     def drop(self, step: str, line: int, detail: str = "", *, count: int = 1) -> None:
         """Count lines that a step leaves out, from this line on."""
         self.dropped[step] += count
-        self._note("left out", step, line, detail)
-
-    def change(self, step: str, line: int) -> None:
-        """Count a pair that a step changes."""
-        self.changed[step] += 1
-        self._note("changed", step, line)
-
-    def _note(self, what: str, step: str, line: int, detail: str = "") -> None:
-        if len(places := self._places[what, step]) < _PLACES:
+        if len(places := self._places[step]) < _PLACES:
             places.append(f"{self.label}:{line} {detail}".rstrip())
 
-    def lines(self, kept: int, moved: Mapping[str, int] = MappingProxyType({})) -> list[str]:
+    def lines(self, kept: int, moved: Mapping[str, int] | None = None) -> list[str]:
         """Return the counts as text.
 
         Args:
             kept: pairs in the part now.
             moved: pairs that were held out of this part, by part; default none.
         """
-        parts = "".join(f", {count:,} moved to {name}" for name, count in moved.items())
+        parts = "".join(f", {count:,} moved to {name}" for name, count in (moved or {}).items())
         lines = [f"{self.part}: {self.read:,} read, {kept:,} kept, {self.dropped.total():,} left out{parts}"]
-        for what, steps in (("left out", self.dropped), ("changed", self.changed)):
-            for step, count in steps.items():
-                places = self._places[what, step]
-                more = "; ..." if count > len(places) else ""
-                lines.append(f"  {what}, {step}: {count:,} ({'; '.join(places)}{more})")
+        for step, count in self.dropped.items():
+            more = "; ..." if count > len(self._places[step]) else ""
+            lines.append(f"  left out, {step}: {count:,} ({'; '.join(self._places[step])}{more})")
         return lines
 
     def refuse_empty(self, kept: int) -> None:
@@ -118,7 +102,7 @@ class Tally:
         """
         if not kept:
             steps = ", ".join(f"{step} {count:,}" for step, count in self.dropped.items()) or "there was none"
-            first = "; first: " + self._places["left out", next(iter(self.dropped))][0] if self.dropped else ""
+            first = "; first: " + self._places[next(iter(self.dropped))][0] if self.dropped else ""
             raise UserError(
                 f"{self.label}: no pair is left for {self.part} after cleaning ({steps}{first}); correct the file"
             )
@@ -127,7 +111,7 @@ class Tally:
 def clean_rows(
     rows: Iterable[RawPair | BadRecord], options: CleaningOptions, tally: Tally, *, limited: bool
 ) -> Iterator[tuple[int, str, str]]:
-    """Clean pairs one by one, and count in the tally what is left out or changed.
+    """Clean pairs one by one, and count in the tally what is left out.
 
     Args:
         rows: as read.
@@ -147,16 +131,13 @@ def clean_rows(
         if sides := _sides(_SURROGATES.search, row.source, row.target):
             tally.drop("invalid UTF-8", row.line, sides)
             continue
-        source, changed_source = clean_text(row.source, spaces=options.spaces)
-        target, changed_target = clean_text(row.target, spaces=options.spaces)
+        source, target = clean_text(row.source), clean_text(row.target)
         longest = max(len(source), len(target))
         if sides := _sides(_is_blank, source, target):
             tally.drop("empty", row.line, sides)
         elif limited and options.max_characters and longest > options.max_characters:
             tally.drop("too long", row.line, f"{longest:,} characters")
         else:
-            for step in dict.fromkeys(changed_source + changed_target):
-                tally.change(step, row.line)
             yield row.line, source, target
 
 
@@ -193,29 +174,16 @@ def median_ratio(source: NDArray[np.integer[Any]], target: NDArray[np.integer[An
     return float(np.median(target / source))
 
 
-def clean_text(text: str, *, spaces: bool = False) -> tuple[str, tuple[str, ...]]:
+def clean_text(text: str) -> str:
     r"""Clean one text: remove control characters, put it into Unicode's form NFC, strip spaces at its ends.
 
     (NFKC would change visible characters, such as ``½``.)
 
-    Args:
-        text: any text.
-        spaces: also write every run of spaces as one plain space; default False.
-
-    Returns:
-        The clean text, and the names of the steps that changed it.
-
     Example:
         >>> clean_text(" 한\x00국\t어 ")
-        ('한국 어', ('control characters', 'spaces'))
-        >>> clean_text("Va\u00a0!  Oui.", spaces=True)[0]
-        'Va ! Oui.'
+        '한국 어'
     """
-    plain = _CONTROLS.sub("", _BREAKS.sub(" ", text))
-    composed = unicodedata.normalize("NFC", plain)
-    bare = (_SPACES.sub(" ", composed) if spaces else composed).strip()
-    steps = {"control characters": plain != text, "Unicode form": composed != plain, "spaces": bare != composed}
-    return bare, tuple(name for name, changed in steps.items() if changed)
+    return unicodedata.normalize("NFC", _CONTROLS.sub("", _BREAKS.sub(" ", text))).strip()
 
 
 def _is_blank(text: str) -> bool:

@@ -18,10 +18,9 @@ from selfattn.data.corpus.cache import HELD_OUT, open_cached, write_corpus
 from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, median_ratio, unlikely
 from selfattn.data.corpus.components import digest
 from selfattn.data.corpus.hub import hub_sources
-from selfattn.data.corpus.sources import PairSource, file_sources
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import file_sha256
-from selfattn.data.readers.records import chosen_columns
+from selfattn.data.readers.records import PairSource, chosen_columns, file_sources
 from selfattn.data.splits import Splits, repeated
 from selfattn.errors import SettingError, UserError
 

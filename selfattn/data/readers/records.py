@@ -13,15 +13,16 @@ import json
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from selfattn.codec import parse
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.lines import lines_of
+from selfattn.data.readers.lines import file_sha256, lines_of
 from selfattn.errors import SettingError, UserError
 
 _SUFFIXES = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -280,6 +281,42 @@ def _book(path: Path) -> Iterator[RawPair | BadRecord]:
             yield RawPair(number, source.rstrip(" "), target.rstrip(" "))
         else:
             yield BadRecord(number, "no separator (_) between input and target")
+
+
+@dataclass(frozen=True)
+class PairSource:
+    """Raw pairs of one part.
+
+    Attributes:
+        label: start of the places in messages, such as the file's name.
+        rows: reads the pairs from the beginning.
+        settings: JSON values from which the source can be opened again.
+    """
+
+    label: str
+    rows: Callable[[], Iterator[RawPair | BadRecord]]
+    settings: dict[str, Any]
+
+
+def file_sources(files: Mapping[str, Sequence[Path]], columns: tuple[str, str] | None = None) -> dict[str, PairSource]:
+    """Open the files of a corpus.
+
+    Args:
+        files: for ``"train"``, and for ``"valid"`` and ``"test"`` where they are not held out of train: two parallel
+            files (source, target), or one file with both sides. Parts without files are ignored.
+        columns: see `file_records`.
+
+    Raises:
+        UserError: a file is missing or cannot be read. Other problems show when it is read.
+    """
+    sources = {}
+    for part, paths in files.items():
+        if paths:
+            hashes = [{"path": str(path), "sha256": file_sha256(path)} for path in paths]
+            settings = {"files": hashes, "columns": columns and list(columns)}
+            rows = partial(file_records, tuple(paths), columns)
+            sources[part] = PairSource(", ".join(path.name for path in paths), rows, settings)
+    return sources
 
 
 def read_pairs(*paths: str | os.PathLike[str], columns: tuple[str, str] | None = None) -> list[Pair]:
