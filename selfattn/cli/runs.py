@@ -296,7 +296,7 @@ def demo(
     lang: Lang = SOURCE,
     example: tuple[str, ...] = (),
 ) -> None:
-    """Write a page on which character models answer typed input side by side.
+    """Write a page on which models answer typed input side by side.
 
     The models run in the browser, from one HTML file, without network or server.
 

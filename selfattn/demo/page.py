@@ -21,10 +21,13 @@ from selfattn.report.drawing.palette import Signs
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.runs.run import Run, load
 from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.tokenizers.subword import SubwordTokenizer
 from selfattn.words.catalogue import LANGS, read_words
 
 _HOME = "selfattn.demo"
 EXAMPLES = 12  # to begin with, of a test
+_MOST = 1_000_000  # weights of a model on a page that nobody asked for
 
 
 def write_demo(
@@ -38,7 +41,8 @@ def write_demo(
     """Write a page on which a reader types and the models answer, step by step and side by side.
 
     Args:
-        runs: trained models; what the page cannot run (subwords, language models) says so on the page.
+        runs: trained models of characters or subwords. What the page cannot run says so on the page: language models,
+            and models that read other subwords than the first.
         out: the HTML file, replaced where it is there.
         lang: the language that the page opens in; the other is in it too.
         examples: inputs to begin with, each with its right output or ``""``; default none.
@@ -72,7 +76,7 @@ def write_demo_of(
     labels: Sequence[str] = (),
     names: Sequence[str] = (),
 ) -> bool:
-    """Write the page of those runs that a page can run; nothing where there is none.
+    """Write the page of those runs that a page can run, of at most a million weights; nothing where there is none.
 
     Args:
         paths: run directories; one that cannot be loaded is left out.
@@ -93,7 +97,7 @@ def write_demo_of(
     for k, path in enumerate(paths):
         with suppress(UserError):
             run = load(path)
-            if not _obstacle(run):
+            if not _obstacle(run, run) and sum(weight.numel() for weight in run.model.parameters()) <= _MOST:
                 runs.append(run)
                 shown += labels[k : k + 1]
     if runs:
@@ -118,9 +122,10 @@ def render_demo(
         raise UserError(f"language {lang!r}: the page does not speak it; choose one of {', '.join(LANGS)}")
     shown = labels or _names(runs)
     signs = Signs(names or shown)
-    models = [_payload(run, name, signs) for run, name in zip(runs, shown, strict=True)]
+    first = next((run for run in runs if run.takes_pairs), runs[0])
+    models = [_payload(run, name, signs, first) for run, name in zip(runs, shown, strict=True)]
     if all("reason" in model for model in models):
-        raise UserError("none of these models can run in a page: it runs models that turn characters into characters")
+        raise UserError("none of these models can run in a page: it runs models that turn one text into another")
     script = asset("engine.js", _HOME) + asset("page.js", _HOME)
     style = asset("report.css") + asset("page.css", _HOME)
     context = {
@@ -148,28 +153,38 @@ def _names(runs: Sequence[Run]) -> list[str]:
     raise UserError("a run is given twice; give each directory once")
 
 
-def _characters(run: Run) -> tuple[str, ...]:
-    """Return the characters of source and target; nothing where the tokenizers are of another kind."""
-    both = (run.tokenizer.source, run.tokenizer.target)
-    characters = tuple(tokenizer.characters for tokenizer in both if isinstance(tokenizer, CharTokenizer))
-    return characters if len(characters) == 2 else ()
+def _tokens(tokenizer: Tokenizer) -> str | dict[str, Any]:
+    """Return a tokenizer as the page reads it: all characters, or the pieces of words with their scores.
+
+    Raises:
+        UserError: it is of another kind.
+    """
+    match tokenizer:
+        case CharTokenizer():
+            return tokenizer.characters
+        case SubwordTokenizer():
+            described = {"kind": tokenizer.settings.kind, "bytes": tokenizer.settings.byte_fallback}
+            return described | {"pieces": list(tokenizer.vocabulary), "scores": list(tokenizer.vocabulary.values())}
+    raise UserError(f"{type(tokenizer).__name__}: a page runs models of characters and of subwords alone")
 
 
-def _obstacle(run: Run) -> str:
+def _obstacle(run: Run, first: Run) -> str:
     """Return the key of the sentence that says why the page cannot run a model; empty where it can."""
     if not any(True for _ in run.model.parameters()):
         raise UserError(f"{run.path}: an exported run has no weights for a page; take the run it was exported from")
     if not run.takes_pairs:
         return "cannot.lm"
-    return "" if _characters(run) else "cannot.subwords"
+    here, there = _tokens(run.tokenizer.source), _tokens(first.tokenizer.source)
+    both_characters = isinstance(here, str) and isinstance(there, str)
+    return "" if both_characters or here == there else "cannot.tokens"  # the page shows one segmentation
 
 
-def _payload(run: Run, name: str, signs: Signs) -> dict[str, Any]:
+def _payload(run: Run, name: str, signs: Signs, first: Run) -> dict[str, Any]:
     """Return what the page needs of a run, as plain JSON values; or why it cannot run it."""
     payload = {"name": name, "task": run.config.task, "colour": signs[name].colour, "path": signs[name].path}
-    if reason := _obstacle(run):
+    if reason := _obstacle(run, first):
         return payload | {"reason": reason}
-    source, target = _characters(run)
+    source, target = _tokens(run.tokenizer.source), _tokens(run.tokenizer.target)
     payload |= {"source": source, "target": target, "max_length": run.config.max_length}
     return payload | {"config": config_to_dict(run.config.model), "weights": embedded_weights(run.model)}
 

@@ -114,6 +114,11 @@ class SubwordTokenizer:
         """Return the size of the vocabulary: special tokens, bytes and pieces."""
         return len(self._pieces)
 
+    @property
+    def vocabulary(self) -> dict[str, float]:
+        """Every piece, in the order of the ids, with its score: a log-probability (unigram) or minus its rank (BPE)."""
+        return dict(zip(self._pieces, self._at_start.get_score(list(range(len(self)))), strict=True))
+
     def encode(self, text: str) -> list[int]:
         """Return the ids of the best segmentation, the same every time."""
         if not _APART.search(text):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import shutil
@@ -17,7 +18,7 @@ import torch
 
 from selfattn.attention import RelativeBias
 from selfattn.decoding.greedy import greedy
-from selfattn.demo.page import embedded_weights
+from selfattn.demo.page import _tokens, embedded_weights
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig, config_to_dict
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
@@ -25,6 +26,8 @@ from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDeco
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import EncoderMemory, Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
+from selfattn.tokenizers.subword import SubwordTokenizer
+from selfattn.tokenizers.subword_training import SubwordSettings
 
 ENGINE = resources.files("selfattn.demo").joinpath("templates", "engine.js").read_text(encoding="utf-8")
 HARNESS = Path(__file__).with_name("harness.js").read_text(encoding="utf-8")
@@ -232,3 +235,61 @@ def test_what_the_page_cannot_run_is_said_in_one_line(ask_node: Any) -> None:
     config["config"]["decoder"]["score"] = "cosine"
     attempt = "((one) => { try { answer(one); } catch (error) { return error.message; } })"
     assert ask_node(attempt, [config]) == ["score cosine"]
+
+
+SEGMENT = """(({ data, texts }) => {
+  const tokenizer = makeTokenizer(data);
+  return texts.map((text) => { const ids = tokenizer.encode(text); return [ids, tokenizer.decode(ids)]; });
+})"""
+HARD = [
+    *(
+        "",
+        " ",
+        "  two  spaces ",
+        "é",
+        "e\u0301",
+        "한국어 문장입니다.",
+        "▁",
+        "a▁b",
+        "▁a",
+        "<mask>x<mask>",
+        "<mask>2",
+        "<0x41>",
+    ),
+    *("😀😀", "\t", "<unk>", "<s>", "\ufeffa", "a\u00a0b", "\u3000"),
+]
+
+
+def assert_same_subwords(ask: Ask, tokenizer: SubwordTokenizer, texts: list[str]) -> None:
+    described: Any = _tokens(tokenizer)
+    (answers,) = ask(SEGMENT, [{"data": described, "texts": texts}])
+    for text, (ids, again) in zip(texts, answers, strict=True):
+        wanted = tokenizer.encode(text)
+        assert (ids, again) == (wanted, tokenizer.decode(wanted)), text
+
+
+@pytest.mark.parametrize("byte_fallback", [True, False])
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_subwords_of_hard_texts_are_those_of_the_library(ask_node: Ask, kind: Any, byte_fallback: bool) -> None:
+    draw = random.Random(0)
+    words = ["".join(draw.choices("abcdé한국", k=draw.randint(1, 7))) for _ in range(60)]
+    texts = [" ".join(draw.choices(words, k=draw.randint(1, 9))) for _ in range(300)]
+    settings = SubwordSettings(kind, vocab_size=400, byte_fallback=byte_fallback)
+    tokenizer = SubwordTokenizer.train(texts, settings, clip=True)
+    random_texts = ["".join(draw.choices("abcdé한국 zß", k=30)) for _ in range(300)]
+    assert_same_subwords(ask_node, tokenizer, [*HARD, *texts, *random_texts])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_subwords_of_ten_thousand_sentences_are_those_of_the_library(
+    ask_node: Ask, kind: Any, shared_data: Callable[[str], Path]
+) -> None:
+    def lines(name: str) -> list[str]:
+        return gzip.decompress(shared_data(name).read_bytes()).decode().split("\n")
+
+    captions = [lines(f"multi30k/train.{language}.gz") for language in ("en", "de")]
+    texts = [line for each in captions for line in each[:10_000]]
+    tokenizer = SubwordTokenizer.train(texts, SubwordSettings(kind, vocab_size=4000))
+    unseen = [line for each in captions for line in each[10_000:14_000]]
+    assert_same_subwords(ask_node, tokenizer, [*unseen, *lines("tatoeba/kor.txt.gz")[:2000]])

@@ -745,12 +745,108 @@ class CharTokenizer {
     this.ids = new Map(this.characters.map((character, k) => [character, k + 4]));
   }
 
-  encode(text) { return [...text.normalize("NFC")].map((character) => this.ids.get(character) ?? SPECIALS.unk); }
+  encode(text) { return this.split(text).map((character) => this.ids.get(character) ?? SPECIALS.unk); }
+
+  /* The text of each token of encode(text). */
+  split(text) { return [...text.normalize("NFC")]; }
+
+  unknown(text) { return this.split(text).filter((character) => !this.ids.has(character)); }
 
   piece(id) { return id === SPECIALS.unk ? "\ufffd" : this.characters[id - 4] ?? ""; }
 
   decode(ids) { return ids.map((id) => this.piece(id)).join(""); }
 }
+
+const SPACE = "\u2581"; // sentencepiece's sign for a space
+
+/* Pieces of words, segmented as sentencepiece does it. A piece has a score; `bytes` says whether what has no piece is
+   written as bytes. */
+class SubwordTokenizer {
+  constructor({ kind, pieces, scores, bytes }) {
+    Object.assign(this, { pieces, scores, bytes, segment: kind === "bpe" ? this.merged : this.mostProbable });
+    this.isByte = pieces.map((piece) => bytes && /^<0x[0-9A-F]{2}>$/.test(piece));
+    this.ids = new Map(pieces.map((piece, id) => [piece, id]).filter(([, id]) => id > SPECIALS.unk && !this.isByte[id]));
+    this.byteIds = new Map(pieces.map((piece, id) => [piece, id]).filter(([, id]) => this.isByte[id]));
+    this.longest = [...this.ids.keys()].reduce((most, piece) => Math.max(most, [...piece].length), 1);
+    this.unknownScore = Math.fround([...this.ids.values()].reduce((least, id) => Math.min(least, scores[id]), 0) - 10);
+    this.apart = /\u2581|[\ud800-\udfff]/gu; // what sentencepiece cannot read: its own sign, and half a character
+  }
+
+  /* The best path through all pieces (unigram), in 32-bit sums; of equal paths the one whose last piece is longest. */
+  mostProbable(characters) {
+    const best = [{ score: 0 }];
+    for (let start = 0; start < characters.length; start++) {
+      const offer = (end, piece, score) => {
+        const sum = Math.fround(score + best[start].score);
+        if (!best[end] || sum > best[end].score) best[end] = { score: sum, start, piece };
+      };
+      for (let end = start + 1; end <= Math.min(start + this.longest, characters.length); end++) {
+        const piece = characters.slice(start, end).join(""), id = this.ids.get(piece);
+        if (id !== undefined) offer(end, piece, this.scores[id]);
+        else if (end === start + 1) offer(end, piece, this.unknownScore);
+      }
+    }
+    const found = [];
+    for (let end = characters.length; end > 0; end = best[end].start) found.unshift(best[end].piece);
+    return found;
+  }
+
+  /* Merge the neighbours with the highest score, the leftmost first, while any are a piece (BPE). */
+  merged(characters) {
+    const parts = [...characters];
+    for (;;) {
+      let at = -1, most = -Infinity;
+      for (let k = 0; k + 1 < parts.length; k++) {
+        const id = this.ids.get(parts[k] + parts[k + 1]);
+        if (id !== undefined && this.scores[id] > most) [at, most] = [k, this.scores[id]];
+      }
+      if (at < 0) return parts;
+      parts.splice(at, 2, parts[at] + parts[at + 1]);
+    }
+  }
+
+  encode(text) {
+    const ids = [];
+    let end = 0;
+    const add = (piece) => {
+      const id = this.ids.get(piece);
+      if (id !== undefined) ids.push(id);
+      else if (this.bytes) ids.push(...this.bytesOf(piece));
+      else if (ids[ids.length - 1] !== SPECIALS.unk) ids.push(SPECIALS.unk);
+    };
+    const cut = (part, isFirst) => {
+      if (part || (isFirst && text)) this.segment([...(isFirst ? " " : "") + part].map((c) => (c === " " ? SPACE : c))).forEach(add);
+    };
+    for (const match of text.matchAll(this.apart)) {
+      cut(text.slice(end, match.index), end === 0);
+      if (match[0] === SPACE && this.bytes) ids.push(...this.bytesOf(SPACE));
+      else ids.push(SPECIALS.unk);
+      end = match.index + match[0].length;
+    }
+    cut(text.slice(end), end === 0);
+    return ids;
+  }
+
+  bytesOf(text) {
+    return [...new TextEncoder().encode(text)].map((byte) => this.byteIds.get(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`));
+  }
+
+  split(text) { return this.encode(text).map((id) => this.piece(id)); }
+
+  unknown(text) { return this.encode(text).includes(SPECIALS.unk) ? ["\ufffd"] : []; }
+
+  piece(id) { return id === SPECIALS.unk ? "\ufffd" : id < SPECIALS.unk ? "" : this.pieces[id].replaceAll(SPACE, "␣"); }
+
+  decode(ids) {
+    const codes = ids.flatMap((id) => (this.isByte[id]
+      ? [parseInt(this.pieces[id].slice(3, 5), 16)]
+      : [...new TextEncoder().encode(id === SPECIALS.unk ? "\ufffd" : id < SPECIALS.unk ? "" : this.pieces[id].replaceAll(SPACE, " "))]));
+    return new TextDecoder("utf-8", { ignoreBOM: true }).decode(new Uint8Array(codes)).replace(/^ /, "");
+  }
+}
+
+/* A tokenizer from the page's data: a text of all characters, or the description of subwords. */
+function makeTokenizer(data) { return typeof data === "string" ? new CharTokenizer(data) : new SubwordTokenizer(data); }
 
 /* The most probable; of equal ones the first. */
 function best(probabilities) {

@@ -79,8 +79,8 @@
     if (model.reason) return model;
     try {
       model.network = buildModel(model.config, new Weights(model.weights));
-      model.source = new CharTokenizer(model.source);
-      model.target = new CharTokenizer(model.target);
+      model.source = makeTokenizer(model.source);
+      model.target = makeTokenizer(model.target);
       delete model.weights;
     } catch (error) {
       model.error = error.message;
@@ -131,8 +131,8 @@
   }
 
   function askAll() {
-    const text = byId("text").value.normalize("NFC"), right = byId("right").value.normalize("NFC").trim();
-    source = text.trim() ? [...text, ""] : [];
+    const text = byId("text").value, right = byId("right").value.normalize("NFC").trim();
+    source = text.trim() ? [...(working.length ? working[0].source.split(text) : text), ""] : [];
     for (const model of working) {
       model.told = model.failed = null;
       if (!source.length || state.hidden.has(model.name)) continue;
@@ -188,8 +188,7 @@
   }
 
   function drawUnknown() {
-    const known = (character) => working.every((model) => model.source.ids.has(character));
-    const strange = [...new Set(source.filter((character) => character && !known(character)))];
+    const strange = [...new Set(working.flatMap((model) => model.source.unknown(byId("text").value)))];
     byId("unknown").hidden = !strange.length;
     byId("unknown").textContent = strange.length ? say("unknown", { characters: strange.map(shown).join(" ") }) : "";
   }
@@ -444,8 +443,9 @@
     const { rows, columns, choice } = found, ahead = choice.kind === "encoder" ? rows.length : state.step;
     const here = spot(found), stop = here || { row: 0, column: 0 };
     const longest = Math.max(...rows.map((character) => axis(character).length));
+    const upended = columns.some((character) => [...axis(character)].length > 2);
     const table = make("table", {
-      class: "map", role: "grid", "data-kind": choice.kind, "aria-label": say("map", { model: model.name }), "--n": columns.length,
+      class: upended ? "map upended" : "map", role: "grid", "data-kind": choice.kind, "aria-label": say("map", { model: model.name }), "--n": columns.length,
       "--head": `${longest * 8 + 22}px`, "--field": "0px", "--least": "11px",
     });
     table.append(make("colgroup", {}, make("col", { class: "head" }), ...columns.map(() => make("col"))));
