@@ -1,14 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 
-from selfattn.data.batches import Batch, batches, collate
-from selfattn.data.examples import Example, encode_pairs
-from selfattn.data.pairs import Pair
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.data.batches import Batch, batches, collate, padding_of, stream_batches
+from selfattn.data.examples import Example
+from selfattn.data.splits import repeated
 
-PAD, BOS = 0, 1
+PAD, BOS, EOS = 0, 1, 2
 
 
 def lengths(*sizes: tuple[int, int]) -> list[Example]:
@@ -29,14 +30,6 @@ def deal(
             generator=generator,
         )
     )
-
-
-def test_pairs_become_ids_with_eos_behind_each_side() -> None:
-    tokenizer = CharTokenizer.train(["abc"])
-    assert encode_pairs([Pair("ab?", "c"), Pair("", "")], tokenizer) == [
-        Example([4, 5, 3, 2], [6, 2]),
-        Example([2], [2]),
-    ]
 
 
 def test_a_batch_by_hand() -> None:
@@ -101,3 +94,75 @@ def test_the_order_depends_on_the_seed_alone() -> None:
 def test_bad_bounds_are_refused_at_once(bounds: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"batch_size|max_tokens"):
         deal(lengths((1, 1)), **bounds)
+
+
+def example(number: int) -> Example:
+    """An example whose lengths jump about as the numbers go on."""
+    return Example([5] * (number * 7919 % 31) + [EOS], [6] * (number * 104_729 % 37) + [EOS])
+
+
+def examples(count: int) -> Iterator[Example]:
+    return map(example, range(count))
+
+
+def chance(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_every_example_comes_once_and_no_batch_exceeds_its_bounds() -> None:
+    stream = list(
+        stream_batches(
+            examples(1009), batch_size=23, max_tokens=500, buffer=211, pad_id=PAD, bos_id=BOS, generator=chance()
+        )
+    )
+    assert sorted(index for batch in stream for index in batch.indices) == list(range(1009))
+    for batch in stream:
+        assert len(batch.indices) <= 23
+        assert batch.source.numel() + batch.target_out.numel() <= 500
+        for row, index in enumerate(batch.indices):
+            assert batch.source[row][batch.source_mask[row]].tolist() == example(index).source
+            assert batch.target_out[row][batch.target_mask[row]].tolist() == example(index).target
+        assert max(batch.indices) // 211 == min(batch.indices) // 211  # of one window
+
+
+def test_no_more_than_the_window_is_read_ahead() -> None:
+    read = 0
+
+    def counted() -> Iterator[Example]:
+        nonlocal read
+        for item in examples(10**9):  # without end, as far as memory and patience go
+            read += 1
+            yield item
+
+    dealt = 0
+    stream = stream_batches(counted(), max_tokens=400, buffer=101, pad_id=PAD, bos_id=BOS, generator=chance())
+    for batch in stream:
+        assert read - dealt <= 101
+        dealt += len(batch.indices)
+        if dealt > 2000:
+            break
+
+
+def padding_share(some: Iterator[Batch]) -> float:
+    padding, places = map(sum, zip(*map(padding_of, some), strict=True))
+    return padding / places
+
+
+def test_sorting_within_windows_saves_padding() -> None:
+    # Targets are about as long as their sources, as in real text.
+    lengths = [(2 + number * 7919 % 31, number * 104_729 % 3) for number in range(5003)]
+    like_text = [Example([5] * length, [6] * (length + more)) for length, more in lengths]
+    bounds = {"batch_size": None, "max_tokens": 2000, "pad_id": PAD, "bos_id": BOS}
+    assert padding_share(batches(like_text, **bounds, generator=None)) > 0.4  # type: ignore[arg-type]  # options of several types
+    assert padding_share(stream_batches(like_text, **bounds, generator=chance())) < 0.06  # type: ignore[arg-type]  # options of several types
+
+
+def test_passes_have_every_item_once_and_go_on_where_they_were_left() -> None:
+    items = range(53)
+    passes = repeated(items, 106, start=0, seed=3)
+    assert sorted(passes[:53]) == sorted(passes[53:]) == [*items]
+    assert passes[:53] != passes[53:]
+    assert [number for start in range(0, 106, 17) for number in repeated(items, 17, start=start, seed=3)][
+        :106
+    ] == passes
+    assert repeated(items, 53, start=0, seed=4) != passes[:53]

@@ -247,13 +247,6 @@ def test_tatoeba_korean(shared_data: RealData) -> None:
     assert parts.settings["length_ratio"] == pytest.approx(0.55, abs=0.01)
 
 
-def test_python_docs_in_korean(shared_data: RealData) -> None:
-    names = {"train": "train", "valid": "dev", "test": "test"}
-    files = {part: (shared_data(f"ko-en/python-docs/{name}.tsv.gz"),) for part, name in names.items()}
-    parts = read(files, ("2", "3"))
-    assert [len(part) for part in (parts.train, parts.valid, parts.test)] == [27_706, 851, 861]  # type: ignore[arg-type]  # no stream
-
-
 def test_odd_ratios_in_news_are_found(shared_data: RealData) -> None:
     paths = shared_data("ko-en/news/dev.en"), shared_data("ko-en/news/dev.ko")
     parts = read({"train": paths}, held_out=100)

@@ -92,16 +92,6 @@ def test_formats_of_other_locales() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "iso"),
-    [("1/1/69", "1969-01-01"), ("12/31/99", "1999-12-31"), ("1/1/00", "2000-01-01"), ("12/31/68", "2068-12-31")],
-)
-def test_two_digit_years_are_read_as_posix_does(text: str, iso: str) -> None:
-    (short,) = date_patterns("en_US")["short"]
-    assert short.read(text) == {date.fromisoformat(iso)}
-    assert short.render(date.fromisoformat(iso))[0] == text
-
-
-@pytest.mark.parametrize(
     ("name", "hint"),
     [
         ("en_UX", "en_US"),

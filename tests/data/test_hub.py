@@ -1,21 +1,18 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+import socket
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Semaphore, Thread
+from threading import Event, Thread
 from types import SimpleNamespace
 
 import pytest
 
 from selfattn.data.corpus.corpus import PairStream, read_corpus
-from selfattn.data.corpus.hub import hub_sources, quiet
+from selfattn.data.corpus.hub import checked_answers, hub_sources, is_reachable, quiet
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.records import RawPair
 from selfattn.errors import UserError
 
 datasets = pytest.importorskip("datasets")
@@ -73,12 +70,6 @@ def test_a_configuration_with_flat_columns_is_held_out_from(flat: Path) -> None:
     assert parts.settings["sources"]["train"]["fingerprint"]
 
 
-def test_columns_may_be_swapped(nested: Path) -> None:
-    sources = hub_sources(str(nested), columns=("ko", "en"), streaming=True)
-    assert list(sources) == ["train", "valid", "test"]
-    assert next(sources["train"].rows()) == RawPair(1, "문장 0", "sentence 0")
-
-
 @pytest.mark.parametrize("streaming", [False, True])
 def test_what_is_not_there_is_said_in_a_line(nested: Path, flat: Path, tmp_path: Path, streaming: bool) -> None:
     (tmp_path / "nothing").mkdir()
@@ -110,31 +101,6 @@ def test_nothing_is_written_to_the_terminal(nested: Path, capfd: pytest.CaptureF
     assert capfd.readouterr() == ("", "")
 
 
-def read_elsewhere(name: str, cache: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Read a dataset in a process of its own: the libraries look at the environment once, when they are imported."""
-    program = (
-        "import sys, time\n"
-        "from selfattn.data.corpus.corpus import read_corpus\n"
-        "from selfattn.data.corpus.hub import hub_sources\n"
-        "from selfattn.errors import UserError\n"
-        "time.sleep = None  # nothing is tried again\n"
-        "try:\n"
-        "    parts = read_corpus(hub_sources(sys.argv[1], columns=('en', 'ko')))\n"
-        "except UserError as error:\n"
-        "    sys.exit(str(error))\n"
-        "print(len(parts.train), len(parts.valid), len(parts.test), parts.train[3].target)\n"
-    )
-    empty = cache / "elsewhere"  # a directory of the dataset's name would be taken for it
-    empty.mkdir(exist_ok=True)
-    return subprocess.run(
-        [sys.executable, "-c", program, name],
-        env={**os.environ, "HF_HOME": str(cache), "HF_DATASETS_CACHE": str(cache), "PYTHONUTF8": "1", **environment},
-        cwd=empty,
-        capture_output=True,
-        text=True,
-    )
-
-
 def test_without_a_network_the_cache_is_used(nested: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # What lies in the cache after loading a directory of this name is what lies there after loading it from the Hub.
     with quiet():
@@ -144,49 +110,6 @@ def test_without_a_network_the_cache_is_used(nested: Path, tmp_path: Path, monke
     monkeypatch.setattr("selfattn.data.corpus.hub.is_reachable", lambda url, *, seconds: False)
     parts = read_corpus(hub_sources("captions", columns=("en", "ko")))
     assert (len(parts.train), len(parts.valid), len(parts.test), parts.train[3].target) == (47, 6, 7, "문장 3")
-
-
-class SlowHub(BaseHTTPRequestHandler):
-    """A Hub that answers nobody before it is connected to a second time, and knows no dataset."""
-
-    connected = Semaphore(0)
-
-    def setup(self) -> None:
-        super().setup()
-        self.connected.release()
-
-    def answer(self) -> None:
-        for _ in range(2):
-            self.connected.acquire()
-        self.connected.release(2)
-        self.send_response(404)
-        self.send_header("X-Error-Code", "RepoNotFound")
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    do_HEAD = do_GET = answer  # noqa: N815 (the names that the base class looks for)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        pass
-
-
-@pytest.fixture
-def slow_hub() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), SlowHub) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-@pytest.mark.slow
-def test_a_hub_that_answers_slowly_is_waited_for(slow_hub: str, tmp_path: Path) -> None:
-    found = read_elsewhere(
-        "someone/captions", tmp_path, HF_ENDPOINT=slow_hub, NO_PROXY="127.0.0.1", HF_HUB_ETAG_TIMEOUT="60"
-    )
-    assert found.stderr == (
-        "someone/captions: Dataset 'someone/captions' doesn't exist on the Hub or cannot be accessed. Check the name; "
-        "for a private or gated dataset log in with `hf auth login`\n"
-    )
 
 
 def test_the_libraries_are_offline_only_while_nothing_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,3 +167,109 @@ def test_the_status_of_the_hub_is_said(nested: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(datasets, "load_dataset", refuse)
     with pytest.raises(UserError, match=f"the Hub answered with status {status}; .*{advice}"):
         hub_sources(str(nested))
+
+
+# Whether a server can be reached, and what it may name
+
+LONG = 20.0  # seconds that no test waits for
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A server that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield url_of(server)
+
+
+@pytest.fixture
+def closed() -> str:
+    """Nothing listens there any more."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return url_of(server)
+
+
+def url_of(server: socket.socket) -> str:
+    return f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_server_that_says_nothing_is_reachable_and_a_closed_port_is_not(silent: str, closed: str) -> None:
+    assert is_reachable(silent, seconds=LONG)
+    assert not is_reachable(closed, seconds=LONG)
+
+
+def test_a_name_service_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, done = Event(), Event()
+
+    def hang(*arguments: object, **options: object) -> list[object]:
+        asked.set()
+        done.wait(LONG)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    assert not is_reachable("https://huggingface.co", seconds=0.05)
+    assert asked.wait(LONG)
+    done.set()
+
+
+@pytest.mark.parametrize("scheme", ["http://", ""])
+def test_a_proxy_is_asked_in_its_place(monkeypatch: pytest.MonkeyPatch, silent: str, closed: str, scheme: str) -> None:
+    def through(proxy: str) -> str:
+        return scheme + proxy.removeprefix("http://")
+
+    monkeypatch.setenv("http_proxy", through(silent))
+    assert is_reachable(closed, seconds=LONG)
+    monkeypatch.setenv("http_proxy", through(closed))
+    assert not is_reachable(silent, seconds=LONG)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert is_reachable(silent, seconds=LONG)
+    monkeypatch.delenv("http_proxy")
+    monkeypatch.delenv("no_proxy")
+    monkeypatch.setenv("all_proxy", through(closed))
+    assert not is_reachable(silent, seconds=LONG)
+
+
+@pytest.mark.parametrize("url", ["", "nowhere", "http://", "https://huggingface.co:port", "ftp://host", "http://[::1"])
+def test_what_names_no_server_is_left_to_others(url: str) -> None:
+    assert is_reachable(url, seconds=LONG)
+
+
+@pytest.mark.parametrize(
+    ("commit", "etag"), [("../../../../evil", "0" * 40), ("0" * 40, "../../evil"), ("0" * 40, "ab")]
+)
+def test_a_hostile_server_cannot_choose_where_files_are_written(commit: str, etag: str, tmp_path: Path) -> None:
+    from huggingface_hub import hf_hub_download
+
+    class Hub(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(200)
+            headers = {"X-Repo-Commit": commit, "ETag": f'"{etag}"', "Content-Length": "4"}
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.do_HEAD()
+            self.wfile.write(b"text")
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    cache = tmp_path / "a/b/c/cache"
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        options = {"cache_dir": cache, "endpoint": url_of(server.socket)}
+        if "evil" in commit + etag:
+            with pytest.raises(UserError, match=r"sent '.*evil' as a name of a file"), checked_answers():
+                hf_hub_download("someone/run", "run.json", **options)  # type: ignore[arg-type]  # options of two types
+        else:
+            with checked_answers():
+                hf_hub_download("someone/run", "run.json", **options)  # type: ignore[arg-type]  # options of two types
+        server.shutdown()
+    assert not [path for path in tmp_path.rglob("*") if "evil" in str(path.relative_to(tmp_path))]

@@ -4,12 +4,15 @@ import gzip
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import file_sha256, lines_of
-from selfattn.data.readers.records import BadRecord, RawPair, file_records
+from selfattn.data.readers.records import BadRecord, RawPair, file_records, read_pairs
+from selfattn.data.splits import book_split, seen
 from selfattn.errors import UserError
 
 ROWS = [RawPair(1, "Go.", "가."), RawPair(2, "Hi, all.", "안녕.")]
@@ -53,14 +56,6 @@ def test_parallel_files_go_line_by_line(tmp_path: Path) -> None:
     source = write(tmp_path / "a.en", "Go.\r\nHi, all.\r\n")
     target = write(tmp_path / "a.ko.gz", "가.\n안녕.")
     assert list(file_records((source, target))) == ROWS
-
-
-def test_parallel_files_of_unequal_length_are_refused_with_both_counts(tmp_path: Path) -> None:
-    source, target = write(tmp_path / "a.en", "a\nb\nc\n"), write(tmp_path / "a.ko", "a\nb\n\n\n\n")
-    with pytest.raises(UserError) as error:
-        next(file_records((source, target)))
-    assert "a.en has 3 lines and" in one_line(error)
-    assert "a.ko has 5; parallel files need the same number" in one_line(error)
 
 
 @pytest.mark.parametrize(
@@ -198,10 +193,73 @@ def test_paths_that_cannot_be_used(tmp_path: Path) -> None:
         one_line(error).encode()
 
 
-def test_a_long_file_says_how_far_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+BOOK = "september 27, 1994           _1994-09-27\n2/10/93                      _1993-02-10\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        (b"a\nb\n", b"c\n", "a.en has 2 lines and"),
+        (b"a\n\n", b"c\nd\n", "a.de:2: the source is empty; mend the line, or take it out"),
+        (b"a\nb\n", b"c\n \n", "a.de:2: the target is empty; "),
+        (b"a\nb\n", b"c\n\xff\n", "a.de:2: not valid UTF-8 in the target; save"),
+        (b"a\n", b"", "a.de: the file is empty"),
+    ],
+)
+def test_bad_parallel_files(tmp_path: Path, source: bytes, target: bytes, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        read_pairs(write(tmp_path / "a.en", source), write(tmp_path / "a.de", target))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "pairs.tsv", "a\u2028b\x0bc\x85d\te\rf\n".encode())
+    assert read_pairs(path) == [Pair("a\u2028b\x0bc\x85d", "e\rf")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("blank.txt", b"\n \n", "blank.txt: neither TSV, CSV, JSON lines nor input_target"),
+        ("blank.tsv", b"\n \n", "blank.tsv:1: the source is empty"),
+        ("head.csv", b"source,target\n", "head.csv: no pairs in it"),
+        ("date.txt", BOOK + "3/4/05 2005-03-04\n", "date.txt:3: no separator (_) between input and target"),
+        ("date.txt", b"   _1994-09-27\n", "date.txt:1: the source is empty"),
+        ("date.txt", BOOK + "3/4/05  _\n", "date.txt:3: the target is empty"),
+        ("date.txt", b"a_b\n\xff_c\n", "date.txt:2: not valid UTF-8 in the source; save"),
+    ],
+)
+def test_bad_content_is_one_line_with_file_and_line(
+    tmp_path: Path, name: str, content: str | bytes, message: str
 ) -> None:
-    monkeypatch.setattr("selfattn.data.readers.lines._SAID", 2)
-    path = write(tmp_path / "a.gz", "\n" * 5)
-    assert len(list(lines_of(path))) == 5
-    assert capsys.readouterr().err == f"{path}: 2 lines read\n{path}: 4 lines read\n"
+    with pytest.raises(UserError) as error:
+        read_pairs(write(tmp_path / name, content))
+    assert str(error.value).startswith(f"{tmp_path}/{message}")
+    assert "; " in str(error.value)  # and what to do
+    assert "\n" not in str(error.value)
+
+
+def test_too_few_pairs_to_split() -> None:
+    with pytest.raises(UserError, match="9 pairs are too few to split"):
+        book_split([Pair("a", "b")] * 9)
+
+
+def test_seen_compares_source_and_target() -> None:
+    train = [Pair("May 1", "a"), Pair("STRASSE", "b")]
+    test = [Pair("May 1", "a"), Pair("may 1", "a"), Pair("May 1", "other"), Pair("straße", "b")]
+    assert seen(test, train) == [True, False, False, False]
+    assert seen(test, train, casefold=True) == [True, True, False, True]
+
+
+def test_the_split_of_the_book_is_reproduced_line_by_line(shared_data: Callable[[str], Path]) -> None:
+    pairs = read_pairs(shared_data("dates/date.txt"))
+    assert len(pairs) == 50_000
+    # Numbered by tag, so that each test pair can be traced to its line.
+    numbered = [Pair(pair.source, pair.target, tag=str(line)) for line, pair in enumerate(pairs, 1)]
+    train, test = book_split(numbered)
+    rows = shared_data("dates/book_split_test.tsv").read_text(encoding="ascii").splitlines()[1:]
+    expected = [tuple(map(int, row.split("\t"))) for row in rows]
+    columns = ([int(pair.tag) for pair in test], seen(test, train), seen(test, train, casefold=True))
+    assert list(zip(*columns, strict=True)) == expected
+    assert [column.count(False) for column in columns[1:]] == [3_595, 2_562]

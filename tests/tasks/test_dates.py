@@ -70,16 +70,6 @@ def test_the_command_in_the_record_makes_the_same_run(runs: dict[str, Run], tmp_
     assert all(torch.equal(weights(again)[name], weight) for name, weight in weights(runs["rnn-plain"]).items())
 
 
-@pytest.mark.parametrize("model", ["rnn-plain"])
-def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
-    model: str, runs: dict[str, Run], tmp_path: Path, train: Train
-) -> None:
-    same, other = train(model, tmp_path / "same"), train(model, tmp_path / "other", seed=1)
-    assert all(torch.equal(weights(same)[name], weight) for name, weight in weights(runs[model]).items())
-    assert any(not torch.equal(weights(other)[name], weight) for name, weight in weights(same).items())
-    assert len(other.tokenizer) == len(same.tokenizer)  # so that runs of all seeds have the same parameters
-
-
 def test_attention_has_tokens_on_both_axes(runs: dict[str, Run], tmp_path: Path) -> None:
     text = "May 1, 2001 ☃"
     for name, layers, heads in (("transformer", 2, 4), ("rnn-attention", 1, 1)):
@@ -218,12 +208,6 @@ def test_input_that_is_too_long_for_the_model_is_told(
     run = train("transformer", tmp_path / "run", set=settings)
     with pytest.raises(UserError, match="the model cannot read an input of 80 characters"):
         run.predict(["1" * 80])
-
-
-def test_several_locales_know_each_others_characters(tmp_path: Path, train: Train) -> None:
-    run = train("rnn-plain", tmp_path / "run", locales=("ko_KR", "ja_JP", "en_US"))
-    assert not run.unknown(["2008년 11월 13일 목요일", "2008年11月13日木曜日", "Thursday, November 13, 2008"])
-    assert {tag.split()[0] for tag in evaluate_run(run)["by_format"]} == {"ko_KR", "ja_JP", "en_US"}
 
 
 def test_a_failed_training_says_so_in_its_record(

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from selfattn.data.corpus.components import loose
-from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.runs.run import Run
 from selfattn.runs.train import train as train_on
@@ -23,14 +21,7 @@ Cli = Callable[..., Any]
 Train = Callable[..., Run]
 NUMBERS = ("null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun")
 TRAINING = {"max_steps": 2, "warmup_steps": 1, "batch_size": 16, "validation_items": 7}
-SMALL = ("--model", "rnn-attention", "--set", "encoder.hidden_dim=16", "--set", "decoder.hidden_dim=16")
 COLUMNS = ("--columns", "en,de")
-
-
-def flags(**changes: object) -> list[object]:
-    """Make the training of a command a short one."""
-    given = {"max_steps": 2, "warmup_steps": 1, "batch_size": 16, "max_tokens": 600, "vocab_size": 300} | changes
-    return [part for name, value in given.items() for part in ("--" + name.replace("_", "-"), value)]
 
 
 def sentences(count: int) -> list[tuple[str, str]]:
@@ -120,31 +111,6 @@ def test_every_command_reads_every_format_with_the_same_answer(
     assert len(set(answers.values())) == 1
 
 
-def parts(corpus: Path, **options: Any) -> list[list[Pair]]:
-    data = Translation(data=(corpus,), **options).splits(0)
-    return [list(data.train(0, None)), data.validation(10_000), data.test(None)]
-
-
-def assert_apart(found: list[list[Pair]]) -> None:
-    for side in ("source", "target"):
-        texts = [{loose(getattr(pair, side)) for pair in part} for part in found]
-        assert not texts[0] & texts[1]
-        assert not texts[0] & texts[2]
-        assert not texts[1] & texts[2]
-
-
-def test_one_corpus_is_split_by_sentence_and_by_its_own_seed(corpus: Path) -> None:
-    found = parts(corpus, held_out=20)
-    assert [len(part) for part in found] == [210, 20, 20]
-    assert_apart(found)
-    assert found == parts(corpus, held_out=20, split_seed=0)
-    other = parts(corpus, held_out=20, split_seed=1)
-    assert_apart(other)
-    assert other[2] != found[2]
-    by_run = [Translation(data=(corpus,), held_out=20).splits(seed).test(None) for seed in (0, 1)]
-    assert by_run[0] == by_run[1]
-
-
 def test_cleaning_is_chosen_on_the_command_line(tmp_path: Path) -> None:
     long, unequal = ("a" * 41, "b" * 41), ("eins", "x" * 90)
     train = [("one", "eins"), ("one", "eins"), long, unequal, ("two\u00a0!", "zwei"), ("known", "bekannt")]
@@ -188,15 +154,6 @@ def test_a_corpus_that_is_no_longer_there_or_the_same(cli: Cli, run: Path, corpu
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
         assert said in done.err
         assert "--data SOURCE TARGET" in done.err
-
-
-def test_the_report_on_the_data_comes_when_the_training_begins(cli: Cli, corpus: Path, tmp_path: Path) -> None:
-    done = cli("train", "translation", "--data", corpus, "--target", "de", "--out", tmp_path / "run", *SMALL, *flags())
-    assert done.code == 0
-    said = done.err.splitlines()
-    assert said[0].startswith("train: 250 read, 226 kept, 0 left out, 12 moved to valid, 12 moved to test")
-    assert "valid and test: held out of train by sentence (seed 0): 150 groups of pairs that share" in done.err
-    assert said[-1].endswith(f"selfattn predict {tmp_path / 'run'}")
 
 
 def test_dates_are_read_in_the_same_way(cli: Cli, train: Train, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from selfattn.errors import UserError
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import Run
 from selfattn.runs.train import train as train_on
-from selfattn.tasks.translation import Translation, size_for_sentences
+from selfattn.tasks.translation import Translation
 
 Cli = Callable[..., Any]
 TINY = {"epochs": 1, "items_per_epoch": 200, "batch_size": 64, "validation_items": 20}
@@ -40,8 +39,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{part}.en").write_text("".join(source + "\n" for source, _ in pairs))
         (folder / f"{part}.de").write_text("".join(target + "\n" for _, target in pairs))
         (folder / f"{part}.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
-        rows = "".join(json.dumps({"translation": {"en": source, "de": target}}) + "\n" for source, target in pairs)
-        (folder / f"{part}.jsonl.gz").write_bytes(gzip.compress(rows.encode()))
     return folder
 
 
@@ -75,21 +72,8 @@ def test_phrases_need_no_download(tmp_path: Path) -> None:
     assert view.source_tokens == (*sources[0], "<eos>")
 
 
-@pytest.mark.parametrize(
-    ("suffixes", "tokenizer"), [(("en", "de"), "bpe"), (("tsv",), "unigram"), (("jsonl.gz",), "characters")]
-)
-def test_files_of_every_kind(tmp_path: Path, files: Path, suffixes: tuple[str, ...], tokenizer: Any) -> None:
-    columns = ("en", "de") if suffixes == ("jsonl.gz",) else ()
-    run = train(
-        tmp_path / "run",
-        **parts(files, *suffixes),
-        source="en",
-        target="de",
-        columns=columns,
-        tokenizer=tokenizer,
-        training=ALL,
-        vocab_size=None if tokenizer == "characters" else 290,
-    )
+def test_parallel_files_and_subwords(tmp_path: Path, files: Path) -> None:
+    run = train(tmp_path / "run", **parts(files, "en", "de"), target="de", training=ALL, vocab_size=290)
     assert run.config.data["kind"] == "corpus"
     loaded = selfattn.load(tmp_path / "run")
     assert type(loaded.tokenizer) is type(run.tokenizer)
@@ -115,14 +99,7 @@ def test_one_file_is_divided_and_separate_vocabularies_and_sampling_work(tmp_pat
 
 
 def test_a_stream_trains_without_being_held(tmp_path: Path, files: Path) -> None:
-    training = {
-        "max_steps": 6,
-        "validate_every": 3,
-        "batch_size": 16,
-        "validation_items": 10,
-        "warmup_steps": 2,
-        "max_tokens": 2000,
-    }
+    training = ALL | {"max_steps": 6, "validate_every": 3}
     run = train(tmp_path / "run", **parts(files, "tsv"), target="de", streaming=True, training=training, vocab_size=300)
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [3, 6]
@@ -224,13 +201,6 @@ def test_bad_settings_get_one_line(tmp_path: Path, options: dict[str, Any], mess
         train(tmp_path / "run", **options)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
-
-
-def test_every_preset_has_a_size_for_sentences() -> None:
-    from selfattn.models.presets import PRESETS
-
-    for preset in PRESETS.values():
-        size_for_sentences(preset.config)
 
 
 def test_what_others_reached_is_known_by_the_test_pairs(shared_data: Callable[[str], Path], tmp_path: Path) -> None:

@@ -8,15 +8,6 @@ from selfattn.errors import UserError
 from selfattn.tokenizers.char import CharTokenizer
 
 
-def test_encode_adds_no_specials_and_decode_drops_them() -> None:
-    tokenizer = CharTokenizer("abc")
-    ids = tokenizer.encode("cab")
-    assert len(ids) == 3
-    assert tokenizer.decode([tokenizer.bos_id, *ids, tokenizer.eos_id, tokenizer.pad_id]) == "cab"
-    assert tokenizer.encode("") == []
-    assert tokenizer.decode([]) == ""
-
-
 def test_unknown_characters_are_unk_and_counted() -> None:
     tokenizer = CharTokenizer("ab")
     assert tokenizer.encode("a?b") == [4, 3, 5]
@@ -24,15 +15,6 @@ def test_unknown_characters_are_unk_and_counted() -> None:
     assert tokenizer.unknown("a?b") == {"?": 1}
     assert tokenizer.unknown("a?b", "ab", "??월") == {"?": 3, "월": 1}
     assert tokenizer.unknown("ab") == {}
-
-
-def test_pieces_can_all_be_seen() -> None:
-    tokenizer = CharTokenizer("a \t\u200f\u202f월")
-    assert tokenizer.pieces([0, 1, 2, 3]) == ["<pad>", "<bos>", "<eos>", "<unk>"]
-    assert tokenizer.pieces(tokenizer.encode("a 월\t\u200f\u202f")) == [
-        *("a", "␣", "월"),
-        *("<U+0009>", "<U+200F>", "<U+202F>"),
-    ]
 
 
 @pytest.mark.parametrize("number", [-1, 6, 1000])

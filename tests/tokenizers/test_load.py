@@ -84,14 +84,6 @@ def test_each_side_has_ids_of_its_own() -> None:
     assert list(sample_pairs([Pair("ab", "b")], tokenizer, seed=0, epoch=0)) == [Example([4, 5, 2], [4, 2])]
 
 
-def test_specials_must_agree() -> None:
-    class Shifted(CharTokenizer):
-        eos_id = 5
-
-    with pytest.raises(ValueError, match="different ids"):
-        SeparateTokenizer(CharTokenizer("a"), Shifted("a"))
-
-
 def test_examples_are_cut_by_seed_epoch_and_number_alone() -> None:
     tokenizer = subwords()
     pairs = [Pair(text, text) for text in TEXTS]
