@@ -409,8 +409,14 @@ def build_model(config: ModelConfig, tokenizer: Tokenizer, seed: int) -> Seq2Seq
         seed: of the initial weights.
 
     Raises:
-        UserError: source and target have separate vocabularies, and the model needs a shared one.
+        UserError: source and target have separate vocabularies, and the model needs a shared one; or torch's default
+            dtype is not float32.
     """
+    if torch.get_default_dtype() != torch.float32:
+        raise UserError(
+            f"torch's default dtype is {torch.get_default_dtype()}, and models of runs are float32; call "
+            "torch.set_default_dtype(torch.float32)"
+        )
     try:
         return build(
             config,

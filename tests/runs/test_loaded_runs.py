@@ -1,4 +1,4 @@
-"""Loaded runs: used by threads at once, weights that overflow, limits of a model."""
+"""Loaded runs: used by threads at once, weights that overflow, another default dtype, limits of a model."""
 
 from __future__ import annotations
 
@@ -44,6 +44,15 @@ def test_finite_weights_that_overflow_are_refused(runs: dict[str, Run], tmp_path
     accept_changes(copy)
     with pytest.raises(UserError, match=r"model\.safetensors: numbers of this model overflow"):
         load(copy)
+
+
+def test_another_default_dtype_is_named(runs: dict[str, Run]) -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.raises(UserError, match=r"torch's default dtype is torch\.float64, and models of runs are float32"):
+            load(runs["transformer"].path)
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 def test_the_limits_of_a_model_hold_in_training_and_prediction(
