@@ -125,12 +125,14 @@ def _departures(comparison: Path, plan: Plan, seal: Seal, runs: Runs, pairs: Seq
         [name for name in changed if name not in _NOT_SEALED],
         {run.path.name: run.result.answers_sha256 for _, run in tested},
     )
-    names = {run.path.name for _, run in tested}
+    entries, names = read_ledger(comparison), {run.path.name for _, run in tested}
+    times = [entry.when for entry in entries]
+    is_ordered = times == sorted(times)  # otherwise the clock went back, and the order of the ledger alone decides
     yield from departures(
-        missing=[entry.run for entry in read_ledger(comparison) if entry.run and entry.run not in names],
+        missing=[entry.run for entry in entries if entry.run and entry.run not in names],
         settings=[run.path.name for budget, run in tested if not _is_as_planned(plan, seal, budget, run)],
         test=[] if _test_set(first.pairs) == sealed.get("test") else [first.path.name],
-        before=[run.path.name for _, run in tested if run.record.created < seal.created],
+        before=[run.path.name for _, run in tested if is_ordered and run.record.created < seal.created],
     )
 
 

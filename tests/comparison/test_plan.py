@@ -33,7 +33,7 @@ from selfattn.results.plan import AtBudget, Budgets, Interim
 from selfattn.results.quality import BudgetDifference
 from selfattn.results.reading import read_record, record_from_dict
 from selfattn.runs.directory import WEIGHTS, RunDirectory
-from selfattn.runs.ledger import LEDGER
+from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import Translation
 from selfattn.training.config import TrainingConfig
@@ -135,11 +135,17 @@ def test_a_ledger_without_a_plan_is_told(copy: Path, tmp_path: Path) -> None:
     assert "Not as planned: the plan was changed or removed" in files.markdown.read_text()
 
 
-def test_a_run_of_before_the_plan_is_told(copy: Path) -> None:
+def test_a_run_of_before_the_plan_is_told_unless_the_clock_went_back(copy: Path) -> None:
     plan = read_plan(copy)
     late = replace(plan.seal, created="2100-01-01T00:00:00+00:00")
     write_plan(copy, replace(plan, seal=late))
     assert len(departures(copy)["before"]) == 8
+    entries = read_ledger(copy)
+    (copy / LEDGER).unlink()
+    begin_ledger(copy, late, plan.command)  # a clock that shows an earlier time after the plan accuses nobody
+    for entry in entries[1:]:
+        record_access(copy / "runs" / entry.run, entry.command, plan=late.sha256, answers=entry.answers)
+    assert departures(copy) == {}
 
 
 def test_tests_that_are_repeated_are_told(copy: Path, cli: Cli, tmp_path: Path, settings: dict[str, Any]) -> None:
