@@ -63,18 +63,19 @@ def report(
     print_summary(record, Console(highlight=False), files.html, lang)
 
 
-def verify(report: Path, /) -> None:
+def verify(report: Path, /, *, items: MaybeWhole = None) -> None:
     """Verify a report: decode its runs again, or score its archived outputs again, and compare every figure.
 
     Prints a line for every run and figure. Exit code: 0 if all agree, 1 if something differs.
 
     Args:
         report: Directory of a comparison or of a report, or the record, such as results.json.
+        items: Decode only this number of test pairs of each run, drawn at random. Default: all.
     """
     from selfattn.comparison.verify import verify as verify_report
 
     differing = values = 0
-    for finding in verify_report(report):
+    for finding in verify_report(report, items):
         print(visible(finding.line))
         differing, values = differing + bool(finding.differences), values + finding.values
     print(f"{values:,} values compared: " + (f"{differing} figures differ" if differing else "all agree"))

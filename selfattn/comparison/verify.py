@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isclose
 from pathlib import Path
+from random import SystemRandom
 from typing import Any, TypeAlias
 
 from selfattn.codec import encode, short
@@ -17,7 +18,7 @@ from selfattn.comparison.quality import measure
 from selfattn.comparison.record import make_record
 from selfattn.comparison.tested import Answer, Answered, Tested, read_runs
 from selfattn.decoding.options import DecodingOptions
-from selfattn.errors import UserError
+from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.gates.output_gates import output_gates
 from selfattn.experiments.plan import PLAN
 from selfattn.results.reading import read_record
@@ -56,7 +57,7 @@ class Finding:
         return f"DIFFERS  {self.name}: {self.differences[0]}{more}"
 
 
-def verify(place: Path) -> Iterator[Finding]:
+def verify(place: Path, items: int | None = None) -> Iterator[Finding]:
     """Compute the figures of a report again.
 
     The runs of a comparison are decoded again from their weights. Where there are no runs, the archive of outputs
@@ -64,6 +65,8 @@ def verify(place: Path) -> Iterator[Finding]:
 
     Args:
         place: directory of a comparison or of a report, or the record itself.
+        items: decode only this number of test pairs of each run, drawn at random; default all. The figures are then
+            computed from the outputs on disk.
 
     Returns:
         A finding for each run that was decoded, and for each figure of the record.
@@ -71,10 +74,12 @@ def verify(place: Path) -> Iterator[Finding]:
     Raises:
         UserError: there is no record, neither runs nor an archive, or a file is broken.
     """
+    if items is not None and items < 1:
+        raise SettingError(f"`items` {items}: expected a whole number of at least 1")
     file = place / RESULTS if place.is_dir() else place
     record = read_record(file)
     if file.name == RESULTS and (file.parent / PLAN).is_file() and (file.parent / "runs").is_dir():
-        yield from _from_weights(file.parent, record)
+        yield from _from_weights(file.parent, record, items)
     else:
         yield from _from_archive(file.with_name(ARCHIVE if file.name == RESULTS else f"{file.stem}-{ARCHIVE}"), record)
 
@@ -95,14 +100,14 @@ def _from_archive(path: Path, record: Record) -> Iterator[Finding]:
     yield from _compare(replace(record, gates=gates), again, outputs_alone=True)
 
 
-def _from_weights(comparison: Path, record: Record) -> Iterator[Finding]:
+def _from_weights(comparison: Path, record: Record, items: int | None) -> Iterator[Finding]:
     plan = read_plan(comparison)
     runs, outputs = read_runs(comparison, plan), dict[float, dict[str, list[Answered]]]()
     with use_threads(plan.threads):
         for budget, models in runs.items():
             for name, same in models.items():
                 for run in same:
-                    finding, answered = _decode(run)
+                    finding, answered = _decode(run, items)
                     outputs.setdefault(budget, {}).setdefault(name, []).append(answered)
                     yield finding
     if (comparison / ARCHIVE).is_file():
@@ -119,13 +124,15 @@ def _from_weights(comparison: Path, record: Record) -> Iterator[Finding]:
     yield from _compare(record, again)
 
 
-def _decode(run: Tested) -> tuple[Finding, Answered]:
-    """Decode a run again; return how its outputs compare, and the new ones."""
+def _decode(run: Tested, items: int | None) -> tuple[Finding, Answered]:
+    """Decode a run again; return how its outputs compare, and the new ones, or those on disk where few are decoded."""
     stored, name = replace(run.answered, scores={}), run.path.name
     if run.failed:
         return Finding(f"{name} (diverged)", (), 0), stored
     beam, penalty = int(run.result.decoding["beam"]), run.result.decoding["length_penalty"]
     before = {"": stored.answers, **stored.probes}
+    if is_sample := items is not None and items < len(stored.answers):
+        before = {"": SystemRandom().sample(stored.answers, items)}  # which nobody can foresee
     try:
         loaded = load(run.path)
         options = DecodingOptions(beam=beam, length_penalty=penalty)
@@ -138,7 +145,7 @@ def _decode(run: Tested) -> tuple[Finding, Answered]:
         for was, now in pairs
         if was != now
     )
-    again = replace(stored, answers=after.pop(""), probes=after)
+    again = stored if is_sample else replace(stored, answers=after.pop(""), probes=after)
     return Finding(f"outputs of {name}", differences, len(pairs)), again
 
 

@@ -29,8 +29,8 @@ Cli = Callable[..., Any]
 REPORTS = Path(__file__).parents[2] / "docs" / "results" / "reports"
 
 
-def differing(place: Path) -> list[str]:
-    return [finding.name for finding in verify(place) if finding.differences]
+def differing(place: Path, items: int | None = None) -> list[str]:
+    return [finding.name for finding in verify(place, items) if finding.differences]
 
 
 def checked(runs: list[Path], out: Path) -> PlanCheck:
@@ -98,6 +98,7 @@ def test_what_cannot_be_verified_is_bad_input(finished: Path, tmp_path: Path, cl
         done = cli("verify", out)
         assert (done.code, words in done.err, done.err.count("\n")) == (2, True, 1), done.err
     assert cli("verify", tmp_path / "nowhere").code == 2
+    assert cli("verify", finished, "--items", 0).code == 2
 
 
 @pytest.mark.parametrize("path", [*REPORTS.glob("*.json"), *REPORTS.glob("*/results.json")], ids=lambda path: path.name)
@@ -141,6 +142,9 @@ def test_weights_that_were_swapped_after_the_test_are_caught(copy: Path) -> None
     save_file({name: -weights for name, weights in load_file(run / WEIGHTS).items()}, run / WEIGHTS)
     assert differing(copy) == ["rnn-attention-seed5"]  # its checksum differs
     accept_changes(run)
+    assert differing(copy, 2) == ["outputs of rnn-attention-seed5"]  # figures are then those of the outputs on disk
+    (values,) = [finding.values for finding in verify(copy, 2) if finding.name == "outputs of rnn-attention-seed5"]
+    assert values == 2
     assert "models.rnn-attention.metrics.character_error_rate" in differing(copy)
 
 
