@@ -32,6 +32,7 @@ def make_gates(trained: Runs, plan: Plan) -> tuple[Gate, ...]:
     """
     models, baseline = trained[plan.main], plan.baseline
     gates = [_same_data(models), _same_training(models, plan, plan.main), _matched(models, plan.matching)]
+    gates.append(_same_machines(run for others in trained.values() for same in others.values() for run in same))
     for budget, others in trained.items():
         if budget != plan.main:
             checks = (_same_data(others), _same_training(others, plan, budget))
@@ -89,6 +90,13 @@ def differing_machines(runs: Iterable[Tested]) -> tuple[str, ...]:
         for name in _MACHINE:
             values.setdefault(name, set()).add(str(described.get(name)))
     return tuple(f"{name}: {', '.join(sorted(seen))}" for name, seen in values.items() if len(seen) > 1)
+
+
+def _same_machines(runs: Iterable[Tested]) -> Gate:
+    """Whether all runs had the same versions, threads and processor; a difference is only noted."""
+    apart = differing_machines(runs)
+    reason = "; ".join(apart) or "all runs had the same versions, threads and processor"
+    return Gate("same machine", not apart, reason, value=float(len(apart)), limit=0.0, note=True)
 
 
 def _same_training(models: Models, plan: Plan, budget: float) -> Gate:

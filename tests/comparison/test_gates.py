@@ -73,12 +73,18 @@ def only(name: str, *runs: Run, **given: Any) -> Gate:
     return found
 
 
+def test_runs_of_different_machines_are_noted() -> None:
+    gate = only("same machine", Run("a"), Run("b", threads=2))
+    assert (gate.passed, gate.note, gate.reason) == (False, True, "threads: 1, 2")
+
+
 def test_runs_that_differ_in_nothing_pass() -> None:
     found = gates_of(Run("a"), Run("a", 1), Run("b"), Run("b", 1))
     assert [(gate.name, gate.passed, gate.value, gate.limit) for gate in found] == [
         ("same data", True, 0.0, 0.0),
         ("same training", True, 0.0, 0.0),
         ("matched budgets", True, 0.0, 0.02),
+        ("same machine", True, 0.0, 0.0),
     ]
     assert found[1].reason == (
         "all runs had the same settings of the training, and each the steps and tokens of the others of its seed"
@@ -108,7 +114,7 @@ def test_each_gate_of_a_model_that_did_not_pass_is_listed_and_of_those_that_did_
         Run("b", gates=(PASSED, overlap)),
         Run("b", 1, gates=(PASSED, overlap)),
         Run("b", 2, gates=(PASSED, overlap)),
-    )[3:]
+    )[4:]
     assert [(gate.name, gate.model, gate.seed, gate.passed) for gate in found] == [
         ("overfitting", "a", 1, False),
         ("overfitting", "a", 2, False),
@@ -127,10 +133,10 @@ def test_every_run_is_held_against_the_baseline() -> None:
 
 def test_of_smaller_budgets_only_what_is_wrong_is_told() -> None:
     runs = (Run("a"), Run("b"))
-    assert len(gates_of(*runs, half=[Run("a", steps=5), Run("b", steps=5, gates=(FAILED,))])) == 3
-    (found,) = gates_of(*runs, half=[Run("a", steps=5), Run("b", steps=6)])[3:]
+    assert len(gates_of(*runs, half=[Run("a", steps=5), Run("b", steps=5, gates=(FAILED,))])) == 4
+    (found,) = gates_of(*runs, half=[Run("a", steps=5), Run("b", steps=6)])[4:]
     assert (found.name, found.reason) == ("same training", "6 steps of b-seed0, 5 of a-seed0")
-    (found,) = gates_of(*runs, half=[Run("a"), Run("b", data="names")])[3:]
+    (found,) = gates_of(*runs, half=[Run("a"), Run("b", data="names")])[4:]
     assert found.name == "same data"
 
 

@@ -155,6 +155,8 @@ def test_another_machine_is_declared(copy: Path, tmp_path: Path) -> None:
     run.write_record(replace(record, versions=versions, machine=machine))
     again, _ = write_comparison(copy, tmp_path / "report")
     assert [text.partition(":")[0] for text in again.plan.machines] == ["torch", "threads"]
+    (gate,) = [gate for gate in again.gates if gate.name == "same machine"]
+    assert (gate.passed, gate.note) == (False, True)
 
 
 def test_a_plan_a_ledger_and_answers_forged_together_are_seen_in_the_weights_alone(copy: Path, tmp_path: Path) -> None:
