@@ -48,21 +48,6 @@ class Pair:
     spans: tuple[Span, ...] = ()
 
 
-def indices(count: int, start: int = 0) -> range:
-    """Return the indices from `start` to ``start + count - 1``, of pairs that are found by their index.
-
-    Raises:
-        ValueError: a negative number.
-
-    Example:
-        >>> indices(2, start=5)
-        range(5, 7)
-    """
-    if count < 0 or start < 0:
-        raise ValueError(f"count and start must not be negative, got {count} and {start}")
-    return range(start, start + count)
-
-
 class DrawnPairs(Sequence[Pair]):
     """A sequence of pairs that are made from their index on each access.
 
@@ -71,7 +56,7 @@ class DrawnPairs(Sequence[Pair]):
         places: the indices.
 
     Example:
-        >>> drawn = DrawnPairs(lambda index: Pair(str(index), ""), indices(4, start=5))
+        >>> drawn = DrawnPairs(lambda index: Pair(str(index), ""), range(5, 9))
         >>> len(drawn), drawn[0].source, [pair.source for pair in drawn[1::2]]
         (4, '5', ['6', '8'])
     """

@@ -62,8 +62,8 @@ def stated_baseline(text: str | None, source: str | None, language: str) -> Base
 
     metrics = [make_metric(name, language) for name in (EXACT_MATCH, *translation_metrics(language))]
     highest = {metric.name: 1.0 if metric.unit == "share" else 100.0 for metric in metrics if metric.better == "higher"}
-    name, equals, number = text.partition("=")
-    if not equals or name not in highest:
+    name, _, number = text.partition("=")
+    if name not in highest:
         raise SettingError(f"`baseline` {text}: expected metric=value, the metric one of {', '.join(sorted(highest))}")
     try:
         value = float(number)

@@ -17,6 +17,14 @@ class Tokenizer(Protocol):
     If both sides of a pair share a tokenizer, `source` and `target` are the tokenizer itself. Code that knows the side
     of a text uses that side's tokenizer, so it also works with separate vocabularies.
 
+    Attributes:
+        pad_id: of padding.
+        bos_id: at the start of every decoder input.
+        eos_id: at the end of a text.
+        unk_id: of text outside the vocabulary.
+        source: tokenizer of the source side.
+        target: tokenizer of the target side.
+
     Example:
         >>> from selfattn.tokenizers.char import CharTokenizer
         >>> tokenizer: Tokenizer = CharTokenizer.train(["abc"])
@@ -26,29 +34,12 @@ class Tokenizer(Protocol):
         True
     """
 
-    @property
-    def pad_id(self) -> int:
-        """Id of padding."""
-
-    @property
-    def bos_id(self) -> int:
-        """Id at the start of every decoder input."""
-
-    @property
-    def eos_id(self) -> int:
-        """Id at the end of a text."""
-
-    @property
-    def unk_id(self) -> int:
-        """Id of text outside the vocabulary."""
-
-    @property
-    def source(self) -> Tokenizer:
-        """The tokenizer of the source side."""
-
-    @property
-    def target(self) -> Tokenizer:
-        """The tokenizer of the target side."""
+    pad_id: int
+    bos_id: int
+    eos_id: int
+    unk_id: int
+    source: Tokenizer
+    target: Tokenizer
 
     def __len__(self) -> int:
         """Return the size of the vocabulary, with special tokens."""

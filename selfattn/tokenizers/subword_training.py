@@ -52,9 +52,9 @@ class SubwordSettings(Plain):
     def __post_init__(self) -> None:
         if self.kind not in get_args(SubwordKind):
             raise UserError(f"subwords: kind is {self.kind!r}; take one of {', '.join(get_args(SubwordKind))}")
-        if not 1 <= self.vocab_size <= _MOST_PIECES:
+        if not len(SPECIALS) < self.vocab_size <= _MOST_PIECES:
             raise UserError(
-                f"subwords: vocab_size is {self.vocab_size}; choose from 1 to {_MOST_PIECES:,}, such as 8000"
+                f"subwords: vocab_size is {self.vocab_size}; choose from 5 to {_MOST_PIECES:,}, such as 8000"
             )
 
 
@@ -112,7 +112,4 @@ def _in_words(error: RuntimeError, settings: SubwordSettings) -> Exception:
     if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):
         return UserError(f"subwords: the characters alone need a vocabulary of {match[1]}, more than "
                          f"{settings.vocab_size}; ask for more")  # fmt: skip
-    if "insert_id(" in str(error):
-        return UserError(f"subwords: a vocabulary of {settings.vocab_size} is too small for its {len(SPECIALS)} "
-                         "special tokens; ask for more")  # fmt: skip
     return error

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, clean_text, median_ratio, unlikely
+from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, clean_text, is_unlikely
 from selfattn.data.readers.records import BadRecord, RawPair
 from selfattn.errors import UserError
 
@@ -44,7 +43,7 @@ def test_each_row_is_kept_or_counted_for_the_first_step_that_meets_it() -> None:
     ]
     tally = Tally("train", "f")
     kept = list(clean_rows(rows, CleaningOptions(max_characters=10), tally, limited=True))
-    assert kept == [(1, "good", "gut"), (9, "é", "t")]
+    assert kept == [RawPair(1, "good", "gut"), RawPair(9, "é", "t")]
     assert tally.lines(len(kept), {"test": 1}) == [
         "train: 10 read, 2 kept, 8 left out, 1 moved to test",
         "  left out, broken: 3 (f:2 1 column(s), not 2; ...)",
@@ -58,21 +57,15 @@ def test_each_row_is_kept_or_counted_for_the_first_step_that_meets_it() -> None:
 
 def test_the_limit_of_length_is_for_training_pairs_alone() -> None:
     row = RawPair(1, "x" * 11, "y")
-    assert list(clean_rows([row], CleaningOptions(max_characters=10), Tally("train", "f"), limited=False)) == [
-        (1, "x" * 11, "y")
-    ]
+    assert list(clean_rows([row], CleaningOptions(max_characters=10), Tally("train", "f"), limited=False)) == [row]
     assert list(clean_rows([row], CleaningOptions(max_characters=None), Tally("train", "f"), limited=True))
     assert list(clean_rows([row], CleaningOptions(max_characters=11), Tally("train", "f"), limited=True))
 
 
-def test_lengths_are_held_against_what_the_source_lets_expect() -> None:
+@pytest.mark.parametrize(
+    ("source", "target", "bad"),
     # 30 characters let expect 15, both with 10 added: from 25 / 4 to 25 * 4, without the 10: up to 90
-    assert unlikely(np.full(4, 30), np.array([1, 15, 90, 91]), 0.5, 4.0).tolist() == [False, False, False, True]
-    assert unlikely(np.array([140, 141]), np.full(2, 10), 0.5, 4.0).tolist() == [False, True]
-    assert unlikely(30, 91, 0.5, 4.0)
-
-
-def test_the_median_ratio_is_not_moved_by_a_few_bad_pairs() -> None:
-    source = np.full(11, 20, np.uint32)
-    target = np.array([10] * 8 + [2000] * 3, np.uint32)
-    assert median_ratio(source, target) == 0.5
+    [(30, 1, False), (30, 15, False), (30, 90, False), (30, 91, True), (140, 10, False), (141, 10, True)],
+)
+def test_lengths_are_held_against_what_the_source_lets_expect(source: int, target: int, bad: bool) -> None:
+    assert is_unlikely(RawPair(1, "s" * source, "t" * target), 0.5, 4.0) == bad

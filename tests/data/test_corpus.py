@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from selfattn.data.corpus.cache import MappedPairs
 from selfattn.data.corpus.cleaning import CleaningOptions
 from selfattn.data.corpus.components import components_of, hold_out_components, loose
 from selfattn.data.corpus.corpus import CleanCorpus, PairStream, read_corpus
@@ -19,16 +18,8 @@ from selfattn.data.pairs import Pair
 from selfattn.data.readers.records import file_sources
 from selfattn.errors import UserError
 
-datasets = pytest.importorskip("datasets")
-
 RealData = Callable[[str], Path]
 Files = dict[str, tuple[Path, ...]]
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    return tmp_path / "cache"
 
 
 def tsv(path: Path, pairs: Sequence[tuple[str, str]]) -> tuple[Path]:
@@ -114,31 +105,9 @@ def test_a_stream_needs_its_held_out_parts(files: Files) -> None:
         read({"train": files["train"]}, streaming=True)
 
 
-def test_the_clean_corpus_is_kept_in_the_cache(files: Files, cache: Path) -> None:
-    first = read(files)
-    (folder,) = (cache / "selfattn").iterdir()
-    assert sorted(path.name for path in folder.iterdir()) == ["corpus.json", "test.arrow", "train.arrow", "valid.arrow"]
-    written = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    again = read(files)
-    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == written
-    assert (again.notes, again.settings, texts(again.train)) == (first.notes, first.settings, texts(first.train))
-    assert json.loads(json.dumps(first.settings)) == first.settings
-    read(files, cleaning=CleaningOptions(max_ratio=None))
-    tsv(files["train"][0], GOOD)
-    assert counts(read(files)) == {}
-    assert len(list((cache / "selfattn").iterdir())) == 3
-
-
-def test_nothing_half_made_stays_behind(tmp_path: Path, cache: Path) -> None:
+def test_a_part_without_pairs_is_said_in_a_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"valid.tsv: no pair is left for valid after cleaning \(empty 1; first: valid"):
         read({"train": tsv(tmp_path / "a.tsv", GOOD), "valid": tsv(tmp_path / "valid.tsv", [("", "x")])})
-    assert list((cache / "selfattn").iterdir()) == []
-
-
-def test_a_cache_that_cannot_be_written_is_said_in_a_line(files: Files, cache: Path) -> None:
-    cache.write_text("a file")
-    with pytest.raises(UserError, match=r"cannot be written .* set HF_DATASETS_CACHE"):
-        read(files)
 
 
 def test_training_on_the_test_itself_leaves_nothing(tmp_path: Path) -> None:
@@ -191,31 +160,10 @@ def test_what_hangs_together_cannot_be_held_out(tmp_path: Path) -> None:
 def test_groups_are_followed_through_long_chains() -> None:
     # Pair n shares its source with pair n - 1 and its target with pair n + 1, or the other way round.
     order = np.random.default_rng(3).permutation(1000).tolist()
-    assert set(components_of((f"{(n + 1) // 2}", f"{n // 2}") for n in order).tolist()) == {0}
-    assert components_of((f"{(n + 1) // 2}", f"{n // 2}") for n in order if n != 499).max() == 1
+    chain = [Pair(f"{(n + 1) // 2}", f"{n // 2}") for n in order]
+    assert set(components_of(chain).tolist()) == {0}
+    assert components_of([pair for pair, n in zip(chain, order, strict=True) if n != 499]).max() == 1
     assert hold_out_components(components_of([]), (3,)).tolist() == []
-
-
-def test_a_broken_record_is_one_line_that_names_it(files: Files, cache: Path) -> None:
-    read(files)
-    (path,) = cache.rglob("corpus.json")
-    path.write_text(path.read_text().replace('"pairs": 1,', '"pairs": "one",'))
-    with pytest.raises(
-        UserError, match=r"corpus\.json: parts\.test\.pairs: expected a valid integer, found \"one\"; rem"
-    ):
-        read(files)
-
-
-def test_mapped_pairs_are_a_sequence(files: Files) -> None:
-    train = read(files).train
-    assert isinstance(train, MappedPairs)
-    as_list = list(train)
-    assert train[-1] == as_list[-1]
-    for cut in (slice(1, 4), slice(None, None, -2), slice(9, 99), slice(-2, None)):
-        assert train[cut] == as_list[cut]
-    with pytest.raises(IndexError):
-        train[len(as_list)]
-    assert as_list[2] in train
 
 
 # Real data, with the numbers that its description states

@@ -3,20 +3,18 @@ from __future__ import annotations
 import itertools
 import tempfile
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, median_ratio, unlikely
+from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is_unlikely
 from selfattn.data.corpus.components import components_of, hold_out_components, loose
 from selfattn.data.corpus.corpus import CleanCorpus, read_corpus
+from selfattn.data.pairs import Pair
 from selfattn.data.readers.records import BadRecord, RawPair, file_records, file_sources
 from selfattn.errors import UserError
-
-datasets = pytest.importorskip("datasets")
 
 # Much of what goes wrong: control characters, spaces of all kinds, jamo, combining marks, lone surrogates
 pieces = st.sampled_from([*"ab .\t\x00\x85\u00a0\u3000\u2028\ufeff\u200b\u0301e\u1112\u1161\u11ab한ㅋ\udcff", "é"])
@@ -46,9 +44,9 @@ def test_rows_are_kept_in_order_or_counted(
     kept = list(clean_rows(rows, options, tally, limited=limited))
     assert tally.read == sum(row.lines if isinstance(row, BadRecord) else 1 for row in rows)
     assert tally.read == len(kept) + tally.dropped.total()
-    lines = [line for line, _, _ in kept]
+    lines = [row.line for row in kept]
     assert lines == sorted(lines)
-    again = clean_rows([RawPair(*pair) for pair in kept], options, Tally("train", "f"), limited=limited)
+    again = clean_rows(kept, options, Tally("train", "f"), limited=limited)
     assert list(again) == kept
 
 
@@ -56,7 +54,7 @@ def read(
     pairs: list[tuple[str, str]], valid: list[tuple[str, str]], test: list[tuple[str, str]], options: CleaningOptions
 ) -> CleanCorpus:
     """Read pairs as files of their own."""
-    with tempfile.TemporaryDirectory() as folder, patch.object(datasets.config, "HF_DATASETS_CACHE", folder):
+    with tempfile.TemporaryDirectory() as folder:
         paths = []
         for name, part in (("train", pairs), ("valid", valid), ("test", test)):
             paths.append(Path(folder, name + ".tsv"))
@@ -88,15 +86,14 @@ def test_a_corpus_is_what_one_gets_by_hand(
             for pair in part
         ]
         rows = [RawPair(0, row.source, row.target.removesuffix("\r")) for row in rows]
-        return [
-            pair[1:] for pair in clean_rows([RawPair(0, "A", "B"), *rows], options, Tally("", "f"), limited=limited)
-        ]
+        clean = clean_rows([RawPair(0, "A", "B"), *rows], options, Tally("", "f"), limited=limited)
+        return [(row.source, row.target) for row in clean]
 
     held = [by_hand(valid, False), by_hand(test, False)]
     expected = by_hand(train, True)
     if (limit := options.max_ratio) and expected:
-        ratio = median_ratio(*(np.array([len(pair[side]) for pair in expected]) for side in (0, 1)))
-        expected = [pair for pair in expected if not unlikely(len(pair[0]), len(pair[1]), ratio, limit)]
+        ratio = float(np.median([len(target) / len(source) for source, target in expected]))
+        expected = [pair for pair in expected if not is_unlikely(RawPair(0, *pair), ratio, limit)]
     if options.duplicates:
         expected = list(dict.fromkeys(expected))
     if options.overlap:
@@ -122,7 +119,7 @@ def test_groups_are_what_hangs_together(pairs: list[tuple[int, int]]) -> None:
             if pairs[a][0] == pairs[b][0] or pairs[a][1] == pairs[b][1]:
                 labels[a] = min(labels[a], labels[b])
     ranks = {label: rank for rank, label in enumerate(sorted(set(labels)))}
-    assert components_of((str(a), str(b)) for a, b in pairs).tolist() == [ranks[label] for label in labels]
+    assert components_of([Pair(str(a), str(b)) for a, b in pairs]).tolist() == [ranks[label] for label in labels]
 
 
 @given(
@@ -131,7 +128,7 @@ def test_groups_are_what_hangs_together(pairs: list[tuple[int, int]]) -> None:
     st.integers(-3, 3),
 )
 def test_dealt_parts_share_nothing(pairs: list[tuple[str, str]], sizes: tuple[int, int], seed: int) -> None:
-    dealt = hold_out_components(components_of(pairs), sizes, seed).tolist()
+    dealt = hold_out_components(components_of([Pair(*pair) for pair in pairs]), sizes, seed).tolist()
     assert all(dealt.count(part) <= size for part, size in enumerate(sizes, 1))
     for side in (0, 1):
         part_of: dict[str, set[int]] = {}

@@ -90,21 +90,6 @@ def test_a_training_that_is_refused_leaves_nothing(cli: Cli, tmp_path: Path) -> 
     assert cli(*run, "--resume").code == 0
 
 
-def test_a_corpus_is_cleaned_and_mapped(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import datasets
-
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    lines = [f"number {one} and {two}\t{two} {one}" for one in range(20) for two in range(20)]
-    write_text(tmp_path / "pairs.tsv", "\n".join([*lines, *lines[:9]]) + "\n")
-    options = ("--data", tmp_path / "pairs.tsv", "--vocab-size", 290, "--model", "rnn-attention", *TINY, *SMALL)
-    done = cli("train", "translation", *options, "--out", tmp_path / "run")
-    assert done.code == 0, done.err
-    assert len(list((tmp_path / "cache").rglob("*.arrow"))) == 3
-    assert not list((tmp_path / "cache").rglob("building-*"))
-    assert cli("evaluate", tmp_path / "run").code == 0
-    assert refused_names(tmp_path) == []
-
-
 def test_a_run_leaves(runs: dict[str, Run], tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="needs the extra [ctranslate2]")
     out = tmp_path / "out"

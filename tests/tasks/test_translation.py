@@ -42,13 +42,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    import datasets
-
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path_factory.mktemp("cache")))
-
-
 def parts(folder: Path, *suffixes: str) -> dict[str, tuple[Path, ...]]:
     return {
         "data" if part == "train" else part: tuple(folder / f"{part}.{suffix}" for suffix in suffixes)

@@ -103,7 +103,7 @@ def test_a_vocabulary_that_is_too_small_says_how_small_it_can_be(kind: Any) -> N
     ("settings", "message"),
     [
         ({"kind": "word"}, "kind is 'word'; take one of unigram, bpe"),
-        ({"vocab_size": 0}, "vocab_size is 0; choose from 1 to 16,777,216"),
+        ({"vocab_size": 0}, "vocab_size is 0; choose from 5 to 16,777,216"),
         ({"vocab_size": 2**25}, "vocab_size is 33554432"),
     ],
 )
@@ -249,7 +249,7 @@ def _edit(**changes: object) -> Callable[[Path], object]:
         (_write("subword.json", b"{"), "subword.json:1: is not JSON"),
         (_edit(version=2), "subword.json: version 2, this version reads 1: a newer selfattn wrote it; update selfattn"),
         (_edit(settings={"kind": "word"}), "subword.json: settings.kind: expected 'unigram' or 'bpe', found"),
-        (_edit(settings={"vocab_size": 0}), "subword.json: subwords: vocab_size is 0; choose from 1"),
+        (_edit(settings={"vocab_size": 0}), "subword.json: subwords: vocab_size is 0; choose from 5"),
         (_edit(sha256="0"), "subword.model: not the model that subword.json speaks of"),
         (_write("subword.model", b"junk"), "subword.model: not the model that subword.json speaks of"),
     ],

@@ -1,7 +1,7 @@
 """Cleaning of pairs, and the counts of what was left out.
 
 Each text loses control characters and spaces at its ends and gets the Unicode form NFC. Pairs that are broken, not
-UTF-8, empty or too long are left out; once all pairs are known (`cache`), so are unlikely lengths, repeated pairs and
+UTF-8, empty or too long are left out; once all pairs are known (`corpus`), so are unlikely lengths, repeated pairs and
 pairs shared with the held-out parts.
 """
 
@@ -12,10 +12,6 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from selfattn.data.readers.records import BadRecord, RawPair
 from selfattn.errors import UserError
@@ -24,8 +20,6 @@ from selfattn.errors import UserError
 _BREAKS = re.compile("[\t-\r\x1c-\x1f\x85\u2028\u2029]")
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")  # bytes that are not UTF-8, or a broken \u escape
-
-Lengths = NDArray[np.integer[Any]] | int
 
 _SHORT = 10.0  # characters added to both lengths before they are compared: ratios of short texts vary by chance
 _PLACES = 3  # places named for each step
@@ -38,7 +32,7 @@ class CleaningOptions:
     Attributes:
         max_characters: longest text of either side in a training pair; default 1,000; None for no limit.
         max_ratio: how many times longer or shorter than expected the target of a training pair may be; default 3;
-            None for no limit. See `unlikely`.
+            None for no limit. See `is_unlikely`.
         duplicates: leave out repeated training pairs; default True.
         overlap: leave out training pairs whose source or target stands in valid or test; default True.
     """
@@ -110,7 +104,7 @@ class Tally:
 
 def clean_rows(
     rows: Iterable[RawPair | BadRecord], options: CleaningOptions, tally: Tally, *, limited: bool
-) -> Iterator[tuple[int, str, str]]:
+) -> Iterator[RawPair]:
     """Clean pairs one by one, and count in the tally what is left out.
 
     Args:
@@ -120,7 +114,7 @@ def clean_rows(
         limited: whether `max_characters` applies, as it does for training pairs.
 
     Returns:
-        Line, source and target of each kept pair, in order.
+        The pairs that are kept, clean, in order.
     """
     for row in rows:
         if isinstance(row, BadRecord):
@@ -138,40 +132,25 @@ def clean_rows(
         elif limited and options.max_characters and longest > options.max_characters:
             tally.drop("too long", row.line, f"{longest:,} characters")
         else:
-            yield row.line, source, target
+            yield RawPair(row.line, source, target)
 
 
-def unlikely(source: Lengths, target: Lengths, expected: float, limit: float) -> NDArray[np.bool_]:
+def is_unlikely(pair: RawPair, expected: float, limit: float) -> bool:
     """Tell whether a target is more than `limit` times longer, or shorter, than its source lets expect.
 
     10 characters are added to both lengths first, so that "Hi." may become "안녕하세요.".
 
     Args:
-        source: [n] characters of each source, or a number.
-        target: [n] characters of each target, or a number.
-        expected: characters of target for one of source, such as the `median_ratio`.
+        pair: a clean pair.
+        expected: characters of target for one of source, such as the median of a corpus.
         limit: at least 1.
 
     Example:
-        >>> unlikely(np.array([30, 30]), np.array([5, 91]), expected=0.5, limit=4).tolist()
+        >>> [is_unlikely(RawPair(1, 30 * "a", n * "b"), expected=0.5, limit=4) for n in (5, 91)]
         [False, True]
     """
-    expected_target, actual = expected * np.asarray(source) + _SHORT, np.asarray(target) + _SHORT
-    return (actual > limit * expected_target) | (expected_target > limit * actual)
-
-
-def median_ratio(source: NDArray[np.integer[Any]], target: NDArray[np.integer[Any]]) -> float:
-    """Return the median of target length over source length, which a few bad pairs cannot move far.
-
-    Args:
-        source: [n] characters of each source; at least one pair, no zero.
-        target: [n] characters of each target.
-
-    Example:
-        >>> median_ratio(np.array([10, 20, 10], np.uint32), np.array([5, 9, 100], np.uint32))
-        0.5
-    """
-    return float(np.median(target / source))
+    expected_target, actual = expected * len(pair.source) + _SHORT, len(pair.target) + _SHORT
+    return actual > limit * expected_target or expected_target > limit * actual
 
 
 def clean_text(text: str) -> str:
@@ -183,7 +162,9 @@ def clean_text(text: str) -> str:
         >>> clean_text(" 한\x00국\t어 ")
         '한국 어'
     """
-    return unicodedata.normalize("NFC", _CONTROLS.sub("", _BREAKS.sub(" ", text))).strip()
+    if not text.isprintable():
+        text = _CONTROLS.sub("", _BREAKS.sub(" ", text))
+    return unicodedata.normalize("NFC", text).strip()
 
 
 def _is_blank(text: str) -> bool:

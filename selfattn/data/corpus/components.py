@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from array import array
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from selfattn.data.pairs import Pair
 from selfattn.streams import generator
 
 _NOT_LETTERS = re.compile(r"[\W_]+")
-
-
-def digest(text: str) -> int:
-    """Return a 64-bit number for a text. Among ten million texts, two share a number with probability 3e-6."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def loose(text: str) -> str:
@@ -31,30 +25,28 @@ def loose(text: str) -> str:
     return _NOT_LETTERS.sub("", text.casefold()) or text
 
 
-def components_of(pairs: Iterable[tuple[str, str]]) -> NDArray[np.int64]:
+def components_of(pairs: Sequence[Pair]) -> NDArray[np.int64]:
     """Number the connected components of pairs: pairs that share a source or a target, directly or through others.
 
     Args:
-        pairs: source and target of each; compared by `loose`.
+        pairs: compared by `loose`.
 
     Returns:
         [n] number of each pair's component, from 0 in the order of their first pairs.
 
     Example:
-        >>> components_of([("Hi.", "Salut !"), ("Hi!", "Bonjour."), ("Go.", "Va !")]).tolist()
+        >>> components_of([Pair("Hi.", "Salut !"), Pair("Hi!", "Bonjour."), Pair("Go.", "Va !")]).tolist()
         [0, 0, 1]
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    digests = array("Q"), array("Q")
-    for pair in pairs:
-        for side, text in zip(digests, pair, strict=True):
-            side.append(digest(loose(text)))
-    source, target = (np.unique(np.frombuffer(side, np.uint64), return_inverse=True)[1] for side in digests)
-    first_target, nodes = source.max(initial=-1) + 1, source.max(initial=-1) + target.max(initial=-1) + 2
-    edges = np.ones(len(source), dtype=np.bool_), (source, first_target + target)
-    labels = connected_components(coo_array(edges, shape=(nodes, nodes)), directed=False)[1][source]
+    numbers: dict[tuple[str, str], int] = {}
+    sources = [numbers.setdefault(("source", loose(pair.source)), len(numbers)) for pair in pairs]
+    targets = [numbers.setdefault(("target", loose(pair.target)), len(numbers)) for pair in pairs]
+    edges = np.ones(len(pairs), dtype=np.bool_), (sources, targets)
+    graph = coo_array(edges, shape=(len(numbers), len(numbers)))
+    labels = connected_components(graph, directed=False)[1][sources]
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[inverse], dtype=np.int64)
 

@@ -5,7 +5,8 @@ The test part of a run is made again from its settings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,17 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from selfattn.codec import encode
-from selfattn.data.corpus.cache import HELD_OUT, open_cached, write_corpus
-from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, median_ratio, unlikely
-from selfattn.data.corpus.components import digest
+from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is_unlikely
+from selfattn.data.corpus.components import components_of, hold_out_components
 from selfattn.data.corpus.hub import hub_sources
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import file_sha256
-from selfattn.data.readers.records import PairSource, chosen_columns, file_sources
+from selfattn.data.readers.records import PairSource, RawPair, chosen_columns, file_sources
 from selfattn.data.splits import Splits, repeated
 from selfattn.errors import SettingError, UserError
 
+_HELD_OUT = ("valid", "test")
 _LOOKED_THROUGH = 1_000_000  # pairs of a corpus that subwords are made of
 _SAMPLE = 10_000  # pairs of a stream whose median ratio of lengths is used for all
 _ADVICE = "name pairs to test on: `data` SOURCE TARGET, or one file of pairs"
@@ -37,23 +37,22 @@ class PairStream:
         source: read from the start by every iterator.
         options: what to clean; `duplicates` does not apply.
         length_ratio: expected characters of target for one of source; None without a limit.
-        held_out: digests of the sources, and of the targets, that are left out (`components.digest`).
+        held_out: sources, and targets, that are left out.
     """
 
     source: PairSource
     options: CleaningOptions
     length_ratio: float | None
-    held_out: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
+    held_out: tuple[frozenset[str], frozenset[str]]
 
     def __iter__(self) -> Iterator[Pair]:
         """Read the pairs from the start."""
-        rows = clean_rows(self.source.rows(), self.options, Tally("train", self.source.label), limited=True)
-        for _, source, target in rows:
-            expected, limit = self.length_ratio, self.options.max_ratio
-            if expected and limit and unlikely(len(source), len(target), expected, limit):
+        limit = self.options.max_ratio
+        for row in clean_rows(self.source.rows(), self.options, Tally("train", self.source.label), limited=True):
+            if self.length_ratio and limit and is_unlikely(row, self.length_ratio, limit):
                 continue
-            if digest(source) not in self.held_out[0] and digest(target) not in self.held_out[1]:
-                yield Pair(source, target)
+            if row.source not in self.held_out[0] and row.target not in self.held_out[1]:
+                yield Pair(row.source, row.target)
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class CleanCorpus:
     """A clean corpus.
 
     Attributes:
-        train: pairs for training, mapped into memory; or a stream, which can be read repeatedly.
+        train: pairs for training; or a stream, which can be read repeatedly.
         valid: pairs for validation.
         test: pairs for the test.
         notes: what cleaning did, in lines; for a stream, to valid and test.
@@ -85,10 +84,8 @@ def read_corpus(
 ) -> CleanCorpus:
     """Read and clean a corpus.
 
-    Not streaming, the clean pairs are written to the cache of `datasets` (``HF_DATASETS_CACHE``) and mapped from
-    there; the next call with the same files and options reads them from there. Streaming, training pairs are read and
-    cleaned again in every epoch and nothing is written. Repeated pairs then stay in, the length ratio is that of the
-    first 10,000 pairs, and valid and test must be given; they are kept in memory.
+    Streaming, training pairs are read and cleaned again in every epoch. Repeated pairs then stay in, the length ratio
+    is that of the first 10,000 pairs, and valid and test must be given. Otherwise all pairs are held in memory.
 
     Args:
         sources: from `file_sources` or `hub_sources`.
@@ -102,42 +99,125 @@ def read_corpus(
         UserError: something cannot be read, or nothing is left of a part; the message says what to do.
     """
     options = cleaning or CleaningOptions()
-    settings: dict[str, Any] = {"cleaning": asdict(options), "streaming": streaming}
-    settings["sources"] = {name: source.settings for name, source in sources.items()}
-    if len(sources) == 3 and (held_out is not None or split_seed):
+    missing = [name for name in _HELD_OUT if name not in sources]
+    if not missing and (held_out is not None or split_seed):
         raise SettingError(
             "valid and test are both there, so nothing is held out: leave `held_out` and `split_seed` out"
         )
-    if streaming:
-        if missing := [name for name in HELD_OUT if name not in sources]:
-            raise SettingError(
-                f"nothing can be held out from a stream: give {' and '.join(missing)} too, or leave `streaming` out"
-            )
-        return _open_stream(sources, options, settings)
-    if len(sources) < 3:
-        settings |= {"held_out": held_out, "split_seed": split_seed}
-    parts, record = open_cached(settings, lambda folder: write_corpus(folder, sources, options, held_out, split_seed))
-    settings |= {"length_ratio": record.length_ratio, "parts": encode(record.parts)}
-    return CleanCorpus(parts["train"], parts["valid"], parts["test"], record.notes, settings)
-
-
-def _open_stream(sources: Mapping[str, PairSource], options: CleaningOptions, settings: dict[str, Any]) -> CleanCorpus:
-    """Read the held-out parts into memory, and the start of train for the ratio of lengths."""
-    parts: dict[str, list[Pair]] = {}
-    notes, expected = [], None
+    if streaming and missing:
+        raise SettingError(
+            f"nothing can be held out from a stream: give {' and '.join(missing)} too, or leave `streaming` out"
+        )
+    tallies, rows = {}, {}
     for name, source in sources.items():
-        tally, limited = Tally(name, source.label), name == "train"
-        rows = islice(clean_rows(source.rows(), options, tally, limited=limited), _SAMPLE if limited else None)
-        parts[name] = [Pair(source, target) for _, source, target in rows]
-        tally.refuse_empty(len(parts[name]))
-        notes += [] if limited else tally.lines(len(parts[name]))
+        tallies[name] = Tally(name, source.label)
+        clean = clean_rows(source.rows(), options, tallies[name], limited=name == "train")
+        rows[name] = list(islice(clean, _SAMPLE) if streaming and name == "train" else clean)
+        tallies[name].refuse_empty(len(rows[name]))
+    parts = {name: _pairs(some) for name, some in rows.items() if name != "train"}
+    shared, notes, expected = _texts([pair for part in parts.values() for pair in part]), [], None
     if options.max_ratio is not None:
-        expected = median_ratio(*np.array([(len(pair.source), len(pair.target)) for pair in parts["train"]]).T)
+        expected = float(np.median([len(row.target) / len(row.source) for row in rows["train"]]))
         notes.append(f"target length expected: {expected:.2f} characters for one of the source")
-    held = [*parts["valid"], *parts["test"]] if options.overlap else []
-    digests = frozenset(digest(pair.source) for pair in held), frozenset(digest(pair.target) for pair in held)
-    train = PairStream(sources["train"], options, expected, digests)
-    return CleanCorpus(train, parts["valid"], parts["test"], notes, settings | {"length_ratio": expected})
+    lines = [line for name, part in parts.items() for line in tallies[name].lines(len(part))]
+    settings: dict[str, Any] = {"cleaning": asdict(options), "streaming": streaming}
+    settings["sources"] = {name: source.settings for name, source in sources.items()}
+    if missing:
+        settings |= {"held_out": held_out, "split_seed": split_seed}
+    settings["length_ratio"] = expected
+    if streaming:
+        train = PairStream(sources["train"], options, expected, shared if options.overlap else _texts([]))
+        return CleanCorpus(train, parts["valid"], parts["test"], [*lines, *notes], settings)
+    pairs, overlaps = _kept(rows.pop("train"), tallies["train"], options, expected, parts, shared)
+    tallies["train"].refuse_empty(len(pairs))
+    if missing:
+        divided, note = _hold_out(pairs, missing, held_out, split_seed, tallies["train"].label)
+        pairs, parts, overlaps = divided["train"], parts | divided, [note, *overlaps]
+    moved = {name: len(parts[name]) for name in missing}
+    settings["parts"] = {name: _identified(part) for name, part in sorted((parts | {"train": pairs}).items())}
+    notes = [*tallies["train"].lines(len(pairs), moved), *lines, *overlaps, *notes]
+    return CleanCorpus(pairs, parts["valid"], parts["test"], notes, settings)
+
+
+def _pairs(rows: Iterable[RawPair]) -> list[Pair]:
+    return [Pair(row.source, row.target) for row in rows]
+
+
+def _texts(pairs: Iterable[Pair]) -> tuple[frozenset[str], frozenset[str]]:
+    return frozenset(pair.source for pair in pairs), frozenset(pair.target for pair in pairs)
+
+
+def _identified(pairs: Sequence[Pair]) -> dict[str, Any]:
+    """Return the number of pairs, and the SHA-256 of their texts, each followed by a line feed."""
+    checksum = hashlib.sha256()
+    for pair in pairs:
+        checksum.update(f"{pair.source}\n{pair.target}\n".encode())
+    return {"pairs": len(pairs), "sha256": checksum.hexdigest()}
+
+
+def _kept(
+    rows: list[RawPair],
+    tally: Tally,
+    options: CleaningOptions,
+    expected: float | None,
+    parts: Mapping[str, Sequence[Pair]],
+    shared: tuple[frozenset[str], frozenset[str]],
+) -> tuple[list[Pair], list[str]]:
+    """Return the training pairs to keep, and lines on the pairs that the held-out parts share with train."""
+
+    def left(step: str, is_bad: Callable[[RawPair], bool]) -> list[RawPair]:
+        kept = []
+        for row in rows:
+            if is_bad(row):
+                tally.drop(step, row.line)
+            else:
+                kept.append(row)
+        return kept
+
+    if expected is not None and (limit := options.max_ratio):
+        rows = left("length ratio", lambda row: is_unlikely(row, expected, limit))
+    if options.duplicates:
+        first: dict[tuple[str, str], int] = {}
+        for row in rows:
+            first.setdefault((row.source, row.target), row.line)
+        rows = left("duplicate", lambda row: first[row.source, row.target] != row.line)
+    sources, targets = _texts(_pairs(rows)) if parts else (frozenset(), frozenset())
+    notes = []
+    for name, pairs in parts.items():
+        known = [(pair.source in sources, pair.target in targets) for pair in pairs]
+        source, target = (sum(side) for side in zip(*known, strict=True))
+        either = sum(map(any, known))
+        notes.append(f"{name}: {either:,} of its pairs shared with train ({source:,} by source, {target:,} by target)")
+    if options.overlap:
+        rows = left("shared with valid or test", lambda row: row.source in shared[0] or row.target in shared[1])
+    return _pairs(rows), notes
+
+
+def _hold_out(
+    pairs: Sequence[Pair], missing: list[str], held_out: int | None, seed: int, label: str
+) -> tuple[dict[str, list[Pair]], str]:
+    """Return the pairs of train and of the missing parts, and a line on how they were divided."""
+    names, components = " and ".join(f"`{name}`" for name in missing), components_of(pairs)
+    size = min(len(pairs) // 20, 2000) if held_out is None else held_out
+    if not size:
+        raise SettingError(
+            f"{label}: {len(pairs):,} pairs are left after cleaning, too few to hold {' and '.join(missing)} out; "
+            f"give 20 or more, or files with {names}"
+        )
+    codes = hold_out_components(components, (size,) * len(missing), seed).tolist()
+    parts: dict[str, list[Pair]] = {name: [] for name in ("train", *missing)}
+    for pair, code in zip(pairs, codes, strict=True):
+        parts[["train", *missing][code]].append(pair)
+    if empty := [name for name, part in parts.items() if not part]:
+        raise SettingError(
+            f"{label}: cannot hold {size:,} of {len(pairs):,} pairs out for {empty[0]} so that no sentence is in two "
+            f"parts; give files with {names}, or another number with `held_out`"
+        )
+    sizes = np.bincount(components)
+    return parts, (
+        f"{' and '.join(missing)}: held out of train by sentence (seed {seed}): {len(sizes):,} groups of pairs that "
+        f"share a source or a target, the largest of {sizes.max():,}, none divided"
+    )
 
 
 class CorpusPairs(Splits):

@@ -6,16 +6,23 @@ deterministic.
 
 from __future__ import annotations
 
-import hashlib
-import struct
 from collections.abc import Iterable, Sequence
 from datetime import date
 from functools import lru_cache
 
 from selfattn.data.dates.formats import casings, date_patterns, find_locale, parse
 from selfattn.data.dates.patterns import YEARS, DatePattern
-from selfattn.data.dates.source import DateFormat, DateSource, Readers, days_of, formats_of, split_days, write_pair
-from selfattn.data.pairs import Pair, indices
+from selfattn.data.dates.source import (
+    DateFormat,
+    DateSource,
+    Readers,
+    days_of,
+    formats_of,
+    hashed,
+    split_days,
+    write_pair,
+)
+from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 
 BEFORE, AFTER = range(1800, 1900), range(2100, 2200)
@@ -35,7 +42,6 @@ def unseen_years(locales: str | Sequence[str], count: int) -> list[Pair]:
 
     Raises:
         UserError: see `DateSource`.
-        ValueError: a negative number.
 
     Example:
         >>> [(pair.source, pair.target) for pair in unseen_years("en_US", 2)]
@@ -61,7 +67,7 @@ def withheld_years(locales: str | Sequence[str], years: Iterable[int], count: in
 
     Raises:
         UserError: see `DateSource`.
-        ValueError: a negative number, or no year.
+        ValueError: no year.
 
     Example:
         >>> [(pair.source, pair.target) for pair in withheld_years("en_US", [1943, 2057], 2)]
@@ -87,7 +93,6 @@ def unseen_formats(locales: str | Sequence[str], count: int) -> list[Pair]:
 
     Raises:
         UserError: see `DateSource`; or the locales have no further format.
-        ValueError: a negative number.
 
     Example:
         >>> pairs = unseen_formats("en_US", 50)
@@ -139,9 +144,8 @@ def _draw(
     # As in training, an ambiguous text starts with its locale.
     readers = Readers(known) if len({form.locale for form in formats}) > 1 else None
     pairs = []
-    for index in indices(count):
-        digest = hashlib.sha256(f"{name}/{index}".encode()).digest()
-        kind, choice, number = struct.unpack(">3Q", digest[:24])
+    for index in range(count):
+        kind, choice, number, _ = hashed(f"{name}/{index}")
         form = formats[kind % len(formats)]
         pairs.append(write_pair(form, form.patterns[choice % len(form.patterns)], days[number % len(days)], readers))
     return pairs

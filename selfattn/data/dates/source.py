@@ -15,9 +15,14 @@ from typing import NamedTuple
 
 from selfattn.data.dates.formats import date_patterns, find_locale
 from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, YEARS, DatePattern, shape
-from selfattn.data.pairs import DrawnPairs, Pair, Span, indices
+from selfattn.data.pairs import DrawnPairs, Pair, Span
 from selfattn.data.splits import Split
 from selfattn.errors import UserError
+
+
+def hashed(text: str) -> tuple[int, ...]:
+    """Return four numbers of 64 bits, the same in every version of Python."""
+    return struct.unpack(">4Q", hashlib.sha256(text.encode()).digest())
 
 
 def split_of(day: date) -> Split:
@@ -29,8 +34,7 @@ def split_of(day: date) -> Split:
         >>> split_of(date(2008, 11, 13))
         'train'
     """
-    digest = hashlib.sha256(f"selfattn dates/{day.isoformat()}".encode()).digest()
-    hand = int.from_bytes(digest[:8], "big") % 20
+    hand = hashed(f"selfattn dates/{day.isoformat()}")[0] % 20
     return "test" if hand == 0 else "valid" if hand == 1 else "train"
 
 
@@ -181,20 +185,12 @@ class DateSource:
         return tuple(form.name for formats in self._formats for form in formats)
 
     def pairs(self, count: int, start: int = 0) -> list[Pair]:
-        """Return the pairs with the indices from `start` to ``start + count - 1``.
-
-        Args:
-            count: number of pairs.
-            start: index of the first; default 0.
-
-        Raises:
-            ValueError: a negative number.
-        """
+        """Return the pairs with the indices from `start` (default 0) to ``start + count - 1``."""
         return list(self.drawn(count, start))
 
     def drawn(self, count: int, start: int = 0) -> DrawnPairs:
         """Return the same pairs as `pairs`, each made when it is read."""
-        return DrawnPairs(self._pair, indices(count, start))
+        return DrawnPairs(self._pair, range(start, start + count))
 
     def readings(self, text: str) -> set[date]:
         """Return every day that a text (without a tag) may stand for in the chosen locales.
@@ -206,9 +202,7 @@ class DateSource:
         return _readers(self.locales).read(text)
 
     def _pair(self, index: int) -> Pair:
-        # A hash instead of a generator: random access, and the same numbers in every version of Python.
-        digest = hashlib.sha256(f"{self.seed}/{self.split}/{index}".encode()).digest()
-        where, kind, choice, number = struct.unpack(">4Q", digest)
+        where, kind, choice, number = hashed(f"{self.seed}/{self.split}/{index}")
         formats = self._formats[where % len(self.locales)]
         form = formats[kind % len(formats)]
         pattern = form.patterns[choice % len(form.patterns)]

@@ -12,7 +12,7 @@ from random import Random
 from babel import Locale
 
 from selfattn.data.dates.formats import find_locale
-from selfattn.data.pairs import DrawnPairs, Pair, indices
+from selfattn.data.pairs import DrawnPairs, Pair
 from selfattn.data.phrases.kinds import Draw, kinds_of
 from selfattn.data.phrases.text import aligned_pair, text_of
 from selfattn.data.splits import EndlessSplits, Split
@@ -102,20 +102,12 @@ class CldrSource:
         self.kinds = tuple(self._draws)
 
     def pairs(self, count: int, start: int = 0) -> list[Pair]:
-        """Return the pairs with the indices from `start` to ``start + count - 1``.
-
-        Args:
-            count: number of pairs.
-            start: index of the first; default 0.
-
-        Raises:
-            ValueError: a negative number.
-        """
+        """Return the pairs with the indices from `start` (default 0) to ``start + count - 1``."""
         return list(self.drawn(count, start))
 
     def drawn(self, count: int, start: int = 0) -> DrawnPairs:
         """Return the same pairs as `pairs`, each made when it is read."""
-        return DrawnPairs(self._pair, indices(count, start))
+        return DrawnPairs(self._pair, range(start, start + count))
 
     def _pair(self, index: int) -> Pair:
         kind = ""

@@ -12,12 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from selfattn.console import say
 from selfattn.errors import UserError
 from selfattn.files import check_ends
 
 _MOST = 64 << 20  # bytes of a line; a few megabytes of gzip unpack to gigabytes
-_SAID = 5_000_000  # lines after which a long reading says so
 _START = 200  # bytes that tell what a file is
 
 
@@ -46,8 +44,6 @@ def lines_of(path: Path, advice: str = "give at least one line") -> Iterator[byt
         line, number = file.readline(_MOST), 1
         _check(path, line, advice)
         while line:
-            if number % _SAID == 0:
-                say(f"{path}: {number:,} lines read")
             if len(line) == _MOST:
                 raise UserError(f"{path}:{number}: longer than {_MOST >> 20} MiB; give one text a line")
             bare = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
