@@ -20,7 +20,7 @@ from selfattn.comparison.report import write_comparison
 from selfattn.comparison.tested import Tested, is_tested, read_runs
 from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import Trainings
-from selfattn.comparison.tuning import grid, tune
+from selfattn.comparison.tuning import space, tune
 from selfattn.console import say
 from selfattn.errors import SettingError
 from selfattn.evaluation.statistics.design import obrien_fleming
@@ -36,7 +36,7 @@ from selfattn.training.config import TrainingConfig
 from selfattn.training.device import use_threads
 
 _REHEARSAL: dict[str, Any] = {
-    **{"quick": True, "seeds": 1, "tune": False, "rates": (), "budgets": (1.0,)},
+    **{"quick": True, "seeds": 1, "tune": False, "rates": (), "trials": 0, "budgets": (1.0,)},
     **{"jobs": 1, "backend": "local", "address": None},
     **{"resume": False, "max_steps": 2, "warmup_steps": None, "validation_items": 5, "test_items": 5},
 }
@@ -128,10 +128,10 @@ def _prepare(task: str | Task, settings: Mapping[str, Any]) -> tuple[Trainings, 
     if chosen_options.get("quick") or any(name in training for name in LENGTH):
         usual = {name: usual[name] for name in ("models", "out", "match")}  # the others hold for the usual training
     options = CompareOptions(**usual | chosen_options)
-    wants_tuning = options.tune or chosen_options.get("rates")
+    wants_tuning = options.tune or options.trials or chosen_options.get("rates")
     if options.tune is False and chosen_options.get("rates"):
         raise SettingError("`rates` are tried by tuning: leave out `no_tune` or `rates`")
-    if "lr" in training and wants_tuning:
+    if "lr" in training and wants_tuning and not options.trials:
         raise SettingError("`lr` is one rate for all models: leave it out to try several, or give `no_tune`")
     usual |= {name: getattr(options, name) for name in NOT_THE_RESULT}  # no part of the command
     written = changed(options) | {name: getattr(options, name) for name in chosen_options if name in usual}
@@ -167,7 +167,6 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
         training=recipe,
         shape=batch_shape(data.validation, recipe),
     )
-    rates = ", ".join(f"{rate:g}" for rate in grid(options, recipe))
     looks = options.seeds if len(options.seeds) > 1 else ()
     if looks and primary is None:
         raise SettingError("`seeds`: which difference do interim analyses test? Name two models")
@@ -188,7 +187,7 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
         models={name: replace(model, config=sized[name]) for name, model in chosen.items()},
         headline=task.headline,
         matching=matching,
-        space={"lr": f"{rates}; beyond if best at an edge"} if options.tune else {},
+        space=space(options, recipe) if options.tune else {},
         tuning_seeds=tuple(range(MOST_SEEDS, MOST_SEEDS + options.tuning_seeds)) if options.tune else (),
         looks=looks,
         bounds=obrien_fleming(looks) if looks else (),

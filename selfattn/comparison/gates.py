@@ -15,6 +15,7 @@ from selfattn.results.record import Gate, Matching
 _OF_THE_DATA = ("overlap", "similar texts")  # the same for every model of a seed
 _LENGTH = {"epochs", "max_steps", "accumulate", "patience", "target_exact_match"}  # settings that decide the steps
 _MACHINE = ("selfattn", "python", "torch", "threads", "cpu")  # the bits of the weights may depend on them
+_SCALED = "warmup_steps"  # with the share of a budget; the check against the plan covers it
 _EARLY_END = ("patience", "target_exact_match")  # one rule for all, by which each training stops by itself
 
 Models = Mapping[str, Sequence[Tested]]
@@ -110,7 +111,8 @@ def _same_training(models: Models, plan: Plan, budget: float) -> Gate:
         values = {run: getattr(run.config.training, name) for run in runs}
         if name == "seed" or len(set(values.values())) == 1:
             continue
-        if name in plan.declared or (name == "lr" and _is_tuned(models, plan, budget)):
+        is_tuned = name in plan.space and (name == _SCALED or _is_tuned(name, models, plan, budget))
+        if name in plan.declared or is_tuned:
             excused.add(name)
             continue
         other = next(run for run in runs if values[run] != values[runs[0]])
@@ -139,14 +141,14 @@ def _work_apart(runs: Sequence[Tested]) -> Iterator[str]:
                 yield f"{count:,} {name.removesuffix('s')}s of {run.path.name}, {expected:,} of {other.path.name}"
 
 
-def _is_tuned(models: Models, plan: Plan, budget: float) -> bool:
-    """Whether every run has the learning rate that tuning chose for its model.
+def _is_tuned(name: str, models: Models, plan: Plan, budget: float) -> bool:
+    """Whether every run has the value that tuning chose for its model.
 
     All models must have tried the same two or more rates; one may have gone on beyond them.
     """
-    tried = [{float(str(trial.settings["lr"])) for trial in plan.trials.get(name, ())} for name in models]
+    tried = [{float(str(trial.settings["lr"])) for trial in plan.trials.get(model, ())} for model in models]
     grid, every = set.intersection(*tried), set.union(*tried)
     if len(grid) < 2 or any(min(grid) <= rate <= max(grid) for rate in every - grid):
         return False
-    chosen = {name: plan.chosen(name, budget)["lr"] for name in models}
-    return all(run.config.training.lr == chosen[name] for name, runs in models.items() for run in runs)
+    chosen = {model: plan.chosen(model, budget)[name] for model in models}
+    return all(getattr(run.config.training, name) == chosen[model] for model, runs in models.items() for run in runs)

@@ -51,6 +51,7 @@ class CompareOptions:
         tune: Try several learning rates for each model. Default, except with --quick or --lr.
         rates: Learning rates to try, such as 1e-3,2e-3,4e-3. Default: the task's grid.
         tuning_seeds: Trainings of the best learning rate and its neighbours, with seeds of their own.
+        trials: Random search over learning rate, warm-up, dropout and label smoothing instead: settings to try.
         metric: Metric that decides, by name. Default: the task's first.
         margin: Smallest difference worth having, in points. Fixed in the plan.
         jobs: Trainings to run in parallel. Default: one per core or GPU.
@@ -64,7 +65,7 @@ class CompareOptions:
     repeated: ClassVar[tuple[str, ...]] = ("set",)
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "Fairness": ("match", "budget", "match_limit", "apart"),
-        "Tuning (on validation items)": ("tune", "rates", "tuning_seeds"),
+        "Tuning (on validation items)": ("tune", "rates", "tuning_seeds", "trials"),
         "Budgets": ("budgets", "budget_in"),
         "Plan": ("metric", "margin", "first_seed", "test_draw", "pilot"),
         "Parallel training": ("jobs", "backend", "address", "threads", "device"),
@@ -92,6 +93,7 @@ class CompareOptions:
     tune: bool | None = None
     rates: tuple[float, ...] = ()
     tuning_seeds: int = 2
+    trials: int = 0
     jobs: int | None = None
     backend: Backend = "local"
     address: str | None = None
@@ -107,11 +109,14 @@ class CompareOptions:
     def __post_init__(self) -> None:
         check(self, "test_items jobs threads tuning_seeds", int, lambda x: x >= 1, "a whole number of at least 1")
         check(self, "first_seed test_draw", int, lambda x: x >= 0, "a whole number of at least 0")
+        check(self, "trials", int, lambda x: x == 0 or x > 1, "a whole number of at least 2, or 0")
         rising = list(self.seeds) == sorted(set(self.seeds))
         if not rising or not all(0 < count <= MOST_SEEDS - self.first_seed for count in self.seeds):
             raise SettingError(f"`seeds` {_listed(self.seeds)}: expected rising numbers; seeds stay below {MOST_SEEDS}")
         if len(self.rates) == 1 or not all(rate > 0 for rate in self.rates) or len(set(self.rates)) < len(self.rates):
             raise SettingError(f"`rates` {_listed(self.rates)}: expected two or more different rates above 0")
+        if self.tune is False and self.trials:
+            raise SettingError("`trials` is tuning: leave out `no_tune` or `trials`")
         check(self, "threads", int, lambda x: x <= MOST_THREADS, f"at most {MOST_THREADS}")
         check(self, "match_limit", float, lambda x: 0 < x < 1, "a share between 0 and 1")
         check(self, "budget", float, lambda x: x > 0, "a number above 0")

@@ -270,6 +270,20 @@ def test_what_was_tuned_for_excuses_nothing_else() -> None:
     assert found.reason == "weight_decay: 0.0 of a-seed0, 0.5 of b-seed0; lr was tuned for"
 
 
+def test_a_random_search_excuses_all_settings_that_it_tried() -> None:
+    a, b = (
+        {"lr": 0.1, "warmup_steps": 5, "label_smoothing": 0.0},
+        {"lr": 0.2, "warmup_steps": 9, "label_smoothing": 0.1},
+    )
+    given: dict[str, Any] = {"trials": {}, "space": dict.fromkeys(a, "")}
+    for name, chosen in (("a", a), ("b", b)):
+        given["trials"][name] = tuple(TuningTrial(tried, 0, 0.0, chosen=tried is chosen) for tried in (a, b))
+    gate = only("same training", Run("a", **a), Run("b", **b), **given)
+    assert gate.passed
+    assert gate.reason.endswith("of its seed; label_smoothing, lr, warmup_steps was tuned for")
+    assert not only("same training", Run("a", **a), Run("b", **b | {"label_smoothing": 0.2}), **given).passed
+
+
 @pytest.mark.parametrize(
     ("valid", "right", "is_fault"), [(0.4, 0, True), (0.04, 0, False), (0.4, 2, True), (0.4, 3, False)]
 )
