@@ -58,12 +58,12 @@ def run(
     Args:
         names: Names or numbers of claims.
         all_: Run every claim.
-        quick: Run small versions for a class, 5 minutes on two cores: four seeds, learning rates not tuned.
+        quick: Run small versions for a class: four seeds, learning rates not tuned, 5 minutes on two cores.
         out: Directory for the page, its record and all measurements. Must be new.
         jobs: Trials to run in parallel. Default: one per core.
         lang: Language of the page and of the printed table.
         resume: Continue the run in --out. Finished trials are not repeated.
-        first_seed: First seed of the verdicts. Another block of seeds replicates them; see `claims page`.
+        first_seed: First seed. Run other seeds to replicate the verdicts; `claims page` joins the records.
         backend: Where trials run: local processes, or workers of a Dask or Ray cluster.
         address: Address of the cluster, such as tcp://10.0.0.1:8786 (Dask) or 10.0.0.1:6379 (Ray).
     """
@@ -95,8 +95,7 @@ def page(*records: Path, out: NamedPath, lang: Lang = SOURCE) -> None:
     """Write the page again from records. Nothing is measured.
 
     Args:
-        records: `claims.json` files, or their directories. The first one decides; further ones add claims that it
-            lacks, and say whether another block of seeds replicates the others.
+        records: `claims.json` files or directories. The first gives the verdicts; others replicate or add to them.
         out: Directory for the page.
         lang: Language of the page.
     """

@@ -39,8 +39,8 @@ _LONGEST = 200  # characters of a word in a message
 _HELP = (
     "Train, inspect and compare attention models.\n\n"
     "--plugin FILE_OR_MODULE loads a plugin with scores, positions, models, tasks, metrics, report sections or claims. "
-    "It may stand anywhere and be repeated. --config FILE reads options from a TOML, YAML or JSON file; options on the "
-    "command line go before them."
+    "It may stand anywhere and be repeated. --config FILE reads options from a TOML, YAML or JSON file. Options on the "
+    "command line override the file."
 )
 _GROUPS = {
     "compare": "Train several models on the same data and compare them.",

@@ -38,7 +38,7 @@ def report(
     """Write the report of a comparison again, or of runs from several comparisons. Nothing is trained.
 
     Args:
-        runs: A comparison's directory, or directories of tested runs and of comparisons.
+        runs: Directory of a comparison, or directories of tested runs and of comparisons to join.
         out: Directory for the report.
         lang: Language of the report and of the printed summary.
         declared: Training settings in which the runs differ on purpose, separated by commas.
@@ -104,7 +104,7 @@ def evaluate(
         columns: Source and target column, by name or number, separated by a comma.
         beam: Beam size. 1: greedy decoding.
         length_penalty: Exponent of the beam's length penalty (Wu et al. 2016). 0: none.
-        metric: Further metric, by name, such as bleu or that of a plugin.
+        metric: Additional metric by name, built-in (such as bleu) or from a plugin.
         precision: Precision of the weights: float32 or bfloat16.
         lang: Language of the printed lines.
         json_: Print one JSON object.
@@ -128,14 +128,15 @@ def predict(
 ) -> None:
     """Read lines from standard input and write the model's output for each to standard output.
 
-    Each line gives one line, in order, in constant memory. A language model continues each line. Several runs with one
-    task and vocabulary predict together, by the mean of their probabilities.
+    Every input line gives one output line, in the same order. A language model continues each line. Several runs with
+    the same task and vocabulary predict together: their probabilities are averaged. Memory use does not grow with the
+    input.
 
     Args:
-        runs: Run directories.
+        runs: Run directories. Several predict together.
         precision: Precision of the weights: float32 or bfloat16.
-        max_input: Longest line, in tokens. Default: 1,024, for a language model 65,536.
-        too_long: Output for a longer line: empty, or that of the line cut to the limit.
+        max_input: Longest input line, in tokens. Default: 1,024, or 65,536 for a language model.
+        too_long: For a longer line, write an empty output, or cut the line to the limit and decode it.
     """
     if not runs:
         raise UserError("predict: name a RUN, the directory of a trained model, or several to average")
@@ -167,8 +168,8 @@ def score(
 ) -> Result:
     """Print the log-probability of given targets, one line per pair.
 
-    Each line has three columns, separated by tabs: log-probability of the target, its tokens with the end token, and
-    log-probability per token.
+    Each line has three columns, separated by tabs: log-probability of the target, number of its tokens including the
+    end token, and log-probability per token.
 
     Args:
         run: Run directory.
@@ -202,18 +203,18 @@ def align(
 ) -> Result:
     """Align targets with their sources by attention, or measure the alignment error rate.
 
-    With --data: one line of links i-j per pair (Pharaoh format). Target token j is linked to the source token i with
-    the most attention. With --gold: the alignment error rate of every layer and head.
+    --data prints one line of links i-j per pair (Pharaoh format): target token j attends most to source token i.
+    --gold prints the alignment error rate of every layer and head.
 
     Args:
         run: Run directory.
         data: Two parallel files, or one file of pairs (TSV, CSV, JSON lines), plain or .gz.
         columns: Source and target column, by name or number, separated by a comma.
-        layer: Layer, from 0, or from the end: -1 is the last.
-        head: Head, from 0. Default: the mean of the layer's heads.
-        shift: 0 uses the step that writes token j, 1 the step that reads it.
-        gold: Gold word links i-j (sure) and ipj (possible), one pair per line.
-        sentences: Tokenised sentence pairs that --gold aligns: source ||| target.
+        layer: Layer, counted from 0. -1 is the last.
+        head: Head, counted from 0. Default: the mean of the layer's heads.
+        shift: Attention to use: 0 of the step that writes token j, 1 of the step that reads it.
+        gold: File of correct word links, i-j (sure) or ipj (possible), one sentence pair per line.
+        sentences: File of the tokenised sentence pairs of --gold: source ||| target.
         base: First word index in --gold, 0 or 1. Default: detected.
         json_: Print the results on --gold as one JSON object.
     """
@@ -251,10 +252,10 @@ def attention(
         run: Run directory, or a Hugging Face model: a directory or hf://ORG/NAME.
         text: Input text.
         save: File to write: a picture (.svg), an interactive page (.html) or all weights (.json).
-        layer: Layer, from 0. Default: the last.
-        head: Head, from 0. Default: the mean of the layer's heads.
+        layer: Layer, counted from 0. Default: the last.
+        head: Head, counted from 0. Default: the mean of the layer's heads.
         all_heads: Draw every head of every layer.
-        target: Output text, for a Hugging Face encoder-decoder. Default: what it generates.
+        target: Output text, for a Hugging Face encoder-decoder. Default: the text that it generates.
     """
     from rich.console import Console
 
@@ -303,9 +304,9 @@ def demo(
 
     Args:
         runs: Run directories.
-        out: File of the page. Replaced if it exists.
+        out: File to write. An existing file is replaced.
         lang: Language of the page.
-        example: Example input. May be repeated. Default: test inputs of the first tested run.
+        example: Example input. May be repeated. Default: test inputs of the first run from a comparison.
     """
     from selfattn.comparison.tested import Tested, is_tested
     from selfattn.demo.page import EXAMPLES, write_demo
@@ -329,14 +330,14 @@ def export(
 ) -> None:
     """Export a run to ONNX or CTranslate2. `predict` and the library load the result as a run.
 
-    onnx: every model, as an encoder and a decoder step (pip install 'selfattn[onnx]'). ctranslate2: Transformers with
-    sinusoidal or learned positions (pip install 'selfattn[ctranslate2]').
+    onnx exports every model, as one graph for the encoder and one for a decoder step (pip install 'selfattn[onnx]').
+    ctranslate2 exports Transformers with sinusoidal or learned positions (pip install 'selfattn[ctranslate2]').
 
     Args:
         run: Run directory.
-        to: Format.
-        out: New directory. Default: RUN-FORMAT.
-        quantize: Storage type of the weights, for ctranslate2. Default: unchanged.
+        to: Format to export to.
+        out: New directory. Default: RUN-FORMAT, such as runs/a-onnx.
+        quantize: Number type to store weights in, for ctranslate2. Default: unchanged.
     """
     from selfattn.runs.run import load
 
@@ -348,7 +349,7 @@ def export(
 def push(
     run: Path, name: str, /, *, private: bool = False, test: Annotated[bool, Parameter(negative="--no-test")] = True
 ) -> None:
-    """Publish a run with a model card on the Hugging Face Hub, to be loaded as hf://USER/NAME.
+    """Publish a run on the Hugging Face Hub, with a model card. Others load it as hf://USER/NAME.
 
     Checkpoints, local paths and the machine's name are not uploaded. HF_ENDPOINT selects another Hub; HF_TOKEN or
     `hf auth login` identifies you.
@@ -357,7 +358,7 @@ def push(
         run: Run directory.
         name: Repository, as USER/NAME. Created if it does not exist.
         private: Make a new repository private.
-        test: Test the run, for the card.
+        test: Test the run first, for the scores in the model card.
     """
     from selfattn.runs.run import load
 

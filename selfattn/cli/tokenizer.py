@@ -69,14 +69,14 @@ def train(
 def inspect(
     path: Path, /, *, data: Files = (), columns: Names = (), text: tuple[str, ...] = (), examples: Whole = _EXAMPLES
 ) -> str:
-    """Describe a tokenizer: coverage, tokens per word, and the pieces and ids of texts.
+    """Describe a tokenizer: coverage of characters, tokens per word, and the pieces and ids of texts.
 
     Args:
         path: Run directory, or a tokenizer's directory.
-        data: Texts to measure on: files of pairs, or of one text per line, plain or .gz.
+        data: Files to measure on, of pairs or of one text per line, plain or .gz.
         columns: Source and target column, by name or number, separated by a comma.
         text: Text whose pieces to show. May be repeated.
-        examples: Number of texts from the files to show, without --text.
+        examples: Number of texts of the files to show. Not used with --text.
     """
     from selfattn.tokenizers.load import load_tokenizer
 

@@ -31,17 +31,18 @@ class CompareOptions:
 
     Attributes:
         models: Models to compare, separated by commas. `all`: every model of `selfattn models`.
-        seeds: Trainings per model. Default: 3, or 1 with --quick. 3,5,8: stop when 3, 5 or 8 decide.
+        seeds: Trainings per model. Default: the task's number, else 3; 1 with --quick. 3,5,8: test after each of these
+            numbers and stop once decided.
         quick: Train briefly, for a first try.
         out: Directory for report, results and runs. Must be new.
         resume: Continue the comparison in --out. Finished runs are not repeated.
         lang: Language of the report and of the printed summary.
-        test_items: Test pairs for every model. For a file, at most its test part.
+        test_items: Number of test pairs, the same for every model. For a file, at most its test part.
         set: Model setting as name=value, or model:name=value for one model. May be repeated.
         first_seed: First seed. Use fresh seeds to confirm what a pilot suggested.
         test_draw: Draw of generated test pairs. Use a new one after a pilot.
-        budgets: Shares of the training to compare at, such as 0.25,0.5,1. Each trains anew.
-        budget_in: What budgets are shares of: training steps, or distinct examples.
+        budgets: Shares of the full training to compare at, such as 0.25,0.5,1. Each is a separate training.
+        budget_in: Quantity that budgets are shares of: training steps, or distinct examples.
         pilot: Mark the comparison as exploratory. Its runs are never merged with others.
         match: Quantity to match models in: parameters (outside embeddings), body (outside the vocabulary), or training
             FLOPs.
@@ -53,7 +54,7 @@ class CompareOptions:
         tuning_seeds: Trainings of the best learning rate and its neighbours, with seeds of their own.
         trials: Random search over learning rate, warm-up, dropout and label smoothing instead: settings to try.
         metric: Metric that decides, by name. Default: the task's first.
-        margin: Smallest difference worth having, in points. Fixed in the plan.
+        margin: Smallest difference that matters, in points. Written into the plan.
         jobs: Trainings to run in parallel. Default: one per core or GPU.
         backend: Where trainings run: local processes, or workers of a Dask or Ray cluster.
         address: Address of the cluster, such as tcp://10.0.0.1:8786 (Dask) or 10.0.0.1:6379 (Ray).

@@ -31,7 +31,7 @@ class TrainOptions:
 
     Attributes:
         model: Model to train, by name. `selfattn models` lists them.
-        out: Directory for the run. Must not contain one.
+        out: Directory for the run. Must not contain a run yet, except with --resume.
         seed: Seed of all random streams.
         quick: Train briefly, within seconds, for a first try.
         init_from: Run whose model, weights and tokenizer to start from.

@@ -34,7 +34,7 @@ class DateOptions:
     Attributes:
         locales: CLDR locales of the generated dates, separated by commas.
         withhold_years: Years to withhold from training and test, such as ``1943,2050-2059``; reported separately.
-        data: Pairs from two parallel files or one file (TSV, CSV, JSON lines) instead.
+        data: Two parallel files, or one file of pairs (TSV, CSV, JSON lines). Replaces the generated dates.
         columns: Source and target column, by name or number, separated by a comma.
     """
 

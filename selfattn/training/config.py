@@ -26,7 +26,7 @@ class TrainingConfig(Plain):
         epochs: Number of epochs. ``max_steps`` overrides it.
         max_steps: Optimizer steps to train for. Required for streamed data. Default: all epochs.
         items_per_epoch: Pairs in an epoch. Default: the full file.
-        batch_size: Pairs in a batch.
+        batch_size: Examples in a batch.
         max_tokens: Largest batch, in source and target tokens with padding. Default: no limit.
         accumulate: Batches to accumulate gradients over before each step, weighted by tokens.
         lr: Learning rate. Peak value after warm-up.
@@ -39,8 +39,8 @@ class TrainingConfig(Plain):
         label_smoothing: Probability mass spread evenly over the vocabulary.
         r_drop: Weight of R-Drop, the divergence between two dropout passes (Wu et al. 2021).
         teacher_forcing: Probability of feeding the correct previous token instead of the model's prediction.
-        teacher_forcing_end: The same at the last step, approached linearly. Default: constant.
-        precision: float32, or bfloat16 autocast. Weights stay float32.
+        teacher_forcing_end: Value of ``teacher_forcing`` at the last step, reached linearly. Default: constant.
+        precision: Precision of computation. bfloat16 uses autocast; weights stay in float32.
         average: Weights to validate and keep: current ones, exponential average, or mean of the last validations.
         ema_decay: Largest decay of the exponential average (``average`` ema).
         average_last: Validations to average the weights of (``average`` last).
