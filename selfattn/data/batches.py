@@ -144,11 +144,7 @@ def batches(
 
 
 def batch_places(
-    examples: Sequence[Example],
-    *,
-    batch_size: int | None,
-    max_tokens: int | None,
-    generator: torch.Generator | None,
+    examples: Sequence[Example], *, batch_size: int | None, max_tokens: int | None, generator: torch.Generator | None
 ) -> list[list[int]]:
     """Return the places of the examples of each batch of `batches`, which has the same arguments.
 

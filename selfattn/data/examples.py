@@ -51,12 +51,7 @@ def encode_stream(pairs: Iterable[Pair], tokenizer: Tokenizer) -> Iterator[Examp
 
 
 def sample_pairs(
-    pairs: Iterable[Pair],
-    tokenizer: Tokenizer,
-    *,
-    seed: int,
-    epoch: int,
-    alpha: float | None = None,
+    pairs: Iterable[Pair], tokenizer: Tokenizer, *, seed: int, epoch: int, alpha: float | None = None
 ) -> Iterator[Example]:
     """Turn pairs into examples one by one, each side cut at random: subword regularisation, or BPE-dropout.
 

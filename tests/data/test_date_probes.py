@@ -58,15 +58,6 @@ def test_some_year_of_two_digits_must_be_left() -> None:
 
 
 @PROBES
-def test_pairs_are_the_same_for_ever_and_many(probe: Probe) -> None:
-    pairs = probe(LOCALES, 101)
-    assert probe(LOCALES, 7) == pairs[:7]
-    assert probe("ko_KR", 0) == []
-    assert len({pair.source for pair in pairs}) > 90
-    assert {pair.tag[:5] for pair in pairs} == set(LOCALES)
-
-
-@PROBES
 def test_what_can_be_read_as_two_days_has_its_locale_in_front(probe: Probe) -> None:
     pairs = probe(LOCALES, 401)
     tagged = [pair for pair in pairs if pair.source.startswith("[")]

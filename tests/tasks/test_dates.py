@@ -19,7 +19,6 @@ from selfattn.runs.directory import RunDirectory
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import Run
 from selfattn.runs.task import Task
-from selfattn.runs.train import train as train_on
 
 Cli = Callable[..., Any]
 Train = Callable[..., Run]
@@ -140,12 +139,6 @@ def test_attention_that_cannot_be_shown(runs: dict[str, Run], tmp_path: Path) ->
         view.save(tmp_path / "nowhere" / "x.svg")
 
 
-def test_predict_takes_a_list_and_says_so(runs: dict[str, Run]) -> None:
-    with pytest.raises(TypeError, match=r"run\.predict\(\[text\]\)"):
-        runs["transformer"].predict("May 1, 2001")
-    assert runs["transformer"].unknown(["May ☃☃", "ß"]) == {"☃": 2, "ß": 1}
-
-
 def test_evaluation_of_embedded_dates(runs: dict[str, Run]) -> None:
     found = evaluate_run(runs["rnn-plain"])
     assert (found["task"], found["model"], found["items"]) == ("dates", "rnn-plain", 5000)
@@ -192,31 +185,6 @@ def test_the_books_file_has_its_own_split(shared_data: Callable[[str], Path], tm
     found = evaluate_run(run, [path])
     assert (found["items"], found["unseen"]["items"], found["unseen_casefold"]["items"]) == (5000, 3595, 2562)
     assert found["by_format"] == {}
-
-
-def test_a_model_that_cannot_read_the_data_is_told_before_anything_is_written(tmp_path: Path, train: Train) -> None:
-    settings = ("encoder.position=learned", "encoder.max_length=9")
-    with pytest.raises(UserError, match="cannot read the longest pair of these data: a source of 34 tokens"):
-        train("transformer", tmp_path / "run", set=settings)
-    assert not (tmp_path / "run").exists()
-
-
-def test_input_that_is_too_long_for_the_model_is_told(
-    tmp_path: Path, train: Train, small: dict[str, tuple[str, ...]]
-) -> None:
-    settings = (*small["transformer"], "encoder.position=learned", "encoder.max_length=64")
-    run = train("transformer", tmp_path / "run", set=settings)
-    with pytest.raises(UserError, match="the model cannot read an input of 80 characters"):
-        run.predict(["1" * 80])
-
-
-def test_a_failed_training_says_so_in_its_record(
-    tmp_path: Path, small: dict[str, tuple[str, ...]], tiny: dict[str, Any]
-) -> None:
-    wild = tiny | {"lr": 1e20, "clip_norm": 0.0, "schedule": "constant", "warmup": 0.0}
-    with pytest.raises(UserError, match="training: the"):
-        train_on("dates", model="transformer", out=tmp_path / "run", set=small["transformer"], **wild)
-    assert RunDirectory(tmp_path / "run").record().status == "failed"
 
 
 def test_withheld_years_travel_with_a_run(tmp_path: Path, train: Train) -> None:
@@ -266,3 +234,8 @@ def test_a_task_may_give_a_finite_list(tmp_path: Path) -> None:
     assert len(Capitals().held_out().pairs) == 12
     with pytest.raises(UserError, match="1 pairs are too few for three parts"):
         type("Short", (Capitals,), {"pairs": lambda self: [Pair("a", "A")]})().splits(0)
+
+
+def test_predict_takes_a_list_and_says_so(runs: dict[str, Run]) -> None:
+    with pytest.raises(TypeError, match=r"run\.predict\(\[text\]\)"):
+        runs["transformer"].predict("May 1, 2001")

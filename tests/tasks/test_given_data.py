@@ -168,12 +168,9 @@ def test_dates_are_read_in_the_same_way(cli: Cli, train: Train, tmp_path: Path) 
 
 
 BAD: list[tuple[tuple[str, ...], str]] = [
-    (("score", "RUN", "--data", "a.csv"), "a.csv:1: no columns 'source' and 'target'; choose two of de, id, en with"),
     (("evaluate", "RUN", "--data", "a.csv", "--columns", "en"), "--columns en: expected two different ones"),
     (("evaluate", "RUN", "--columns", "en,de"), "--columns is for files of pairs: give one with --data"),
     (("evaluate", "RUN", "--data", "a.en", "a.de.gz", *COLUMNS), "--columns is for one file of pairs"),
-    (("score", "RUN", "--data", "a.en", "short.de"), "a.en has 15 lines and short.de has 1; parallel files need"),
-    (("score", "RUN", "--data", "a.en"), "a.en: neither TSV, CSV, JSON lines nor input_target; name it .tsv"),
     (("score", "RUN", "--data", "quote.csv"), "quote.csv:3: unexpected end of data; mend the line"),
     (("align", "RUN", "--gold", "a.en", *COLUMNS), "--columns goes with --data"),
     (("tokenizer", "train", "a.en", "--out", "new", *COLUMNS), "--columns is for files of pairs: give one"),
@@ -188,7 +185,6 @@ def test_bad_data_in_one_line(
     cli: Cli, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     every_way(tmp_path, sentences(9))
-    (tmp_path / "short.de").write_text("eins\n")
     (tmp_path / "quote.csv").write_text('source,target\na,b\n"c,d\n')
     monkeypatch.chdir(tmp_path)
     done = cli(*(run if argument == "RUN" else argument for argument in arguments))

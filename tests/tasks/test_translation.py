@@ -127,10 +127,6 @@ def test_evaluate_and_predict_and_score(cli: Cli, tmp_path: Path, files: Path) -
     predicted = cli("predict", out, "--beam", 2, "--n-best", 2, stdin="1 2 3\n4 5\n")
     assert [line.split("\t")[0] for line in predicted.out.splitlines()] == ["1", "1", "2", "2"]
     assert cli("score", out, "--data", files / "test.tsv").code == 0
-    (files / "short.de").write_text("eins\n")
-    bad = cli("evaluate", out, "--data", files / "test.en", files / "short.de")
-    assert (bad.code, bad.err.count("\n")) == (2, 1)
-    assert "10 lines" in bad.err
 
 
 def test_a_comparison_on_phrases(tmp_path: Path) -> None:

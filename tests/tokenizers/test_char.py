@@ -8,15 +8,6 @@ from selfattn.errors import UserError
 from selfattn.tokenizers.char import CharTokenizer
 
 
-def test_unknown_characters_are_unk_and_counted() -> None:
-    tokenizer = CharTokenizer("ab")
-    assert tokenizer.encode("a?b") == [4, 3, 5]
-    assert tokenizer.decode([4, 3, 5]) == "a\ufffdb"
-    assert tokenizer.unknown("a?b") == {"?": 1}
-    assert tokenizer.unknown("a?b", "ab", "??월") == {"?": 3, "월": 1}
-    assert tokenizer.unknown("ab") == {}
-
-
 @pytest.mark.parametrize("number", [-1, 6, 1000])
 def test_an_id_outside_the_vocabulary_is_an_error(number: int) -> None:
     tokenizer = CharTokenizer("ab")

@@ -26,11 +26,7 @@ def subwords() -> SubwordTokenizer:
 
 @pytest.mark.parametrize(
     "tokenizer",
-    [
-        CharTokenizer("abc"),
-        subwords(),
-        SeparateTokenizer(subwords(), CharTokenizer("the ")),
-    ],
+    [CharTokenizer("abc"), subwords(), SeparateTokenizer(subwords(), CharTokenizer("the "))],
     ids=["char", "subword", "separate"],
 )
 def test_what_was_saved_is_loaded(tokenizer: Tokenizer, tmp_path: Path) -> None:

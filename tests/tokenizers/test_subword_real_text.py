@@ -48,13 +48,3 @@ def test_every_syllable_of_the_texts_is_a_token(kind: Any, korean: tuple[list[st
     outside = {char for char in tokenizer.unknown(*unseen) if "가" <= char <= "힣"}
     assert outside == syllables("".join(unseen)) - seen
     assert tokenizer.unknown(*unseen).total() < 0.01 * sum(map(len, unseen))
-
-
-def test_captions_come_back_and_their_words_are_whole(shared_data: Shared) -> None:
-    train = [text for side in ("en", "de") for text in lines(shared_data(f"multi30k/train.{side}.gz"))[:5000]]
-    tokenizer = SubwordTokenizer.train(train, SubwordSettings("bpe", 8000))
-    assert len(tokenizer) == 8000
-    assert tokenizer.pieces(tokenizer.encode("Two men eine Frau")) == ["␣Two", "␣men", "␣eine", "␣Frau"]
-    for number, text in enumerate(lines(shared_data("multi30k/test_2016_flickr.de.gz"))):
-        assert tokenizer.decode(tokenizer.encode(text)) == text
-        assert tokenizer.decode(tokenizer.sample(text, number)) == text

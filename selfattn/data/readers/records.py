@@ -226,10 +226,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str] | BadRecord]]:
 
 
 def _table(
-    path: Path,
-    rows: Iterable[tuple[int, list[str] | BadRecord]],
-    columns: tuple[str, str],
-    width: int | None = None,
+    path: Path, rows: Iterable[tuple[int, list[str] | BadRecord]], columns: tuple[str, str], width: int | None = None
 ) -> Iterator[RawPair | BadRecord]:
     """Take two columns out of rows of cells; a blank row has none, and the first that is not blank may name them."""
     numbered = all(column.isdecimal() and int(column) > 0 for column in columns)
