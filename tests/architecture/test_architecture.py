@@ -203,9 +203,6 @@ def test_a_name_stays_in_the_file_that_owns_it(what: str) -> None:
     assert not misplaced, "\n".join(misplaced)
 
 
-OF_FAMILIES = {"DecoderOnly", "EncoderDecoder", "RNN", "TransformerConfig"}
-
-
 def test_no_file_asks_of_which_family_a_model_is() -> None:
     kinds = {REGISTRIES["model family"][name].__name__ for name in FAMILIES.names()}
     asked = [
@@ -259,20 +256,12 @@ def test_imports_stay_apart(tmp_path: Path) -> None:
         "ours = {k: v for k, v in os.environ.items() if before.get(k) != v and k != 'TORCHINDUCTOR_CACHE_DIR'}\n"
         "assert not [k for k in ours if k.startswith(('ONEDNN', 'OMP', 'MKL', 'TORCH', 'HF_'))], ours\n"
         "if importlib.util.find_spec('transformers'):\n"
-        "    import tokenizers, transformers\n"
-        "    assert tokenizers.Tokenizer.__module__ == 'tokenizers' and transformers.MarianConfig"
+        "    import tokenizers\n"
+        "    assert tokenizers.Tokenizer.__module__ == 'tokenizers'"
     )
 
 
 def test_help_and_lists_do_not_wait_for_torch() -> None:
-    commands = [
-        "--help",
-        "models",
-        "train dates --help-all",
-        "train lm --help",
-        "compare translation --help",
-        "",
-        "--version",
-    ]
+    commands = ["--help", "models", "train dates --help-all", "compare translation --help", "", "--version"]
     code = f"from selfattn.cli.main import main\nfor words in {commands!r}: main(words.split())"
     assert not loaded_after(code) & {"torch", "numpy", "babel", "jinja2", "safetensors", "pydantic"}

@@ -48,12 +48,12 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 
 
-@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_a_page_links_to_is_there(page: Path) -> None:
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-    for target in LINK.findall(text):
-        if not target.startswith(("http://", "https://", "mailto:")):
-            assert (page.parent / target).exists(), target
+def test_what_a_page_links_to_is_there() -> None:
+    for page in DOCUMENTS:
+        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        for target in LINK.findall(text):
+            if not target.startswith(("http://", "https://", "mailto:")):
+                assert (page.parent / target).exists(), f"{page}: {target}"
 
 
 GENERATED = (
@@ -68,10 +68,10 @@ GENERATED = (
 )
 
 
-@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
-def test_lines_are_short(page: Path) -> None:
-    if page.relative_to(ROOT).as_posix().startswith(GENERATED):
-        pytest.skip("made by a program")
-    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
-        link = re.search(r"]\(|<iframe|<a |`[^`]{60,}`", line)
-        assert len(line) <= 120 or line.lstrip().startswith("|") or link, f"{page}:{number}: {len(line)} characters"
+def test_lines_are_short() -> None:
+    for page in DOCUMENTS:
+        if not page.relative_to(ROOT).as_posix().startswith(GENERATED):
+            for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+                link = re.search(r"]\(|<iframe|<a |`[^`]{60,}`", line)
+                short = len(line) <= 120 or line.lstrip().startswith("|") or link
+                assert short, f"{page}:{number}: {len(line)} characters"

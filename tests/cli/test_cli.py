@@ -117,6 +117,7 @@ def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_ends_it_quietly(runs: dict[str, Run]) -> None:
     with start("predict", runs["rnn-plain"].path, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
@@ -132,7 +133,8 @@ def test_a_reader_that_leaves_ends_it_quietly(runs: dict[str, Run]) -> None:
 def test_an_interrupt_leaves_a_run_that_can_be_used(tmp_path: Path) -> None:
     out = tmp_path / "run"
     options = ("--epochs", 1000, "--items-per-epoch", 64, "--validation-items", 5)
-    with start("train", "dates", "--out", out, *options) as process:
+    small = ("--model", "rnn-plain", "--set", "encoder.hidden_dim=8", "--set", "decoder.hidden_dim=8")
+    with start("train", "dates", "--out", out, *options, *small) as process:
         deadline = time.monotonic() + 300
         while not (out / "metrics.jsonl").exists():
             assert process.poll() is None, process.communicate()
@@ -161,17 +163,16 @@ def test_an_error_that_nobody_expected_keeps_its_traceback(
 
 
 @pytest.mark.parametrize(
-    "module",
-    ["selfattn.tasks.dates", "tasks.compare", "tasks.compare --plugin=tests/plugins/reversal_task.py reversal"],
+    "module", ["selfattn.tasks.dates", "tasks.compare --plugin=tests/plugins/reversal_task.py reversal"]
 )
 def test_the_tasks_run_as_modules(module: str) -> None:
     root = Path(selfattn.__file__).parents[1]
     if not (root / module.partition(".")[0]).exists():
         pytest.skip("needs the repository: the links `tasks` and `tokenizers` are not installed")
-    command = [sys.executable, "-m", *module.split(), "--epochs", "0", "--out", "nowhere"]
+    command = [sys.executable, "-m", *module.split(), "--epochs", "none", "--out", "nowhere"]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    expected = "error: epochs: expected a whole number of at least 1, got 0\n"
-    assert (done.returncode, done.stderr, done.stdout) == (2, expected, "")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: Invalid value for --epochs: expected a whole number, got none\n"
 
 
 @pytest.mark.parametrize("command", ["--help", "models"])

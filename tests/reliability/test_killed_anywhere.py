@@ -24,16 +24,7 @@ if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext
 
 LIMIT = 300.0
-_OF_TIME = (
-    "command",
-    "commit",
-    "created",
-    "run_bytes",
-    "seconds",
-    "timing",
-    "when",
-    "previous",
-)  # when and where, and how fast
+_OF_TIME = ("command", "commit", "created", "run_bytes", "seconds", "timing", "when", "previous")
 
 
 def killed(processes: ForkServerContext, after: float | None, *arguments: Any) -> tuple[bool, float]:
@@ -54,10 +45,9 @@ def kill_and_go_on(
 ) -> None:
     """Kill a piece of work at so many moments, each time at one, and hold what comes of it against the whole."""
     assert not killed(processes, None, parts.die_at_write, 0, work, folder / "whole")[0]
-    whole, writes, lasts = of(folder / "whole"), int((folder / "whole.writes").read_text()), 0.0
-    if count > 1:
-        _, lasts = killed(processes, None, work, folder / "again")  # the first one found nothing in the disk's cache
-        assert of(folder / "again") == whole
+    whole, writes = of(folder / "whole"), int((folder / "whole.writes").read_text())
+    _, lasts = killed(processes, None, work, folder / "again")  # the first one found nothing in the disk's cache
+    assert of(folder / "again") == whole
     seed = random.SystemRandom().randrange(2**32)
     print(f"moments of the kills: random.Random({seed})")  # shown when the test fails
     chance, died, number = random.Random(seed), 0, 0
@@ -78,7 +68,9 @@ def kill_and_go_on(
     print(f"{died} of {died} kills in work of {lasts:.2f} s and {writes} files: the same")
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(24, marks=pytest.mark.reliability)])
+@pytest.mark.parametrize(
+    "count", [pytest.param(4, marks=pytest.mark.slow), pytest.param(24, marks=pytest.mark.reliability)]
+)
 def test_a_training(processes: ForkServerContext, tmp_path: Path, count: int) -> None:
     kill_and_go_on(processes, count, parts.train_to_the_end, parts.outcome, tmp_path)
 
@@ -100,8 +92,8 @@ def two(processes: ForkServerContext, out: Path, victim: int | None = None, afte
     return time.monotonic() - begun
 
 
-@pytest.mark.parametrize("count", [pytest.param(8, marks=pytest.mark.reliability)])
-def test_a_training_of_two_processes(processes: ForkServerContext, tmp_path: Path, count: int) -> None:
+@pytest.mark.reliability
+def test_a_training_of_two_processes(processes: ForkServerContext, tmp_path: Path) -> None:
     two(processes, tmp_path / "whole")
     lasts = two(processes, tmp_path / "again")
     whole = parts.outcome(tmp_path / "whole")
@@ -109,13 +101,13 @@ def test_a_training_of_two_processes(processes: ForkServerContext, tmp_path: Pat
     seed = random.SystemRandom().randrange(2**32)
     print(f"moments of the kills: random.Random({seed})")
     chance = random.Random(seed)
-    for number in range(count):
+    for number in range(8):
         out, moment = tmp_path / str(number), chance.uniform(0, lasts)
         two(processes, out, number % 2, moment)
         two(processes, out)
         assert parts.outcome(out) == whole, f"process {number % 2} killed after {moment:.3f} s of {lasts:.3f} s"
         assert not list(out.rglob(".*.tmp"))
-    print(f"{count} of {count} kills of one of two processes, in work of {lasts:.2f} s: the same")
+    print(f"8 of 8 kills of one of two processes, in work of {lasts:.2f} s: the same")
 
 
 def report_of(out: Path) -> dict[str, Any]:

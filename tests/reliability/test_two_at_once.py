@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,34 +20,34 @@ from selfattn.runs.directory import RunDirectory
 from selfattn.training.config import TrainingConfig
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-PROGRAM = Path(__file__).parents[1] / "fixtures" / "training_parts.py"
-CONFIG = TrainingConfig(epochs=400, batch_size=4, lr=0.01)
+CONFIG = TrainingConfig(epochs=3, batch_size=4, lr=0.01)
+HOLD = "from selfattn.files import in_use, Path; import sys\nwith in_use(Path(sys.argv[1])): print(flush=True), input()"
 
 
-def test_a_second_process_is_told_and_disturbs_nothing(tmp_path: Path) -> None:
-    command = [sys.executable, str(PROGRAM), str(tmp_path / "run"), json.dumps(asdict(CONFIG)), "3"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+def test_a_second_process_is_told_and_disturbs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, config = tmp_path / "run", parts.fit_small(tmp_path / "run", CONFIG).config
+    command = [sys.executable, "-c", HOLD, str(run)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "1\n"
-        half = tmp_path / "run" / ".metrics.jsonl.1.tmp"
+        process.stdout.readline()
+        half = run / ".metrics.jsonl.1.tmp"
         half.touch()  # as the other one writes it
+        monkeypatch.setattr("selfattn.files._PATIENCE", 0.1)
         with pytest.raises(UserError, match="run: another process is at work here; wait for it"):
-            parts.fit_small(tmp_path / "run", CONFIG, resume=True)
+            parts.fit_small(run, CONFIG, resume=True)
         assert half.exists()
         assert process.poll() is None
-        assert RunDirectory(tmp_path / "run").config()  # whoever reads need not wait
-        process.send_signal(signal.SIGKILL)
-        process.wait(timeout=60)
-    with in_use(tmp_path / "run"):  # it holds nothing any more
-        assert (tmp_path / "run" / LOCK).exists()
+        assert RunDirectory(run).config() == config  # whoever reads need not wait
+        process.kill()
+    with in_use(run):  # it holds nothing any more
+        assert not half.exists()
 
 
-def test_a_comparison_is_held_as_a_whole(tmp_path: Path) -> None:
-    out = tmp_path / "comparison"
-    settings = {"models": ("plain=rnn-plain",), "quick": True, "items_per_epoch": 64, "validation_items": 5}
-    with in_use(out), pytest.raises(UserError, match="comparison: another process is at work here; wait for it"):
-        compare("dates", out=out, **settings)
-    assert [found.name for found in out.iterdir()] == [LOCK]
+def test_a_comparison_is_held_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("selfattn.files._PATIENCE", 0.1)
+    with in_use(tmp_path / "out"), pytest.raises(UserError, match="out: another process is at work here; wait for it"):
+        compare("dates", out=tmp_path / "out", models=("plain=rnn-plain",), quick=True)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]
 
 
 def test_a_comparison_that_was_killed_as_it_wrote_is_resumed(tmp_path: Path) -> None:
@@ -70,17 +67,14 @@ def test_a_comparison_that_was_killed_as_it_wrote_is_resumed(tmp_path: Path) -> 
 
 
 def test_metrics_of_before_the_first_checkpoint_are_not_written_twice(tmp_path: Path) -> None:
-    config = TrainingConfig(epochs=3, batch_size=4, lr=0.01)
-    parts.fit_small(tmp_path / "whole", config)
-    parts.fit_small(tmp_path / "run", config)
+    parts.fit_small(tmp_path / "run", CONFIG)
     directory = RunDirectory(tmp_path / "run")
+    steps = [report.step for report in directory.metrics()]
     directory.write_metrics(directory.metrics()[:1])  # killed behind the first line and before the checkpoint
     (tmp_path / "run" / "last" / "checkpoint.safetensors").unlink()
     directory.update(status="running")
-    parts.fit_small(tmp_path / "run", config, resume=True)
-    assert [report.step for report in directory.metrics()] == [
-        report.step for report in RunDirectory(tmp_path / "whole").metrics()
-    ]
+    parts.fit_small(tmp_path / "run", CONFIG, resume=True)
+    assert [report.step for report in directory.metrics()] == steps
 
 
 SIZES = "--epochs 6 --items-per-epoch 640 --batch-size 16 --validation-items 5"

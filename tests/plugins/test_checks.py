@@ -1,0 +1,103 @@
+"""Parts are checked when they are registered, and tried before they are used; the documented commands work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from small_runs import Cli
+from third_party import isolated_registries
+
+from selfattn.errors import UserError
+from selfattn.plugin import Claim, Metric, Task
+from selfattn.registry import METRICS, REGISTRIES, Registry, load_plugin, register
+
+HERE = Path(__file__).parent
+QUICK = "--quick --epochs 1 --items-per-epoch 64 --validation-items 5 --test-items 10 --seeds 1 --jobs 1"
+
+
+@pytest.fixture(autouse=True)
+def _isolated() -> Iterator[None]:
+    with isolated_registries():
+        yield
+
+
+@pytest.mark.parametrize("options", ["--plan-only", pytest.param(QUICK, marks=pytest.mark.slow)])
+def test_the_documented_comparison_of_a_task(cli: Cli, tmp_path: Path, options: str) -> None:
+    command = f"compare reversal --models rnn-attention,transformer --match parameters {options} --out".split()
+    done = cli("--plugin", HERE / "reversal_task.py", *command, tmp_path / "out")
+    assert done.code == 0, done.err
+    assert (tmp_path / "out" / "report.html").is_file() == ("--quick" in options)
+
+
+@pytest.mark.parametrize("wrong", ["not torch.is_grad_enabled() or 1 / 0", "torch.is_grad_enabled()"])
+def test_a_part_that_fails_in_use_leaves_no_run(cli: Cli, tmp_path: Path, wrong: str) -> None:
+    """In training, or in validation alone."""
+    before, line, after = (HERE / "convolutional_family.py").read_text().partition("        x, last, maps =")
+    plugin, out = tmp_path / "failing.py", tmp_path / "run"
+    plugin.write_text(f"import torch\n{before}        assert {wrong}\n{line}{after}")
+    small = ("--set", "dim=8", "--set", "embed_dim=5")
+    done = cli("--plugin", plugin, "train", "dates", "--model", "convolutional", *small, "--out", out)
+    assert (done.code, done.err.count("\n")) == (2, 2), done.err
+    assert "tried on two batches first" in done.err
+    assert f"error: {plugin}:" in done.err
+    assert not out.exists()
+
+
+def test_a_metric_that_fails_is_told_before_anything_is_trained(cli: Cli, tmp_path: Path) -> None:
+    load_plugin(str(HERE / "edit_similarity.py"))
+    METRICS["edit_similarity"].counts = lambda self, outputs, references: 1 / 0
+    options = ("--models", "rnn-plain", "--metric", "edit_similarity", "--out", tmp_path / "out")
+    done = cli("compare", "dates", *options)
+    assert (done.code, (tmp_path / "out").exists()) == (2, False)
+    assert "error: metric 'edit_similarity': cannot score [" in done.err
+
+
+class NoCounts(Metric):
+    pass
+
+
+class Percent(Metric):
+    unit = "percent"  # type: ignore[assignment]  # what the test is about
+
+    def counts(self, outputs, references):  # type: ignore[no-untyped-def]
+        return outputs
+
+
+class NoPairs(Task):
+    pass
+
+
+class LooseOptions(Task):
+    Options = dict
+
+    def pair(self, chance):  # type: ignore[no-untyped-def]
+        return chance
+
+
+class Silent(Claim):
+    arms = measure = contrasts = blocks = lambda self: None  # type: ignore[assignment]
+    source, seconds = "nobody", (1.0, 1.0)
+    words = {"en": {}}  # noqa: RUF012
+
+
+@pytest.mark.parametrize(
+    ("kind", "part", "message"),
+    [
+        ("metric", len, r"metric 'mine': expected a subclass of Metric, got <built-in function len>"),
+        ("metric", NoCounts, "NoCounts has no counts"),
+        ("metric", Percent, "unit 'percent': expected share or points"),
+        ("task", NoPairs, r"NoPairs has none of pair\(\), pairs\(\) and splits\(\)"),
+        ("task", LooseOptions, "options are a frozen dataclass"),
+        ("section", NoPairs, "has no title and no blocks"),
+        ("section", len, "expected a class"),
+        ("claim", NoPairs, "expected a subclass of Claim"),
+        ("claim", Silent, "its words have no sentence"),
+    ],
+)
+def test_a_part_is_checked_when_it_is_registered(kind: str, part: object, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        getattr(register, kind)("mine")(part)
+    registries: dict[str, Registry[object]] = {registry.what: registry for registry in REGISTRIES}
+    assert "mine" not in registries[kind]
