@@ -1,11 +1,11 @@
-"""Published baselines of the built-in tasks, and baselines that a user states."""
+"""The question of the built-in tasks, their published baselines, and baselines that a user states."""
 
 from __future__ import annotations
 
 import math
 
 from selfattn.errors import SettingError
-from selfattn.results.record import Baseline
+from selfattn.results.record import Baseline, Subject
 
 # Three passes through nine tenths of the book's 50,000 pairs. Nobody has published a Transformer on these pairs.
 _BOOK = Baseline(
@@ -32,6 +32,16 @@ TRANSLATION: dict[str, dict[str, Baseline]] = {
         "transformer": Baseline(_METRIC, 36.5, _TREVETT.format("36.5 by a Transformer of 9 M"), examples=_PASSES),
     },
 }
+
+
+def subject_of(task: str) -> Subject:
+    """Return the question of a built-in task, Transformer or RNN with attention, with the task's words."""
+    from importlib import resources
+
+    from selfattn.words.catalogue import read_words
+
+    words = read_words(resources.files("selfattn.tasks") / "words", task)
+    return Subject(("transformer", "rnn-attention"), words)
 
 
 def stated_baseline(text: str | None, source: str | None, language: str) -> Baseline | None:

@@ -155,12 +155,7 @@ class Dates(Task):
     @classmethod
     def subject(cls) -> Subject:
         """Return the question: Transformer or RNN with attention?"""
-        from importlib import resources
-
-        from selfattn.words.catalogue import read_words
-
-        words = read_words(resources.files("selfattn.tasks") / "words", cls.name)
-        return Subject(("transformer", "rnn-attention"), words)
+        return baselines.subject_of(cls.name)
 
     @property
     def metrics(self) -> tuple[str, ...]:

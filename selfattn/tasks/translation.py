@@ -58,8 +58,8 @@ class TranslationOptions:
         streaming: Read training data on the fly, in constant memory.
         held_out: Pairs per held-out part. Default: 5 % of all, at most 2,000.
         split_seed: Seed of the held-out split. Independent of --seed.
-        max_characters: Longest training text, in characters. Default: 1,000. 0: no limit.
-        max_ratio: Largest length ratio of a training pair, relative to the usual ratio. Default: 3. 0: no limit.
+        max_characters: Longest training text, in characters. 0: no limit.
+        max_ratio: Largest length ratio of a training pair, relative to the usual ratio. 0: no limit.
         keep_overlap: Keep training pairs that share a text with validation or test.
         keep_duplicates: Keep repeated training pairs.
         tokenizer: Token type. Default: characters for CLDR phrases, else BPE.
@@ -85,8 +85,8 @@ class TranslationOptions:
     streaming: bool = False
     held_out: int | None = None
     split_seed: int = 0
-    max_characters: int | None = None
-    max_ratio: float | None = None
+    max_characters: int = 1000
+    max_ratio: float = 3.0
     keep_overlap: bool = False
     keep_duplicates: bool = False
     tokenizer: TokenizerKind | None = None
@@ -131,7 +131,7 @@ class TranslationOptions:
                 raise SettingError(f"`{name}` is for files and the Hub: give `data` or `hub` as well, or leave it out")
         check(self, "held_out", int, lambda x: x >= 1, "a whole number of at least 1")
         check(self, "max_characters", int, lambda x: x >= 0, "a whole number of at least 0")
-        if self.max_ratio is not None and self.max_ratio != 0 and not 1 <= self.max_ratio < math.inf:
+        if self.max_ratio != 0 and not 1 <= self.max_ratio < math.inf:
             raise SettingError(
                 f"`max_ratio`: expected a number of at least 1, or 0 for no limit; got {self.max_ratio:g}"
             )
@@ -228,10 +228,10 @@ class Translation(Task):
         from selfattn.data.corpus.hub import hub_sources
         from selfattn.data.readers.records import chosen_columns, file_sources
 
-        columns, languages, usual = chosen_columns(options.columns), (options.source, options.target), CleaningOptions()
+        columns, languages = chosen_columns(options.columns), (options.source, options.target)
         cleaning = CleaningOptions(
-            max_characters=usual.max_characters if options.max_characters is None else options.max_characters or None,
-            max_ratio=usual.max_ratio if options.max_ratio is None else options.max_ratio or None,
+            max_characters=options.max_characters or None,
+            max_ratio=options.max_ratio or None,
             duplicates=not options.keep_duplicates,
             overlap=not options.keep_overlap,
         )
@@ -283,13 +283,7 @@ class Translation(Task):
     @classmethod
     def subject(cls) -> Subject:
         """Return the question: Transformer or RNN with attention?"""
-        from importlib import resources
-
-        from selfattn.words.catalogue import read_words
-
-        return Subject(
-            ("transformer", "rnn-attention"), read_words(resources.files("selfattn.tasks") / "words", cls.name)
-        )
+        return baselines.subject_of(cls.name)
 
     @property
     def metrics(self) -> tuple[str, ...]:

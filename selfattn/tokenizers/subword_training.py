@@ -95,13 +95,13 @@ def train_model(texts: Iterable[str], settings: SubwordSettings, *, clip: bool) 
 def _drawn(texts: Iterable[str], count: int) -> list[str]:
     """Draw texts uniformly by reservoir sampling; only the drawn texts are kept."""
     chance = random.Random(0)
-    kept: list[str] = []
+    drawn: list[str] = []
     for number, text in enumerate(texts):
         if number < count:
-            kept.append(text)
+            drawn.append(text)
         elif (place := chance.randrange(number + 1)) < count:
-            kept[place] = text
-    return kept
+            drawn[place] = text
+    return drawn
 
 
 def _in_words(error: RuntimeError, settings: SubwordSettings) -> Exception:

@@ -58,7 +58,7 @@ class Tally:
         >>> tally = Tally("train", "a.tsv")
         >>> tally.read = 2
         >>> tally.drop("empty", 2, "target")
-        >>> print("\\n".join(tally.lines(kept=1)))
+        >>> print("\\n".join(tally.lines(1)))
         train: 2 read, 1 kept, 1 left out
           left out, empty: 1 (a.tsv:2 target)
     """
@@ -74,27 +74,27 @@ class Tally:
         if len(places := self._places[step]) < _PLACES:
             places.append(f"{self.label}:{line} {detail}".rstrip())
 
-    def lines(self, kept: int, moved: Mapping[str, int] | None = None) -> list[str]:
+    def lines(self, pairs: int, moved: Mapping[str, int] | None = None) -> list[str]:
         """Return the counts as text.
 
         Args:
-            kept: pairs in the part now.
+            pairs: number of pairs in the part now.
             moved: pairs that were held out of this part, by part; default none.
         """
         parts = "".join(f", {count:,} moved to {name}" for name, count in (moved or {}).items())
-        lines = [f"{self.part}: {self.read:,} read, {kept:,} kept, {self.dropped.total():,} left out{parts}"]
+        lines = [f"{self.part}: {self.read:,} read, {pairs:,} kept, {self.dropped.total():,} left out{parts}"]
         for step, count in self.dropped.items():
             more = "; ..." if count > len(self._places[step]) else ""
             lines.append(f"  left out, {step}: {count:,} ({'; '.join(self._places[step])}{more})")
         return lines
 
-    def refuse_empty(self, kept: int) -> None:
+    def refuse_empty(self, pairs: int) -> None:
         """Raise where no pair is left.
 
         Raises:
             UserError: with the counts and the first place.
         """
-        if not kept:
+        if not pairs:
             steps = ", ".join(f"{step} {count:,}" for step, count in self.dropped.items()) or "there was none"
             first = "; first: " + self._places[next(iter(self.dropped))][0] if self.dropped else ""
             raise UserError(

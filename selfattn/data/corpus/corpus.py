@@ -166,13 +166,10 @@ def _kept(
     """Return the training pairs to keep, and lines on the pairs that the held-out parts share with train."""
 
     def left(step: str, is_bad: Callable[[RawPair], bool]) -> list[RawPair]:
-        kept = []
-        for row in rows:
-            if is_bad(row):
-                tally.drop(step, row.line)
-            else:
-                kept.append(row)
-        return kept
+        bad = {row.line for row in rows if is_bad(row)}
+        for line in sorted(bad):
+            tally.drop(step, line)
+        return [row for row in rows if row.line not in bad]
 
     if expected is not None and (limit := options.max_ratio):
         rows = left("length ratio", lambda row: is_unlikely(row, expected, limit))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
@@ -103,14 +102,12 @@ def kinds_of(locales: Locales) -> dict[str, Draw]:
         _distinct((Counted(partial(_unit, name, length), "unit", locales) for name in UNITS), seen)
         for length in ("long", "short")
     )
-    prices = _distinct((Counted(partial(_price, code), "currency", locales) for code in CURRENCIES), seen)
-    prices += _distinct(
-        (
-            Counted(partial(_price, code, style="standard"), "currency", locales, get_currency_precision(code))
-            for code in CURRENCIES
-        ),
-        seen,
-    )
+    named = [Counted(partial(_price, code, "name"), "currency", locales) for code in CURRENCIES]
+    signed = [
+        Counted(partial(_price, code, "standard"), "currency", locales, get_currency_precision(code))
+        for code in CURRENCIES
+    ]
+    prices = _distinct([*named, *signed], seen)
     spans = _distinct(
         (
             Counted(partial(_span, unit, direction, length), "unit", locales)
@@ -120,12 +117,10 @@ def kinds_of(locales: Locales) -> dict[str, Draw]:
         ),
         seen,
     )
-    plurals = [Counter(str(locale.plural_form(number)) for number in range(101)) for locale in locales]
-    rare = {
-        number
-        for number in range(101)
-        if any(counts[str(x.plural_form(number))] < 5 for x, counts in zip(locales, plurals, strict=True))
-    }
+    rare = set[int]()
+    for locale in locales:
+        forms = [str(locale.plural_form(number)) for number in range(101)]
+        rare |= {number for number, form in enumerate(forms) if forms.count(form) < 5}
     dates = _forms([locale.date_formats for locale in locales], locales)
     times = _forms([locale.time_formats for locale in locales], locales)
     draws: dict[str, tuple[Draw, Iterable[object]]] = {
@@ -144,7 +139,7 @@ def _unit(name: str, length: Any, number: Number, locale: Locale) -> str:
     return format_unit(number, name, length, locale=locale)
 
 
-def _price(code: str, number: Number, locale: Locale, style: Any = "name") -> str:
+def _price(code: str, style: Any, number: Number, locale: Locale) -> str:
     return format_currency(number, code, locale=locale, format_type=style, currency_digits=style == "standard")
 
 
