@@ -86,7 +86,7 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     ((*TRANSLATE, "--data", "pairs.tsv", "--valid", "few.tsv", "--test", "few.tsv", "--streaming",
       "--keep-duplicates"), "--keep-duplicates: a stream keeps them anyway"),
     ((*TRANSLATE, "--held-out", "9"), "--held-out is for files and the Hub: give --data or --hub as well"),
-    (("tokenizer", "train", "pairs.tsv", "--out", "new", "--vocab-size", "3"), "a vocabulary of 3 is too small for"),
+    (("tokenizer", "train", "pairs.tsv", "--out", "new", "--vocab-size", "3"), "vocab_size is 3; choose from 5 to"),
     (("tokenizer", "train", "pairs.tsv", "--out", "empty.txt/below"), "empty.txt/below: cannot be written"),
     (("evaluate", "run", "--data", "nowhere.txt"), "nowhere.txt: no such file"),
     # where things go
