@@ -232,7 +232,7 @@ class RunDirectory:
         if not path.is_file():
             raise UserError(f"{path}: no such file; the run ended before its first validation: {_ADVICE}")
         try:
-            with safe_open(path, "pt") as file:
+            with path.open("rb"), safe_open(path, "pt") as file:  # which calls a forbidden file missing
                 return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
         except (OSError, SafetensorError) as error:
             raise UserError(f"{path}: cannot be read ({error}); {_ADVICE}") from None
