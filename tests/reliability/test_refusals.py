@@ -140,7 +140,7 @@ def test_an_option_of_any_length_gives_a_short_message(cli: Cli, tmp_path: Path,
         (("compare", "dates", "--models", "x" * 300 + "=rnn-plain", "--out", "OUT"), "at most 100 letters"),
         (
             ("tokenizer", "train", "TEXT", "--out", "OUT", "--vocab-size", "10000000000"),
-            "choose from 1 to 16,777,216",
+            "choose from 5 to 16,777,216",
         ),
         (("train", "dates", "--set", "encoder.dim=1000000000", "--out", "OUT"), "expected at most 1048576"),
     ],
