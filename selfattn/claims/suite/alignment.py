@@ -48,7 +48,7 @@ class Alignment(Claim):
     """Alignment error rate of attention, for every score and for a Transformer's heads, against what knows nothing."""
 
     source = "Bahdanau et al. 2015, section 5.2.1; Luong et al. 2015, section 5.4; Chen et al. 2020, section 3.1"
-    seconds = (40.0, 330.0)
+    seconds = (18, 330)
     points = tuple(f"{name}-{baseline}" for name in READERS for baseline in BASELINES)
 
     kinds = {name: {"reader": name, "shuffled": False} for name in READERS}

@@ -55,7 +55,7 @@ class Bidirectional(Claim):
     """Attention on encoders of three directions, by the side on which the evidence for a word stands."""
 
     source = "Schuster and Paliwal 1997, section II; Bahdanau et al. 2015, section 3.2"
-    seconds = (30.0, 240.0)
+    seconds = (14, 240)
     points = ("gain", "forward", "backward")
     kinds = {  # widths of encoder and decoder: bodies within 3 %
         "forward": {"direction": "forward", "widths": (48, 48)},
@@ -135,13 +135,13 @@ class Hybrids(Claim):
     """Two encoders by two decoders, bodies matched: what self-attention is worth on either side."""
 
     source = "Chen et al. 2018, section 5; Domhan 2018, section 5"
-    seconds = (30.0, 280.0)
+    seconds = (19, 280)
     points = ("encoder", "encoder-minus-decoder", "longer")
     kinds = {arm: {"parts": parts} for arm, parts in PAIRS.items()}
     kinds |= {"rnn-self-long": {"parts": ("rnn", "self"), "times": 4}}
     rates = (4e-3, 8e-3, 1.6e-2)
     sizes = {"steps": 500, "kinds": 12, "tested": 300, "batch": 64}
-    quick_sizes = {"steps": 150, "kinds": 4, "batch": 32}
+    quick_sizes = {"steps": 180, "kinds": 4, "tested": 600, "batch": 32}
     shows = {"encoder": ("self-rnn", "accuracy"), "decoder": ("rnn-self", "accuracy")}
     shows |= {"longer": ("rnn-self-long", "accuracy")}
     figure = "accuracy"
@@ -200,7 +200,7 @@ class LearningRate(Claim):
     """An RNN with attention and a Transformer on dates, at five learning rates each."""
 
     source = "Greff et al. 2017, section 5 (LSTMs); measured here for two families"
-    seconds = (25.0, 200.0)
+    seconds = (18, 200)
     points = ("more",)
     kinds = {family: {"rates": RATES} for family in FAMILIES}  # each trial trains once with every rate
     sizes = {"steps": 300, "tested": 500, "width": 64}

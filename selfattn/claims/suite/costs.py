@@ -40,7 +40,7 @@ class Parallelism(Claim):
     """Steps that wait for one another, times of a training step at a constant number of symbols, and memory."""
 
     source = "Vaswani et al. 2017, section 4, table 1"
-    seconds = (10.0, 40.0)
+    seconds = (10, 40)
     sizes = {"tokens": 2048, "turns": 3}
     shows = {"short": ("layers", f"speed-up@{SHORT}"), "long": ("layers", f"speed-up@{LONG}")}
     unit = "number"
@@ -169,12 +169,12 @@ class KeyValueHeads(Claim):
     """Exact match at equal size with as many key-value heads as heads, and with fewer; cache and time of decoding."""
 
     source = "Shazeer 2019, sections 2.4 and 3; Ainslie et al. 2023, sections 2.2 and 3"
-    seconds = (35.0, 270.0)
+    seconds = (20, 270)
     points = tuple(f"kv-{kv}" for kv in FEWER)
     kinds = {f"kv-{kv}": {"num_kv_heads": kv} for kv in (HEADS, *FEWER)}
     rates = (5e-3, 1e-2, 2e-2)
     sizes = {"steps": 600, "lengths": (3, 7), "tested": 500, "turns": 5}
-    quick_sizes = {"steps": 300, "lengths": (2, 3), "turns": 2}
+    quick_sizes = {"steps": 350, "lengths": (2, 3), "tested": 1000, "turns": 2}
     shows = {"all": ("kv-4", "exact"), "single": ("kv-1", "exact"), "speed": ("decoding", f"speed-up@{PREFIXES[-1]}")}
     columns = {"exact": share, "size": number}
 

@@ -42,7 +42,7 @@ class FutureMask(Claim):
     """The same Transformer trained with the decoder's mask and without it."""
 
     source = "Vaswani et al. 2017, section 3.2.3"
-    seconds = (20, 90)
+    seconds = (8, 90)
     points = ("forced", "free")
     kinds = {"mask-on": {"mask": True}, "mask-off": {"mask": False}}
     rates = (1e-2, 3e-2, 9e-2)
@@ -117,7 +117,7 @@ class Exposure(Claim):
     """The same Transformer trained on right tokens, on its own now and then, and on its own alone."""
 
     source = "Bengio et al. 2015; Ranzato et al. 2016, section 1"
-    seconds = (35, 200)
+    seconds = (14, 200)
     points = ("gap", "grows", "shrinks", "gain")
     kinds = {  # from which probability of the right token to which
         "teacher-forcing": {"forcing": (1.0, 1.0)},
@@ -126,7 +126,7 @@ class Exposure(Claim):
     }
     rates = (3e-3, 1e-2, 3e-2)
     sizes = {"steps": 300, "rows": 64, "tested": 1000, "dim": 32}
-    quick_sizes = {"steps": 120, "tested": 400}
+    quick_sizes = {"steps": 150, "tested": 800}
     not_quick = ("free-running",)
     shows = {"forced": ("teacher-forcing", "forced@0"), "greedy": ("teacher-forcing", "greedy")}
     shows |= {"sampling": ("scheduled-sampling", "greedy")}

@@ -79,7 +79,7 @@ class Bottleneck(Claim):
     """Exact match by source length: narrow, four times as wide, four times as long trained, and with attention."""
 
     source = "Cho et al. 2014 (SSST-8), section 4; Bahdanau et al. 2015, sections 1 and 5.2.2"
-    seconds = (25.0, 250.0)
+    seconds = (12, 250)
     points = ("lead", "lead-wide")
     kinds = {
         "plain": {"model": "rnn-plain", "width": 32},
@@ -121,7 +121,7 @@ class AttentionRemoves(Claim):
     """Three ways to the source, with bodies of one size and the same steps."""
 
     source = "Bahdanau et al. 2015, sections 3 and 5.2.2; Luong et al. 2015, section 5.2"
-    seconds = (25.0, 150.0)
+    seconds = (6, 150)
     kinds = {  # the peeky decoder is narrower, since it reads the vector at every step
         "plain": {"model": "rnn-plain", "width": 64},
         "peeky": {"model": "rnn-peeky", "width": 54},
@@ -165,7 +165,7 @@ class Reversal(Claim):
     """Both models read both ways, on a task whose order is the source's and on one whose order is the opposite."""
 
     source = "Sutskever et al. 2014, section 3.3"
-    seconds = (30.0, 330.0)
+    seconds = (11, 330)
     points = ("plain-monotone", "attention-monotone", "attention-reversed", "by-task", "by-model")
     kinds = {
         f"{model}-{task}-{reading}": {"model": f"rnn-{model}", "task": task, "direction": direction}
@@ -224,7 +224,7 @@ class Placement(Claim):
     """Three places of the same attention, each as wide as equal operations allow."""
 
     source = "Luong et al. 2015, sections 3.3 and 4; Bahdanau et al. 2015, section 3.1"
-    seconds = (25.0, 240.0)
+    seconds = (10, 240)
     points = ("gain",)
     kinds = {
         "after": {"width": 32},
@@ -235,7 +235,7 @@ class Placement(Claim):
     }
     rates = (1e-2, 2e-2, 4e-2)
     sizes = {"steps": 500, "lengths": (4, 8, 12, 16, 20), "tested": 200, "batch": 64}
-    quick_sizes = {"batch": 32, "steps": 150, "lengths": (4, 6, 8)}
+    quick_sizes = {"batch": 32, "steps": 150, "lengths": (2, 3, 4)}
     not_quick = ("before",)
     shows = {"after": ("after", "exact"), "fed": ("fed", "exact")}
     shows |= {"after_longer": ("after-long", "exact"), "fed_longer": ("fed-long", "exact")}

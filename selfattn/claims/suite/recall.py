@@ -65,7 +65,7 @@ class Distance(Claim):
     """Gradient by distance at first weights, and recall after training, at distances up to 512."""
 
     source = "Vaswani et al. 2017, section 4 and table 1; Hochreiter and Schmidhuber 1997; Jozefowicz et al. 2015"
-    seconds = (25, 90)
+    seconds = (3, 90)
     points = ("recall",)
     kinds = {"attention": {"forget": None}, "lstm": {"forget": 1.0}, "lstm-open": {"forget": 6.0}}
     rates = (1e-2, 3e-2, 9e-2)
@@ -195,12 +195,12 @@ class Explanation(Claim):
     """Attention on embeddings and on an LSTM's states: does the most attended token matter most?"""
 
     source = "Jain and Wallace 2019, section 4.1; Wiegreffe and Pinter 2019, section 3"
-    seconds = (5.0, 40.0)
+    seconds = (3, 40)
     points = ("lead", "right")
     kinds = {"embeddings": {"reads": False}, "states": {"reads": True}}
     rates = (3e-3, 1e-2, 3e-2)
     sizes = {"steps": 400, "tested": 400, "length": 12}
-    quick_sizes = {"steps": 200, "tested": 200}
+    quick_sizes = {"steps": 200, "tested": 200, "length": 16}
     shows = {"embeddings": ("embeddings", "agreement"), "states": ("states", "agreement"), "right": ("states", "right")}
     columns = {"right": share, "agreement": share}
 

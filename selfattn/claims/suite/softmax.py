@@ -35,7 +35,7 @@ class Scores(Claim):
     source = (
         "Vaswani et al. 2017, section 3.2.1, footnote 4; Luong et al. 2015, section 3.1; Bahdanau et al. 2015, A.1.2"
     )
-    seconds = (25.0, 220.0)
+    seconds = (1, 220)
     sizes = {"steps": 800, "tested": 500}
     shows = {"dot_narrow": ("unscaled", "gradient@8"), "dot_wide": ("unscaled", "gradient@2048")}
     shows |= {"scaled_narrow": ("scaled", "gradient@8"), "scaled_wide": ("scaled", "gradient@2048")}
@@ -105,7 +105,7 @@ class Scaling(Claim):
     """Transformers with narrow and with wide heads, with and without the division, at the best rate of each."""
 
     source = "Vaswani et al. 2017, section 3.2.1"
-    seconds = (15.0, 120.0)
+    seconds = (10, 120)
     points = ("gain",)
     kinds = {f"{score}-{heads}": {"score": score, "heads": n} for heads, n in HEADS.items() for score in DIVIDED}
     rates = (3e-3, 1e-2, 3e-2)

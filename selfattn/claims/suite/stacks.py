@@ -41,7 +41,7 @@ class Averaging(Claim):
     """Stacks of random weights with and without feed-forward blocks, with and without skip connections."""
 
     source = "Dong et al. 2021, theorem 2.2 and section 2.2"
-    seconds = (5, 10)
+    seconds = (2, 10)
     kinds = {
         "neither": {"forward": False, "skip": False},
         "forward": {"forward": True, "skip": False},
@@ -126,7 +126,7 @@ class Depth(Claim):
     """Encoders of several depths, with and without skip connections, from the same first weights."""
 
     source = "He et al. 2016, section 1; Vaswani et al. 2017, section 3.1"
-    seconds = (40, 240)
+    seconds = (14, 240)
     points = ("interaction",)
     kinds = {
         f"{kind}-{depth}": {"depth": depth, "skip": kind == "skip"} for kind in KINDS for depth in (SHALLOW, 3, DEEP)
