@@ -310,6 +310,16 @@ class ChartLine:
     label: TextLike = ""
 
 
+def shortest(value: float) -> str:
+    """Return a number with as many digits as it needs, at most six.
+
+    Example:
+        >>> shortest(20.0)
+        '20'
+    """
+    return f"{value:g}"
+
+
 @dataclass(frozen=True)
 class Chart:
     """Lines with bands.
@@ -331,7 +341,7 @@ class Chart:
     lines: tuple[ChartLine, ...]
     scale: Scale
     unit: TextLike
-    show: Callable[[float], str] = "{:g}".format
+    show: Callable[[float], str] = shortest
     choice: TextLike = ""
     across: Scale | None = None
     height: TextLike = ""
