@@ -1,0 +1,43 @@
+"""Plugins of all seven kinds, written from the documentation alone, work together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from small_runs import Cli
+from third_party import isolated_registries
+
+FILE = Path(__file__).with_name("newcomer.py")
+
+
+@pytest.fixture(autouse=True)
+def _isolated() -> Iterator[None]:
+    with isolated_registries():
+        yield
+
+
+def test_seven_plugins_from_the_documentation_work(cli: Cli, tmp_path: Path) -> None:
+    def call(*words: object) -> str:
+        done = cli("--plugin", FILE, *words)
+        assert done.code == 0, done.err
+        return done.out + done.err
+
+    out = tmp_path / "out"
+    small = ("--epochs", 1, "--validation-items", 5, "--test-items", 10, "--seeds", 1, "--jobs", 1)
+    said = call(
+        "compare", "doubling", "--models", "bag,far=rnn-attention,near=transformer", "--metric", "length_error",
+        "--set", "far:decoder.score=negative_distance", "--set", "far:encoder.hidden_dim=8",
+        "--set", "far:decoder.hidden_dim=8", "--set", "near:encoder.position=nearby", "--set", "near:encoder.dim=8",
+        "--set", "near:decoder.dim=8", "--quick", "--apart", *small, "--out", out,
+    )  # fmt: skip
+    assert "all parts are tried on two batches first" in said
+    results = json.loads((out / "results.json").read_text())
+    assert (results["headline"]["metric"], results["headline"]["better"]) == ("length_error", "lower")
+    assert "Length of outputs" in (out / "report.md").read_text()
+    evaluated = json.loads(call("evaluate", out / "runs/bag-seed0", "--metric", "chrf", "--json"))
+    assert {"exact_match", "chrf"} <= set(evaluated["metrics"])
+    assert "claims.html" in call("claims", "run", "larger-sums", "--jobs", 1, "--out", tmp_path / "claims")
+    call("export", out / "runs/bag-seed0", "--to", "onnx")
