@@ -15,8 +15,7 @@ from selfattn.report.blocks import Block, Cell, Chart, ChartLine, Column, Row, S
 from selfattn.report.drawing.numbers import estimate_text
 from selfattn.report.drawing.scale import Scale, number_scale
 from selfattn.results.quality import Estimate
-from selfattn.words.catalogue import read_words
-from selfattn.words.messages import Message
+from selfattn.words.messages import Message, read_words
 
 Blocks = tuple[Block, ...]
 

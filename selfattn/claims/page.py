@@ -23,8 +23,7 @@ from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_blocks
 from selfattn.report.write import as_json, write_all
 from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement
-from selfattn.words.catalogue import SOURCE, read_words
-from selfattn.words.messages import Message, TextLike, message
+from selfattn.words.messages import SOURCE, Message, TextLike, message, read_words
 
 FINDINGS: tuple[Finding, ...] = ("holds", "conditional", "not shown", "does not hold")
 

@@ -28,7 +28,7 @@ from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.ledger import record_access
 from selfattn.settings import command_line
 from selfattn.streams import seed_for
-from selfattn.words.catalogue import LANGS
+from selfattn.words.messages import LANGS
 
 TUNING_SEED = 900
 FIRST_SEED = 1000  # development runs have used smaller ones

@@ -16,7 +16,7 @@ from selfattn.console import say
 from selfattn.errors import UserError
 from selfattn.files import write_text, writing
 from selfattn.registry import CLAIMS, is_name
-from selfattn.words.catalogue import SOURCE
+from selfattn.words.messages import SOURCE
 
 
 def claims_commands(group: App) -> App:

@@ -16,7 +16,7 @@ from selfattn.decoding.options import DecodingOptions, WeightPrecision
 from selfattn.errors import UserError
 from selfattn.models.presets import PRESETS
 from selfattn.settings import command_line
-from selfattn.words.catalogue import LANGS, SOURCE
+from selfattn.words.messages import LANGS, SOURCE
 
 Lang: TypeAlias = Literal[LANGS]  # type: ignore[valid-type]  # one for each folder of catalogues
 Result: TypeAlias = dict[str, Any] | Iterable[str]

@@ -15,7 +15,7 @@ from selfattn.runs.task import Task
 from selfattn.settings import changed, command_line
 from selfattn.training.config import TrainingConfig
 from selfattn.training.launch import is_main_process
-from selfattn.words.catalogue import SOURCE
+from selfattn.words.messages import SOURCE
 
 _TRAINING, _BASIC = "Training (defaults: the recipe of the task)", ("epochs", "batch_size", "lr")
 

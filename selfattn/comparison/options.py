@@ -11,7 +11,7 @@ from selfattn.errors import SettingError
 from selfattn.runs.task import Budget
 from selfattn.settings import check
 from selfattn.training.config import MOST_THREADS, DeviceName
-from selfattn.words.catalogue import LANGS, SOURCE
+from selfattn.words.messages import LANGS, SOURCE
 
 if TYPE_CHECKING:
     Lang = str

@@ -24,7 +24,7 @@ from selfattn.report.write import ReportFiles, write_report
 from selfattn.results.record import Record, TuningTrial
 from selfattn.settings import command_line
 from selfattn.training.config import TrainingConfig
-from selfattn.words.catalogue import SOURCE
+from selfattn.words.messages import SOURCE
 
 ON_DEMO = 4  # most models on the demo page
 

@@ -23,7 +23,7 @@ from selfattn.runs.run import Run, load
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
-from selfattn.words.catalogue import LANGS, read_words
+from selfattn.words.messages import LANGS, read_words
 
 _HOME = "selfattn.demo"
 EXAMPLES = 12  # to begin with, of a test

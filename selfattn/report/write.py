@@ -16,7 +16,7 @@ from selfattn.report.contents import document
 from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of
 from selfattn.results.record import Record
-from selfattn.words.catalogue import SOURCE
+from selfattn.words.messages import SOURCE
 
 _LINE = 110
 _ADVICE = "free some disk space, or give another directory"

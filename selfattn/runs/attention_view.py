@@ -15,7 +15,7 @@ from selfattn import codec
 from selfattn.errors import UserError
 from selfattn.files import write_text, writing
 from selfattn.results.attention import AttentionMap, Kind, ModelAttention
-from selfattn.words.catalogue import SOURCE
+from selfattn.words.messages import SOURCE
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _MOST = 290_000  # characters that a notebook keeps

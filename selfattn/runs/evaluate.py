@@ -18,8 +18,7 @@ from selfattn.registry import METRICS
 from selfattn.runs.ledger import record_access
 from selfattn.runs.run import Run
 from selfattn.settings import as_declared
-from selfattn.words.catalogue import SOURCE, catalogue
-from selfattn.words.messages import message
+from selfattn.words.messages import SOURCE, catalogue, message
 
 
 def evaluate_run(

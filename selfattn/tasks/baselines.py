@@ -38,7 +38,7 @@ def subject_of(task: str) -> Subject:
     """Return the question of a built-in task, Transformer or RNN with attention, with the task's words."""
     from importlib import resources
 
-    from selfattn.words.catalogue import read_words
+    from selfattn.words.messages import read_words
 
     words = read_words(resources.files("selfattn.tasks") / "words", task)
     return Subject(("transformer", "rnn-attention"), words)

@@ -20,7 +20,7 @@ from selfattn.claims.small import batch_of, copies, exact_share, forced_accuracy
 from selfattn.models.build import build
 from selfattn.registry import CLAIMS
 from selfattn.results.claims import Contrast, Need
-from selfattn.words.catalogue import LANGS
+from selfattn.words.messages import LANGS
 
 # rules
 
@@ -186,7 +186,7 @@ def every_claim() -> list[str]:
 @pytest.mark.parametrize("name", every_claim())
 def test_catalogues_have_the_same_keys(name: str) -> None:
     from selfattn.claims.claim import WORDS
-    from selfattn.words.catalogue import read_words
+    from selfattn.words.messages import read_words
 
     words = read_words(WORDS, name.replace("-", "_"))
     assert set(words["en"]) == set(words["ko"])

@@ -10,7 +10,7 @@ import pytest
 from selfattn.comparison.compare import compare
 from selfattn.comparison.report import report
 from selfattn.errors import UserError
-from selfattn.report.sections.statistics import interval_note
+from selfattn.report.sections.quality import interval_note
 from selfattn.results.record import Gate, Record
 
 TINY: dict[str, Any] = {"epochs": 2, "items_per_epoch": 128, "batch_size": 64, "validation_items": 20}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib import resources
 
-from selfattn.words.catalogue import read_catalogue
+from selfattn.words.messages import read_catalogue
 
 HOME = resources.files("selfattn.demo")
 FAMILIES = ("kind.", "inside.column.")  # asked for by a name that is put together

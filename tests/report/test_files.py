@@ -27,7 +27,7 @@ from selfattn.report.verdict.verdict import question, verdict
 from selfattn.report.write import write_report
 from selfattn.results.reading import read_record
 from selfattn.results.record import Record
-from selfattn.words.catalogue import LANGS
+from selfattn.words.messages import LANGS
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import report_rich
 from selfattn.console import visible
 from selfattn.report.render.html import render_html
 from selfattn.results.reading import record_from_dict
-from selfattn.words.catalogue import catalogue
+from selfattn.words.messages import catalogue
 
 RECORDS = vars(report_rich)
 VOID = {"meta", "link", "input", "img", "br"}

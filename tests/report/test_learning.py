@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from selfattn.report.sections.learning import mean_curve
+from selfattn.report.sections.training import mean_curve
 from selfattn.results.quality import Curve, Point
 from selfattn.results.record import Model
 

@@ -14,8 +14,8 @@ from selfattn.report.blocks import Chart
 from selfattn.report.drawing.charts import chart_table
 from selfattn.report.sections.attention import Alignment
 from selfattn.report.sections.fairness import Fairness
-from selfattn.report.sections.statistics import Statistics, pair_table
-from selfattn.report.sections.tuning import Rates
+from selfattn.report.sections.quality import Statistics, pair_table
+from selfattn.report.sections.training import Rates
 from selfattn.report.verdict.ranking import badges, obstacles, ranked, set_aside
 from selfattn.report.verdict.verdict import limits, question, standing, verdict
 from selfattn.results.plan import AtBudget, Budgets, Interim

@@ -13,8 +13,7 @@ from babel.messages.pofile import read_po
 
 from selfattn.errors import UserError
 from selfattn.results.record import Subject
-from selfattn.words.catalogue import LANGS, SOURCE, catalogue, read_words
-from selfattn.words.messages import Message, message, phrase
+from selfattn.words.messages import LANGS, SOURCE, Message, catalogue, message, phrase, read_words
 
 NAMES = {"BLEU", "chrF", "TER", "AER", "LSTM"}  # the same in every language
 PACKAGE = Path(str(resources.files("selfattn")))

@@ -16,8 +16,7 @@ from selfattn.report.pages import picture
 from selfattn.report.render.markdown import table_cells
 from selfattn.report.write import write_all
 from selfattn.results.record import Record
-from selfattn.words.catalogue import SOURCE
-from selfattn.words.messages import text_of
+from selfattn.words.messages import SOURCE, text_of
 
 # CairoSVG uses the first family alone, so the first one has the letters of the language.
 _FONTS = {"ko": "'Noto Sans CJK KR', 'Noto Sans KR', 'Malgun Gothic', 'Apple SD Gothic Neo', sans-serif"}

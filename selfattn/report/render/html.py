@@ -24,8 +24,7 @@ from selfattn.report.drawing.tokens import drawn, pieces, shown, visual_order, w
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.results.attention import AttentionExample, ModelAttention
 from selfattn.results.record import Record
-from selfattn.words.catalogue import LANGS, SOURCE, catalogue
-from selfattn.words.messages import Message, TextLike, message
+from selfattn.words.messages import LANGS, SOURCE, Message, TextLike, catalogue, message
 
 _NO_MAPS = AttentionExplorer((), ())
 _MOST = 1_700_000  # characters of JSON; keeps the page under 3 MB

@@ -11,8 +11,7 @@ from selfattn.report.drawing.charts import axis_text, chart_table, strip_text
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.drawing.scale import Scale
 from selfattn.results.record import Record
-from selfattn.words.catalogue import SOURCE
-from selfattn.words.messages import TextLike, message, text_of
+from selfattn.words.messages import SOURCE, TextLike, message, text_of
 
 # What Markdown could read as markup; an interval such as [99.1, 99.9] stays readable in the source of the document.
 _SPECIAL = re.compile(r"[\\`*<>|~&]|^[#>+=-]|(?<![^\W_])_|_(?![^\W_])|\[(?![\d.,–+−\s]*\](?![\[(:]))")

@@ -20,8 +20,7 @@ from selfattn.report.drawing.palette import ANSI, Signs
 from selfattn.report.render.markdown import MarkdownPage, without_pictures
 from selfattn.report.sections.first_screen import brief
 from selfattn.results.record import Record
-from selfattn.words.catalogue import SOURCE
-from selfattn.words.messages import message, text_of
+from selfattn.words.messages import SOURCE, message, text_of
 
 _PROSE = 90  # columns; longer lines are hard to read
 _BADGES = {"ok": ("●", "green"), "note": ("○", "dim"), "warn": ("▲", "yellow"), "bad": ("✗", "red")}

@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, p_text
-from selfattn.report.sections.statistics import interval_note
-from selfattn.report.sections.tuning import rate_charts
+from selfattn.report.sections.quality import interval_note
+from selfattn.report.sections.training import rate_charts
 from selfattn.report.verdict import ranking
 from selfattn.report.verdict.ranking import headline_name, headline_unit, is_single, quality, ranked, record_scale
 from selfattn.report.verdict.verdict import LISTED, best_of, limits, standing, verdict
@@ -23,6 +23,7 @@ class Limits:
     """How far the answer goes."""
 
     title = message("head.limits")
+    after = "rates"
 
     def blocks(self, record: Record) -> tuple[b.Block, ...]:
         """Return a sentence each; nothing where there is no answer."""

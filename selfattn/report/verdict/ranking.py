@@ -13,8 +13,7 @@ from selfattn.report.drawing.numbers import amount, estimate_text, gap_text, sco
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.results.quality import BudgetDifference, Estimate, PairTest, Unit, Word, is_estimable
 from selfattn.results.record import Gate, Model, Record
-from selfattn.words.catalogue import SOURCE, catalogue
-from selfattn.words.messages import Message, TextLike, message
+from selfattn.words.messages import SOURCE, Message, TextLike, catalogue, message
 
 Outcome = Literal["better", "worse", "same", "few", "unknown"]
 OUTCOMES: dict[Word, Outcome] = {

@@ -1,0 +1,193 @@
+"""Quality: parts of the test, items on which models differ, tests of every pair on every metric, further metrics."""
+
+from __future__ import annotations
+
+from selfattn.registry import register
+from selfattn.report import blocks as b
+from selfattn.report.drawing.numbers import (
+    NONE,
+    amount,
+    difference_text,
+    estimate_text,
+    p_text,
+    ratio_text,
+    value_text,
+)
+from selfattn.report.drawing.scale import Scale, quality_scale
+from selfattn.report.verdict.ranking import OUTCOMES, comparable, is_single, metric_kind, named, ranked, record_scale
+from selfattn.results.quality import Bucket, BucketGroup, Estimate, PairTest, is_estimable
+from selfattn.results.record import Record
+from selfattn.words.messages import Message, TextLike, message
+
+
+@register.section("buckets")
+class Buckets:
+    """Every division of the test that has parts."""
+
+    title = message("head.buckets")
+
+    def blocks(self, record: Record) -> tuple[b.Block, ...]:
+        """A table a division; models stand with the best mean first."""
+        blocks: list[b.Block] = []
+        for k, group in enumerate(group for group in record.buckets if group.buckets):
+            metric, unit = named(record, "metric", group.metric), message(f"unit.{group.kind}")
+            measured = message("col.quality", metric=metric, unit=unit)
+            blocks.append(b.Heading(named(record, "bucket", group.name), f"bucket-{k}", measured))
+            blocks += [b.Paragraph(group.note, note=True), _table(record, group, f"bucket-{k}")]
+        return (b.Paragraph(message("buckets.text")), *blocks) if blocks else ()
+
+
+def _table(record: Record, group: BucketGroup, name: str) -> b.Table:
+    measured = {name for bucket in group.buckets for name in bucket.models}
+    names = [model.name for model in ranked(record) if model.name in measured]
+    columns = (
+        b.Column(message("col.part"), numeric=False),
+        b.Column(message("col.items")),
+        b.Column(message("col.strip", metric=named(record, "metric", group.metric)), axis=_scale(record, group)),
+        *(b.Column(name, model=True) for name in names),
+    )
+    return b.Table(name, columns, tuple(_row(bucket, names, group) for bucket in group.buckets), "formats")
+
+
+def _row(bucket: Bucket, names: list[str], group: BucketGroup) -> b.Row:
+    entries = tuple((name, bucket.models.get(name)) for name in names)
+    means = (b.quality_cell(score, group.kind) for _, score in entries)
+    return b.Row((bucket.name, f"{bucket.items:,}", b.Strip(entries), *means))
+
+
+def _scale(record: Record, group: BucketGroup) -> Scale:
+    """The axis of the headline metric where the parts are of that metric, else one of their own."""
+    if group.metric == record.headline.metric:
+        return record_scale(record)
+    scores = [score for bucket in group.buckets for score in bucket.models.values()]
+    best = max((score.mean if score.high is None else score.high for score in scores), default=None)
+    return quality_scale(best, 0, group.kind)
+
+
+@register.section("differences")
+class Differences:
+    """Answers side by side."""
+
+    title = message("head.differences")
+
+    def blocks(self, record: Record) -> tuple[b.Block, ...]:
+        """One row an item; models stand with the best mean first."""
+        if not record.differences:
+            return (b.Paragraph(message("differences.none")),)
+        names = [model.name for model in ranked(record)]
+        heads = (b.Column(message("col.source"), numeric=False), b.Column(message("col.target"), numeric=False))
+        columns = (*heads, *(b.Column(name, numeric=False, model=True) for name in names))
+        rows = tuple(
+            b.Row(
+                (
+                    b.Styled(item.source, item.format, quoted=True),
+                    b.Styled(item.target, quoted=True),
+                    *(b.MarkedAnswer(item.predictions.get(name), item.target) for name in names),
+                )
+            )
+            for item in record.differences
+        )
+        text = message("differences.text", count=len(rows))
+        return b.Paragraph(text), b.Table("differences", columns, rows, "differences", shown=12)
+
+
+@register.section("statistics")
+class Statistics:
+    """What the verdict rests on."""
+
+    title = message("head.statistics")
+    after = "differences"
+
+    def blocks(self, record: Record) -> tuple[b.Block, ...]:
+        """Return the tests of pairs by metric, the headline's first; further metrics; the meaning of the words."""
+        blocks: list[b.Block] = [b.Paragraph(method_note(record), link=(message("statistics.link"), "#words"))]
+        for metric in dict.fromkeys([record.headline.metric, *(test.metric for test in record.pairs)]):
+            table = pair_table(record, metric)
+            if table.rows:
+                head = message("statistics.metric", metric=named(record, "metric", metric))
+                blocks += [b.Heading(head, table.name), table]
+        if record.headline.signature:
+            blocks.append(b.Paragraph(message("statistics.signature"), note=True, code=record.headline.signature))
+        further = further_table(record)
+        if further.rows:
+            note = b.Paragraph(message("further.note"), note=True)
+            blocks += [b.Heading(message("head.further"), "further"), further, note]
+        words = tuple(message(f"statistics.mean.{key}") for key in ("interval", "few", "better", "same"))
+        return *blocks, b.Heading(message("statistics.link"), "words"), b.Items(words)
+
+
+def pair_table(record: Record, metric: str) -> b.Table:
+    """Return the tests of all pairs on a metric; the model with the better mean stands first."""
+    place = {model.name: k for k, model in enumerate(ranked(record))}
+    tests = [test for test in record.pairs if test.metric == metric]
+    tests = [test if place[test.first] < place[test.second] else test.turned() for test in tests]
+    tests.sort(key=lambda test: (place[test.first], place[test.second]))
+    kind = metric_kind(record, metric) or "points"
+    odds = ["pairs.odds"] if any(test.odds for test in tests) else []
+    heads = ["pairs.first", "pairs.second", f"pairs.difference.{kind}", *odds, "pairs.p", "pairs.holm", "pairs.word"]
+    columns = tuple(b.Column(message(key), numeric=1 < k < len(heads) - 1) for k, key in enumerate(heads))
+    return b.Table(f"pairs-{metric}", columns, tuple(_pair(record, test, bool(odds)) for test in tests), shown=24)
+
+
+def _pair(record: Record, test: PairTest, has_odds: bool) -> b.Row:
+    kind = metric_kind(record, test.metric) or "points"
+    p, p_holm = (p_text(value).removeprefix("=\u00a0") for value in (test.p, test.p_holm))
+    models = [model for model in record.models if model.name in (test.first, test.second)]
+    difference: TextLike = difference_text(test, kind)
+    ratio = ratio_text(test.odds) if test.odds else NONE
+    if not is_estimable(test, kind):
+        ratio = NONE
+        difference = message("gap.wide.cell", count=min(len(model.seeds) for model in models))
+    word = message("standing.one" if is_single(record) else f"standing.{OUTCOMES[test.word]}")
+    word = word if comparable(record, *models) else message("standing.stopped")
+    if any(other.primary for other in record.pairs):
+        word = message("word.primary" if test.primary else "word.exploratory", word=word)
+    return b.Row((test.first, test.second, difference, *([ratio] if has_odds else []), p, p_holm, word), test.first)
+
+
+def method_note(record: Record) -> Message:
+    """Return how pairs were tested, in one sentence, and what the intervals are."""
+    pairs = sum(test.metric == record.pairs[0].metric for test in record.pairs) if record.pairs else 0
+    intervals = interval_note(record) or ""
+    primary = next((test for test in record.pairs if test.primary), None)
+    if primary and pairs > 1:
+        names = {"first": primary.first, "second": primary.second}
+        return message("statistics.method.primary", **names, count=pairs - 1, intervals=intervals)
+    key = "statistics.none" if not pairs else "statistics.method.alone" if pairs == 1 else "statistics.method"
+    return message(key, count=pairs, intervals=intervals)
+
+
+def interval_note(record: Record, *, brief: bool = False) -> Message | None:
+    """Return what the intervals of the report are, with their method or `brief`; None where they are not recorded."""
+    if record.interval is None:
+        return None
+    over, level = message("over.items" if record.interval.over == "items" else "over.seeds"), record.interval.level
+    if brief:
+        return message("note.interval.brief", level=f"{100 * level:g}", over=over)
+    method = message(f"interval.{record.interval.method}")
+    if record.interval.repeated:
+        method = message("interval.repeated", method=method, count=f"{record.interval.repeated:,}")
+    return message("note.interval", level=f"{100 * level:g}", method=method, over=over)
+
+
+def further_table(record: Record) -> b.Table:
+    """Return what was measured beside the headline metric."""
+    names = dict.fromkeys(name for model in record.models for name in model.metrics)
+    names.pop(record.headline.metric, None)
+    models = ranked(record) if names else ()
+    rows = ((model.name, [_measured(record, name, model.metrics.get(name)) for name in names]) for model in models)
+    return b.model_table("further", (named(record, "metric", name) for name in names), rows)
+
+
+def _measured(record: Record, name: str, estimate: Estimate | None) -> str:
+    """Return a value with its interval, or the range of the runs where there is none."""
+    kind = metric_kind(record, name)
+    if estimate is None:
+        return NONE
+    if kind and estimate.low is not None:
+        return estimate_text(estimate, kind)
+    mean, least, most = (
+        value_text(value, kind) if kind else amount(value)
+        for value in (estimate.mean, min(estimate.runs, default=0), max(estimate.runs, default=0))
+    )
+    return f"{mean}\u00a0({least}–{most})" if len(estimate.runs) > 1 else mean

@@ -1,0 +1,264 @@
+"""Training: quality against learning rate, budget, and what a training spends; and every trial of the tuning."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from statistics import fmean, stdev
+
+from selfattn.evaluation.statistics.p_values import t_quantile
+from selfattn.registry import register
+from selfattn.report import blocks as b
+from selfattn.report.drawing.charts import MOST_BANDS
+from selfattn.report.drawing.numbers import NONE, amount, compact, difference_text, flatten, setting_text, value_text
+from selfattn.report.drawing.scale import Scale, quality_scale
+from selfattn.report.verdict.conditions import amount_of_training, share
+from selfattn.report.verdict.ranking import headline_name, headline_unit, ranked, rate_scores, record_scale
+from selfattn.results.plan import Budgets
+from selfattn.results.quality import Point, Unit, is_estimable
+from selfattn.results.record import Model, Record, TuningTrial
+from selfattn.words.messages import TextLike, message
+
+_MARKS = 6  # most labels on the axis of rates
+
+
+@register.section("rates")
+class Rates:
+    """Quality against learning rate."""
+
+    title = message("head.rates")
+
+    def blocks(self, record: Record) -> tuple[b.Block, ...]:
+        """Return a chart for each budget, the largest first; nothing where other settings were tuned, too."""
+        charts = rate_charts(record)
+        return (b.Paragraph(message("rates.text")), *charts) if charts else ()
+
+
+def rate_charts(record: Record) -> tuple[b.Chart, ...]:
+    """Draw validation scores against learning rate: mean and range over tuning seeds, the chosen rate ringed."""
+    shares = [cell.budget for cell in record.budgets.cells[-2::-1]] if record.budgets else []
+    return tuple(chart for budget in (None, *shares) if (chart := _rate_chart(record, budget)))
+
+
+def _rate_chart(record: Record, budget: float | None) -> b.Chart | None:
+    lines: list[b.ChartLine] = []
+    for model in record.models:
+        chosen = {trial.settings.get("lr") for trial in model.trials if trial.chosen and trial.budget == budget}
+        spots = (
+            b.Spot(rate, fmean(scores), min(scores), max(scores), rate in chosen)
+            for rate, scores in rate_scores(record, model, budget).items()
+        )
+        lines.append(b.ChartLine(model.name, tuple(spots)))
+    spots_of_all = [spot for line in lines for spot in line.spots]
+    rates = sorted({spot.x for spot in spots_of_all})
+    if len(rates) < 2:
+        return None
+    marks = tuple((rate, f"{rate:g}") for rate in rates[:: math.ceil(len(rates) / _MARKS)])
+    across = Scale(None, 1.15 * rates[-1], "number", rates[0] / 1.15, powers=True, marks=marks)
+    measured = {"metric": headline_name(record), "scale": headline_unit(record)}
+    caption = message("rates.caption", **measured, training=amount_of_training(record, budget))
+    items = record.test_items if record.headline.better == "higher" else 0
+    scale = quality_scale(max(spot.y for spot in spots_of_all), items, record.headline.kind)
+    name = "rates" if budget is None else f"rates-{budget:g}"
+    return b.Chart(name, caption, tuple(lines), scale, message("rates.unit"), across=across)
+
+
+def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
+    """Return how every model was tuned and to what, then all trials of every model."""
+    tuned = [model for model in ranked(record) if model.trials]
+    if not tuned:
+        return (b.Paragraph(message("tuning.none")),)
+    heads = (message(f"tuning.{key}") for key in ("trials", "seconds", "valid", "chosen"))
+    declared = record.settings.get("tuning_space")
+    space = flatten(declared) if isinstance(declared, Mapping) else {}
+    text = message("tuning.text", space="; ".join(f"{name}: {value}" for name, value in space.items()) or NONE)
+    edge = ", ".join(model.name for model in tuned if _at_edge(model))
+    budgets = message("tuning.budgets") if any(trial.budget for model in tuned for trial in model.trials) else None
+    return (
+        b.Paragraph(text, budgets, message("tuning.edge", names=edge) if edge else None),
+        b.model_table("tuned", heads, ((model.name, _tuned(record, model)) for model in tuned), words=1),
+        *(
+            b.Folded(message("tuning.all", model=model.name), f"trials-{k}", (_trials(record, model, f"trials-{k}"),))
+            for k, model in enumerate(tuned)
+        ),
+    )
+
+
+def _at_edge(model: Model) -> bool:
+    """Return whether the chosen learning rate is the lowest or the highest that was tried."""
+    rates: dict[float | None, dict[float, bool]] = {}
+    for trial in model.trials:
+        if isinstance(rate := trial.settings.get("lr"), float):
+            rates.setdefault(trial.budget, {})[rate] = trial.chosen
+    return any(len(tried) > 2 and (tried[min(tried)] or tried[max(tried)]) for tried in rates.values())
+
+
+def _tuned(record: Record, model: Model) -> tuple[TextLike, ...]:
+    seconds = [trial.seconds for trial in model.trials if trial.seconds is not None]
+    known = amount(sum(seconds)) if len(seconds) == len(model.trials) else NONE
+    chosen = [trial for trial in model.trials if trial.chosen and trial.budget is None]
+    scores = [trial.valid for trial in chosen if trial.valid is not None]
+    if not scores:
+        return str(len(model.trials)), known, NONE, NONE
+    text: TextLike = _listed(chosen[0]) or message("tuning.recipe")
+    for budget, settings in {trial.budget: _listed(trial) for trial in model.trials if trial.chosen}.items():
+        if budget:
+            text = message("tuning.also", chosen=text, budget=share(budget), settings=settings)
+    return str(len(model.trials)), known, value_text(fmean(scores), record.headline.kind), text
+
+
+def _settings(trial: TuningTrial) -> dict[str, str]:
+    """Return the settings as text, numbers in three digits."""
+    values = trial.settings.items()
+    return {name: f"{value:.3g}" if isinstance(value, float) else setting_text(value) for name, value in values}
+
+
+def _listed(trial: TuningTrial) -> str:
+    return ", ".join(f"{name}\u00a0{value}" for name, value in _settings(trial).items())
+
+
+def _trials(record: Record, model: Model, name: str) -> b.Table:
+    """Return all trials of a model, the best on validation items first."""
+    names = dict.fromkeys(name for trial in model.trials for name in trial.settings)
+    budgets = any(trial.budget for trial in model.trials)
+    most = record.budgets.cells[-1].budget if record.budgets else 1.0
+    turn = -1 if record.headline.better == "higher" else 1
+    rows = []
+    for trial in sorted(model.trials, key=lambda trial: math.inf if trial.valid is None else turn * trial.valid):
+        text = NONE if trial.valid is None else value_text(trial.valid, record.headline.kind)
+        settings = _settings(trial)
+        cells = (
+            message("tuning.is_chosen", value=text) if trial.chosen else text,
+            *(settings.get(name, NONE) for name in names),
+            *([share(trial.budget or most)] if budgets else []),
+            str(trial.seed),
+            NONE if trial.loss is None else f"{trial.loss:.3f}",
+            NONE if trial.seconds is None else amount(trial.seconds),
+        )
+        rows.append(b.Row(cells))
+    keys = (*(["budget"] if budgets else []), "seed", "loss", "seconds")
+    heads: list[TextLike] = [*names, *(message(f"tuning.{key}") for key in keys)]
+    return b.Table(name, (b.Column(message("tuning.valid"), numeric=False), *map(b.Column, heads)), tuple(rows))
+
+
+@register.section("budgets")
+class BudgetsSection:
+    """What every budget reaches."""
+
+    title = message("head.budgets")
+
+    def blocks(self, record: Record) -> tuple[b.Block, ...]:
+        """Return a chart and a table; nothing where there is one budget."""
+        budgets = record.budgets
+        if budgets is None:
+            return ()
+        most = budgets.cells[-1]
+        spent = most.steps if budgets.unit == "steps" else most.examples or 0
+        full = {"steps": f"{most.steps:,}"} | {budgets.unit: f"{round(spent / most.budget):,}"}
+        return (
+            b.Paragraph(message(f"budgets.{budgets.unit}", **full)),
+            _budget_chart(record, budgets),
+            _budget_table(record, budgets),
+            b.Paragraph(message("budgets.intervals", level=f"{100 * budgets.level:g}"), note=True),
+        )
+
+
+def _budget_chart(record: Record, budgets: Budgets) -> b.Chart:
+    """Draw quality against the budget, whose marks are the budgets themselves."""
+    cells = [(float(cell.examples or cell.steps), cell) for cell in budgets.cells]
+    scores = {model.name: [(place, cell.models.get(model.name)) for place, cell in cells] for model in record.models}
+    lines = tuple(
+        b.ChartLine(name, tuple(b.Spot(place, mean.mean, mean.low, mean.high) for place, mean in means if mean))
+        for name, means in scores.items()
+    )
+    marks = tuple((place, compact(place)) for place, _ in cells)
+    across = Scale(None, marks[-1][0], "number", marks[0][0], powers=True, marks=marks)
+    caption = message("budgets.caption", metric=headline_name(record), scale=headline_unit(record))
+    unit = message(f"budgets.unit.{budgets.unit}")
+    return b.Chart("budgets", caption, lines, record_scale(record), unit, compact, across=across)
+
+
+def _budget_table(record: Record, budgets: Budgets) -> b.Table:
+    """Return a row for each budget: what was spent, what every model reaches, and the difference of the pair."""
+    kind, heads = record.headline.kind, (message(f"budgets.{key}") for key in ("budget", "col.steps", "col.tokens"))
+    columns = [*map(b.Column, heads), *(b.Column(model.name, model=True) for model in record.models)]
+    if budgets.pair:
+        first, second = budgets.pair
+        unit = message(f"difference.{kind}")
+        columns.append(b.Column(message("budgets.difference", first=first, second=second, unit=unit)))
+    rows = []
+    for cell in budgets.cells:
+        scores = (b.quality_cell(cell.models.get(model.name), kind) for model in record.models)
+        difference: b.Cell = difference_text(cell.difference, kind) if cell.difference else NONE
+        if cell.difference and not is_estimable(cell.difference, kind):
+            difference = message("gap.wide.cell", count=min(len(score.runs) for score in cell.models.values()))
+        spent = amount_of_training(record, cell.budget), f"{cell.steps:,}", compact(cell.tokens)
+        rows.append(b.Row((*spent, *scores, *([difference] if budgets.pair else []))))
+    return b.Table("budgets", tuple(columns), tuple(rows))
+
+
+# What training spends: its value at a point of a curve, and that value as text.
+_AXES: dict[str, tuple[Callable[[Point], float | None], Callable[[float], str]]] = {
+    "step": (lambda point: point.step, "{:,.0f}".format),
+    "tokens": (lambda point: point.tokens, compact),
+    "seconds": (lambda point: point.seconds, amount),
+    "flops": (lambda point: point.flops, compact),
+}
+
+
+@register.section("learning")
+class Learning:
+    """Quality on validation items during training."""
+
+    title = message("head.learning")
+
+    def blocks(self, record: Record) -> tuple[b.Block, ...]:
+        """Return a chart for each quantity that the record holds."""
+        points = [point for model in record.models for curve in model.curves for point in curve.points]
+        points = [point for point in points if point.valid is not None]
+        names = [name for name, (of, _) in _AXES.items() if any(of(point) is not None for point in points)]
+        charts = tuple(_chart(record, name) for name in names)
+        if not charts:
+            return (b.Paragraph(message("learning.none")),)
+        has_bands = len(record.models) <= MOST_BANDS and any(len(model.curves) > 1 for model in record.models)
+        bands = message("learning.band") if has_bands else None
+        return (
+            b.Paragraph(message("learning.text", metric=headline_name(record)), bands),
+            b.Charts("against", message("learning.against"), charts),
+            b.Paragraph(message("learning.schedule"), note=True),
+        )
+
+
+def _chart(record: Record, name: str) -> b.Chart:
+    (of, show), unit, kind = _AXES[name], message(f"spent.{name}"), record.headline.kind
+    caption = message("learning.caption", metric=headline_name(record), scale=headline_unit(record), unit=unit)
+    lines = tuple(b.ChartLine(model.name, mean_curve(model, of, kind)) for model in record.models)
+    return b.Chart(name, caption, lines, record_scale(record), unit, show, message(f"against.{name}"))
+
+
+def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) -> tuple[b.Spot, ...]:
+    """Return the mean over runs at every validation that all runs reached.
+
+    The band is a 95 % interval for the mean (Student's t); with two runs it goes from the lower to the higher.
+
+    Args:
+        model: with its curves.
+        of: returns the horizontal value of a point; points without one are left out.
+        kind: unit of the quality; bands end at 0 and at 1 or 100.
+    """
+    runs = [
+        [(x, point.valid) for point in curve.points if point.valid is not None and (x := of(point)) is not None]
+        for curve in model.curves
+    ]
+    top = 1.0 if kind == "share" else 100.0
+    spots = []
+    for at in zip(*(run for run in runs if run), strict=False):
+        values = [y for _, y in at]
+        mean, low, high = fmean(values), None, None
+        if len(values) == 2:
+            low, high = min(values), max(values)
+        elif len(values) > 2:
+            half = t_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+            low, high = max(0.0, mean - half), min(top, mean + half)
+        spots.append(b.Spot(fmean(x for x, _ in at), mean, low, high))
+    return tuple(spots)
