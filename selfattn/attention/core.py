@@ -5,8 +5,6 @@ Axis letters here and everywhere in the package: ``b`` batch, ``h`` heads, ``i``
 ``v`` vocabulary.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

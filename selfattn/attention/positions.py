@@ -5,8 +5,6 @@ two parts of a row, or a cache, then changes nothing. Positions are registered b
 ``@register.position``.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable

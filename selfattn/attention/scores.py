@@ -5,8 +5,6 @@ any number of heads (its weights are shared by the heads). A score that is a dot
 through :meth:`Score.as_dot`, and then takes the fused path. Scores are registered by name with ``@register.score``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """What a claim is: a sentence, arms to measure, a rule that is fixed before the run, and a plot."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

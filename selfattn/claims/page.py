@@ -1,7 +1,5 @@
 """The page of a run of claims: its record as blocks, which the report's renderers draw."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The record of a run of claims: verdicts from the measurements, and the file that keeps them."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import inspect

@@ -1,7 +1,5 @@
 """Rules of claims: figures of trials, contrasts over seeds with bounds fixed before the run, and the verdict."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence

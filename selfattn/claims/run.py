@@ -1,7 +1,5 @@
 """Run claims: their plan, the search for learning rates, and the trials of every arm with every seed."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 Token 0 is padding, 1 begins a target, 2 ends it; symbols count from 3. Axis letters: b batch, s source, t target.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean

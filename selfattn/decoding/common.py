@@ -1,7 +1,5 @@
 """What all ways of decoding share: checked inputs, batches of similar length, hypotheses and their length penalty."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

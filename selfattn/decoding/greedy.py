@@ -1,7 +1,5 @@
 """Greedy decoding: at every step the most probable token, for a whole batch at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """A language model's texts: cut into examples, measured by perplexity, continued."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How an output is decoded, as one frozen dataclass. Imports no torch, so that the command line can list it at once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal

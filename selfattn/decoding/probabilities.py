@@ -1,7 +1,5 @@
 """From logits to log-probabilities, and the best of them in an order that nothing but the numbers decides."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

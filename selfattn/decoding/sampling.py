@@ -1,7 +1,5 @@
 """Sampling: every token drawn from the model's distribution, or from the likely part of it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

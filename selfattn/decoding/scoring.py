@@ -1,7 +1,5 @@
 """The probability of given targets: the model reads them instead of writing its own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A model for many steps: in evaluation mode, the projections of its self-attention joined into one product."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager

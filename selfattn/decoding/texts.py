@@ -1,7 +1,5 @@
 """From sources, as ids or as texts, to outputs by any way of decoding."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

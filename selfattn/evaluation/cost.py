@@ -8,8 +8,6 @@ PyTorch's ``FlopCounterMode`` counts. This module adds formulas for three operat
 LSTM layers by oneDNN, fused attention, and matrix times vector.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import statistics

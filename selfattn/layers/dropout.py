@@ -1,7 +1,5 @@
 """Dropout that draws its mask in bulk: on a CPU, drawing one number for each element is a fifth of a training step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

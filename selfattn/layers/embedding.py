@@ -1,7 +1,5 @@
 """Token embeddings, with positions added where a model adds them, and the layer that maps back to tokens."""
 
-from __future__ import annotations
-
 import math
 
 import torch

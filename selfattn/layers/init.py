@@ -16,8 +16,6 @@ Any other module may have a method ``initialise(generator)`` that fills its para
 of its constructor. A weight that an embedding and an output layer share is initialised as the embedding.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

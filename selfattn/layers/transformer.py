@@ -1,7 +1,5 @@
 """The Transformer block and what it has besides attention: norms, the feed-forward block and its gated variant."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 

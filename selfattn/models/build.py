@@ -1,7 +1,5 @@
 """From a configuration to a model with its first weights."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

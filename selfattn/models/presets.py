@@ -3,8 +3,6 @@
 Imports no torch.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass

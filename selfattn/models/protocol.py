@@ -3,8 +3,6 @@
 Decoding, training, evaluation and comparison know a model by this file alone.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable

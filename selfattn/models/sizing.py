@@ -1,7 +1,5 @@
 """Give an architecture the size that a budget allows: its widths are solved for, everything else stays."""
 
-from __future__ import annotations
-
 import bisect
 import itertools
 import math

@@ -4,8 +4,6 @@ One safetensors file holds everything: tensors by name, and plain values as JSON
 can be replaced atomically, so a process that is killed while it writes leaves the previous checkpoint.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

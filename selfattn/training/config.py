@@ -1,7 +1,5 @@
 """The configuration of a training. Imports no torch, so that the command line can list it at once."""
 
-from __future__ import annotations
-
 import typing
 from dataclasses import dataclass
 from functools import partial

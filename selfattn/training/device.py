@@ -1,7 +1,5 @@
 """Where a model is trained: the device, and the number of threads on a CPU."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What the environment, above all ``torchrun``, tells a process of a training. Imports no torch."""
 
-from __future__ import annotations
-
 import os
 
 from selfattn.errors import UserError

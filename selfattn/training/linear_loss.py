@@ -1,7 +1,5 @@
 """Output layer and cross-entropy as one function that never holds all logits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

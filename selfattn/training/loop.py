@@ -4,8 +4,6 @@ The loop knows the protocol of models and no task: examples, criterion and obser
 and writes nothing but the checkpoint.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

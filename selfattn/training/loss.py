@@ -1,7 +1,5 @@
 """The loss: cross-entropy over real tokens, with teacher forcing or scheduled sampling."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn import functional

@@ -1,7 +1,5 @@
 """AdamW, and its learning rate as a pure function of the step."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """One step of the optimizer: losses of batches, gradients, new weights."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

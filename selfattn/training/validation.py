@@ -1,7 +1,5 @@
 """Validation: the loss on unseen examples, and the measures that say which weights are best."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

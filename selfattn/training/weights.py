@@ -1,7 +1,5 @@
 """Weights as named tensors, and averages of weights over the steps of a training."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 

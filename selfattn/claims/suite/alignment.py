@@ -1,7 +1,5 @@
 """Claim: attention learns which word comes from which, though nobody tells it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Claims on what a model is made of: encoders that read both ways, hybrids, and the learning rate against both."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any

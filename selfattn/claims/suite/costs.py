@@ -1,7 +1,5 @@
 """Claims on cost: an RNN's steps against self-attention's square, and decoding with fewer key-value heads."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence

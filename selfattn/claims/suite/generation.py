@@ -1,7 +1,5 @@
 """Claims on writing one token after the other: the future mask, and what a model reads in training."""
 
-from __future__ import annotations
-
 from functools import partial
 from statistics import linear_regression
 from typing import Any

@@ -1,7 +1,5 @@
 """Claims on sources of many lengths: the bottleneck, attention against it, a reversed source, where attention sits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise

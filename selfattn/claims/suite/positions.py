@@ -1,7 +1,5 @@
 """Claims on positions: self-attention knows no order without them; relative ones carry over to longer sequences."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

@@ -1,7 +1,5 @@
 """Claims on finding a symbol: what reaches an output from far away, and whether attention explains what it found."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import cycle
 from typing import Any

@@ -1,7 +1,5 @@
 """Claims on the scores of attention: they saturate the softmax unless they are divided, which may help training."""
 
-from __future__ import annotations
-
 import math
 import time
 from functools import partial

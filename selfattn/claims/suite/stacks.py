@@ -1,7 +1,5 @@
 """Claims on stacks of layers: without a non-linearity they only average, and depth needs skip connections."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from functools import partial

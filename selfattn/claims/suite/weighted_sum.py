@@ -1,7 +1,5 @@
 """Claim: the weighted sum is the layer; its gradients can be derived by hand, and are those of autograd."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import torch

@@ -5,8 +5,6 @@ Which row points to the token's origin depends on the architecture (Chen et al. 
 from Neural Machine Translation"). Both are scored, the second as "shifted".
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

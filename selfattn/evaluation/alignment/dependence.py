@@ -6,8 +6,6 @@ the protocol, so they work for every model family. captum's occlusion replaces a
 expects Hugging Face models.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ Attention to a word is the sum over its tokens, attention from a word the mean o
 belongs to the word that follows, as in subwords. Each target word is linked to the source word it attends to most.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 A gate measures a number and compares it with a limit. Gates on outputs and data: `output_gates`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Gates on test data and outputs: overlap with training, endings, repetition, variety, published baselines."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import islice
 

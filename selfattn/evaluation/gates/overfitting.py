@@ -4,8 +4,6 @@ A model that cannot has a fault (missing gradients, an unstable learning rate, s
 sound model says nothing about architectures.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

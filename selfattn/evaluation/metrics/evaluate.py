@@ -1,7 +1,5 @@
 """Score a run's outputs: metrics overall, by tag, and on any part, as plain JSON values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

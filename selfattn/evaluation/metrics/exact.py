@@ -1,7 +1,5 @@
 """How right outputs are, character by character and word by word."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

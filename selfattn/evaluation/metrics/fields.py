@@ -1,7 +1,5 @@
 """Which fields of an answer are right: the year, the month, the day; the number or the unit of a phrase."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import pairwise
 

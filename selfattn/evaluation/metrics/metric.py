@@ -4,8 +4,6 @@ A metric counts for every item what its score is made of, and turns counts that 
 into a score. So every statistic works on every metric. Letters: `s` seeds, `i` items, `k` counts an item.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, get_args

@@ -1,7 +1,5 @@
 """Test items in groups of like kind, and how good each model is on each group."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 

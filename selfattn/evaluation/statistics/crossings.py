@@ -1,7 +1,5 @@
 """Whether, and between which budgets, the order of two models changes."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Distributions and tests: Student's t, exact randomisation of pairs, Holm's correction."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ docs/statistics.md says what is computed, why, and how often it is wrong in simu
 items, `k` counts an item, `r` runs of all models together.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace

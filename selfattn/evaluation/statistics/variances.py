@@ -7,8 +7,6 @@ would vary together if other items had been drawn.
 Letters: `r` runs (of all models), `i` test items, `k` statistics an item.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

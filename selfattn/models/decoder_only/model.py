@@ -1,7 +1,5 @@
 """The decoder-only model: masked self-attention reads source and target as one sequence; and continued texts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

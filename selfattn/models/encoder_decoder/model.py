@@ -1,7 +1,5 @@
 """An encoder and a decoder put together: any of one family with any of the other."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any

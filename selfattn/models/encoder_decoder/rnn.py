@@ -1,7 +1,5 @@
 """The RNN family: an encoder, and decoders without attention, with attention after the RNN, and before it."""
 
-from __future__ import annotations
-
 from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
