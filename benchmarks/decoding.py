@@ -15,8 +15,7 @@ import torch
 
 from benchmarks import training
 from benchmarks.measure import Bench, Row, peers
-from selfattn.convert.marian import Marian, to_marian
-from selfattn.convert.marian_config import MarianIds
+from selfattn.convert.marian import Marian, MarianIds, to_marian
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import greedy
 from selfattn.decoding.options import WeightPrecision

@@ -14,7 +14,7 @@ import torch
 from benchmarks import training
 from benchmarks.measure import ROOT, Bench, Row, Worker, peak
 from selfattn.data.batches import stream_batches
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Processes, Replica
 from selfattn.training.optimizer import make_optimizer

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from benchmarks.measure import Bench, Row, peers
 from selfattn.data.batches import Batch, collate
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.presets import PRESETS

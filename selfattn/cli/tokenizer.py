@@ -121,7 +121,7 @@ def _described(
     shown: Sequence[str] = (),
 ) -> str:
     """Describe each vocabulary; show the pieces of the texts in `shown`, else of some texts that were measured."""
-    from selfattn.tokenizers.inspection import describe
+    from selfattn.tokenizers.protocol import describe
 
     def description(vocabulary: "Tokenizer", measured: list[str]) -> str:
         return describe(vocabulary, _spread(measured, most), shown or _spread(measured, examples))

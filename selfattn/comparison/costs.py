@@ -25,7 +25,7 @@ from selfattn.comparison.trainings import Trainings
 from selfattn.comparison.tuning import grid
 from selfattn.console import say
 from selfattn.data.batches import Batch, collate
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.decoding.beam import beam_search
 from selfattn.errors import UserError
 from selfattn.evaluation.cost import NO_END, BatchShape, decoding_times, greedy_to_length, machine_peak, synchronise

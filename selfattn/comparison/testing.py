@@ -15,8 +15,7 @@ import torch
 
 from selfattn.comparison.tested import SCHEMA, Answer, TestResult, keep
 from selfattn.data.batches import Batch, collate
-from selfattn.data.examples import Example, encode_pairs
-from selfattn.data.pairs import Pair
+from selfattn.data.pairs import Example, Pair, encode_pairs
 from selfattn.decoding.texts import Output
 from selfattn.evaluation.alignment.attention_scores import best_head, gold_from_spans, score_attention
 from selfattn.evaluation.alignment.dependence import agreement

@@ -13,7 +13,7 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 
 BUFFER = 10_000
 """Examples of a stream that are held at once."""

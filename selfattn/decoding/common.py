@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from selfattn.data.batches import Batch, batches
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.errors import DivergedError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer

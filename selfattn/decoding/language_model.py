@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.scoring import score_examples
 from selfattn.decoding.texts import Output, decode_sources, to_output

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from selfattn.data.batches import Batch
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.decoding.common import batches_by_length
 from selfattn.decoding.probabilities import log_probabilities
 from selfattn.decoding.stepping import evaluating

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.common import Hypothesis, LengthPenalty, batches_by_length
 from selfattn.decoding.greedy import greedy

@@ -42,7 +42,7 @@ def open_exported(path: Path, kind: Format) -> Seq2Seq:
         from selfattn.exports.onnx import OnnxModel
 
         return OnnxModel(path)
-    from selfattn.exports.ctranslate2_model import Ctranslate2Model
+    from selfattn.exports.ctranslate2 import Ctranslate2Model
 
     return Ctranslate2Model(path / kind)
 
@@ -74,7 +74,7 @@ def export(
 
                 to_onnx(model, folder)
             else:
-                from selfattn.convert.ctranslate2 import to_ctranslate2
+                from selfattn.exports.ctranslate2 import to_ctranslate2
 
                 (folder / to).mkdir()
                 lengths = TASKS[config.task].max_input, config.max_length

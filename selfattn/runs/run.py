@@ -15,8 +15,7 @@ from typing import Any, get_args
 
 import torch
 
-from selfattn.data.examples import encode_pairs
-from selfattn.data.pairs import Pair
+from selfattn.data.pairs import Pair, encode_pairs
 from selfattn.decoding.options import GREEDY, DecodingOptions, WeightPrecision
 from selfattn.decoding.scoring import TargetScore, score_examples
 from selfattn.decoding.texts import Output, OwnSearch
@@ -194,7 +193,7 @@ class Run:
 
         Args:
             to: ``"onnx"``: encoder and one step as two graphs, for every model; see :mod:`selfattn.exports.onnx`.
-                ``"ctranslate2"``: for its engine, where it supports the model; see :mod:`selfattn.convert.ctranslate2`.
+                ``"ctranslate2"``: for its engine, where it supports the model; see :mod:`selfattn.exports.ctranslate2`.
             out: the directory; it must not exist, or be empty.
             quantize: type of the stored weights, for ctranslate2; default as they are.
 

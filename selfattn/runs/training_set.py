@@ -8,8 +8,7 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
-from selfattn.data.examples import Example, encode_pairs, encode_stream, sample_pairs
-from selfattn.data.pairs import Pair
+from selfattn.data.pairs import Example, Pair, encode_pairs, encode_stream, sample_pairs
 from selfattn.data.splits import Splits, repeated
 from selfattn.decoding.texts import decode_texts
 from selfattn.errors import UserError

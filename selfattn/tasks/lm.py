@@ -19,7 +19,7 @@ from selfattn.tokenizers.load import TokenizerKind, train_tokenizer
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
-    from selfattn.data.examples import Example
+    from selfattn.data.pairs import Example
     from selfattn.data.splits import Splits
     from selfattn.decoding.texts import Output
     from selfattn.runs.run import Run

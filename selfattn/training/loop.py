@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 
 from selfattn.data.batches import Batch, batch_places, collate, stream_batches
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from selfattn.data.batches import batches
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.models.protocol import Seq2Seq
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Processes

@@ -13,7 +13,7 @@ from selfattn.comparison.compare import compare
 from selfattn.comparison.models import match_models
 from selfattn.comparison.options import CompareOptions
 from selfattn.comparison.testing import batch_shape
-from selfattn.data.examples import encode_pairs
+from selfattn.data.pairs import encode_pairs
 from selfattn.errors import UserError
 from selfattn.evaluation.cost import BatchShape, count_flops
 from selfattn.models.presets import PRESETS

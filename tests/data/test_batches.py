@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from selfattn.data.batches import Batch, batches, collate, padding_of, stream_batches
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.data.splits import repeated
 
 PAD, BOS, EOS = 0, 1, 2

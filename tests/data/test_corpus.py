@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from selfattn.data.corpus.cleaning import CleaningOptions
-from selfattn.data.corpus.components import components_of, hold_out_components, loose
-from selfattn.data.corpus.corpus import CleanCorpus, PairStream, read_corpus
+from selfattn.data.corpus.corpus import CleanCorpus, PairStream, components_of, hold_out_components, loose, read_corpus
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.records import file_sources
 from selfattn.errors import UserError

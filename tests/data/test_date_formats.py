@@ -9,8 +9,7 @@ import pytest
 from babel import Locale
 from babel.dates import format_date
 
-from selfattn.data.dates.formats import date_patterns, find_locale, parse
-from selfattn.data.dates.patterns import YEARS, DatePattern, recase
+from selfattn.data.dates.patterns import YEARS, DatePattern, date_patterns, find_locale, parse, recase
 from selfattn.errors import UserError
 
 LOCALES = [

@@ -9,9 +9,8 @@ from datetime import date
 
 import pytest
 
-from selfattn.data.dates.formats import date_patterns
-from selfattn.data.dates.probes import unseen_formats, unseen_years, withheld_years
-from selfattn.data.dates.source import DateSource, split_of
+from selfattn.data.dates.patterns import date_patterns
+from selfattn.data.dates.source import DateSource, split_of, unseen_formats, unseen_years, withheld_years
 from selfattn.data.dates.splits import EmbeddedDates
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
@@ -98,6 +97,6 @@ def test_formats_are_none_of_training_and_days_are_those_of_the_test() -> None:
 
 
 def test_a_locale_without_further_formats_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfattn.data.dates.probes._new_formats", lambda name: ())
+    monkeypatch.setattr("selfattn.data.dates.source._new_formats", lambda name: ())
     with pytest.raises(UserError, match="CLDR has no further date formats for en_US; add a locale"):
         unseen_formats("en_US", 1)

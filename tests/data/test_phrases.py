@@ -7,9 +7,8 @@ import pytest
 from babel import Locale
 
 from selfattn.data.pairs import Pair, Span
-from selfattn.data.phrases.kinds import kinds_of
+from selfattn.data.phrases.kinds import Segment, aligned_pair, kinds_of, text_of
 from selfattn.data.phrases.source import CldrSource, part_of
-from selfattn.data.phrases.text import Segment, aligned_pair, text_of
 from selfattn.errors import UserError
 
 KINDS = ("date", "time", "date and time", "span", "unit", "price", "list")

@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from selfattn.data.batches import collate
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import greedy
 from selfattn.models.build import build

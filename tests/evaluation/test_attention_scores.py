@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from selfattn.data.dates.source import DateSource
-from selfattn.data.examples import Example, encode_pairs
-from selfattn.data.pairs import Pair, Span
+from selfattn.data.pairs import Example, Pair, Span, encode_pairs
 from selfattn.evaluation.alignment.attention_scores import (
     best_head,
     diagonal_counts,

@@ -7,7 +7,7 @@ import torch
 from scipy.stats import kendalltau
 from torch import Tensor
 
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.evaluation.alignment.dependence import agreement, by_blocking, by_gradient, rank_correlation
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS

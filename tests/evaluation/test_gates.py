@@ -13,8 +13,7 @@ import torch
 
 from selfattn.data.batches import Batch, collate
 from selfattn.data.dates.source import DateSource
-from selfattn.data.examples import Example
-from selfattn.data.pairs import Pair
+from selfattn.data.pairs import Example, Pair
 from selfattn.data.readers.records import read_pairs
 from selfattn.data.splits import book_split
 from selfattn.evaluation.gates import model_gates

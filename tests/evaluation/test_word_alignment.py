@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.attention_scores import token_links
 from selfattn.evaluation.alignment.links import GoldPair, Link, Links, read_gold

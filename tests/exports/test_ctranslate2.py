@@ -10,10 +10,9 @@ import pytest
 import torch
 from small_runs import Cli
 
-from selfattn.convert.ctranslate2 import to_ctranslate2
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError
-from selfattn.exports.ctranslate2_model import Ctranslate2Model
+from selfattn.exports.ctranslate2 import Ctranslate2Model, to_ctranslate2
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.presets import PRESETS

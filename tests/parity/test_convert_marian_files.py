@@ -13,8 +13,15 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from selfattn.convert.marian import Marian, load_marian, never_write, save_marian, to_marian
-from selfattn.convert.marian_config import MarianIds, config_to_marian
+from selfattn.convert.marian import (
+    Marian,
+    MarianIds,
+    config_to_marian,
+    load_marian,
+    never_write,
+    save_marian,
+    to_marian,
+)
 from selfattn.decoding.greedy import greedy
 from selfattn.errors import UserError
 from selfattn.models.build import build

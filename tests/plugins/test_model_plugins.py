@@ -24,7 +24,7 @@ from selfattn.attention import (
     make_position,
     make_score,
 )
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.dependence import by_blocking
 from selfattn.evaluation.cost import BatchShape, training_flops

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is_unlikely
-from selfattn.data.corpus.components import components_of, hold_out_components, loose
-from selfattn.data.corpus.corpus import CleanCorpus, read_corpus
+from selfattn.data.corpus.corpus import CleanCorpus, components_of, hold_out_components, loose, read_corpus
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.records import BadRecord, RawPair, file_records, file_sources
 from selfattn.errors import UserError

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from selfattn.codec import encode
 from selfattn.data.batches import Batch
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.evaluation.gates.model_gates import batch_rows, causal, forward_is_step, model_gates, padding
 from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.models.build import build

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from small_runs import Train, accept_changes
 
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.files import sha256_of

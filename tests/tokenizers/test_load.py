@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from selfattn.data.examples import Example, encode_pairs, sample_pairs
-from selfattn.data.pairs import Pair
+from selfattn.data.pairs import Example, Pair, encode_pairs, sample_pairs
 from selfattn.errors import UserError
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer

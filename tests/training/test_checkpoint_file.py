@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from selfattn.data.batches import collate
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.errors import UserError
 from selfattn.training import checkpoint as module
 from selfattn.training.checkpoint import Checkpoint, CheckpointFile, Progress, TrainingState

@@ -11,7 +11,7 @@ import torch
 from small_runs import Cli, Train
 
 from selfattn.data.batches import collate
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory, check_is_free
 from selfattn.runs.run import Run

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from selfattn.data.batches import Batch, collate
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from selfattn.data.batches import collate
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.presets import PRESETS

@@ -13,8 +13,7 @@ from selfattn.claims import small
 from selfattn.claims.claim import Arm, Blocks, Claim, Setup, percent
 from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, minus, share_error
 from selfattn.data.batches import Batch, batches, collate
-from selfattn.data.examples import Example, encode_pairs
-from selfattn.data.pairs import Pair
+from selfattn.data.pairs import Example, Pair, encode_pairs
 from selfattn.data.phrases.source import CldrSource
 from selfattn.data.splits import Split
 from selfattn.evaluation.alignment.attention_scores import gold_from_spans

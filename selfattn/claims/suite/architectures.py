@@ -11,7 +11,7 @@ from selfattn.claims.claim import Blocks, Claim, Setup, share
 from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, minus
 from selfattn.data.batches import Batch, collate
 from selfattn.data.dates.source import DateSource
-from selfattn.data.examples import encode_pairs
+from selfattn.data.pairs import encode_pairs
 from selfattn.data.splits import Split
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig, config_from_dict

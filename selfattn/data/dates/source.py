@@ -1,4 +1,4 @@
-"""An endless, deterministic source of written dates and their ISO form.
+"""An endless, deterministic source of written dates and their ISO form; and dates outside the training data.
 
 Babel's copy of CLDR makes them, so nothing is downloaded. The same index gives the same pair on every machine with the
 same version of Babel, which a run records.
@@ -13,11 +13,23 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from selfattn.data.dates.formats import date_patterns, find_locale
-from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, YEARS, DatePattern, shape
+from selfattn.data.dates.patterns import (
+    TWO_DIGIT_YEARS,
+    YEARS,
+    DatePattern,
+    casings,
+    date_patterns,
+    find_locale,
+    parse,
+    shape,
+)
 from selfattn.data.pairs import DrawnPairs, Pair, Span
 from selfattn.data.splits import Split
 from selfattn.errors import UserError
+
+BEFORE, AFTER = range(1800, 1900), range(2100, 2200)  # unseen years
+_SAMPLES = (date(2008, 1, 3), date(2013, 11, 28))  # two formats that write these alike are one
+_FIELDS = set("GyMLdEc")
 
 
 def hashed(text: str) -> tuple[int, ...]:
@@ -73,7 +85,7 @@ class DateFormat(NamedTuple):
 
 
 def formats_of(locale: str) -> list[DateFormat]:
-    """Return the formats of a locale, see `selfattn.data.dates.formats.date_patterns`."""
+    """Return the formats of a locale, see `selfattn.data.dates.patterns.date_patterns`."""
     return [DateFormat(f"{locale} {name}", locale, patterns) for name, patterns in date_patterns(locale).items()]
 
 
@@ -124,7 +136,7 @@ class DateSource:
 
     **Draws.** For each index, uniformly and independently: a locale, one of its formats, one of the format's patterns,
     and a day of the part. Locales are therefore equally frequent, and so are the formats of a locale (see
-    `selfattn.data.dates.formats.date_patterns`). As draws are independent, pairs repeat now and then.
+    `selfattn.data.dates.patterns.date_patterns`). As draws are independent, pairs repeat now and then.
 
     **Days** are those of the years 1900 to 2099. Each day is in one part (`split_of`). A source text stands for one
     day only, so no source text and no target is in two parts.
@@ -214,3 +226,123 @@ class DateSource:
 @lru_cache(maxsize=8)
 def _readers(locales: tuple[str, ...]) -> Readers:
     return Readers(form for name in locales for form in formats_of(name))
+
+
+def unseen_years(locales: str | Sequence[str], count: int) -> list[Pair]:
+    """Return dates of the years 1800 to 1899 and 2100 to 2199, in the training formats with four-digit years.
+
+    Training has the years 1900 to 2099, so a model that memorises years, instead of copying digits, fails here.
+
+    Args:
+        locales: CLDR locales, or the name of one.
+        count: number of pairs; a smaller number gives the first of them.
+
+    Raises:
+        UserError: see `DateSource`.
+
+    Example:
+        >>> [(pair.source, pair.target) for pair in unseen_years("en_US", 2)]
+        [('Apr 23, 2114', '2114-04-23'), ('sunday, february 25, 1877', '1877-02-25')]
+    """
+    names = DateSource(locales).locales
+    known = [form for name in names for form in formats_of(name)]
+    readers = [form._replace(patterns=tuple(map(_with_probe_years, form.patterns))) for form in known]
+    formats = [form for form, plain in zip(readers, known, strict=True) if plain.patterns[0].years == YEARS]
+    days = [day for years in (BEFORE, AFTER) for day in days_of(years)]
+    return _draw("unseen years", formats, readers, days, count)
+
+
+def withheld_years(locales: str | Sequence[str], years: Iterable[int], count: int) -> list[Pair]:
+    """Return dates of years that were withheld from training, in the training formats with four-digit years.
+
+    Their digits occur in other years: a model that copies digits passes, a model that memorises years fails.
+
+    Args:
+        locales: CLDR locales, or the name of one.
+        years: those of `DateSource`'s ``without``.
+        count: number of pairs; a smaller number gives the first of them.
+
+    Raises:
+        UserError: see `DateSource`.
+        ValueError: no year.
+
+    Example:
+        >>> [(pair.source, pair.target) for pair in withheld_years("en_US", [1943, 2057], 2)]
+        [('tuesday, january 23, 2057', '2057-01-23'), ('Saturday, September 22, 2057', '2057-09-22')]
+    """
+    known = [form for name in DateSource(locales).locales for form in formats_of(name)]
+    formats = [form for form in known if form.patterns[0].years == YEARS]
+    days = [day for year in sorted(set(years)) for day in days_of(range(year, year + 1))]
+    if not days:
+        raise ValueError("withheld_years: expected at least one year")
+    return _draw("withheld years", formats, known, days, count)
+
+
+def unseen_formats(locales: str | Sequence[str], count: int) -> list[Pair]:
+    """Return dates of the test days in formats of CLDR that are not in the training data.
+
+    The formats are CLDR's skeletons of a year, a month and a day, with or without weekday and era (such as ``yMd`` and
+    ``GyMMMEd``), except those that write dates as a training format does. A `Pair.tag` ends with the skeleton.
+
+    Args:
+        locales: CLDR locales, or the name of one.
+        count: number of pairs; a smaller number gives the first of them.
+
+    Raises:
+        UserError: see `DateSource`; or the locales have no further format.
+
+    Example:
+        >>> pairs = unseen_formats("en_US", 50)
+        >>> sorted({pair.tag for pair in pairs})
+        ['en_US GyMMMEd', 'en_US GyMMMd', 'en_US GyMd', 'en_US yMEd', 'en_US yMd']
+        >>> [(pair.source, pair.target) for pair in pairs[:2]]
+        [('mon, 10/16/2079', '2079-10-16'), ('7/27/1938 ad', '1938-07-27')]
+    """
+    names = DateSource(locales).locales
+    formats = [form for name in names for form in _new_formats(name)]
+    if not formats:
+        raise UserError(f"no unseen formats: CLDR has no further date formats for {', '.join(names)}; add a locale")
+    readers = [form for name in names for form in formats_of(name)] + formats
+    return _draw("unseen formats", formats, readers, split_days()["test"], count)
+
+
+@lru_cache(maxsize=64)
+def _new_formats(name: str) -> tuple[DateFormat, ...]:
+    locale = find_locale(name)
+    seen = {_written(pattern) for patterns in date_patterns(name).values() for pattern in patterns}
+    forms = []
+    for skeleton, text in sorted(locale.datetime_skeletons.items()):
+        if not {"y", "M", "d"} <= set(skeleton) <= _FIELDS:
+            continue
+        try:
+            plain = parse(text.pattern, locale)
+        except UserError:  # such as a quarter that the skeleton does not name
+            continue
+        if _written(plain) not in seen:
+            seen.add(_written(plain))
+            forms.append(DateFormat(f"{name} {skeleton}", name, tuple(casings(plain, locale.language))))
+    return tuple(forms)
+
+
+def _written(pattern: DatePattern) -> tuple[str, ...]:
+    return tuple(pattern.render(day)[0] for day in _SAMPLES)
+
+
+def _with_probe_years(pattern: DatePattern) -> DatePattern:
+    """Let a pattern write every year from the first to the last of the probes, with four digits."""
+    years = range(BEFORE.start, AFTER.stop)
+    return pattern.with_field("year", texts=tuple(map(str, years)), first=years.start, lenient=False)
+
+
+def _draw(
+    name: str, formats: Sequence[DateFormat], known: Sequence[DateFormat], days: Sequence[date], count: int
+) -> list[Pair]:
+    """Draw a format, one of its patterns and a day for each pair, by a hash of its number."""
+    # As in training, an ambiguous text starts with its locale.
+    readers = Readers(known) if len({form.locale for form in formats}) > 1 else None
+    pairs = []
+    for index in range(count):
+        kind, choice, number, _ = hashed(f"{name}/{index}")
+        form = formats[kind % len(formats)]
+        pairs.append(write_pair(form, form.patterns[choice % len(form.patterns)], days[number % len(days)], readers))
+    return pairs

@@ -8,8 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from selfattn.data.dates.probes import unseen_formats, unseen_years, withheld_years
-from selfattn.data.dates.source import DateSource
+from selfattn.data.dates.source import DateSource, unseen_formats, unseen_years, withheld_years
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import file_sha256
 from selfattn.data.readers.records import is_book_file, read_pairs

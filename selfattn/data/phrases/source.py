@@ -11,10 +11,9 @@ from random import Random
 
 from babel import Locale
 
-from selfattn.data.dates.formats import find_locale
+from selfattn.data.dates.patterns import find_locale
 from selfattn.data.pairs import DrawnPairs, Pair
-from selfattn.data.phrases.kinds import Draw, kinds_of
-from selfattn.data.phrases.text import aligned_pair, text_of
+from selfattn.data.phrases.kinds import Draw, aligned_pair, kinds_of, text_of
 from selfattn.data.splits import EndlessSplits, Split
 
 LONGEST = 80

@@ -15,8 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from selfattn.data.batches import batches
-from selfattn.data.examples import Example
-from selfattn.data.pairs import Span
+from selfattn.data.pairs import Example, Span
 from selfattn.decoding.stepping import evaluating
 from selfattn.evaluation.alignment.links import AlignmentCounts, Link, diagonal
 from selfattn.models.protocol import Seq2Seq

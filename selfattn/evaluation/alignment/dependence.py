@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.decoding.probabilities import log_probabilities
 from selfattn.decoding.stepping import evaluating
 from selfattn.evaluation.alignment.attention_scores import source_shares

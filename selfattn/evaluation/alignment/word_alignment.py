@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.evaluation.alignment.attention_scores import source_shares
 from selfattn.evaluation.alignment.links import AlignmentCounts, GoldPair, Link, count_alignment, diagonal
 from selfattn.models.protocol import Seq2Seq

@@ -30,7 +30,7 @@ def model_gates(model: Seq2Seq, batch: Batch) -> list[Gate]:
 
     Example:
         >>> from selfattn.data.batches import collate
-        >>> from selfattn.data.examples import Example
+        >>> from selfattn.data.pairs import Example
         >>> from selfattn.models.build import build
         >>> from selfattn.models.presets import PRESETS
         >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from selfattn.data.batches import collate
-from selfattn.data.examples import Example
+from selfattn.data.pairs import Example
 from selfattn.decoding.greedy import greedy
 from selfattn.errors import DivergedError
 from selfattn.models.protocol import Seq2Seq
