@@ -251,7 +251,7 @@ def attention(
     Args:
         run: Run directory, or a Hugging Face model: a directory or hf://ORG/NAME.
         text: Input text.
-        save: File to write: a picture (.svg), an interactive page (.html) or all weights (.json).
+        save: File to write: a picture (.svg, .png), an interactive page (.html) or all weights (.json).
         layer: Layer, counted from 0. Default: the last.
         head: Head, counted from 0. Default: the mean of the layer's heads.
         all_heads: Draw every head of every layer.

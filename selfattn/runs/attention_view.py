@@ -13,12 +13,13 @@ from torch import Tensor
 
 from selfattn import codec
 from selfattn.errors import UserError
-from selfattn.files import write_text, writing
+from selfattn.files import write_atomically, writing
 from selfattn.results.attention import AttentionMap, Kind, ModelAttention
 from selfattn.words.messages import SOURCE
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _MOST = 290_000  # characters that a notebook keeps
+_FIRST_CJK = "\u2e80"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -187,21 +188,30 @@ class AttentionView:
         """Write :meth:`to_svg`, :meth:`to_html` or :meth:`to_json` to a file, by its ending.
 
         Args:
-            path: ends in ``.svg``, ``.html`` or ``.json``.
+            path: ends in ``.svg``, ``.png`` (the picture at twice its size), ``.html`` or ``.json``.
             layer: of a picture; see :meth:`picture`.
             head: of a picture; see :meth:`picture`.
             every: of a picture; see :meth:`to_svg`.
 
         Raises:
-            UserError: another ending, a place that cannot be written to, or no such layer or head.
+            UserError: another ending, a place that cannot be written to, no such layer or head, or CairoSVG is missing.
         """
+        from selfattn.report.render.figures import drawn_as
+
+        def draw() -> str:
+            return self.to_svg(layer, head, every=every)
+
         path = Path(path)
-        forms = {".svg": lambda: self.to_svg(layer, head, every=every), ".html": self.to_html, ".json": self.to_json}
+        forms = {".svg": draw, ".png": draw, ".html": self.to_html, ".json": self.to_json}
         if path.suffix not in forms:
-            raise UserError(f"{path}: attention is saved as SVG, HTML or JSON; choose a name that ends in .svg")
-        text = forms[path.suffix]()
+            raise UserError(f"{path}: attention is saved as SVG, PNG, HTML or JSON; choose a name ending in .svg")
+        text = forms[path.suffix]().rstrip("\n") + "\n"
+        data = text.encode()
+        if path.suffix == ".png":  # CairoSVG uses the first font alone
+            font = "Noto Sans Mono CJK KR" if max(text) >= _FIRST_CJK else "DejaVu Sans Mono"
+            data = drawn_as("png", text.replace("ui-monospace", f"'{font}'"))
         with writing(path, "choose another place"):
-            write_text(path, text.rstrip("\n") + "\n")
+            write_atomically(path, lambda aside: aside.write_bytes(data))
 
     def _repr_html_(self) -> str:
         """Show the explorer in a frame of less than 300 KB; further maps are left out, with a note."""

@@ -95,7 +95,7 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     ((*TRAIN[:-1], "empty.txt/below"), "empty.txt/below: cannot be written"),
     (("compare", "translation", "--out", "new", "--sentences", "few.tsv"), "--sentences and --base go with --gold"),
     (("compare", "dates", "--out", "run"), "run: holds something already"),
-    (("attention", "run", "May 1", "--save", "x.png"), "x.png: attention is saved as SVG, HTML or JSON"),
+    (("attention", "run", "May 1", "--save", "x.gif"), "x.gif: attention is saved as SVG, PNG, HTML or JSON"),
     # runs
     (("evaluate", "nowhere"), "nowhere: no such run directory"),
     (("predict", "full"), "full/config.json: no such file"),

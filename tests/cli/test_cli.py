@@ -85,7 +85,9 @@ def test_attention_is_drawn_in_the_terminal_and_saved(cli: Cli, runs: dict[str, 
     assert (tmp_path / "x.svg").read_text().startswith("<svg")
 
 
-def test_attention_in_other_forms(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
+def test_attention_in_other_forms(
+    cli: Cli, runs: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def saved(name: str, *options: str) -> str:
         assert cli("attention", run.path, "May 1, 2001", "--save", tmp_path / name, *options).code == 0
         return (tmp_path / name).read_text()
@@ -102,6 +104,14 @@ def test_attention_in_other_forms(cli: Cli, runs: dict[str, Run], tmp_path: Path
     assert page.startswith("<!doctype html>")
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
     assert saved("x.svg", "--all-heads").count("<svg ") == 1 + sum(len(layer) for layer in view.weights)
+    pytest.importorskip("cairosvg")
+    view.save(tmp_path / "x.png")
+    head = (tmp_path / "x.png").read_bytes()[:24]
+    width = int(view.to_svg().partition(' width="')[2].partition('"')[0])
+    assert (head[:4], int.from_bytes(head[16:20])) == (b"\x89PNG", 2 * width)
+    monkeypatch.setitem(sys.modules, "cairosvg", None)
+    done = cli("attention", run.path, "May 1, 2001", "--save", tmp_path / "y.png")
+    assert (done.code, done.err) == (2, "error: PNG needs CairoSVG: pip install 'selfattn[figures]'\n")
 
 
 def hear_interrupts() -> None:

@@ -71,7 +71,7 @@ def attention_svg(
     return picture(
         "attention",
         title=title,
-        width=left + max(across[-1] - left, 150) + 10,
+        width=max(across[-1], left + 150, 8 * width(title)) + 10,
         height=down[-1] + 30,
         left=left,
         columns=[(x + _CELL / 2, top - 8, columns[k], turned) for x, k in zip(across, order, strict=False)],

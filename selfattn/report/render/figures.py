@@ -7,7 +7,9 @@ import io
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
+from selfattn.errors import UserError
 from selfattn.report.blocks import Block, Chart, Charts, Folded, Table
 from selfattn.report.contents import document
 from selfattn.report.drawing.charts import curves, label_margin
@@ -40,11 +42,9 @@ def write_figures(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
     for block, signs in _blocks(record):
         if isinstance(block, Chart):
             files[out / f"{block.name}.svg"] = svg = chart_svg(block, signs, lang)
-            with suppress(ImportError, OSError):  # OSError: the package is there, the cairo library is not
-                import cairosvg
-
-                files[out / f"{block.name}.png"] = cairosvg.svg2png(svg.encode(), scale=2)
-                files[out / f"{block.name}.pdf"] = cairosvg.svg2pdf(svg.encode())
+            with suppress(UserError):
+                files[out / f"{block.name}.png"] = drawn_as("png", svg)
+                files[out / f"{block.name}.pdf"] = drawn_as("pdf", svg)
     write_all(files)
     return list(files)
 
@@ -63,6 +63,20 @@ def write_tables(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
             files[out / f"{block.name}.csv"] = text.getvalue()
     write_all(files)
     return list(files)
+
+
+def drawn_as(kind: Literal["png", "pdf"], svg: str) -> bytes:
+    """Convert a picture to PNG, at twice its size, or PDF.
+
+    Raises:
+        UserError: CairoSVG is missing.
+    """
+    try:
+        import cairosvg
+    except (ImportError, OSError):  # OSError: the package is there, the cairo library is not
+        raise UserError(f"{kind.upper()} needs CairoSVG: pip install 'selfattn[figures]'") from None
+    data: bytes = cairosvg.svg2png(svg.encode(), scale=2) if kind == "png" else cairosvg.svg2pdf(svg.encode())
+    return data
 
 
 def _blocks(record: Record) -> Iterator[tuple[Block, Signs]]:
