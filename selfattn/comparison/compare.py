@@ -19,8 +19,7 @@ from selfattn.comparison.record import make_record
 from selfattn.comparison.report import write_comparison
 from selfattn.comparison.tested import Tested, is_tested, read_runs
 from selfattn.comparison.testing import batch_shape
-from selfattn.comparison.trainings import Trainings
-from selfattn.comparison.tuning import space, tune
+from selfattn.comparison.trainings import Trainings, space, tune
 from selfattn.console import say
 from selfattn.errors import SettingError
 from selfattn.evaluation.statistics.design import obrien_fleming

@@ -21,8 +21,7 @@ from selfattn.codec import Plain
 from selfattn.comparison.plan import Plan
 from selfattn.comparison.tested import Tested
 from selfattn.comparison.testing import batch_shape
-from selfattn.comparison.trainings import Trainings
-from selfattn.comparison.tuning import grid
+from selfattn.comparison.trainings import Trainings, grid
 from selfattn.console import say
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example

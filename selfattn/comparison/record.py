@@ -1,33 +1,47 @@
-"""Make the record of a comparison from its trained and tested runs on disk."""
+"""Make the record of a comparison from its tested runs: what they are on disk, and the quality of their outputs."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from selfattn.codec import encode
 from selfattn.comparison.archive import Outputs
 from selfattn.comparison.costs import ModelTimes, read_costs
 from selfattn.comparison.gates import make_gates
+from selfattn.comparison.models import primary_pair
 from selfattn.comparison.plan import Plan
-from selfattn.comparison.quality import measure
-from selfattn.comparison.tested import Runs, Tested
+from selfattn.comparison.tested import Answered, Runs, Tested
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics.metric import make_metric
+from selfattn.evaluation.metrics.exact import WordRecall
+from selfattn.evaluation.metrics.fields import score_fields
+from selfattn.evaluation.metrics.metric import Metric, make_metric
+from selfattn.evaluation.statistics.buckets import ItemGroup, by_length, by_tag, by_training_frequency, score_groups
 from selfattn.evaluation.statistics.crossings import LEVEL as ALL_BUDGETS
+from selfattn.evaluation.statistics.crossings import budget_differences, locate
+from selfattn.evaluation.statistics.significance import MIN_SEEDS, compare_outputs, score_counts
+from selfattn.evaluation.statistics.variances import ALPHA, LEVEL
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
 from selfattn.models.sizing import body
 from selfattn.registry import TASKS
 from selfattn.results.attention import Attention, AttentionExample, ModelAttention
 from selfattn.results.plan import AtBudget, Budgets, Interim
-from selfattn.results.record import SCHEMA, MeanOverRuns, Model, Record, Timing
+from selfattn.results.quality import BucketGroup, Estimate, IntervalMethod
+from selfattn.results.record import SCHEMA, Difference, MeanOverRuns, Model, Record, Timing
 from selfattn.runs.task import Task
 
 _UNDISTURBED = "undisturbed: steps times the median step; steps and decoding timed by turns after the trainings"
 _NOT_DATA = ("kind", "validation_items")
+_DIFFERENCES = 40
+_MOST_FIELDS = 12
+_RARE = "share of the references' words that the outputs have, by how often training shows the word"
+_FIELDS = "a field is right where the answer has it as the target has"
+_UNSEEN = "never shown in training"
 
 
 def make_record(trained: Runs, plan: Plan, outputs: Outputs | None = None) -> Record:
@@ -42,25 +56,28 @@ def make_record(trained: Runs, plan: Plan, outputs: Outputs | None = None) -> Re
         UserError: runs were tested on different pairs, or all trainings of a model failed.
     """
     models = trained[plan.main]
-    every = [(name, runs) for same in trained.values() for name, runs in same.items()]
-    for name, runs in every:
+    for name, runs in (same for others in trained.values() for same in others.items()):
         if all(run.failed for run in runs):
             raise UserError(f"{runs[0].path}: no training of {name} came to an end: {runs[0].result.failed}")
     firsts = {name: next(run for run in runs if not run.failed) for name, runs in models.items()}
     first = next(iter(firsts.values()))
     pairs = first.pairs
-    for run in (run for _, runs in every for run in runs):
+    for run in (run for others in trained.values() for runs in others.values() for run in runs):
         if run.config.task != first.config.task or run.pairs != pairs:
             raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; name runs of one test")
-    shared = _shared([_training(run) for run in firsts.values()])
+    trainings = [_training(run) for run in firsts.values()]
+    shared = {name: v for name, v in trainings[0].items() if all(other.get(name) == v for other in trainings)}
     task: Task = TASKS[first.config.task].from_settings(first.config.data, str(first.path))
     metrics = {name: make_metric(name, task.language) for name in (plan.headline.metric, *first.result.scores)}
     data = {name: value for name, value in first.config.data.items() if name not in _NOT_DATA}
-    planned: dict[str, Any] = {"tuning_space": dict(plan.space)} if plan.space else {}
-    planned |= {"declared": list(plan.declared)} if plan.declared else {}
-    planned |= {"test_draw": plan.test_draw} if plan.test_draw else {}
     times = _times(models)
-    timed = {"training_time": _UNDISTURBED} if times else {}
+    planned = {
+        "tuning_space": dict(plan.space),
+        "declared": list(plan.declared),
+        "test_draw": plan.test_draw,
+        "training_time": _UNDISTURBED if times else "",
+    }
+    settings = data | {"quick": plan.quick} | dict(first.result.decoding) | shared
     versions = {name: first.record.versions.get(name) for name in ("selfattn", "python", "torch", "babel", "cldr")}
     machine = {name: first.record.machine.get(name) for name in ("platform", "cpu", "cores", "threads")}
     record = Record(
@@ -69,7 +86,7 @@ def make_record(trained: Runs, plan: Plan, outputs: Outputs | None = None) -> Re
         created=max(run.result.created for runs in models.values() for run in runs),
         command=plan.command,
         environment=versions | machine | {"commit": first.record.commit},
-        settings=data | {"quick": plan.quick} | dict(first.result.decoding) | shared | planned | timed,
+        settings=settings | {name: value for name, value in planned.items() if value},
         test_items=len(pairs),
         models=tuple(_model(name, runs, shared, plan, times.get(name)) for name, runs in models.items()),
         headline=plan.headline,
@@ -97,29 +114,20 @@ def _budgets(trained: Runs, plan: Plan) -> Budgets:
     """Describe the trainings of every budget, without their quality."""
     cells = []
     for share in plan.budgets:
-        models = trained[share]
-        last = [run.metrics[-1] for runs in models.values() for run in runs if not run.failed]
+        last = [run.metrics[-1] for runs in trained[share].values() for run in runs if not run.failed]
         tokens = round(statistics.mean(report.tokens for report in last))
         cells.append(AtBudget(share, {}, last[0].step, tokens, round(share * plan.examples) or None))
     return Budgets(plan.budget_in, tuple(cells), plan.primary, level=ALL_BUDGETS)
 
 
 def _training(run: Tested) -> dict[str, Any]:
-    """Settings of a run's training without the seed, as plain values."""
-    values = asdict(run.config.training)
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items() if name != "seed"}
-
-
-def _shared(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {name: value for name, value in settings[0].items() if all(other[name] == value for other in settings)}
+    """Return the settings of a run's training without the seed, as plain values."""
+    training = run.config.training
+    return {name: encode(value) for name, value in vars(training).items() if name != "seed"}
 
 
 def _model(
-    name: str,
-    runs: Sequence[Tested],
-    shared: Mapping[str, Any],
-    plan: Plan,
-    times: Sequence[ModelTimes] | None,
+    name: str, runs: Sequence[Tested], shared: Mapping[str, Any], plan: Plan, times: Sequence[ModelTimes] | None
 ) -> Model:
     first = next(run for run in runs if not run.failed)
     known = first.config.preset in PRESETS
@@ -165,11 +173,7 @@ def _timing(runs: Sequence[Tested], times: Sequence[ModelTimes]) -> Timing:
     seconds = [timed.step_seconds * report.step for timed, report in zip(times, last, strict=True)]
     speed = [report.tokens / taken for report, taken in zip(last, seconds, strict=True)]
     single, batch = [timed.predict_ms for timed in times], [timed.predict_batch_ms for timed in times]
-    return Timing(*map(_mean, (seconds, speed, single, batch)))
-
-
-def _mean(values: Sequence[float]) -> MeanOverRuns:
-    return MeanOverRuns(statistics.mean(values), tuple(values))
+    return Timing(*(MeanOverRuns(statistics.mean(each), tuple(each)) for each in (seconds, speed, single, batch)))
 
 
 def _examples(firsts: Mapping[str, Tested], pairs: Sequence[Pair]) -> tuple[AttentionExample, ...]:
@@ -182,3 +186,122 @@ def _examples(firsts: Mapping[str, Tested], pairs: Sequence[Pair]) -> tuple[Atte
         AttentionExample(pairs[place].source, pairs[place].target, pairs[place].tag, pairs[place].spans, shown)
         for place, shown in sorted(examples.items())
     )
+
+
+# from the outputs alone
+
+
+def measure(record: Record, data: Mapping[str, object], outputs: Outputs) -> Record:
+    """Return a record with every figure that follows from the outputs; all others stay as they are.
+
+    Args:
+        record: of the comparison, with its models, metrics (`units`) and budgets.
+        data: settings of the training data, of which the task is made.
+        outputs: of all runs; those of the largest budget decide.
+    """
+    task: Task = TASKS[record.task].from_settings(data, "results.json")
+    metrics = {name: make_metric(name, task.language) for name in record.units}
+    metric, models = metrics[record.headline.metric], outputs[max(outputs)]
+    pairs = next(iter(models.values()))[0].pairs
+    references, labels = [pair.target for pair in pairs], [task.repeats(pair) for pair in pairs]
+    texts = _texts(models)
+    primary, alpha = primary_pair(task, list(models)), record.interim.bound if record.interim else ALPHA
+    comparison = compare_outputs(texts, references, metric, clusters=labels, primary=primary, alpha=alpha)
+    # Beside the metric that decides, others: two scores that agree are worth more than one.
+    beside = [make_metric(name, task.language) for name in metric.beside]
+    further = [compare_outputs(texts, references, same, clusters=labels) for same in beside]
+
+    def estimate(model: str, name: str) -> Estimate:
+        if name == metric.name:
+            return comparison.estimates[model]
+        values = tuple(
+            run.scores[name] if name in run.scores else metrics[name].of(run.outputs, references)
+            for run in models[model]
+        )
+        return Estimate(statistics.mean(values), runs=values)
+
+    over = next(iter(comparison.estimates.values())).over
+    repeated = len(labels) - len(set(labels))
+    return replace(
+        record,
+        test_items=len(pairs),
+        models=tuple(
+            replace(model, metrics={name: estimate(model.name, name) for name in metrics}) for model in record.models
+        ),
+        interval=IntervalMethod(LEVEL, "closed form" if metric.is_mean else "bootstrap", over, repeated),
+        pairs=tuple(pair for same in (comparison, *further) for pair in same.pairs),
+        buckets=_buckets(models, metric, task),
+        differences=_differences(models, pairs),
+        budgets=record.budgets and _with_quality(record.budgets, outputs, metric, references, labels),
+    )
+
+
+def _texts(models: Mapping[str, Sequence[Answered]]) -> dict[str, list[list[str]]]:
+    """Return the outputs of the runs of each model."""
+    return {name: [run.outputs for run in runs] for name, runs in models.items()}
+
+
+def _with_quality(
+    budgets: Budgets, outputs: Outputs, metric: Metric, references: Sequence[str], labels: Sequence[Hashable]
+) -> Budgets:
+    """Estimate every budget's trainings, and the difference of the primary pair over budgets."""
+    counts = {cell.budget: metric.count_runs(_texts(outputs[cell.budget]), references) for cell in budgets.cells}
+    differences = budget_differences(counts, metric, budgets.pair, clusters=labels) if budgets.pair else ()
+    by_budget = {difference.budget: difference for difference in differences}
+    cells = []
+    for cell in budgets.cells:
+        estimates = score_counts(counts[cell.budget], metric, clusters=labels).estimates()
+        counted = {name: sum(run.failed for run in runs) for name, runs in outputs[cell.budget].items()}
+        failed = {name: count for name, count in counted.items() if count}
+        cells.append(replace(cell, models=estimates, difference=by_budget.get(cell.budget), failed=failed))
+    seeds = min(len(runs) for models in outputs.values() for runs in models.values())
+    crossing = locate(differences) if differences and seeds >= MIN_SEEDS else None
+    return replace(budgets, cells=tuple(cells), crossing=crossing)
+
+
+def _differences(models: Mapping[str, Sequence[Answered]], pairs: Sequence[Pair]) -> tuple[Difference, ...]:
+    """Choose test pairs on which models disagree: some of every pattern of right and wrong, rare patterns first."""
+    outputs = {name: next(run for run in runs if not run.failed).outputs for name, runs in models.items()}
+    patterns: dict[tuple[bool, ...], list[int]] = {}
+    for place, pair in enumerate(pairs):
+        texts = [same[place] for same in outputs.values()]
+        if len(set(texts)) > 1:
+            patterns.setdefault(tuple(text == pair.target for text in texts), []).append(place)
+    chosen: list[int] = []
+    rare_first = sorted(patterns.values(), key=lambda places: (len(places), places))
+    for number, places in enumerate(rare_first[:_DIFFERENCES]):
+        chosen += places[: max(1, (_DIFFERENCES - len(chosen)) // (len(rare_first) - number))]
+    texts_at = {place: {name: same[place] for name, same in outputs.items()} for place in chosen[:_DIFFERENCES]}
+    return tuple(
+        Difference(pairs[place].source, pairs[place].target, pairs[place].tag, texts)
+        for place, texts in texts_at.items()
+    )
+
+
+def _buckets(models: Mapping[str, Sequence[Answered]], metric: Metric, task: Task) -> tuple[BucketGroup, ...]:
+    """Divide the test by tag, length, field, rare words and probe, and measure every model on every part."""
+    first = next(iter(models.values()))[0]
+    pairs, outputs = first.pairs, _texts(models)
+    references, labels = [pair.target for pair in pairs], [task.repeats(pair) for pair in pairs]
+    unit, cut = ("characters", list) if metric.is_mean else ("words", str.split)
+    score = partial(score_groups, outputs=outputs, references=references, clusters=labels)
+    group = partial(BucketGroup, metric=metric.name, kind=metric.unit, better=metric.better)
+    fields = score_fields(outputs, pairs, labels) if any(pair.spans for pair in pairs) else []
+    often = sorted(fields, key=lambda part: -part.items)[:_MOST_FIELDS]
+    rare = by_training_frequency(references, first.words) if first.words else ()
+    lengths = by_length([pair.source for pair in pairs], words=cut)
+    words = (bucket for part, recall in rare for bucket in score([part], metric=recall, resamples=2000))
+    groups = [
+        group(task.tag_name, score(by_tag(pairs), metric=metric)),
+        group("length", score(lengths, metric=metric), note=f"{unit} of the source"),
+        BucketGroup("field", tuple(part for part in fields if part in often), note=_FIELDS),
+        BucketGroup("rare words", tuple(words), WordRecall.name, note=_RARE),
+    ]
+    for name in first.probes:
+        probed = {model: [replace(run, answers=run.probes[name]) for run in runs] for model, runs in models.items()}
+        pairs = next(iter(probed.values()))[0].pairs
+        references, labels = [pair.target for pair in pairs], [task.repeats(pair) for pair in pairs]
+        every = ItemGroup(name, tuple(range(len(references))))
+        buckets = score_groups([every], _texts(probed), references, metric, clusters=labels)
+        groups.append(group(name, buckets, note=_UNSEEN))
+    return tuple(part for part in groups if part.buckets)

@@ -14,8 +14,7 @@ from selfattn.codec import encode, short
 from selfattn.comparison.archive import ARCHIVE, Outputs, read_archive
 from selfattn.comparison.check import check_plan
 from selfattn.comparison.plan import read_plan
-from selfattn.comparison.quality import measure
-from selfattn.comparison.record import make_record
+from selfattn.comparison.record import make_record, measure
 from selfattn.comparison.tested import Answer, Answered, Tested, read_runs
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError

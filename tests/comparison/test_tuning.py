@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from selfattn.comparison import tuning
+from selfattn.comparison import trainings as tuning
 from selfattn.comparison.compare import _prepare, make_plan
 from selfattn.comparison.options import MOST_SEEDS, CompareOptions
 from selfattn.comparison.plan import Plan, PlannedModel
