@@ -22,24 +22,32 @@ their ``max_length`` counts the start too. The differences:
 from __future__ import annotations
 
 import dataclasses
-import pickle
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from selfattn.codec import read, write
 from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.encoder_decoder.model import EncoderDecoder
 from selfattn.models.transformer_config import TransformerConfig
 
+_SHARED, HEAD, _BIAS = "model.shared.weight", "lm_head.weight", "final_logits_bias"
+TABLES = ["model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
+POSITIONS = ["model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"]
+# Our names to theirs, in this order.
+_OUTPUT = {"decoder.output.weight": HEAD, "decoder.output.bias": _BIAS}
+_RENAMED = (
+    (".embed.tokens.", ".embed_tokens."),
+    (".self_attn_norm.", ".self_attn_layer_norm."),
+    (".cross_attn_norm.", ".encoder_attn_layer_norm."),
+    (".cross_attn.", ".encoder_attn."),
+    (".feed_forward_norm.", ".final_layer_norm."),
+    (".feed_forward.", "."),
+)
 # What is one for both stacks there: our name to theirs.
 _COMMON = {"dim": "d_model", "activation": "activation_function", "max_length": "max_position_embeddings"} | {
     name: name for name in ("scale_embedding", "dropout", "attention_dropout", "activation_dropout")
@@ -64,7 +72,7 @@ _FIXED = {"model_type": "marian", "is_encoder_decoder": True, "is_decoder": Fals
 _FIXED |= {"normalize_before": False, "normalize_embedding": False, "add_final_layer_norm": False}
 _FIXED |= {"encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0}
 # The defaults of MarianConfig for what older files lack.
-_DEFAULTS = {"share_encoder_decoder_embeddings": True, "tie_word_embeddings": True, "bad_words_ids": None}
+_DEFAULTS = {"share_encoder_decoder_embeddings": True, "tie_word_embeddings": True}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,14 +85,6 @@ class MarianIds:
         start_id: every target begins with it (``decoder_start_token_id``); in published models it is the padding.
         eos_id: ends source and target.
         pad_id: fills rows up.
-        never_written: tokens that no target may contain (``bad_words_ids``); in published models the padding.
-
-    Raises:
-        UserError: an id is outside its vocabulary.
-
-    Example:
-        >>> MarianIds(vocab_size=11, source_vocab_size=11, start_id=10, eos_id=0, pad_id=10).never_written
-        ()
     """
 
     vocab_size: int
@@ -92,21 +92,6 @@ class MarianIds:
     start_id: int
     eos_id: int
     pad_id: int
-    never_written: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        for size in (self.vocab_size, self.source_vocab_size):
-            if type(size) is not int or size < 1:
-                raise UserError(f"vocab_size: expected a whole number of at least 1, got {size!r}")
-        shared = min(self.vocab_size, self.source_vocab_size)
-        for name, value, size in (
-            ("decoder_start_token_id", self.start_id, self.vocab_size),
-            ("eos_token_id", self.eos_id, shared),
-            ("pad_token_id", self.pad_id, shared),
-            *(("bad_words_ids", value, self.vocab_size) for value in self.never_written),
-        ):
-            if type(value) is not int or not 0 <= value < size:
-                raise UserError(f"{name}: expected an id from 0 to {size - 1}, got {value}")
 
 
 def config_from_marian(config: Mapping[str, Any]) -> tuple[EncoderDecoderConfig, MarianIds]:
@@ -160,11 +145,7 @@ def _converted(theirs: Mapping[str, Any]) -> tuple[EncoderDecoderConfig, MarianI
         for side in ("encoder", "decoder")
     }
     ours = EncoderDecoderConfig(**stacks, **{ours: theirs[name] for ours, name in _WHOLE.items()})
-    words = theirs["bad_words_ids"] or ()
-    if any(len(word) != 1 for word in words):
-        raise UserError(f"bad_words_ids: expected words of one token each, got {words}")
-    never_written = tuple(word[0] for word in words)
-    return ours, MarianIds(**{ours: theirs[name] for ours, name in _IDS.items()}, never_written=never_written)
+    return ours, MarianIds(**{ours: theirs[name] for ours, name in _IDS.items()})
 
 
 def config_to_marian(config: EncoderDecoderConfig, ids: MarianIds) -> dict[str, Any]:
@@ -214,25 +195,6 @@ def config_to_marian(config: EncoderDecoderConfig, ids: MarianIds) -> dict[str, 
     return fixed | {"forced_eos_token_id": None, "bos_token_id": None} | values
 
 
-_SHARED, HEAD, _BIAS = "model.shared.weight", "lm_head.weight", "final_logits_bias"
-TABLES = ["model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
-POSITIONS = ["model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"]
-_CONFIG, _GENERATION = "config.json", "generation_config.json"
-_WEIGHTS, _PICKLED = "model.safetensors", "pytorch_model.bin"
-_ADVICE = "is this a directory of a Marian model?"
-_SPECIAL = ("decoder_start_token_id", "eos_token_id", "pad_token_id")
-# Our names to theirs, in this order.
-_OUTPUT = {"decoder.output.weight": HEAD, "decoder.output.bias": _BIAS}
-_RENAMED = (
-    (".embed.tokens.", ".embed_tokens."),
-    (".self_attn_norm.", ".self_attn_layer_norm."),
-    (".cross_attn_norm.", ".encoder_attn_layer_norm."),
-    (".cross_attn.", ".encoder_attn."),
-    (".feed_forward_norm.", ".final_layer_norm."),
-    (".feed_forward.", "."),
-)
-
-
 @dataclass(frozen=True, eq=False)
 class Marian:
     """A model of the Marian architecture, and what it takes to use it.
@@ -279,7 +241,9 @@ def from_marian(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Maria
         True
     """
     ours, ids = config_from_marian(config)
-    model = _built(ours, ids)
+    sizes = {"vocab_size": ids.vocab_size, "source_vocab_size": ids.source_vocab_size}
+    model = build(ours, **sizes, pad_id=ids.pad_id, seed=0)
+    assert isinstance(model, EncoderDecoder)
     expected = _in_their_names(model)
     state = {name: tensor for name, tensor in state.items() if name not in POSITIONS}
     for names in _tied(ours):
@@ -319,8 +283,10 @@ def to_marian(marian: Marian) -> tuple[dict[str, Tensor], dict[str, Any]]:
     state = _in_their_names(marian.model)
     for names in _tied(marian.config):
         _spread(state, names)
-    positions = position_table(config["max_position_embeddings"], config["d_model"])
-    return state | {name: positions.to(state[HEAD].dtype) for name in POSITIONS}, config
+    dim, places = config["d_model"], torch.arange(config["max_position_embeddings"], dtype=torch.float64)
+    angles = places[:, None] / torch.tensor([10000.0 ** (2 * k / dim) for k in range(dim // 2)], dtype=torch.float64)
+    positions = torch.cat([angles.sin(), angles.cos()], dim=-1).float().to(state[HEAD].dtype)
+    return state | dict.fromkeys(POSITIONS, positions), config
 
 
 def never_write(model: EncoderDecoder, tokens: Iterable[int]) -> None:
@@ -330,7 +296,7 @@ def never_write(model: EncoderDecoder, tokens: Iterable[int]) -> None:
 
     Args:
         model: whose output layer has a bias.
-        tokens: their ids, such as ``ids.never_written`` of what :func:`load_marian` returns.
+        tokens: their ids, such as ``[ids.pad_id]`` (``bad_words_ids`` of ``generation_config.json``).
 
     Example:
         >>> from selfattn.models.presets import PRESETS
@@ -342,24 +308,6 @@ def never_write(model: EncoderDecoder, tokens: Iterable[int]) -> None:
     """
     with torch.no_grad():
         model.decoder.output.bias[list(tokens)] = -torch.inf
-
-
-def position_table(length: int, dim: int) -> Tensor:
-    """Return the sines and cosines of the architecture, computed in float64, as float32 ``[length dim]``.
-
-    Example:
-        >>> position_table(1, 4).tolist()
-        [[0.0, 0.0, 1.0, 1.0]]
-    """
-    steps = torch.tensor([10000.0 ** (2 * k / dim) for k in range(dim // 2)], dtype=torch.float64)
-    angles = torch.arange(length, dtype=torch.float64)[:, None] / steps
-    return torch.cat([angles.sin(), angles.cos()], dim=-1).float()
-
-
-def _built(config: EncoderDecoderConfig, ids: MarianIds) -> EncoderDecoder:
-    model = build(config, vocab_size=ids.vocab_size, source_vocab_size=ids.source_vocab_size, pad_id=ids.pad_id, seed=0)
-    assert isinstance(model, EncoderDecoder)
-    return model
 
 
 def _in_their_names(model: EncoderDecoder) -> dict[str, Tensor]:
@@ -388,108 +336,3 @@ def _spread(state: dict[str, Tensor], names: list[str]) -> None:
             raise UserError(f"weights: {present[0]} and {name} differ, but the configuration says that they are one")
     for name in names if present else ():
         state[name] = state[present[0]]
-
-
-def load_marian(directory: str | Path) -> Marian:
-    """Read a checkpoint directory of the Marian architecture. Nothing is downloaded.
-
-    Read are ``config.json``; the ids of ``generation_config.json``, where there is one; and the weights in
-    ``model.safetensors``, or else in ``pytorch_model.bin``, which may hold tensors and nothing that could be run.
-    Before a published model decodes, :func:`~selfattn.convert.marian.never_write` has to be told what it never writes.
-
-    Args:
-        directory: where the files are.
-
-    Returns:
-        The model, in evaluation mode and in the dtype of the weights (``.model.float()`` widens half precision), its
-        configuration, and what its ids mean.
-
-    Raises:
-        UserError: a file is missing or cannot be read; the two configurations name different special tokens; and what
-            :func:`~selfattn.convert.marian.from_marian` raises.
-
-    Example:
-        >>> load_marian("opus-mt-nowhere")
-        Traceback (most recent call last):
-        ...
-        selfattn.errors.UserError: opus-mt-nowhere/config.json: no such file; is this a directory of a Marian model?
-    """
-    directory = Path(directory)
-    config = read(dict[str, Any], directory / _CONFIG, advice=_ADVICE)
-    if (directory / _GENERATION).exists():
-        generation = read(dict[str, Any], directory / _GENERATION, advice=_ADVICE)
-        for name in _SPECIAL:
-            if name in generation and generation[name] != config.get(name):
-                raise UserError(
-                    f"{directory / _GENERATION}: {name} is {generation[name]!r}, in {_CONFIG} {config.get(name)!r}"
-                )
-        if "bad_words_ids" in generation:
-            config["bad_words_ids"] = generation["bad_words_ids"]
-    state = _read_weights(directory)
-    try:
-        return from_marian(state, config)
-    except UserError as error:
-        raise UserError(f"{directory}: {error}") from None
-
-
-def save_marian(marian: Marian, directory: str | Path) -> None:
-    """Write a checkpoint directory that ``MarianMTModel.from_pretrained`` reads.
-
-    The files are ``config.json``, ``generation_config.json`` (the special tokens only) and ``model.safetensors``. The
-    tokenizer's files are not written: copy those of the model that this one was made from.
-
-    Args:
-        marian: the model with the configuration that it was built from.
-        directory: made where it does not exist; files of these names are replaced.
-
-    Raises:
-        UserError: what :func:`~selfattn.convert.marian.to_marian` raises.
-
-    Example:
-        >>> import tempfile
-        >>> from selfattn.convert.marian import MarianIds
-        >>> from selfattn.models.build import build
-        >>> from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
-        >>> from selfattn.models.transformer_config import TransformerConfig
-        >>> stack = TransformerConfig(dim=6, num_heads=3, norm_first=False, sinusoid_layout="halves")
-        >>> config = EncoderDecoderConfig(encoder=stack, decoder=stack)
-        >>> ids = MarianIds(vocab_size=11, source_vocab_size=7, start_id=5, eos_id=0, pad_id=5)
-        >>> model = build(config, vocab_size=11, source_vocab_size=7, pad_id=5, seed=0)
-        >>> with tempfile.TemporaryDirectory() as directory:
-        ...     save_marian(Marian(model, config, ids), directory)
-        ...     load_marian(directory).ids == ids
-        True
-    """
-    state, config = to_marian(marian)
-    directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    generation = {name: config[name] for name in _SPECIAL}
-    if marian.ids.never_written:
-        generation["bad_words_ids"] = [[token] for token in marian.ids.never_written]
-    write(directory / _CONFIG, config)
-    write(directory / _GENERATION, generation)
-    # One name of each tied matrix, and no tables of positions, as `save_pretrained` does.
-    drop = list(POSITIONS)
-    if marian.config.tie_output:
-        drop += [HEAD, *(TABLES if marian.config.share_embeddings else [])]
-    saved = {name: tensor.contiguous().clone() for name, tensor in state.items() if name not in drop}
-    save_file(saved, directory / _WEIGHTS, metadata={"format": "pt"})
-
-
-def _read_weights(directory: Path) -> dict[str, Tensor]:
-    if (directory / _WEIGHTS).exists():
-        try:
-            return load_file(directory / _WEIGHTS)
-        except SafetensorError as error:
-            raise UserError(f"{directory / _WEIGHTS}: damaged or no safetensors file ({error})") from None
-    path = directory / _PICKLED
-    if not path.exists():
-        raise UserError(f"{directory}: holds neither {_WEIGHTS} nor {_PICKLED}; the weights must be in one file")
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        reason = str(error).partition("\n")[0]
-        raise UserError(f"{path}: damaged, or holds more than tensors, which is not read ({reason})") from None
-    if not isinstance(state, dict) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
-        raise UserError(f"{path}: expected tensors by name, got {type(state).__name__}")
-    return dict(state)

@@ -10,15 +10,14 @@ import re
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from selfattn.codec import encode
-from selfattn.data.corpus.hub import checked_answers, is_reachable
+from selfattn.data.corpus.hub import hub_access, is_reachable
 from selfattn.errors import UserError
 from selfattn.files import write_text
 from selfattn.models.ensemble import EnsembleConfig
@@ -30,7 +29,6 @@ _NAME = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
 _ADDRESS = re.compile(rf"hf:/{{1,2}}({_NAME})(?:@([\w./-]+))?")  # a Path has one slash
 _FILES = (WEIGHTS, METRICS, "*.onnx", "*.onnx.data", "ctranslate2/*")  # besides settings, tokenizer and record
 _SHOWN = ("seed", "epochs", "items_per_epoch", "batch_size", "lr", "schedule")  # in the card
-_SECONDS = 4.0  # to wait for a connection
 # A path from the root, a home directory or a drive; not the part of a URL behind its host.
 _PATH = re.compile(r"(?<![\w.:/\\~])(?:~[\w-]*|[A-Za-z]:)?[/\\](?:[^\s'\",;=]*[/\\])?[^\s'\",;=/\\]*")
 
@@ -61,13 +59,13 @@ def fetch(address: object) -> Path:
     from huggingface_hub import snapshot_download
 
     name, revision = parts.groups()
-    with _hub_errors(f"hf://{name}" + (f"@{revision}" if revision else "")), checked_answers():
+    with hub_access(f"hf://{name}" + (f"@{revision}" if revision else ""), _out_of_reach()):
         return Path(
             snapshot_download(
                 name,
                 revision=revision,
                 endpoint=_endpoint(),
-                local_files_only=not is_reachable(_endpoint(), seconds=_SECONDS),
+                local_files_only=not is_reachable(_endpoint()),
                 allow_patterns=["*.json", f"{TOKENIZER}/*", *_FILES],
             )
         )
@@ -98,7 +96,7 @@ def push(
         raise UserError(f"{name}: expected the name of a repository, user/name")
     if isinstance(config.model, EnsembleConfig):
         raise UserError("push: an ensemble; publish one of its runs")
-    if not is_reachable(_endpoint(), seconds=_SECONDS):
+    if not is_reachable(_endpoint()):
         raise UserError(f"{_endpoint()}: cannot be reached; nothing was published")
     from huggingface_hub import HfApi
 
@@ -123,7 +121,7 @@ def push(
         public.write_config(config)
         write_text(folder / CARD, model_card(config, record, tokens, name, measured, reason))
         public.write_record(record)
-        with _hub_errors(f"hf://{name}"):
+        with hub_access(f"hf://{name}", _out_of_reach()):
             hub = HfApi(endpoint=_endpoint())
             hub.create_repo(name, private=private, exist_ok=True)
             commit = hub.upload_folder(repo_id=name, folder_path=folder, commit_message=f"{config.preset}")
@@ -165,44 +163,8 @@ def _endpoint() -> str:
     return os.environ.get("HF_ENDPOINT", "").rstrip("/") or constants.ENDPOINT
 
 
-@contextmanager
-def _hub_errors(what: str) -> Iterator[None]:
-    """Turn errors of the Hub into one line, and silence its library, inside a ``with`` block."""
-    from huggingface_hub import utils as shown
-
-    utils: Any = shown  # its exports are not typed
-    verbosity, had_bars = utils.logging.get_verbosity(), not utils.are_progress_bars_disabled()
-    utils.logging.set_verbosity(utils.logging.CRITICAL)
-    utils.disable_progress_bars()
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:  # those of the network have no class in common
-        raise UserError(f"{what}: {_reason(error)}") from None
-    finally:
-        utils.logging.set_verbosity(verbosity)
-        if had_bars:
-            utils.enable_progress_bars()
-
-
-def _reason(error: BaseException) -> str:
-    from huggingface_hub import errors
-
-    if isinstance(error, errors.RevisionNotFoundError):
-        return "there is no such revision; name a branch, a tag or a commit"
-    cause: BaseException | None = error
-    while cause is not None:  # a status may stand behind "not in the cache"
-        status = getattr(getattr(cause, "response", None), "status_code", None)
-        if status in (401, 403, 404):
-            advice = "log in: hf auth login, or set HF_TOKEN"
-            return f"there is no such run, or you may not do this there ({status}); {advice}"
-        if status is not None:
-            return f"the Hub answers {status}; try again later"
-        cause = cause.__cause__ or cause.__context__
-    if isinstance(error, errors.LocalEntryNotFoundError):
-        return f"{_endpoint()} cannot be reached, and the run is not in the cache"
-    return f"the Hub's answer cannot be used ({str(error).strip().partition(chr(10))[0][:200]}); try again later"
+def _out_of_reach() -> str:
+    return f"{_endpoint()} cannot be reached, and the run is not in the cache"
 
 
 def model_card(

@@ -3,18 +3,69 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from selfattn.convert.marian import Marian, from_marian, to_marian
+from selfattn.convert.marian import Marian, MarianIds, config_to_marian, from_marian, never_write, to_marian
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.common import LengthPenalty
-from tests.fixtures.marian import EOS, PAD, VOCAB, theirs
+from selfattn.decoding.greedy import greedy
+from selfattn.errors import UserError
+from selfattn.models.build import build
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig
+from selfattn.models.transformer_config import TransformerConfig
 
 transformers = pytest.importorskip("transformers", reason="compares with transformers, which is not installed")
+
+EOS, PAD, VOCAB = 0, 18, 19
+
+
+def theirs(seed: int = 341, **settings: Any) -> Any:
+    """A tiny MarianMTModel with weights large enough for tokens to differ.
+
+    Left to chance, such a model writes one token for ever. Here <eos> likes a number that rises over the first seven
+    positions, and the seeds were looked for: those of this page end their targets, after different lengths.
+    """
+    known: dict[str, Any] = {
+        "vocab_size": VOCAB,
+        "d_model": 12,
+        "encoder_layers": 2,
+        "encoder_attention_heads": 3,
+        "encoder_ffn_dim": 17,
+        "decoder_layers": 3,
+        "decoder_attention_heads": 2,
+        "decoder_ffn_dim": 13,
+        "max_position_embeddings": 64,
+        "pad_token_id": PAD,
+        "decoder_start_token_id": PAD,
+        "eos_token_id": EOS,
+        "forced_eos_token_id": None,
+        "activation_function": "swish",
+        "scale_embedding": True,
+    }
+    config = transformers.MarianConfig(**(known | settings))
+    config._attn_implementation = "eager"  # the only one that hands out attention weights
+    model = transformers.MarianMTModel(config).eval()
+    draw = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "embed_positions" in name:
+                continue
+            drawn = torch.randn(parameter.shape, generator=draw)
+            if parameter.dim() == 2:
+                table = name.endswith(("shared.weight", "embed_tokens.weight", "lm_head.weight"))
+                parameter.copy_(drawn * (0.4 if table else parameter.shape[1] ** -0.5))
+            else:
+                parameter.copy_(0.1 * drawn + ("norm.weight" in name))
+        model.lm_head.weight[EOS, 1] += 4.0
+        model.final_logits_bias.copy_(0.5 * torch.randn(model.final_logits_bias.shape, generator=draw))
+        model.final_logits_bias[0, EOS] -= 1.0
+    return model
+
 
 # Long enough for every target here to end by itself.
 LONGEST = 40
@@ -155,3 +206,83 @@ def test_training_gives_the_same_gradients() -> None:
     for name, parameter in reference.named_parameters():
         if "embed_positions" not in name:
             torch.testing.assert_close(moved[name], parameter.grad, rtol=1e-4, atol=1e-4, msg=lambda m, n=name: n + m)
+
+
+def test_published_models_never_write_the_padding() -> None:
+    marian = converted(theirs())
+    marian.model.decoder.output.bias.data[PAD] = 100.0
+    never_write(marian.model, [PAD])
+    written = greedy(marian.model, texts(), MASK, bos_id=PAD, eos_id=EOS, max_length=9)
+    assert not any(PAD in hypothesis.ids for hypothesis in written)
+
+
+FC1 = "model.encoder.layers.{}.fc1.weight"
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "message"),
+    [
+        (FC1.format(0), None, f"missing or not of this model: {FC1.format(0)}"),
+        (FC1.format(7), torch.ones(3), f"missing or not of this model: {FC1.format(7)}"),
+        (FC1.format(0), torch.ones(11, 12), r"fc1.weight has shape \(11, 12\), the configuration says"),
+        (
+            "lm_head.weight",
+            torch.ones(VOCAB, 12),
+            "model.shared.weight and lm_head.weight differ, but the",
+        ),
+        (FC1.format(0), torch.ones(17, 12).half(), "one floating point dtype, got torch.float16, torch.float32"),
+    ],
+)
+def test_weights_that_do_not_fit(name: str, tensor: Tensor | None, message: str) -> None:
+    model = theirs()
+    state = {key: value for key, value in model.state_dict().items() if key != name}
+    with pytest.raises(UserError, match=f"weights: .*{message}"):
+        from_marian(state if tensor is None else state | {name: tensor}, model.config.to_dict())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "bart"}, "model_type: expected 'marian', got 'bart'"),
+        ({"normalize_before": True}, "normalize_before: expected False, got True"),
+        ({"activation_function": "gelu_new"}, "TransformerConfig.activation: 'gelu_new' is not one of relu, gelu"),
+        ({"decoder_vocab_size": 17}, "decoder_vocab_size: 17 differs from vocab_size 19, but share_encoder_decoder"),
+        ({"d_model": None}, "d_model: is missing; is this the configuration of a Marian model"),
+    ],
+)
+def test_configurations_that_have_no_counterpart(changes: dict[str, Any], message: str) -> None:
+    model = theirs()
+    with pytest.raises(UserError, match=message):
+        from_marian(model.state_dict(), model.config.to_dict() | changes)
+
+
+STACK = TransformerConfig(dim=6, num_heads=3, norm_first=False, sinusoid_layout="halves")
+IDS = MarianIds(vocab_size=11, source_vocab_size=11, start_id=10, eos_id=0, pad_id=10)
+
+
+def pair(decoder: Any = STACK, **settings: Any) -> EncoderDecoderConfig:
+    return EncoderDecoderConfig(encoder=STACK, decoder=decoder, **settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("num_kv_heads", 1, r"decoder.num_kv_heads: the Marian architecture has None, got 1"),
+        ("norm_first", True, "decoder.norm_first: the Marian architecture has False, got True"),
+        ("activation", "gelu", "activation: the Marian architecture has one for both stacks, got 'relu' and 'gelu'"),
+        ("activation", "swiglu", r"encoder\.activation: the Marian architecture has no gate, got 'swiglu'"),
+    ],
+)
+def test_what_the_marian_architecture_has_not(name: str, value: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        config_to_marian(pair(dataclasses.replace(STACK, **{name: value})), IDS)
+
+
+def test_other_models_that_are_not_marian() -> None:
+    with pytest.raises(UserError, match="is a Transformer encoder with a Transformer decoder"):
+        config_to_marian(pair(RNNDecoderConfig(initial_state="project", attention="none")), IDS)
+    with pytest.raises(UserError, match="share_embeddings: one table cannot have 13 and 11 rows"):
+        config_to_marian(pair(share_embeddings=True), dataclasses.replace(IDS, source_vocab_size=13))
+    model: Any = build(pair(), vocab_size=11, pad_id=10, seed=0)
+    with pytest.raises(UserError, match=r"decoder\.embed_tokens\.weight and lm_head\.weight differ"):
+        to_marian(Marian(model, pair(tie_output=True), IDS))

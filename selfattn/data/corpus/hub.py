@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import os
+import logging
 import re
-import socket
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Thread
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from selfattn.data.readers.records import BadRecord, PairSource, RawPair, check_columns, pair_of
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import UserError
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
-_NO_ANSWER = {"ConnectionError", "ConnectError", "TimeoutException", "OfflineModeIsEnabled", "LocalEntryNotFoundError"}
+_NO_CONNECTION = {"ConnectError", "ConnectTimeout", "OfflineModeIsEnabled"}
+_NO_ANSWER = _NO_CONNECTION | {"ConnectionError", "TimeoutException", "LocalEntryNotFoundError"}
 _SPLITS = {"train": ("train",), "valid": ("validation", "valid", "val", "dev"), "test": ("test",)}
-# Enough for two lost packets of a connection; `datasets` would try for half a minute, with a firewall for more.
-_SECONDS = 4.0
 _FILE_NAME = re.compile(r"\w[\w.-]*")
-_PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
+_OUT_OF_REACH = (
+    "the Hugging Face Hub cannot be reached and no copy is in the cache; check the network (and HF_HUB_OFFLINE), "
+    "load it once where there is a network and copy that cache (HF_DATASETS_CACHE), or give files with `data`"
+)
 
 
 def hub_sources(
@@ -47,7 +45,7 @@ def hub_sources(
     """
     import datasets
 
-    with quiet(), _errors_named(name), checked_answers(), _offline_if_out_of_reach(name):
+    with hub_access(name), _offline_if_out_of_reach(name):
         splits: dict[str, Dataset | IterableDataset] = datasets.load_dataset(name, config, streaming=streaming)
     if "train" not in splits:
         raise UserError(f"{name}: no split 'train', only {', '.join(splits)}")
@@ -59,37 +57,14 @@ def hub_sources(
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Keep `datasets` and `huggingface_hub` from writing to the terminal, and put their settings back afterwards."""
-    import datasets
-    from huggingface_hub import utils as hub
-
-    with ExitStack() as before:
-        for library in (datasets, hub):
-            before.callback(library.logging.set_verbosity, library.logging.get_verbosity())
-            library.logging.set_verbosity(datasets.logging.CRITICAL)
-            if not library.are_progress_bars_disabled():
-                before.callback(library.enable_progress_bars)
-                library.disable_progress_bars()
-        yield
-
-
-@contextmanager
 def _offline_if_out_of_reach(name: str) -> Iterator[None]:
-    """Let `datasets` go straight to its cache where the Hub cannot be reached, instead of trying again and again.
-
-    This asks only for a connection: a Hub that answers slowly is waited for as long as the libraries wait.
-    """
+    """Let `datasets` go straight to its cache where the Hub cannot be reached, instead of trying for half a minute."""
     import datasets
     from huggingface_hub import constants
 
-    wait = os.environ.get("HF_HUB_ETAG_TIMEOUT", "")
-    seconds = float(wait) if wait.isdecimal() and int(wait) else _SECONDS
     on_the_hub = re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) and not Path(name).exists()
     with ExitStack() as before:
-        if on_the_hub and not (
-            datasets.config.HF_HUB_OFFLINE or is_reachable(datasets.config.HF_ENDPOINT, seconds=seconds)
-        ):
+        if on_the_hub and not is_reachable(datasets.config.HF_ENDPOINT):
             modules: tuple[Any, ...] = (datasets.config, constants)
             for module in modules:
                 before.callback(setattr, module, "HF_HUB_OFFLINE", module.HF_HUB_OFFLINE)
@@ -101,7 +76,7 @@ def _source(
     name: str, config: str | None, columns: tuple[str, str], split: str, dataset: Dataset | IterableDataset
 ) -> PairSource:
     label = f"{name}[{split}]"
-    with quiet(), _errors_named(name):
+    with hub_access(name):
         names = dataset.column_names or list(next(iter(dataset), {}))  # a stream may not know them before it is read
         # No other column is read: there may be pictures in them.
         needed = columns if set(columns) <= set(names) else ["translation"]
@@ -113,7 +88,7 @@ def _source(
     check_columns(label, first, columns)
 
     def rows() -> Iterator[RawPair | BadRecord]:
-        with _errors_named(name):
+        with hub_errors(name):
             for number, record in enumerate(dataset, 1):
                 yield pair_of(number, record, columns)
 
@@ -121,98 +96,38 @@ def _source(
     return PairSource(label, rows, settings | {"fingerprint": getattr(dataset, "_fingerprint", None)})
 
 
-@contextmanager
-def _errors_named(name: str) -> Iterator[None]:
-    """Turn the errors of the libraries, of a dozen classes, into one line that says what to do."""
-    from datasets.exceptions import DatasetGenerationError, DatasetNotFoundError
-
-    try:
-        yield
-    except UserError:
-        raise
-    except DatasetNotFoundError as error:
-        raise UserError(
-            f"{name}: {_first_line(error)} Check the name; for a private or gated dataset log in with `hf auth login`"
-        ) from None
-    except Exception as error:
-        chain: list[BaseException] = [error]
-        while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
-            chain.append(cause)
-        if status := next(filter(None, (getattr(getattr(e, "response", None), "status_code", 0) for e in chain)), 0):
-            advice = "log in with `hf auth login`" if status in (401, 403) else "check the name, or try again later"
-            raise UserError(f"{name}: the Hub answered with status {status}; {advice}") from None
-        if any(_NO_ANSWER & {kind.__name__ for kind in type(cause).__mro__} for cause in chain):
-            raise SettingError(
-                f"{name}: the Hugging Face Hub cannot be reached and no copy is in the cache; check the network "
-                "(and HF_HUB_OFFLINE), load it once where there is a network and copy that cache (HF_DATASETS_CACHE), "
-                "or give files with `train`"
-            ) from None
-        # "An error occurred while generating the dataset" says less than its cause.
-        told = error.__cause__ if isinstance(error, DatasetGenerationError) and error.__cause__ else error
-        raise UserError(f"{name}: cannot be loaded: {_first_line(told)}") from None
-
-
-def _first_line(error: BaseException) -> str:
-    return " ".join((str(error) or type(error).__name__).split())[:300]
-
-
-def is_reachable(url: str, *, seconds: float) -> bool:
-    """Try to connect to the server of a URL, or to its proxy. A slow server counts as reachable.
+def is_reachable(url: str, *, seconds: float = 4.0) -> bool:
+    """Ask the server of a URL for an answer. A slow server counts as reachable.
 
     Args:
         url: such as ``"https://huggingface.co"``.
-        seconds: longest wait, for the addresses of the server and the connection together.
-
-    Returns:
-        Whether there is a connection; also True for a URL that names no server.
-
-    Example:
-        >>> with socket.create_server(("127.0.0.1", 0)) as server:
-        ...     is_reachable(f"http://127.0.0.1:{server.getsockname()[1]}", seconds=5)
-        True
+        seconds: longest wait for a connection.
     """
-    server = _server(url)
-    if server is None:
-        return True
-    answers: SimpleQueue[bool] = SimpleQueue()
+    from huggingface_hub import get_session
 
-    def connect() -> None:
-        # A third of the time for each address, as IPv6 often leads nowhere. UnicodeError: the name cannot be encoded.
-        with suppress(OSError, UnicodeError), socket.create_connection(server, timeout=seconds / 3):
-            answers.put(True)
-        answers.put(False)
-
-    Thread(target=connect, daemon=True).start()  # looking up a name has no time limit, so it must not hold up the rest
     try:
-        return answers.get(timeout=seconds)
-    except Empty:
-        return False
-
-
-def _server(url: str) -> tuple[str, int] | None:
-    """Host and port to connect to."""
-    try:
-        parts = urlsplit(url)
-        proxies = getproxies()
-        proxy = proxies.get(parts.scheme) or proxies.get("all")
-        if proxy and parts.hostname and not proxy_bypass(parts.hostname):
-            parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-        port = parts.port or _PORTS.get(parts.scheme)
-    except ValueError:
-        return None
-    return (parts.hostname, port) if parts.hostname and port else None
+        get_session().head(url, timeout=seconds, headers={"Connection": "close"})
+    except Exception as error:  # of its HTTP client, or because it is offline
+        return not _NO_CONNECTION & {kind.__name__ for kind in type(error).__mro__}
+    return True
 
 
 @contextmanager
-def checked_answers() -> Iterator[None]:
-    """Refuse commit hashes and ETags of the Hub that would lead `huggingface_hub` out of its cache.
+def hub_access(name: str, out_of_reach: str = _OUT_OF_REACH) -> Iterator[None]:
+    """Make calls of `datasets` and `huggingface_hub` silent and safe inside a ``with`` block.
 
-    The library uses both as names of files, so that ``../`` from a hostile server makes it write elsewhere.
+    Commit hashes and ETags that would lead `huggingface_hub` out of its cache are refused: it uses both as names of
+    files, so that ``../`` from a hostile server makes it write elsewhere.
+
+    Args:
+        name: of what is loaded, for messages.
+        out_of_reach: the message where there is no connection.
 
     Raises:
-        UserError: inside the block, when the server sends such a name.
+        UserError: the server sent such a name, or for any error of the libraries.
     """
     from huggingface_hub import HfApi, file_download
+    from huggingface_hub import utils as shown
 
     def checked(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
@@ -224,9 +139,39 @@ def checked_answers() -> Iterator[None]:
 
         return call
 
+    utils: Any = shown  # its exports are not typed
     owners: list[Any] = [file_download, HfApi, HfApi]
-    with ExitStack() as stack:
-        for owner, name in zip(owners, ("get_hf_file_metadata", "model_info", "dataset_info"), strict=True):
-            stack.callback(setattr, owner, name, getattr(owner, name))
-            setattr(owner, name, checked(getattr(owner, name)))
+    with hub_errors(name, out_of_reach), ExitStack() as before:
+        for library in (utils, *filter(None, [sys.modules.get("datasets")])):
+            before.callback(library.logging.set_verbosity, library.logging.get_verbosity())
+            library.logging.set_verbosity(logging.CRITICAL)
+            if not library.are_progress_bars_disabled():
+                before.callback(library.enable_progress_bars)
+                library.disable_progress_bars()
+        for owner, function in zip(owners, ("get_hf_file_metadata", "model_info", "dataset_info"), strict=True):
+            before.callback(setattr, owner, function, getattr(owner, function))
+            setattr(owner, function, checked(getattr(owner, function)))
         yield
+
+
+@contextmanager
+def hub_errors(name: str, out_of_reach: str = _OUT_OF_REACH) -> Iterator[None]:
+    """Turn the errors of the libraries, of a dozen classes, into one line that says what to do."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        chain: list[BaseException] = [error]
+        while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
+            chain.append(cause)
+        if status := next(filter(None, (getattr(getattr(e, "response", None), "status_code", 0) for e in chain)), 0):
+            is_refused = status in (401, 403, 404)
+            advice = "check the name and `hf auth login` (or HF_TOKEN)" if is_refused else "try again later"
+            raise UserError(f"{name}: the Hub answered with status {status}; {advice}") from None
+        if any(_NO_ANSWER & {kind.__name__ for kind in type(cause).__mro__} for cause in chain):
+            raise UserError(f"{name}: {out_of_reach}") from None
+        # "An error occurred while generating the dataset" says less than its cause.
+        told = error.__cause__ if type(error).__name__ == "DatasetGenerationError" and error.__cause__ else error
+        line = " ".join((str(told) or type(told).__name__).split())[:300]
+        raise UserError(f"{name}: cannot be loaded: {line}") from None
