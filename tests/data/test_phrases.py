@@ -7,7 +7,7 @@ import pytest
 from babel import Locale
 
 from selfattn.data.pairs import Pair, Span
-from selfattn.data.phrases.kinds import Segment, aligned_pair, kinds_of, text_of
+from selfattn.data.phrases.kinds import UNITS, Segment, aligned_pair, kinds_of, text_of
 from selfattn.data.phrases.source import CldrSource, part_of
 from selfattn.errors import UserError
 
@@ -49,6 +49,14 @@ def test_what_a_phrase_should_be(languages: str, kind: str, examples: dict[str, 
         if pairs.keys() >= examples.keys():
             break
     assert {source: pairs.get(source) for source in examples} == examples
+
+
+@pytest.mark.parametrize("language", ["ko", "ja", "zh", "vi", "ar"])
+def test_a_unit_without_a_long_form_takes_its_short_one(language: str) -> None:
+    """CLDR inherits "37년" from the short form; Babel wrote "37 duration-year"."""
+    draw, chance = kinds_of((Locale("en"), Locale(language)))["list"], Random(0)
+    texts = [text_of(draft.write(1)) for _ in range(3000) if (draft := draw(chance))]
+    assert not [text for text in texts if any(unit in text for unit in UNITS)]
 
 
 def test_may_is_written_once_where_long_and_medium_are_the_same() -> None:

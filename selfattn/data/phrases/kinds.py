@@ -248,7 +248,9 @@ def kinds_of(locales: Locales) -> dict[str, Draw]:
 
 
 def _unit(name: str, length: Any, number: Number, locale: Locale) -> str:
-    return format_unit(number, name, length, locale=locale)
+    # Babel lacks the long forms that CLDR takes over from the short ones, and writes the identifier of the unit.
+    text = format_unit(number, name, length, locale=locale)
+    return format_unit(number, name, "short", locale=locale) if name in text else text
 
 
 def _price(code: str, style: Any, number: Number, locale: Locale) -> str:
