@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, UnusedCliTokensError
-from cyclopts.config import Json, Toml, Yaml
 
 from selfattn import __version__
 from selfattn.cli import runs
 from selfattn.cli.claims import claims_commands
+from selfattn.cli.config import read_config, write_config
 from selfattn.cli.options import BasicHelp, unwrapped
 from selfattn.cli.tasks import compare_command, mention, train_command
 from selfattn.cli.tokenizer import inspect, train
@@ -33,14 +33,15 @@ from selfattn.registry import TASKS, load_plugin
 
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "storage size calculation overflowed")
 BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 128 + 13, 128 + 2
-_PLUGIN, _CONFIG, _ALL = "--plugin", "--config", "--help-all"
+_PLUGIN, _CONFIG, _WRITE, _ALL = "--plugin", "--config", "--write-config", "--help-all"
 _A_PLUGIN = "a Python file, or a module by its dotted name"
 _LONGEST = 200  # characters of a word in a message
 _HELP = (
     "Train, inspect and compare attention models.\n\n"
     "--plugin FILE_OR_MODULE loads a plugin with scores, positions, models, tasks, metrics, report sections or claims. "
-    "It may stand anywhere and be repeated. --config FILE reads options from a TOML, YAML or JSON file. Options on the "
-    "command line override the file."
+    "It may stand anywhere and be repeated. --config FILE reads options from a TOML, YAML or JSON file, --config RUN "
+    "those of a training. Options on the command line override them. --write-config FILE writes the options of train "
+    "or compare to a TOML file and does nothing else."
 )
 _GROUPS = {
     "compare": "Train several models on the same data and compare them.",
@@ -102,15 +103,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
     try:
         plugins, rest = split_option(_PLUGIN, _A_PLUGIN, sys.argv[1:] if arguments is None else arguments)
-        configs, rest = split_option(_CONFIG, "a file that ends in .toml, .yaml or .json", rest)
+        configs, rest = split_option(_CONFIG, "a run, or a file that ends in .toml, .yaml or .json", rest)
+        written, rest = split_option(_WRITE, "a file that ends in .toml", rest)
         for plugin in plugins:
             load_plugin(plugin)
         options = rest[: rest.index("--")] if "--" in rest else rest
         if everything := _ALL in options:
             rest = ["--help" if word == _ALL else word for word in rest]
         commands = make_commands(rest, everything)
-        commands.config = [_options_in(Path(config)) for config in reversed(configs)]  # the last one first
-        result = commands(rest)
+        configs.reverse()  # the last one first
+        commands.config = [read_config(Path(config), make_commands, rest[:2]) for config in configs]
+        result = write_config(Path(written[-1]), commands, rest) if written else commands(rest)
         if result is not None:
             _print(result)
         _flush()  # a broken pipe can still be caught here
@@ -171,21 +174,6 @@ def split_option(name: str, expected: str, arguments: Sequence[str]) -> tuple[li
             raise UserError(f"{name}: expected {expected}")
         values.append(value)
     return values, rest
-
-
-def _options_in(path: Path) -> Toml | Yaml | Json:
-    """Return the options in a file, which those on the command line replace."""
-    kinds: dict[str, type[Any]] = {".toml": Toml, ".yaml": Yaml, ".yml": Yaml, ".json": Json}
-    if path.suffix not in kinds:
-        raise UserError(f"--config {path}: expected a file that ends in .toml, .yaml or .json")
-    if not path.is_file():
-        raise UserError(f"--config {path}: no such file; check the path")
-    options: Toml | Yaml | Json = kinds[path.suffix](path, use_commands_as_keys=False)
-    try:
-        options.config  # noqa: B018  # reads the file
-    except CycloptsError as error:
-        raise UserError(f"--config {path}: {' '.join(str(error).split())}") from None
-    return options
 
 
 def make_app(name: str, *, help: str) -> App:

@@ -213,7 +213,7 @@ def test_options_are_read_from_a_file(
     assert "epochs: expected a whole number of at least 1, got 0" in cli("train", "dates", "--config", name).err
     assert "got -1" in cli("--config", name, "train", "dates", "--epochs", "-1").err  # the command line goes before
     assert "no such file" in cli("train", "dates", "--config", "none.toml").err
-    assert "expected a file that ends in" in cli("train", "dates", "--config", "none.txt").err
+    assert "expected a run, or a file that ends in" in cli("train", "dates", "--config", "none.txt").err
     Path(name).write_text(text.replace("epochs", "epoch"))
     wrong = cli("train", "dates", "--config", name)
     assert (wrong.code, wrong.err.count("\n")) == (2, 1)
@@ -222,3 +222,76 @@ def test_options_are_read_from_a_file(
     broken = cli("train", "dates", "--config", name)
     assert (broken.code, broken.err.count("\n")) == (2, 1), broken.err
     assert broken.err.startswith(f"error: --config {name}: ")
+
+
+def test_options_with_the_name_of_a_command_are_read_too(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.toml").write_text('models = ["x"]\nout = "new"')
+    assert "model 'x' is not known" in cli("compare", "dates", "--config", "a.toml").err
+
+
+WRITTEN = """\
+# selfattn train translation --config new.toml
+out = "a b"
+set = ["encoder.dim=8", "x=1,2"]
+columns = ["1", "2"]
+data = ["d \\"1\\".tsv"]
+epochs = 3
+lr = 1e-05
+"""
+
+
+def test_options_are_written_for_a_file_and_from_a_run(
+    cli: Cli, runs: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = ("--out", "a b", "--set", "encoder.dim=8", "--set", "x=1,2", "--columns", "1,2", "--data", 'd "1".tsv')
+    done = cli("train", "translation", "--resume", *given, "--epochs", 3, "--lr", 1e-5, "--write-config", "new.toml")
+    assert "try: selfattn train translation --config new.toml" in done.out
+    assert sorted(Path("new.toml").read_text().splitlines()) == sorted(WRITTEN.splitlines())
+    cli("train", "translation", "--config", "new.toml", "--epochs", 4, "--write-config", "again.toml")
+    changes = {"again.toml": "new.toml", "epochs = 4": "epochs = 3"}
+    again = Path("again.toml").read_text()
+    for after, before in changes.items():
+        again = again.replace(after, before)
+    assert again == Path("new.toml").read_text()
+    run = runs["transformer"].path
+    cli("train", "dates", "--config", run, "--write-config", "run.toml")
+    assert f'out = "{run}"\nset = ["encoder.dim=16", ' in Path("run.toml").read_text()
+    assert "already holds a run" in cli("train", "dates", "--config", "run.toml").err
+    cli("compare", "dates", "--no-tune", "--write-config", "compare.toml")
+    assert Path("compare.toml").read_text() == "# selfattn compare dates --config compare.toml\ntune = false\n"
+    Path("no.toml").write_text("no-tune = true")
+    cli("compare", "dates", "--config", "no.toml", "--write-config", "same.toml")
+    assert Path("same.toml").read_text().splitlines()[1:] == ["tune = false"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("train", "dates", "--out", "a", "--write-config", "a.txt"), "a.txt: expected a file that ends in .toml"),
+        (("train", "dates", "--out", "a", "--write-config", "old.toml"), "old.toml: is there already"),
+        (("train", "dates", "--out", "a", "--write-config", "no/a.toml"), "no/a.toml: cannot be written"),
+        (("models", "--write-config", "a.toml"), "is for `train TASK` and `compare TASK`"),
+        (("train", "translation", "--config", "run"), "was made by `selfattn train dates`, which has other options"),
+        (("train", "dates", "--config", "."), "run.json: no such file"),
+        (("train", "dates", "--config", "list.json"), "list.json: expected options with their values"),
+    ],
+)
+def test_a_config_that_cannot_be_is_one_line(
+    cli: Cli,
+    runs: dict[str, Run],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    expected: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("old.toml").touch()
+    Path("list.json").write_text('["epochs"]')
+    Path("run").symlink_to(runs["transformer"].path)
+    done = cli(*arguments)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert expected in done.err

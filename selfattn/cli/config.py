@@ -1,0 +1,105 @@
+"""Options of a command in a file, read by ``--config`` and written by ``--write-config``."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cyclopts import App, CycloptsError
+from cyclopts.config import Dict, Json, Toml, Yaml
+
+from selfattn.errors import UserError, option
+from selfattn.files import read_bytes, write_text, writing
+from selfattn.settings import changed, command_line
+
+MakeCommands = Callable[[Sequence[str]], App]
+_KINDS: dict[str, type[Any]] = {".toml": Toml, ".yaml": Yaml, ".yml": Yaml, ".json": Json}
+
+
+def read_config(path: Path, make_commands: MakeCommands, command: Sequence[str]) -> Callable[..., None]:
+    """Return options for a command, which those on the command line replace, as cyclopts takes them.
+
+    Args:
+        path: a TOML, YAML or JSON file; or a run, for the options that it was trained with.
+        make_commands: makes the program for a command line.
+        command: that gets the options, such as ``["train", "dates"]``.
+
+    Raises:
+        UserError: the file is missing, broken or of another kind, or the run was made by another command.
+    """
+    if path.is_dir():
+        values = _options_of_run(path, make_commands, command)
+    elif path.suffix not in _KINDS:
+        raise UserError(f"--config {path}: expected a run, or a file that ends in .toml, .yaml or .json")
+    else:
+        read_bytes(path, advice="check the path")  # what cannot be read has its own message
+        try:
+            options = _KINDS[path.suffix](path).config
+        except CycloptsError as error:
+            raise UserError(f"--config {path}: {' '.join(str(error).split())}") from None
+        if not isinstance(options, dict):
+            raise UserError(f"--config {path}: expected options with their values, such as epochs and 12")
+        values = dict(_positive(options))
+
+    def read(app: App, commands: tuple[str, ...], arguments: Any) -> None:
+        # Under the names of the command, since at the top cyclopts skips options called as a command, such as models.
+        nested = functools.reduce(lambda inner, name: {name: inner}, reversed(commands), values)
+        Dict(nested, source=str(path))(app, commands, arguments)
+
+    return read
+
+
+def _positive(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Replace ``no-tune = true``, which cyclopts would read as ``tune = true``, by ``tune = false``."""
+    for name, value in values.items():
+        is_negative = isinstance(value, bool) and name[:3] in ("no-", "no_")
+        yield (name[3:], not value) if is_negative else (name, value)
+
+
+def write_config(path: Path, commands: App, words: Sequence[str]) -> str:
+    """Write the options of a command line as TOML, for ``--config``, and return a line that says so.
+
+    Args:
+        path: a new file that ends in ``.toml``.
+        commands: the program.
+        words: of the command line, such as ``["train", "dates", "--epochs", "3"]``.
+
+    Raises:
+        UserError: the path is taken or has another ending, or the command is none of a task.
+    """
+    if path.suffix != ".toml":
+        raise UserError(f"--write-config {path}: expected a file that ends in .toml")
+    if path.exists():
+        raise UserError(f"--write-config {path}: is there already; choose another name")
+    again = command_line(f"{' '.join(words[:2])} --config {shlex.quote(str(path))}", {})
+    values = _options_of(commands, words)
+    values.pop("resume", None)
+    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
+    with writing(path, "choose another place"):
+        write_text(path, "\n".join([f"# {again}", *lines, ""]))
+    return f"{path}: the options are written, nothing is trained; try: {again}"
+
+
+def _options_of(commands: App, words: Sequence[str]) -> dict[str, Any]:
+    """Return the options of a command line that differ from the defaults, as plain values."""
+    _, bound, _ = commands.parse_args(words)
+    bound.apply_defaults()
+    if "options" not in bound.arguments:
+        raise UserError("--write-config: is for `train TASK` and `compare TASK`; leave it out")
+    plain = json.loads(json.dumps(changed(bound.arguments["options"]), default=str))
+    return {option(name)[2:]: value for name, value in plain.items()}
+
+
+def _options_of_run(path: Path, make_commands: MakeCommands, command: Sequence[str]) -> dict[str, Any]:
+    """Return the options that a run was trained with."""
+    from selfattn.runs.directory import RunDirectory
+
+    words = shlex.split(RunDirectory(path).record().command.rpartition(" && ")[2])
+    words = words[next((place for place, word in enumerate(words) if word in ("train", "compare")), 0) :]
+    if words[:2] != list(command):
+        raise UserError(f"--config {path}: was made by `selfattn {' '.join(words[:2])}`, which has other options")
+    return _options_of(make_commands(words), words)
