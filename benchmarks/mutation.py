@@ -82,7 +82,7 @@ GROUPS = {
         "properties/test_statistics.py",
         "properties/test_gates.py",
     ),
-    ("comparison/gates.py",): ("comparison/test_gates.py",),
+    ("comparison/check.py",): ("comparison/test_gates.py",),
 }
 
 UNFELT = (None, "device", "strict")  # arguments: a CPU feels no device, and zip's guard is for what cannot differ

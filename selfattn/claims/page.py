@@ -13,7 +13,6 @@ from selfattn.console import all_visible
 from selfattn.errors import UserError
 from selfattn.registry import CLAIMS
 from selfattn.report import blocks
-from selfattn.report.contents import Document, Part
 from selfattn.report.drawing.numbers import p_text
 from selfattn.report.drawing.scale import power_of_ten
 from selfattn.report.render.html import html_of
@@ -57,7 +56,7 @@ def print_table(record: ClaimsRecord, console: Console, lang: str = SOURCE) -> N
     print_blocks([page.verdict, page.first[0]], console, lang)
 
 
-def document_of(record: ClaimsRecord) -> Document:
+def document_of(record: ClaimsRecord) -> blocks.Document:
     """Return the page of a record.
 
     Raises:
@@ -70,10 +69,10 @@ def document_of(record: ClaimsRecord) -> Document:
     columns = tuple(blocks.Column(words(f"col.{key}"), numeric=False) for key in heads)
     table = blocks.Table("claims", columns, tuple(blocks.Row(section.row()[: len(heads)]) for section in sections))
     meanings = blocks.Items(tuple(words(f"means.{key}") for key in ("seed", *map(_key, FINDINGS), "theorem")))
-    meaning = Part("meaning", words("means.head"), (meanings,))
-    parts = (meaning, *(section.part() for section in sections), Part("how", words("how.head"), _how(record)))
+    meaning = blocks.Part("meaning", words("means.head"), (meanings,))
+    parts = (meaning, *(section.part() for section in sections), blocks.Part("how", words("how.head"), _how(record)))
     version = str(record.environment.get("selfattn", ""))
-    return Document(_verdict(record), (table,), parts, version=version, has_contents=False)
+    return blocks.Document(_verdict(record), (table,), parts, version=version, has_contents=False)
 
 
 def _verdict(record: ClaimsRecord) -> blocks.Verdict:
@@ -196,9 +195,9 @@ class _Section:
         end = len(judgement.contrasts) - count
         return judgement.contrasts[:end], judgement.contrasts[end:]
 
-    def part(self) -> Part:
+    def part(self) -> blocks.Part:
         """The claim's section."""
-        return Part(self.result.name, self.sentence, tuple(self.content()), names=self.trials.arms)
+        return blocks.Part(self.result.name, self.sentence, tuple(self.content()), names=self.trials.arms)
 
     def content(self) -> Iterator[blocks.Block]:
         """Blocks of the section."""

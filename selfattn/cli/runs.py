@@ -48,8 +48,8 @@ def report(
     from rich.console import Console
 
     from selfattn.comparison.report import report as make_report
-    from selfattn.report.render.figures import write_figures, write_tables
     from selfattn.report.render.terminal import print_summary
+    from selfattn.report.write import write_figures, write_tables
 
     if not runs:
         raise UserError("report: name a comparison, or tested runs")

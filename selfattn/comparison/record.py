@@ -10,8 +10,8 @@ from typing import Any
 
 from selfattn.codec import encode
 from selfattn.comparison.archive import Outputs
+from selfattn.comparison.check import make_gates
 from selfattn.comparison.costs import ModelTimes, read_costs
-from selfattn.comparison.gates import make_gates
 from selfattn.comparison.models import primary_pair
 from selfattn.comparison.plan import Plan
 from selfattn.comparison.tested import Answered, Runs, Tested

@@ -144,9 +144,7 @@ def _runs_at(path: Path) -> list[Tested]:
     return [Tested(path / run.path, run.name) for run in plan.runs() if run.budget == plan.main]
 
 
-def _tuning(
-    runs: Mapping[str, Sequence[Tested]],
-) -> tuple[dict[str, tuple[TuningTrial, ...]], Mapping[str, str]]:
+def _tuning(runs: Mapping[str, Sequence[Tested]]) -> tuple[dict[str, tuple[TuningTrial, ...]], Mapping[str, str]]:
     """Return the trials of the tuning and its space, where it is the same for all."""
     trials: dict[str, tuple[TuningTrial, ...]] = {}
     spaces = []

@@ -395,3 +395,51 @@ class AttentionExplorer:
 Block = (
     Paragraph | Heading | Items | Facts | Code | Folded | Verdict | Table | Chart | Charts | HeatMap | AttentionExplorer
 )
+
+
+# pages
+
+
+@dataclass(frozen=True)
+class Part:
+    """A section with what it shows.
+
+    Attributes:
+        key: of the section.
+        title: its heading.
+        blocks: what it shows.
+        is_plugin: whether a plugin brought it.
+        names: whose signs are drawn in it, where they are not those of the whole page.
+    """
+
+    key: str
+    title: TextLike
+    blocks: tuple[Block, ...]
+    is_plugin: bool = False
+    names: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The key as an identifier, which has no spaces."""
+        return self.key.replace(" ", "-")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A page in no language and no format yet: what every renderer draws.
+
+    Attributes:
+        verdict: the question and its answer.
+        first: what else the first screen shows.
+        parts: the sections.
+        names: whose signs are drawn, such as models.
+        version: of the package that made what is shown.
+        has_contents: whether a line of links to the sections is needed; no where the first screen has them.
+    """
+
+    verdict: Verdict
+    first: tuple[Block, ...]
+    parts: tuple[Part, ...]
+    names: tuple[str, ...] = ()
+    version: str = ""
+    has_contents: bool = True

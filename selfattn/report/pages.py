@@ -7,9 +7,11 @@ import hashlib
 import json
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from markupsafe import Markup
+
+from selfattn.errors import UserError
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -55,6 +57,20 @@ def picture(template: str, **values: object) -> str:
     """One picture of its own, from `TEMPLATE.svg.j2`, in one line."""
     drawn = templates().get_template(f"{template}.svg.j2").render(values)
     return "".join(line.strip() for line in drawn.split("\n"))
+
+
+def drawn_as(kind: Literal["png", "pdf"], svg: str) -> bytes:
+    """Convert a picture to PNG, at twice its size, or PDF.
+
+    Raises:
+        UserError: CairoSVG is missing.
+    """
+    try:
+        import cairosvg
+    except (ImportError, OSError):  # OSError: the package is there, the cairo library is not
+        raise UserError(f"{kind.upper()} needs CairoSVG: pip install 'selfattn[figures]'") from None
+    data: bytes = cairosvg.svg2png(svg.encode(), scale=2) if kind == "png" else cairosvg.svg2pdf(svg.encode())
+    return data
 
 
 @cache

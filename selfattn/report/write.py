@@ -1,22 +1,78 @@
-"""Write a report: three files, each whole or not there at all, the same bytes for the same record."""
+"""Write a report: its page from the sections of the project and of plugins; its charts and tables as files.
+
+Files are whole or not there at all, and have the same bytes for the same record.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from selfattn.codec import encode
+from selfattn.console import all_visible
+from selfattn.errors import UserError
 from selfattn.files import write_atomically, writing
-from selfattn.report.blocks import Outputs
-from selfattn.report.contents import document
+from selfattn.registry import SECTIONS
+from selfattn.report.blocks import Block, Chart, Charts, Document, Folded, Outputs, Part, Table
+from selfattn.report.drawing.charts import curves, label_margin
+from selfattn.report.drawing.palette import Signs
+from selfattn.report.pages import drawn_as, picture
 from selfattn.report.render.html import html_of
-from selfattn.report.render.markdown import markdown_of
+from selfattn.report.render.markdown import markdown_of, table_cells
+from selfattn.report.sections.first_screen import first_screen
+from selfattn.report.verdict.verdict import verdict
 from selfattn.results.record import Record
-from selfattn.words.messages import SOURCE
+from selfattn.words.messages import SOURCE, text_of
+
+
+def document(record: Record, outputs: Outputs | None = None) -> Document:
+    """Return a comparison as a page; without the outputs of the test, sections that need them are left out.
+
+    Raises:
+        UserError: a section that is not the project's does not make its blocks.
+    """
+    record = all_visible(record)
+    names, version = tuple(model.name for model in record.models), str(record.environment.get("selfattn", ""))
+    return Document(verdict(record), first_screen(record), contents(record, outputs), names, version)
+
+
+def contents(record: Record, outputs: Outputs | None = None) -> tuple[Part, ...]:
+    """Every section that shows something of a record.
+
+    Raises:
+        UserError: a section that is not the project's does not make its blocks.
+    """
+    order: list[str] = []
+    for key in sorted(SECTIONS, key=lambda key: bool(getattr(SECTIONS[key], "after", ""))):
+        after = getattr(SECTIONS[key], "after", "")
+        if after and after not in SECTIONS:
+            known = ", ".join(SECTIONS)
+            raise UserError(f"section {key!r}: `after` {after!r} is no section; choose one of {known}")
+        order.insert(order.index(after) + 1 if after in order else len(order), key)
+    return tuple(part for part in (_part(record, key, outputs) for key in order) if part.blocks)
+
+
+def _part(record: Record, key: str, outputs: Outputs | None) -> Part:
+    section = SECTIONS[key]
+    is_plugin = not section.__module__.startswith("selfattn.report.")
+    try:
+        instance = section() if isinstance(section, type) else section
+        more = (outputs,) if "outputs" in signature(instance.blocks).parameters else ()
+        blocks = () if more == (None,) else tuple(instance.blocks(record, *more))
+    except Exception as error:
+        if not is_plugin:
+            raise
+        raise UserError(f"section {key!r}: shows nothing ({type(error).__name__}: {error}); mend its file") from error
+    return Part(key, instance.title, blocks, is_plugin)
+
 
 _LINE = 110
 _ADVICE = "free some disk space, or give another directory"
@@ -96,3 +152,83 @@ def _dump(value: Any, indent: str) -> str:
     if plain or ("\n" not in line and len(indent) + len(line) <= _LINE):
         return line
     return f"{ends[0]}\n" + ",\n".join(inner + part for part in parts) + f"\n{indent}{ends[1]}"
+
+
+# charts and tables as files
+
+# CairoSVG uses the first family alone, so the first one has the letters of the language.
+_FONTS = {"ko": "'Noto Sans CJK KR', 'Noto Sans KR', 'Malgun Gothic', 'Apple SD Gothic Neo', sans-serif"}
+
+
+def write_figures(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
+    """Write every chart of a report as SVG, and as PNG and PDF where CairoSVG is installed.
+
+    Args:
+        record: the comparison.
+        out: the directory; made where it is not there.
+        lang: the language of the words.
+
+    Returns:
+        The files.
+
+    Raises:
+        UserError: a file cannot be written.
+    """
+    files: dict[Path, str | bytes] = {}
+    for block, signs in _blocks(record):
+        if isinstance(block, Chart):
+            files[out / f"{block.name}.svg"] = svg = chart_svg(block, signs, lang)
+            with suppress(UserError):
+                files[out / f"{block.name}.png"] = drawn_as("png", svg)
+                files[out / f"{block.name}.pdf"] = drawn_as("pdf", svg)
+    write_all(files)
+    return list(files)
+
+
+def write_tables(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
+    """Write every table of a report as CSV; the arguments are those of :func:`write_figures`.
+
+    Raises:
+        UserError: a file cannot be written.
+    """
+    files: dict[Path, str | bytes] = {}
+    for block, signs in _blocks(record):
+        if isinstance(block, Table) and block.rows:
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows(table_cells(block, lang, signs))
+            files[out / f"{block.name}.csv"] = text.getvalue()
+    write_all(files)
+    return list(files)
+
+
+def _blocks(record: Record) -> Iterator[tuple[Block, Signs]]:
+    page = document(record)
+    signs, parts = Signs(page.names), (block for part in page.parts for block in part.blocks)
+    return ((block, signs) for block in _inside([*page.first, *parts]))
+
+
+def chart_svg(chart: Chart, signs: Signs, lang: str = SOURCE) -> str:
+    """Draw a chart as a picture of its own on a white page."""
+    drawn = curves(chart, signs)
+    assert drawn is not None
+    return picture(
+        "chart",
+        drawn=drawn,
+        caption=text_of(chart.caption, lang),
+        above=text_of(chart.height, lang),
+        unit=text_of(chart.unit, lang),
+        titles=[text_of(line.title, lang) for line in drawn.lines],
+        margin=label_margin(chart.lines),
+        font=_FONTS.get(lang, "system-ui, sans-serif"),
+    )
+
+
+def _inside(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield all charts that have a line and all tables, also those that are folded away."""
+    for block in blocks:
+        if isinstance(block, Charts):
+            yield from _inside(block.charts)
+        elif isinstance(block, Folded):
+            yield from _inside(block.blocks)
+        elif not isinstance(block, Chart) or any(line.spots for line in block.lines):
+            yield block

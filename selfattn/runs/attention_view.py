@@ -196,7 +196,7 @@ class AttentionView:
         Raises:
             UserError: another ending, a place that cannot be written to, no such layer or head, or CairoSVG is missing.
         """
-        from selfattn.report.render.figures import drawn_as
+        from selfattn.report.pages import drawn_as
 
         def draw() -> str:
             return self.to_svg(layer, head, every=every)

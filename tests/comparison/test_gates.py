@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from selfattn.comparison import testing
-from selfattn.comparison.gates import make_gates
+from selfattn.comparison.check import make_gates
 from selfattn.comparison.plan import Plan
 from selfattn.evaluation.gates.output_gates import variety
 from selfattn.models.presets import PRESETS

@@ -16,11 +16,10 @@ from third_party import isolated_registries
 from selfattn.errors import UserError
 from selfattn.registry import SECTIONS, load_plugin, register
 from selfattn.report.blocks import HeatMap, Outputs
-from selfattn.report.contents import contents
-from selfattn.report.render.html import render_html
-from selfattn.report.render.markdown import render_markdown
+from selfattn.report.render.html import html_of
+from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_summary
-from selfattn.report.write import write_report
+from selfattn.report.write import contents, document, write_report
 from selfattn.results.reading import read_record, record_from_dict
 from selfattn.results.record import Record
 from selfattn.words.messages import phrase
@@ -57,13 +56,13 @@ def test_it_stands_where_it_asks_to(record: Record) -> None:
 
 @pytest.mark.parametrize(("lang", "title"), [("en", "Seed by seed"), ("ko", "시드별 결과")])
 def test_every_form_shows_table_and_chart(record: Record, lang: str, title: str) -> None:
-    html = render_html(record, lang)
+    html = html_of(document(record), lang)
     assert re.search(rf'<a href="#seed-spread"><span data-w="\d+">{title}</span></a>', html)
     section = html[html.index('<section aria-labelledby="seed-spread">') :].partition("</section>")[0]
     assert re.search(rf'<h2 id="seed-spread"><span data-w="\d+">{title}</span></h2>', section)
     assert section.count('<svg class="strip"') == len(record.models)
     assert section.count('<svg class="plot"') == 1
-    markdown = render_markdown(record, lang)
+    markdown = markdown_of(document(record), lang)
     markdown = markdown[markdown.index(f"## {title}") :].partition("\n## ")[0]
     printed_section = printed(record, lang)
     printed_section = printed_section[printed_section.index(title) :]
@@ -81,7 +80,7 @@ def test_it_is_left_out_where_it_has_nothing_to_show() -> None:
     bare = record_from_dict(RECORDS["one_model"]())
     object.__setattr__(bare.models[0], "metrics", {})
     assert "seed spread" not in [part.key for part in contents(bare)]
-    assert "Seed by seed" not in printed(bare) + render_markdown(bare) + render_html(bare)
+    assert "Seed by seed" not in printed(bare) + markdown_of(document(bare)) + html_of(document(bare))
 
 
 def test_a_section_that_breaks_names_itself(record: Record) -> None:
@@ -93,7 +92,7 @@ def test_a_section_that_breaks_names_itself(record: Record) -> None:
             raise ValueError("no such figure")
 
     with pytest.raises(UserError, match=r"section 'broken': shows nothing \(ValueError: no such figure\)"):
-        render_markdown(record)
+        document(record)
 
 
 def test_a_section_that_breaks_loses_no_results(record: Record, tmp_path: Path) -> None:

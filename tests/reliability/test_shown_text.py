@@ -14,9 +14,10 @@ from rich.console import Console
 from selfattn.cli import tokenizer as tokenizer_commands
 from selfattn.console import all_visible, say, visible
 from selfattn.files import sha256_of
-from selfattn.report.render.html import render_html
-from selfattn.report.render.markdown import render_markdown
+from selfattn.report.render.html import html_of
+from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_summary
+from selfattn.report.write import document
 from selfattn.tokenizers.char import CharTokenizer
 
 RUN = "runs/plain-seed0"
@@ -54,7 +55,8 @@ def test_a_report_of_nasty_texts(copy: Path, cli: Cli) -> None:
     for text in (files.html.read_text(), files.markdown.read_text(), screen.getvalue()):
         assert not ACTING & set(text)
     again = all_visible(record)
-    assert (render_html(again), render_markdown(again)) == (files.html.read_text(), files.markdown.read_text())
+    page = document(again)
+    assert (html_of(page), markdown_of(page)) == (files.html.read_text(), files.markdown.read_text())
 
 
 def test_a_message_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

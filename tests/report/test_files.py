@@ -19,12 +19,11 @@ from rich.console import Console
 from selfattn.errors import UserError
 from selfattn.report.drawing.numbers import interval_text, mean_text
 from selfattn.report.drawing.tokens import width
-from selfattn.report.render.figures import write_figures, write_tables
-from selfattn.report.render.markdown import plain, render_markdown
+from selfattn.report.render.markdown import markdown_of, plain
 from selfattn.report.render.terminal import print_summary
 from selfattn.report.verdict.ranking import quality
 from selfattn.report.verdict.verdict import question, verdict
-from selfattn.report.write import write_report
+from selfattn.report.write import document, write_figures, write_report, write_tables
 from selfattn.results.reading import read_record
 from selfattn.results.record import Record
 from selfattn.words.messages import LANGS
@@ -78,7 +77,7 @@ def test_a_report_that_cannot_be_finished_leaves_the_old_one(
 
 @pytest.mark.parametrize("lang", LANGS)
 def test_markdown_says_what_the_page_says(dates: Record, lang: str) -> None:
-    text = render_markdown(dates, lang)
+    text = markdown_of(document(dates), lang)
     lines = text.splitlines()
     assert lines[0] == f"# {question(dates).say(lang)}"
     assert lines[2] == f"**{verdict(dates).lead.say(lang)}**"
@@ -113,7 +112,7 @@ def test_the_terminal_shows_verdict_table_and_path_in_80_columns(name: str, lang
 @pytest.mark.parametrize("name", ["dates", "rich"])
 def test_headings_go_down_one_level_at_a_time(name: str) -> None:
     """A page that skips a level is no outline, and documentation tools refuse it."""
-    text = render_markdown(read(name))
+    text = markdown_of(document(read(name)))
     levels = [len(line) - len(line.lstrip("#")) for line in text.splitlines() if re.match("#+ ", line)]
     assert max(levels) >= 3
     assert all(after <= before + 1 for before, after in pairwise(levels))

@@ -14,7 +14,8 @@ import pytest
 import report_rich
 
 from selfattn.console import visible
-from selfattn.report.render.html import render_html
+from selfattn.report.render.html import html_of
+from selfattn.report.write import document
 from selfattn.results.reading import record_from_dict
 from selfattn.words.messages import catalogue
 
@@ -75,11 +76,11 @@ class Page(HTMLParser):
 @cache
 def written(name: str) -> str:
     """The page of one of the made-up records."""
-    return render_html(record_from_dict(RECORDS[name]()))
+    return html_of(document(record_from_dict(RECORDS[name]())))
 
 
 def page(data: dict[str, Any], lang: str = "en") -> Page:
-    return Page(render_html(record_from_dict(data), lang))
+    return Page(html_of(document(record_from_dict(data)), lang))
 
 
 @pytest.fixture(scope="module")

@@ -15,15 +15,13 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from selfattn.console import all_visible
-from selfattn.report.blocks import AttentionExplorer
-from selfattn.report.contents import Document, document
+from selfattn.report.blocks import AttentionExplorer, Document
 from selfattn.report.drawing.attention import attention_svg, gold_cells
 from selfattn.report.drawing.charts import curves, label_margin
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.drawing.tokens import drawn, pieces, shown, visual_order, width
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.results.attention import AttentionExample, ModelAttention
-from selfattn.results.record import Record
 from selfattn.words.messages import LANGS, SOURCE, Message, TextLike, catalogue, message
 
 _NO_MAPS = AttentionExplorer((), ())
@@ -34,18 +32,13 @@ _SYMBOLS = "".join(chr(code) for code in range(33, 127) if chr(code) not in '"\\
 _CODES = [*_SYMBOLS[:-12], *(first + second for first in _SYMBOLS[-12:] for second in _SYMBOLS)]
 
 
-def render_html(record: Record, lang: str = SOURCE) -> str:
-    """Render a comparison as a self-contained page; the same record gives the same text.
+def html_of(page: Document, lang: str = SOURCE) -> str:
+    """Render a document as a self-contained page; the same document gives the same text.
 
     Args:
-        record: the comparison.
+        page: the document, such as that of a comparison (:func:`selfattn.report.write.document`).
         lang: the language that the page opens in; the others are in it too.
     """
-    return html_of(document(record), lang)
-
-
-def html_of(page: Document, lang: str = SOURCE) -> str:
-    """Render a document as a page; the arguments are those of :func:`render_html`."""
     maps = next((block for part in page.parts for block in part.blocks if isinstance(block, AttentionExplorer)), None)
     context = {field.name: getattr(page, field.name) for field in fields(page)}
     return _render("report", lang, Signs(page.names), maps or _NO_MAPS, **context)

@@ -6,24 +6,17 @@ import re
 from collections.abc import Callable, Iterable
 
 from selfattn.report import blocks as b
-from selfattn.report.contents import Document, document
 from selfattn.report.drawing.charts import axis_text, chart_table, strip_text
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.drawing.scale import Scale
-from selfattn.results.record import Record
 from selfattn.words.messages import SOURCE, TextLike, message, text_of
 
 # What Markdown could read as markup; an interval such as [99.1, 99.9] stays readable in the source of the document.
 _SPECIAL = re.compile(r"[\\`*<>|~&]|^[#>+=-]|(?<![^\W_])_|_(?![^\W_])|\[(?![\d.,–+−\s]*\](?![\[(:]))")
 
 
-def render_markdown(record: Record, lang: str = SOURCE) -> str:
-    """Render a comparison as Markdown with GitHub's tables; the same record gives the same text."""
-    return markdown_of(document(record), lang)
-
-
-def markdown_of(shown: Document, lang: str = SOURCE) -> str:
-    """Render a document as Markdown; the same document gives the same text."""
+def markdown_of(shown: b.Document, lang: str = SOURCE) -> str:
+    """Render a document as Markdown with GitHub's tables; the same document gives the same text."""
     page = MarkdownPage(lang, Signs(shown.names))
     texts = [page.all([shown.verdict, *shown.first])]
     for part in shown.parts:

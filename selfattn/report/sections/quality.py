@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from selfattn.registry import register
 from selfattn.report import blocks as b
-from selfattn.report.drawing.numbers import (
-    NONE,
-    amount,
-    difference_text,
-    estimate_text,
-    p_text,
-    ratio_text,
-    value_text,
-)
+from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, p_text, ratio_text, value_text
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.report.verdict.ranking import OUTCOMES, comparable, is_single, metric_kind, named, ranked, record_scale
 from selfattn.results.quality import Bucket, BucketGroup, Estimate, PairTest, is_estimable
