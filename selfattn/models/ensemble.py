@@ -76,15 +76,13 @@ class Ensemble(Seq2Seq):
         """Let each read the sources."""
         return EnsembleState(tuple(model.encode(source, source_mask) for model in self._models()))
 
-    def start(self, memory: Memory) -> EnsembleState:
+    def start(self, memory: EnsembleState) -> EnsembleState:
         """Start each."""
-        assert isinstance(memory, EnsembleState)
         pairs = zip(self._models(), memory.parts, strict=True)
         return EnsembleState(tuple(model.start(part) for model, part in pairs))
 
-    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, EnsembleState]:
+    def step(self, token: Tensor, state: EnsembleState) -> tuple[Tensor, EnsembleState]:
         """Read one token ``[b]``; the logits are the logarithm of the mean probabilities."""
-        assert isinstance(state, EnsembleState)
         stepped = [model.step(token, part) for model, part in zip(self._models(), state.parts, strict=True)]
         return _mean([logits for logits, _ in stepped]), EnsembleState(tuple(part for _, part in stepped))
 

@@ -132,6 +132,8 @@ class Seq2Seq(nn.Module, ABC):
 
     ``forward`` equals stacked ``step`` calls; a sentence gives the same alone, in a batch, with any padding. A model
     says how it encodes, and how it advances by any number of tokens; all else follows, and may be said otherwise.
+    ``memory`` is what its own :meth:`encode` returned, ``state`` what its own :meth:`start`, :meth:`advance` or
+    :meth:`step` returned.
 
     Attributes:
         reads_one_sequence: whether it reads source and target as one sequence from left to right, and so can go on
@@ -152,7 +154,7 @@ class Seq2Seq(nn.Module, ABC):
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """Read sources: ids ``[b s]`` int64 and mask ``[b s]`` bool (True = real token), padded on the right."""
 
-    def start(self, memory: Memory) -> DecoderState:
+    def start(self, memory: Any) -> DecoderState:
         """Return the state before the first target token; by default the memory, where it is a state as well."""
         if not isinstance(memory, DecoderState):
             raise UserError(
@@ -160,13 +162,11 @@ class Seq2Seq(nn.Module, ABC):
             )
         return memory
 
-    def advance(
-        self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False
-    ) -> tuple[Decoded, DecoderState]:
+    def advance(self, tokens: Tensor, state: Any, *, need_weights: bool = False) -> tuple[Decoded, DecoderState]:
         """Read target tokens ``[b t]`` on from a state; return what is said at each of them, and the new state."""
         raise NotImplementedError(f"{type(self).__name__} has no method advance")
 
-    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    def step(self, token: Tensor, state: Any) -> tuple[Tensor, DecoderState]:
         """Read one target token ``[b]``; return logits ``[b v]`` for the next, and the new state."""
         decoded, new = self.advance(token[:, None], state)
         return decoded.logits()[:, 0], new

@@ -67,9 +67,8 @@ class DecoderOnly(Seq2Seq):
         read = self._read(source, mask, positions, prefix=source.shape[1])
         return Prefix(read.caches, mask, positions)
 
-    def advance(self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False) -> tuple[Decoded, Prefix]:
+    def advance(self, tokens: Tensor, state: Prefix, *, need_weights: bool = False) -> tuple[Decoded, Prefix]:
         """Read tokens ``[b t]``; everything before them is in the caches."""
-        assert isinstance(state, Prefix)
         new, mask = torch.arange(tokens.shape[1], device=tokens.device), None
         if state.mask is None:
             new = (new + state.positions.shape[1]).expand_as(tokens)
@@ -203,14 +202,12 @@ class Continuation(Seq2Seq):
         prefix, last = self._shift(source, source_mask)
         return Begun(self.model.encode(prefix, source_mask), last)
 
-    def start(self, memory: Memory) -> Begun:
+    def start(self, memory: Begun) -> Begun:
         """Go on from the beginning."""
-        assert isinstance(memory, Begun)
         return Begun(self.model.start(memory.text), memory.last)
 
-    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, Begun]:
+    def step(self, token: Tensor, state: Begun) -> tuple[Tensor, Begun]:
         """Read one token ``[b]``; at the first step the beginning's last one in its place."""
-        assert isinstance(state, Begun)
         logits, text = self.model.step(token if state.last is None else state.last, state.text)
         return logits, Begun(text, None)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from selfattn.models.protocol import AttentionMaps, Decoded, DecoderState, EncoderMemory, Memory, Seq2Seq
+from selfattn.models.protocol import AttentionMaps, Decoded, DecoderState, EncoderMemory, Seq2Seq
 
 
 class Encoder(nn.Module, ABC):
@@ -24,7 +24,7 @@ class Encoder(nn.Module, ABC):
     def forward(self, source: Tensor, source_mask: Tensor, *, need_weights: bool = False) -> EncoderMemory:
         """Encode ids ``[b s]`` with mask ``[b s]``."""
 
-    __call__: Callable[..., Any]
+    __call__: Callable[..., EncoderMemory]
 
 
 class Decoder(nn.Module, ABC):
@@ -41,12 +41,10 @@ class Decoder(nn.Module, ABC):
         """Return the state before the first target token."""
 
     @abstractmethod
-    def forward(
-        self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False
-    ) -> tuple[Decoded, DecoderState]:
+    def forward(self, tokens: Tensor, state: Any, *, need_weights: bool = False) -> tuple[Decoded, DecoderState]:
         """Read target tokens ``[b t]`` on from a state; return what is said at each of them, and the new state."""
 
-    __call__: Callable[..., Any]
+    __call__: Callable[..., tuple[Decoded, DecoderState]]
 
 
 class EncoderDecoder(Seq2Seq):
@@ -65,23 +63,20 @@ class EncoderDecoder(Seq2Seq):
 
     def encode(self, source: Tensor, source_mask: Tensor) -> EncoderMemory:
         """Run the encoder."""
-        memory: EncoderMemory = self.encoder(source, source_mask)
-        return memory
+        return self.encoder(source, source_mask)
 
-    def start(self, memory: Memory) -> DecoderState:
+    def start(self, memory: EncoderMemory) -> DecoderState:
         """Start the decoder."""
-        assert isinstance(memory, EncoderMemory)
         return self.decoder.start(memory)
 
     def advance(
         self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False
     ) -> tuple[Decoded, DecoderState]:
         """Run the decoder."""
-        read: tuple[Decoded, DecoderState] = self.decoder(tokens, state, need_weights=need_weights)
-        return read
+        return self.decoder(tokens, state, need_weights=need_weights)
 
     def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
         """Return all weights; a part without attention contributes nothing."""
-        memory: EncoderMemory = self.encoder(source, source_mask, need_weights=True)
+        memory = self.encoder(source, source_mask, need_weights=True)
         decoded, _ = self.advance(target_in, self.decoder.start(memory), need_weights=True)
         return AttentionMaps(memory.weights, decoded.self_weights, decoded.cross_weights)

@@ -140,9 +140,8 @@ class PlainDecoder(RNNDecoder):
         """Take over the encoder's final state."""
         return RNNState(self.bridge(memory), memory.summary() if self.peeky else None)
 
-    def forward(self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False) -> tuple[Decoded, RNNState]:
+    def forward(self, tokens: Tensor, state: RNNState, *, need_weights: bool = False) -> tuple[Decoded, RNNState]:
         """Read tokens ``[b t]`` with one call of the RNN; there are no attention weights."""
-        assert isinstance(state, RNNState)
         x = self.embed(tokens)
         summary = None if state.fed is None else state.fed[:, None].expand(-1, tokens.shape[1], -1)
         if summary is not None:
@@ -187,9 +186,8 @@ class AttentionDecoder(RNNDecoder):
             fed = memory.states.new_zeros(memory.states.shape[0], self.combine.out_features)
         return self.first_state(memory, self.cross_attn, fed)
 
-    def forward(self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False) -> tuple[Decoded, RNNState]:
+    def forward(self, tokens: Tensor, state: RNNState, *, need_weights: bool = False) -> tuple[Decoded, RNNState]:
         """Read tokens ``[b t]``: at once, or with input feeding one after the other."""
-        assert isinstance(state, RNNState)
         x = self.embed(tokens)
         if self.input_feeding:
             h, weights, new = _one_by_one(self._advance, x, state, need_weights=need_weights)
@@ -233,9 +231,8 @@ class BahdanauDecoder(RNNDecoder):
         """Make the first state, and project the encoder's states for the attention, once."""
         return self.first_state(memory, self.cross_attn)
 
-    def forward(self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False) -> tuple[Decoded, RNNState]:
+    def forward(self, tokens: Tensor, state: RNNState, *, need_weights: bool = False) -> tuple[Decoded, RNNState]:
         """Read tokens ``[b t]``, one after the other."""
-        assert isinstance(state, RNNState)
         joined, weights, new = _one_by_one(self._advance, self.embed(tokens), state, need_weights=need_weights)
         pairs = self.maxout(joined).unflatten(-1, (-1, 2))
         h = self.dropout(pairs.amax(dim=-1))

@@ -89,10 +89,9 @@ class TransformerDecoder(Decoder):
         return TransformerState((None,) * len(projected), projected, Mask.of_keys(memory.mask))
 
     def forward(
-        self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False
+        self, tokens: Tensor, state: TransformerState, *, need_weights: bool = False
     ) -> tuple[Decoded, TransformerState]:
         """Read tokens ``[b t]``, all at once; what came before them is in the caches."""
-        assert isinstance(state, TransformerState)
         past = 0 if state.caches[0] is None else state.caches[0].length
         total = past + tokens.shape[1]
         positions = torch.arange(past, total, device=tokens.device)
