@@ -1,7 +1,5 @@
 """``attend`` and ``MultiHeadAttention``: values that can be checked by hand, shapes, and every documented error."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Additive and concat scores never hold ``[b h i j a]`` whole, forward or backward: measured, not believed."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """A cache that grows into room of its own is what joining its keys and values would give."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Masks, each written out by hand."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

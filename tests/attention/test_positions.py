@@ -1,7 +1,5 @@
 """Position information by hand, by formula, and by an independent computation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Projections that are handed in: low-rank adapters, quantised layers, values of a width of their own."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """A plugin's claim, written by `selfattn claims new`, and the command line called from inside."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The documents of the claims suite say what its record says."""
 
-from __future__ import annotations
-
 import runpy
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Rules of claims, small trainings, words and commands."""
 
-from __future__ import annotations
-
 import importlib
 import math
 from pathlib import Path

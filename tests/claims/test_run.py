@@ -1,7 +1,5 @@
 """Runs of claims: the search for learning rates, trials on disk, resumption, interruption, the page."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

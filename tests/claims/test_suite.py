@@ -1,7 +1,5 @@
 """The claims: each rule on figures that meet it, contradict it, or stand on its border; measurements; words."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Beam search against enumeration and against a plain loop that never stops early, on models that are tables."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

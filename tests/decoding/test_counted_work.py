@@ -1,7 +1,5 @@
 """Operators of a decoded token and of a training step: what made them fast cannot be lost unseen. Nothing is timed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Batched greedy decoding against a loop over sentences and steps."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A language model goes on from a beginning exactly as if it had read the whole text at once."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The best of each row, whatever the ties and the neighbours."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Sampling: supports by hand, frequencies against the softmax, and whose chance decides what."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from typing import Any

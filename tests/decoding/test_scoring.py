@@ -1,7 +1,5 @@
 """Scores of given targets, on a model whose logits are written by hand."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

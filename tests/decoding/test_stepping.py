@@ -1,7 +1,5 @@
 """Joined projections compute the same in fewer products, and the model stays as it is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

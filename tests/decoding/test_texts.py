@@ -1,7 +1,5 @@
 """Predictions keep their order, whatever the batches; evaluation and latency count right."""
 
-from __future__ import annotations
-
 import pytest
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Gold links and the alignment error rate."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

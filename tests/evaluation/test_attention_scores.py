@@ -1,7 +1,5 @@
 """Attention against gold: shares, entropy and alignments, by hand and on whole models."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

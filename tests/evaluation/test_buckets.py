@@ -1,7 +1,5 @@
 """Dividing test items into buckets, and what is estimated on each: by hand, and on dates."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

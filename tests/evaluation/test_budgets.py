@@ -1,7 +1,5 @@
 """Statistics over budgets against references and figures by hand: crossings, design."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

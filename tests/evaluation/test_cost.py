@@ -1,7 +1,5 @@
 """Cost: times on a false clock, memory by hand, operations against formulas derived by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

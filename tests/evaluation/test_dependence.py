@@ -1,7 +1,5 @@
 """What an output depends on, and how far attention agrees: against independent computations."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from scipy.stats import kendalltau

@@ -1,7 +1,5 @@
 """Gates on outputs, on the data and on what a fresh model can learn: by hand, at their limits, on planted faults."""
 
-from __future__ import annotations
-
 import math
 import random
 import re

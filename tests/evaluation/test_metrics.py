@@ -1,7 +1,5 @@
 """Metrics by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from selfattn.data.pairs import Pair

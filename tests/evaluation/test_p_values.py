@@ -1,7 +1,5 @@
 """Student's t, the exact test over items and Holm's correction, against counting by hand and SciPy."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Intervals and tests of models: figures by hand, references, words, and what must not fool them."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

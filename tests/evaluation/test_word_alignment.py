@@ -1,7 +1,5 @@
 """Attention as word alignment against gold: words put together from tokens, files of gold links."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Every derivative against finite differences, in float64: scores, both paths, masks, blocks, and the whole layer."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """The explorer on Hugging Face models: the maps are the model's own weights, the tokens what a person reads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

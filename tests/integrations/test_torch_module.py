@@ -1,7 +1,5 @@
 """Our MultiheadAttention against PyTorch's: results, gradients, state dicts, inside PyTorch's encoder."""
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`attend` inside Hugging Face models: outputs, weights, gradients and generated tokens are those of `eager`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Dropout: the share, the scale, the gradient, the seed."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The table of first values in selfattn/layers/init.py, row by row, on every parameter of every preset."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

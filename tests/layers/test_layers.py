@@ -1,7 +1,5 @@
 """Feed-forward, norms, embeddings and Transformer blocks: shapes, errors, dropout, caches. Formulas: tests/parity."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Recurrent stacks against PyTorch's own, packed and unpacked, and what they promise about padding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From configuration to model: vocabularies, shared tables, and how parameters are counted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

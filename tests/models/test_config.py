@@ -1,7 +1,5 @@
 """Model configurations: they check themselves, travel as JSON, and are changed by dotted paths."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """The named models: what they say of themselves is so."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

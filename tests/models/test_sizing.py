@@ -1,7 +1,5 @@
 """Widths solved for a budget: near enough, in proportion, the same every time, or a plain refusal."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Marian architecture against ``transformers`` with random weights: logits, attention, greedy, beam, round trip."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from typing import Any

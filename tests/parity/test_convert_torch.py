@@ -1,7 +1,5 @@
 """Weights from and to PyTorch's own modules: the same outputs and gradients, the same state dict there and back."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

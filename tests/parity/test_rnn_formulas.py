@@ -3,8 +3,6 @@
 Nothing here calls a recurrent kernel, a batch, a mask or the attention core: only matrices, vectors and numbers.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

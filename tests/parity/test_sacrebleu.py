@@ -1,7 +1,5 @@
 """Scores of translations against sacreBLEU itself: whole corpora, parts of them, its signatures, its paired tests."""
 
-from __future__ import annotations
-
 import gzip
 import random
 from collections.abc import Callable

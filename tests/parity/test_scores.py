@@ -1,7 +1,5 @@
 """Every score function against its formula, written with loops over positions and numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

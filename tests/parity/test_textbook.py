@@ -8,8 +8,6 @@ formulas, in NumPy, with the backward pass worked out by hand:
     da_j = dc . hs_j    ds_j = a_j (da_j - sum_k a_k da_k)    dh = sum_j ds_j hs_j    dhs_j = a_j dc + ds_j h
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

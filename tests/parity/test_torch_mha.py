@@ -1,7 +1,5 @@
 """``MultiHeadAttention`` against ``torch.nn.MultiheadAttention`` with the same weights: outputs, weights, gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

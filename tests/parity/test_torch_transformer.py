@@ -3,8 +3,6 @@
 The encoder-decoder and its layers are compared in `test_convert_torch.py`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

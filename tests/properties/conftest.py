@@ -1,7 +1,5 @@
 """Every test with an argument ``variant``, or ``decoder_only_variant``, runs for each model of the zoo."""
 
-from __future__ import annotations
-
 import pytest
 from zoo import VARIANTS, Zoo
 

@@ -4,8 +4,6 @@ The numbers are those of the architecture: 2 one function on both paths, 4 rows 
 cannot be felt, 6 right-aligned causality, 7 neighbours, order and padding, 8 permutation.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable

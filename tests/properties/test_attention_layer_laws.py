@@ -1,7 +1,5 @@
 """The laws of ``MultiHeadAttention``, over heads, groups, scores and positions, on both paths, with gradients."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable

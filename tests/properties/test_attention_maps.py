@@ -1,7 +1,5 @@
 """What every model's attention maps hold, and law 8: what self-attention knows of the order of words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

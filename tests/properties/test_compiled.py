@@ -1,7 +1,5 @@
 """Law 9: compiled, exported, and under torch.func, everything gives the same numbers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

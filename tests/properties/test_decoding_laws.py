@@ -1,7 +1,5 @@
 """What every way of decoding holds for every model: `zoo` and `variant` come from conftest.py."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Sanity gates: every honest model passes, every planted cheat is caught, and by the gate that is meant for it."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

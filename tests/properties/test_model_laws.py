@@ -1,7 +1,5 @@
 """The laws that every model keeps, whatever it is made of: `zoo` and `variant` come from conftest.py."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from pathlib import Path

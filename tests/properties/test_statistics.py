@@ -1,7 +1,5 @@
 """Laws of comparisons, for any scores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

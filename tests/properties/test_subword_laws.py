@@ -1,7 +1,5 @@
 """What holds of subwords whatever the text: it comes back, the ranges cover it, samples say the same."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

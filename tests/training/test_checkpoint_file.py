@@ -1,7 +1,5 @@
 """A checkpoint's file and what is counted in it, by hand."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which device is taken, and which processes there are."""
 
-from __future__ import annotations
-
 import socket
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The output layer and the loss as one function are the two one after the other."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

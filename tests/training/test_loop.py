@@ -1,7 +1,5 @@
 """The training loop and its settings: what it counts, keeps and leaves alone, averages, streams, and how it ends."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The loss by hand."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """What decays and what does not, and the learning rate by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Teacher forcing with a probability: its two ends, its schedule, and its coins."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

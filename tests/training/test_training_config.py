@@ -1,7 +1,5 @@
 """Training settings check themselves and travel as JSON; the command line offers them all."""
 
-from __future__ import annotations
-
 import json
 import typing
 from dataclasses import fields, replace
