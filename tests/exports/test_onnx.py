@@ -135,7 +135,7 @@ def test_the_record_goes_along(pair: list[Run]) -> None:
     assert copied == kept
 
 
-OTHERS = ["bahdanau lstm zero deep", "textbook both deep more layers", "transformer window t5"]
+OTHERS = ["bahdanau lstm zero deep", "textbook both deep more layers", "rnn + transformer window"]
 
 
 @pytest.mark.parametrize(

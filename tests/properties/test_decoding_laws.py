@@ -192,7 +192,7 @@ def test_scores_are_the_log_softmax_of_forward(zoo: Any, variant: str, lengths: 
 
 def test_half_precision_runs_and_equal_rows_agree(zoo: Any) -> None:
     """In bfloat16 many logits are equal: who wins must not depend on the place in the batch."""
-    model = tiny(zoo, "transformer sinusoidal", torch.bfloat16)
+    model = tiny(zoo, "preset transformer", torch.bfloat16)
     source, mask = sources([5, 3], 0)
     source, mask = source[[0, 1, 0, 1, 0]], mask[[0, 1, 0, 1, 0]]
     ends: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "max_length": 7}

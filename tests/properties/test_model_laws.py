@@ -40,29 +40,22 @@ def step_through(model: Seq2Seq, state: DecoderState, target: Tensor) -> tuple[T
 
 
 @few
-@given(lengths=lengths_of_rows, t=target_length, seed=seeds)
+@given(lengths=lengths_of_rows, t=target_length, seed=seeds, extra=st.sampled_from((2, 3, 5)), fill=st.integers(0, 22))
 @torch.no_grad()
-def test_forward_is_stacked_steps(close: Close, zoo: Any, variant: str, lengths: list[int], t: int, seed: int) -> None:
+def test_forward_is_stacked_steps_and_padding_and_neighbours_change_nothing(
+    close: Close, zoo: Any, variant: str, lengths: list[int], t: int, seed: int, extra: int, fill: int
+) -> None:
+    """Also with the joined projections of decoding."""
     model, case = zoo.model(variant), zoo.case(lengths, t, seed)
-    logits = logits_of(model, case)
+    logits, wider = logits_of(model, case), case.padded(max(lengths) + extra, fill)
     assert logits.shape == (len(lengths), t, zoo.vocab)
     assert logits.dtype == torch.float64
-    stepped, _ = step_through(model, model.start(model.encode(case.source, case.source_mask)), case.target)
-    close(stepped, logits)
-
-
-@few
-@given(lengths=lengths_of_rows, seed=seeds, extra=st.sampled_from((2, 3, 5)), fill=st.integers(0, 22))
-@torch.no_grad()
-def test_padding_and_neighbours_change_nothing(
-    close: Close, zoo: Any, variant: str, lengths: list[int], seed: int, extra: int, fill: int
-) -> None:
-    model, case = zoo.model(variant), zoo.case(lengths, 3, seed)
-    logits = logits_of(model, case)
-    wider = case.padded(max(lengths) + extra, fill)
     close(logits_of(model, wider), logits)
-    stepped, _ = step_through(model, model.start(model.encode(wider.source, wider.source_mask)), wider.target)
-    close(stepped, logits)
+    with stepping(model) as joined:
+        for stepper in (model, joined):
+            for shown in (case, wider):
+                state = stepper.start(stepper.encode(shown.source, shown.source_mask))
+                close(step_through(stepper, state, shown.target)[0], logits)
     for row, length in enumerate(lengths):
         alone = case.pick([row]).padded(length, fill)
         assert alone.source_mask.all()
@@ -106,20 +99,6 @@ def test_rows_can_be_picked_and_repeated_midway(
     close(picked, logits_of(model, case.pick(rows))[:, after:])
     from_memory, _ = step_through(model, model.start(memory.reorder(torch.tensor(rows))), case.target[rows])
     close(from_memory, logits_of(model, case.pick(rows)))
-
-
-@few
-@given(lengths=lengths_of_rows, t=target_length, seed=seeds)
-@torch.no_grad()
-def test_joined_projections_compute_the_same(
-    close: Close, zoo: Any, variant: str, lengths: list[int], t: int, seed: int
-) -> None:
-    model, case = zoo.model(variant), zoo.case(lengths, t, seed)
-    for shown in (case, case.padded(max(lengths) + 2, 5)):
-        with stepping(model) as stepper:
-            state = stepper.start(stepper.encode(shown.source, shown.source_mask))
-            stepped, _ = step_through(stepper, state, shown.target)
-        close(stepped, logits_of(model, case))
 
 
 @few
