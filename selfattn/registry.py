@@ -23,6 +23,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 from typing import Any, Generic, TypeVar
 
 from selfattn.console import say
@@ -150,10 +151,10 @@ class Registry(Mapping[str, T], Generic[T]):
         return self._plugin_of.get(name)
 
     def _open(self) -> None:
-        """Import the project's parts, once."""
-        home, self._home = self._home, None
-        if home is not None:
-            importlib.import_module(home)
+        """Import the project's parts, once; another thread waits for the import."""
+        if self._home is not None:
+            importlib.import_module(self._home)
+            self._home = None
 
 
 SCORES: Registry[Any] = Registry("score", "selfattn.attention.scores")
@@ -241,7 +242,7 @@ def build_part(registry: Registry[Any], name: str, **given: Any) -> Any:
 _loading: list[str] = []
 _loaded: dict[str, str] = {}  # plugins by name, with their versions: requested, installed, or imported by the user
 _requested: set[str] = set()
-_installed = False
+_installed, _loads = False, RLock()
 
 
 def load_plugin(plugin: str) -> None:
@@ -360,9 +361,13 @@ def _stem(plugin: str) -> str:
 def load_installed() -> None:
     """Load the plugins of installed packages, by the entry point group ``selfattn.plugins``, once."""
     global _installed
-    if _installed:
-        return
-    _installed = True
+    with _loads:  # other threads wait for the parts
+        if not _installed:
+            _installed = True
+            _load_entry_points()
+
+
+def _load_entry_points() -> None:
     from importlib.metadata import entry_points  # takes 60 ms
 
     for point in entry_points(group=GROUP):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from small_runs import Cli
 from third_party import isolated_registries
 
+from selfattn import registry
 from selfattn.errors import UserError
 from selfattn.plugin import Claim, Metric, Task
 from selfattn.registry import METRICS, REGISTRIES, Registry, load_plugin, register
@@ -101,3 +103,13 @@ def test_a_part_is_checked_when_it_is_registered(kind: str, part: object, messag
         getattr(register, kind)("mine")(part)
     registries: dict[str, Registry[object]] = {registry.what: registry for registry in REGISTRIES}
     assert "mine" not in registries[kind]
+
+
+def test_threads_wait_for_the_parts_that_one_of_them_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = "import time; from selfattn import registry; time.sleep(0.2); registry.SLOW.register('part')(object)"
+    (tmp_path / "slow_home.py").write_text(slow)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    parts: Registry[object] = Registry("part", "slow_home")
+    monkeypatch.setattr(registry, "SLOW", parts, raising=False)
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda name: parts[name], ["part", "part"])) == [object, object]
