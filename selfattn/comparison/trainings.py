@@ -25,7 +25,7 @@ from selfattn.runs.fit import fit
 from selfattn.runs.ledger import record_access
 from selfattn.runs.run import load
 from selfattn.runs.task import Task
-from selfattn.runs.training_set import TestSet, TrainingSet, make_test_set
+from selfattn.runs.training_set import TestSet, TrainingSet, first_pairs
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
 
@@ -64,7 +64,14 @@ class Trainings(Runner[Training]):
             draw, share = self.options.test_draw, max(self.options.budgets)
             if self.options.budget_in == "steps" and recipe.items_per_epoch is not None:
                 recipe = replace(recipe, epochs=math.ceil(share * recipe.epochs))  # no training goes further
-            tests = make_test_set(self.task, splits, recipe, items=items, probes=not quick, first=first, draw=draw)
+            tests = TestSet(
+                splits.fresh_test(items, draw) if draw else splits.test(items),
+                splits.validation(recipe.validation_items),
+                lambda: first_pairs(splits, recipe, first),
+                {} if quick else splits.probes(),
+                self.task.gold,
+                self.task.has_words,
+            )
             self._data = {(seed, first): (data, tests)}
         return self._data[seed, first]
 

@@ -136,12 +136,12 @@ def _pairs_of(splits: Splits, epoch: int, training: TrainingConfig, first: int |
     """Return the training pairs of an epoch; with ``first``, the first pairs in a new order for each epoch."""
     if first is None:
         return splits.train(epoch, training.items_per_epoch)
-    few = list(_first_pairs(splits, training, first))
+    few = list(first_pairs(splits, training, first))
     count = training.items_per_epoch or sum(1 for _ in splits.train(0, None))
     return repeated(few, count, start=epoch * count, seed=training.seed)
 
 
-def _first_pairs(splits: Splits, training: TrainingConfig, first: int | None) -> Iterator[Pair]:
+def first_pairs(splits: Splits, training: TrainingConfig, first: int | None) -> Iterator[Pair]:
     """Iterate over the first training pairs, from as many epochs as needed; None for all pairs."""
     epochs = range(1) if training.items_per_epoch is None else range(training.epochs)
     return islice(chain.from_iterable(splits.train(epoch, training.items_per_epoch) for epoch in epochs), first)
@@ -199,37 +199,3 @@ class TestSet:
 
         gates = overlap_gates(counted(), self.pairs, self.validation)
         return Seen(tuple(gates), counts if self.has_words else {}, pairs)
-
-
-def make_test_set(
-    task: Any,
-    splits: Splits,
-    training: TrainingConfig,
-    *,
-    items: int | None,
-    probes: bool,
-    first: int | None,
-    draw: int,
-) -> TestSet:
-    """Make a test set.
-
-    Args:
-        task: a :class:`selfattn.runs.task.Task`; may have sentences with gold links.
-        splits: the pairs.
-        training: configuration of the trainings, with the seed.
-        items: most test pairs; None for all.
-        probes: whether to add the probes.
-        first: number of pairs that the models were trained on; None for all.
-        draw: number of the draw of test pairs, see `Splits.fresh_test`; 0 for the usual test pairs.
-
-    Raises:
-        UserError: a setting or the data are not usable.
-    """
-    return TestSet(
-        splits.fresh_test(items, draw) if draw else splits.test(items),
-        splits.validation(training.validation_items),
-        lambda: _first_pairs(splits, training, first),
-        splits.probes() if probes else {},
-        task.gold,
-        task.has_words,
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import runpy
 import sys
 from collections.abc import Mapping, Sequence
@@ -40,6 +39,12 @@ RATES = (2e-3, 4e-3, 8e-3, 1.6e-2)
 SEEDS, FIRST_SEED = 5, 210
 _WIDTH, _DROPOUT, _LONGEST = 128, 0.3, 512
 _CLEANING = ("held_out", "split_seed", "max_characters", "max_ratio", "keep_overlap", "keep_duplicates")
+_NEEDED = {  # settings by the one that they need
+    "`data`": ("valid", "test"),
+    "`hub`": ("hub_config",),
+    "`data` or `hub`": ("columns", "streaming", *_CLEANING),
+    "`tokenizer` bpe": ("vocab_size", "separate", "sampling"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,33 +115,24 @@ class TranslationOptions:
         for name in ("data", "valid", "test"):
             if len(files := getattr(self, name)) > 2:
                 raise SettingError(f"`{name}`: expected two parallel files or one file of pairs, got {len(files)}")
-        if not self.data and (self.valid or self.test):
-            raise SettingError("`valid` and `test` go with `data`: give the training files as well")
-        if self.is_cldr and (self.columns or self.streaming):
-            raise SettingError("`columns` and `streaming` are for files and the Hub: give `data` or `hub` as well")
+        missing = {
+            "`data`": not self.data,
+            "`hub`": self.hub is None,
+            "`data` or `hub`": self.is_cldr,
+            "`tokenizer` bpe": self.kind == "characters",
+        }
+        settings = changed(self)
+        for needed, names in _NEEDED.items():
+            if missing[needed] and (surplus := [name for name in names if name in settings]):
+                raise SettingError(f"`{surplus[0]}` goes with {needed}: give that as well, or leave it out")
         if len(self.data) == 2 and self.columns:
             raise SettingError("`columns` is for one file of pairs, two parallel files have none; leave it out")
-        if self.hub is None and self.hub_config is not None:
-            raise SettingError("`hub_config` names a configuration of a dataset: give `hub` as well, or leave it out")
-        self._check_cleaning()
-        check(self, "vocab_size", int, lambda x: x >= 1, "a whole number of at least 1")
-        check(self, "sampling", float, lambda x: 0 <= x < 1, "a share in [0, 1)")
-        if self.kind == "characters" and (self.vocab_size is not None or self.separate or self.sampling):
-            raise SettingError("`vocab_size`, `separate` and `sampling` are for subwords: add `tokenizer` bpe")
-
-    def _check_cleaning(self) -> None:
-        settings = changed(self)
-        for name in _CLEANING:
-            if self.is_cldr and name in settings:
-                raise SettingError(f"`{name}` is for files and the Hub: give `data` or `hub` as well, or leave it out")
-        check(self, "held_out", int, lambda x: x >= 1, "a whole number of at least 1")
-        check(self, "max_characters", int, lambda x: x >= 0, "a whole number of at least 0")
-        if self.max_ratio != 0 and not 1 <= self.max_ratio < math.inf:
-            raise SettingError(
-                f"`max_ratio`: expected a number of at least 1, or 0 for no limit; got {self.max_ratio:g}"
-            )
         if self.streaming and self.keep_duplicates:
             raise SettingError("`keep_duplicates`: a stream keeps them anyway; leave it out")
+        check(self, "vocab_size held_out", int, lambda x: x >= 1, "a whole number of at least 1")
+        check(self, "sampling", float, lambda x: 0 <= x < 1, "a share in [0, 1)")
+        check(self, "max_characters", int, lambda x: x >= 0, "a whole number of at least 0")
+        check(self, "max_ratio", float, lambda x: x == 0 or x >= 1, "a number of at least 1, or 0 for no limit")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +190,7 @@ class Translation(Task):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         options, tests = self.options, self.test_options
-        if not options.is_cldr:
+        if options.columns:
             from selfattn.data.readers.records import chosen_columns
 
             chosen_columns(options.columns)

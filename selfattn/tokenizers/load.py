@@ -35,10 +35,10 @@ def train_tokenizer(kind: TokenizerKind, texts: Iterable[str], vocab_size: int |
     """
     if kind == "characters":
         return char.CharTokenizer.train(texts)
-    from selfattn.tokenizers.subword import SubwordTokenizer  # sentencepiece, which characters do without
-    from selfattn.tokenizers.subword_training import SubwordSettings
+    # sentencepiece, which characters do without
+    from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
-    settings = SubwordSettings(kind, vocab_size or DEFAULT_VOCAB_SIZE)
+    settings = SubwordSettings(kind, DEFAULT_VOCAB_SIZE if vocab_size is None else vocab_size)
     return SubwordTokenizer.train(texts, settings, clip=vocab_size is None)
 
 

@@ -14,7 +14,8 @@ from random import Random
 
 import sentencepiece
 
-from selfattn.tokenizers.subword_training import SPACE_MARK
+SPACE_MARK = "\u2581"
+"""How sentencepiece writes a space inside of pieces."""
 
 # Log probability of an unknown character below the least probable piece, as in sentencepiece's lattice.
 _UNKNOWN_PENALTY = 10.0

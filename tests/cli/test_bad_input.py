@@ -85,7 +85,7 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     ((*TRANSLATE, "--data", "pairs.tsv", "--max-characters", "4"), "no pair is left for train after cleaning (too"),
     ((*TRANSLATE, "--data", "pairs.tsv", "--valid", "few.tsv", "--test", "few.tsv", "--streaming",
       "--keep-duplicates"), "--keep-duplicates: a stream keeps them anyway"),
-    ((*TRANSLATE, "--held-out", "9"), "--held-out is for files and the Hub: give --data or --hub as well"),
+    ((*TRANSLATE, "--held-out", "9"), "--held-out goes with --data or --hub: give that as well"),
     (("tokenizer", "train", "pairs.tsv", "--out", "new", "--vocab-size", "3"), "vocab_size is 3; choose from 5 to"),
     (("tokenizer", "train", "pairs.tsv", "--out", "empty.txt/below"), "empty.txt/below: cannot be written"),
     (("evaluate", "run", "--data", "nowhere.txt"), "nowhere.txt: no such file"),

@@ -24,8 +24,7 @@ from selfattn.runs.directory import RunConfig
 from selfattn.runs.run import Run
 from selfattn.runs.task import Task
 from selfattn.runs.train import with_settings
-from selfattn.tokenizers.subword import SubwordTokenizer
-from selfattn.tokenizers.subword_training import SubwordSettings
+from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 from selfattn.training.config import TrainingConfig
 
 Cli = Callable[..., Any]

@@ -55,13 +55,6 @@ def test_a_run_directory_is_looked_into(pairs: Path, tmp_path: Path) -> None:
     assert inspect(tmp_path / "run", text=("a",)).startswith("vocabulary ")
 
 
-def test_the_settings_reach_the_vocabulary(pairs: Path, tmp_path: Path) -> None:
-    options = {"no_bytes": True, "vocab_size": 60, "keep_numbers": True}
-    assert train(pairs, out=tmp_path / "out", **options).startswith("vocabulary  60 tokens\n")
-    tokenizer = load_tokenizer(tmp_path / "out")
-    assert tokenizer.pieces(tokenizer.encode("é")) == ["␣", "<unk>"]
-
-
 def test_pieces_and_ids_are_printed(pairs: Path, tmp_path: Path) -> None:
     train(pairs, out=tmp_path / "out")
     *_, pieces, ids = inspect(tmp_path / "out", text=("the tower",), data=(pairs,)).splitlines()

@@ -12,8 +12,7 @@ import pytest
 from selfattn.comparison.compare import _prepare, compare, make_plan
 from selfattn.comparison.costs import COSTS
 from selfattn.comparison.report import report
-from selfattn.data.dates.source import DateSource
-from selfattn.data.dates.splits import EmbeddedDates
+from selfattn.data.dates.source import DateSource, EmbeddedDates
 from selfattn.errors import UserError
 from selfattn.report.write import ReportFiles
 from selfattn.results.reading import read_record

@@ -10,8 +10,7 @@ from datetime import date
 import pytest
 
 from selfattn.data.dates.patterns import date_patterns
-from selfattn.data.dates.source import DateSource, split_of, unseen_formats, unseen_years, withheld_years
-from selfattn.data.dates.splits import EmbeddedDates
+from selfattn.data.dates.source import DateSource, EmbeddedDates, split_of, unseen_formats, unseen_years, withheld_years
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 

@@ -26,8 +26,7 @@ from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDeco
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import EncoderMemory, Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
-from selfattn.tokenizers.subword import SubwordTokenizer
-from selfattn.tokenizers.subword_training import SubwordSettings
+from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
 ENGINE = resources.files("selfattn.demo").joinpath("templates", "engine.js").read_text(encoding="utf-8")
 HARNESS = Path(__file__).with_name("harness.js").read_text(encoding="utf-8")

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.tokenizers.subword import SubwordTokenizer
-from selfattn.tokenizers.subword_training import SubwordSettings
+from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
 TEXTS = ["the lowest tower", "the  newer\nflower", " a new low", "오늘은 11월 13일", "العربية", "ᄀ\u1161ᆨ"] * 7
 

@@ -26,8 +26,7 @@ from selfattn.results.reading import read_record
 from selfattn.runs.directory import RunDirectory
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.load import load_tokenizer
-from selfattn.tokenizers.subword import SubwordTokenizer
-from selfattn.tokenizers.subword_training import SubwordSettings
+from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
 Entry = Callable[[random.Random], object]
 

@@ -178,10 +178,10 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> Non
     ("options", "message"),
     [
         ({"data": (Path("a"), Path("b"), Path("c"))}, "`data`: expected two parallel files or one file"),
-        ({"valid": (Path("a"),)}, "`valid` and `test` go with `data`"),
+        ({"valid": (Path("a"),)}, "`valid` goes with `data`"),
         ({"data": (Path("a"),), "hub": "x/y"}, "give one of them"),
-        ({"sampling": 0.1}, "add `tokenizer` bpe"),
-        ({"columns": ("en", "de")}, "for files and the Hub"),
+        ({"sampling": 0.1}, "`sampling` goes with `tokenizer` bpe"),
+        ({"columns": ("en", "de")}, "`columns` goes with `data` or `hub`"),
         ({"data": (Path("nothing.tsv"),)}, "nothing.tsv"),
     ],
 )

@@ -14,8 +14,7 @@ import pytest
 import sentencepiece
 
 from selfattn.errors import UserError
-from selfattn.tokenizers.subword import SubwordTokenizer
-from selfattn.tokenizers.subword_training import SubwordSettings
+from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
 TEXTS = ["the lowest tower", "the newer flower", "a new low", "오늘은 11월 13일", "내일은 12월 2일"] * 7
 KINDS = ("unigram", "bpe")
@@ -68,9 +67,9 @@ def test_the_same_texts_give_the_same_bytes_in_any_order() -> None:
 def test_many_texts_are_drawn_from_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [chr(ord("a") + number) for number in range(20)]
     everything = train(texts).model
-    monkeypatch.setattr("selfattn.tokenizers.subword_training._MOST_TEXTS", 20)
+    monkeypatch.setattr("selfattn.tokenizers.subword._MOST_TEXTS", 20)
     assert train(texts).model == everything
-    monkeypatch.setattr("selfattn.tokenizers.subword_training._MOST_TEXTS", 5)
+    monkeypatch.setattr("selfattn.tokenizers.subword._MOST_TEXTS", 5)
     tokenizer = train(texts)
     assert train(texts).model == tokenizer.model
     known = [number for number, text in enumerate(texts) if not tokenizer.unknown(text)]

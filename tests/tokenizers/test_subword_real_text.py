@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from selfattn.tokenizers.subword import SubwordTokenizer
-from selfattn.tokenizers.subword_training import SubwordSettings
+from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
 Shared = Callable[[str], Path]
 

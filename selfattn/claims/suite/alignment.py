@@ -27,8 +27,7 @@ from selfattn.report.blocks import Spot
 from selfattn.report.drawing.scale import number_scale
 from selfattn.results.claims import Contrast
 from selfattn.streams import generator
-from selfattn.tokenizers.subword import SubwordTokenizer
-from selfattn.tokenizers.subword_training import SubwordSettings
+from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
 WIDTH = 64
 SCORES = ("dot", "scaled_dot", "general", "additive", "concat", "location")
