@@ -127,19 +127,6 @@ def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
     )
 
 
-@pytest.mark.slow
-def test_a_reader_that_leaves_ends_it_quietly(runs: dict[str, Run]) -> None:
-    with start("predict", runs["rnn-plain"].path, stdin=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        process.stdin.write(b"1/2/03\n" * 3000)
-        process.stdin.close()
-        assert process.stderr.read() == b""
-        assert process.wait() == 141
-
-
 def test_an_interrupt_leaves_a_run_that_can_be_used(tmp_path: Path) -> None:
     out = tmp_path / "run"
     options = ("--epochs", 1000, "--items-per-epoch", 64, "--validation-items", 5)

@@ -8,12 +8,10 @@ import subprocess
 import sys
 import unicodedata
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from selfattn.cli.main import main
 from selfattn.cli.stream import bounded_lines, input_limit, predict_stream
@@ -141,17 +139,6 @@ def test_subwords_are_cut_to_the_limit(runs: dict[str, Run]) -> None:
             assert shortened == text or len(tokenizer.encode(longer)) >= limit - 1  # hardly more would have fitted
 
 
-def test_the_same_lines_in_chunks_by_their_characters(
-    cli: Cli, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = runs["rnn-attention"].path
-    texts = "\n".join([f"{month}/4/01" for month in range(1, 13)])
-    flags = ("--sample", "--max-length", 8)
-    whole = cli("predict", run, *flags, stdin=texts)
-    monkeypatch.setattr("selfattn.cli.stream._CHARACTERS", 20)
-    assert cli("predict", run, *flags, stdin=texts) == whole
-
-
 class Once(io.BytesIO):
     """Remembers the sizes of what was written."""
 
@@ -206,14 +193,6 @@ def test_no_more_is_read_than_there_are_positions_for(preset: str, settings: tup
         assert limit == 7000 or input_limit(config, GREEDY, 5000) == 5000
 
 
-def test_the_limit_is_what_the_model_can_really_read(runs: dict[str, Run], train: Any, tmp_path: Path) -> None:
-    run = train("transformer", tmp_path / "run", set=("encoder.position=learned", "encoder.max_length=64"))
-    assert input_limit(run.config, GREEDY) == 64
-    run.predict(["1" * 63])
-    with pytest.raises(UserError, match="the model cannot read an input of 64 characters"):
-        run.predict(["1" * 64])
-
-
 def test_outputs_that_the_model_cannot_write_are_refused_before_anything_is_read() -> None:
     asked = DecodingOptions(max_length=71)
     for config, most in (
@@ -252,19 +231,6 @@ def test_an_interrupt_says_how_far_it_came(runs: dict[str, Run], monkeypatch: py
     with pytest.raises(KeyboardInterrupt, match="the outputs of 4 lines are written"):
         predict_stream(runs["rnn-plain"], Interrupted(), target, GREEDY)
     assert target.getvalue().count(b"\n") == 4
-
-
-def test_progress_is_shown_in_a_terminal(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.setattr("selfattn.cli.stream.Console", partial(Console, force_terminal=True, width=80))
-    target = io.BytesIO()
-    predict_stream(runs["rnn-plain"], io.BytesIO(f"1/2/03\n4/5/06\n{LONG}\n".encode()), target, GREEDY)
-    assert target.getvalue().count(b"\n") == 3
-    assert "standard input:3: longer than 1,024 tokens" in sys.stderr.getvalue()
 
 
 def in_a_shell(command: str, run: Path, data: bytes = b"1/2/03\n" * 5) -> subprocess.CompletedProcess[bytes]:

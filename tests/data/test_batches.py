@@ -62,14 +62,6 @@ def test_the_token_bound_counts_padding_on_both_sides() -> None:
     assert [batch.indices for batch in deal(examples, None, max_tokens=18, batch_size=2)] == [[0, 1], [2, 3], [4]]
 
 
-def test_like_lengths_are_together_and_the_batches_are_shuffled() -> None:
-    examples = lengths(*[(1 + number % 5, 3) for number in range(200)])
-    dealt = deal(examples, batch_size=10)
-    widths = [batch.source.shape[1] for batch in dealt]
-    assert all(bool(batch.source_mask.all()) for batch in dealt)
-    assert widths != sorted(widths)
-
-
 @pytest.mark.parametrize("bounds", [{}, {"batch_size": 0}, {"max_tokens": -1}, {"batch_size": 4, "max_tokens": 0}])
 def test_bad_bounds_are_refused_at_once(bounds: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"batch_size|max_tokens"):

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from selfattn.data.corpus.cleaning import CleaningOptions
 from selfattn.data.corpus.corpus import CleanCorpus, PairStream, components_of, hold_out_components, loose, read_corpus
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.records import file_sources
@@ -71,19 +70,6 @@ def test_every_pair_is_kept_or_counted(files: Files) -> None:
     assert parts.train[0].spans == ()
 
 
-def test_steps_can_be_left_out(files: Files) -> None:
-    options = CleaningOptions(max_ratio=None, duplicates=False, overlap=False)
-    parts = read(files, cleaning=options)
-    assert counts(parts) == {"empty": 1}
-    assert len(parts.train) == len(GOOD + BAD) - 1
-    shared = [line for line in parts.notes if "shared with train" in line]  # reported always
-    assert shared == [
-        "valid: 2 of its pairs shared with train (0 by source, 2 by target)",
-        "test: 1 of its pairs shared with train (1 by source, 0 by target)",
-    ]
-    assert parts.settings["length_ratio"] is None
-
-
 def test_a_stream_gives_the_same_but_for_repeats(files: Files) -> None:
     parts = read(files, streaming=True)
     assert isinstance(parts.train, PairStream)
@@ -97,11 +83,6 @@ def test_a_stream_gives_the_same_but_for_repeats(files: Files) -> None:
 def test_a_stream_needs_its_held_out_parts(files: Files) -> None:
     with pytest.raises(UserError, match="give valid and test too, or leave `streaming` out"):
         read({"train": files["train"]}, streaming=True)
-
-
-def test_a_part_without_pairs_is_said_in_a_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"valid.tsv: no pair is left for valid after cleaning \(empty 1; first: valid"):
-        read({"train": tsv(tmp_path / "a.tsv", GOOD), "valid": tsv(tmp_path / "valid.tsv", [("", "x")])})
 
 
 def test_training_on_the_test_itself_leaves_nothing(tmp_path: Path) -> None:

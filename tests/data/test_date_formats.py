@@ -52,13 +52,6 @@ def test_other_casings_are_those_of_the_whole_text_with_every_character_in_its_p
                 assert recase(text, case, language) == text or language == "el"
 
 
-def test_casings_that_change_the_length_are_left_out() -> None:
-    greek = parse("d MMMM y", Locale("el"))
-    assert [len(case) for case in ("ΐ", "ΐ".upper())] == [1, 3]  # as in May: Μαΐου
-    assert greek.cased("upper", "el") is None
-    assert greek.cased("lower", "el") is not None
-
-
 def test_the_turkic_i_is_cased_as_turkish_does() -> None:
     texts = [p.render(date(2008, 11, 13))[0] for p in dict.fromkeys(date_patterns("tr_TR")["full"])]
     assert texts == ["13 Kasım 2008 Perşembe", "13 KASIM 2008 PERŞEMBE", "13 kasım 2008 perşembe"]

@@ -10,9 +10,8 @@ from datetime import date
 import pytest
 
 from selfattn.data.dates.patterns import date_patterns
-from selfattn.data.dates.source import DateSource, EmbeddedDates, split_of, unseen_formats, unseen_years, withheld_years
+from selfattn.data.dates.source import DateSource, EmbeddedDates, split_of, unseen_formats, unseen_years
 from selfattn.data.pairs import Pair
-from selfattn.errors import UserError
 
 LOCALES = ("en_US", "en_GB", "ko_KR", "fr_FR")
 Probe = Callable[[str | tuple[str, ...], int], list[Pair]]
@@ -46,13 +45,6 @@ def test_withheld_years_are_in_no_part_and_make_up_a_probe() -> None:
     assert all(pair.target[:4] in pair.source for pair in probes["withheld years"])
     assert {name: probes[name] for name in plain.probes()} == plain.probes()
     assert splits.settings["withheld_years"] == [*WITHHELD]
-
-
-def test_some_year_of_two_digits_must_be_left() -> None:
-    with pytest.raises(UserError, match="no year from 1969 to 2068 is left"):
-        DateSource("en_US", without=range(1969, 2069))
-    with pytest.raises(ValueError, match="at least one year"):
-        withheld_years("en_US", [], 1)
 
 
 @PROBES
@@ -93,9 +85,3 @@ def test_formats_are_none_of_training_and_days_are_those_of_the_test() -> None:
         "upper" if pair.source.isupper() else "lower" if pair.source.islower() else "as is" for pair in pairs
     )
     assert set(cases) == {"upper", "lower", "as is"}
-
-
-def test_a_locale_without_further_formats_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfattn.data.dates.source._new_formats", lambda name: ())
-    with pytest.raises(UserError, match="CLDR has no further date formats for en_US; add a locale"):
-        unseen_formats("en_US", 1)

@@ -4,8 +4,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from datetime import date, timedelta
-from itertools import product
+from datetime import date
 
 import pytest
 from babel.dates import format_date
@@ -102,15 +101,11 @@ def test_locales_and_formats_weigh_the_same() -> None:
     [
         # What each locale writes, with numbers read as numbers.
         (["en_US", "en_GB"], "03/04/05", ["2005-03-04", "2005-04-03"]),
-        (["en_US", "en_GB"], "3/4/2005", ["2005-03-04", "2005-04-03"]),
         (["en_US", "en_GB"], "4/4/05", ["2005-04-04"]),
-        (["en_US", "en_GB"], "4/13/05", ["2005-04-13"]),
         (["en_US", "en_GB"], "13/4/05", ["2005-04-13"]),
         (["en_US", "en_GB"], "4 Mar 2005", ["2005-03-04"]),
-        (["en_US", "en_GB"], "2005-03-04", ["2005-03-04"]),
         (["en_US", "ja_JP"], "03/04/05", ["2003-04-05", "2005-03-04"]),
         (["en_US", "ja_JP"], "3/4/05", ["2005-03-04"]),  # a year has two digits or four
-        (["en_US", "ja_JP"], "2005/03/04", ["2005-03-04"]),
         (["de_DE", "mn_MN"], "03.04.05", ["2003-04-05", "2005-04-03"]),
         (["de_DE", "ko_KR"], "03.04.05", ["2005-04-03"]),  # Korean has spaces: 03. 4. 5.
         (["en_US", "es_CL"], "03-04-05", ["2005-04-03"]),  # ISO has four digits, or it is not ISO
@@ -123,33 +118,6 @@ def test_locales_and_formats_weigh_the_same() -> None:
 )
 def test_readings(locales: list[str], text: str, days: list[str]) -> None:
     assert sorted(map(str, DateSource(locales).readings(text))) == days
-
-
-def test_a_text_that_two_locales_read_differently_carries_its_locale() -> None:
-    orders = {"en_US short": "{m}/{d}/{y}", "en_GB short": "{d}/{m}/{y}", "ja_JP medium": "{y}/{m}/{d}"}
-    # By hand: all the spellings of all the days from 2001 to 2031, so that years pass for days and months too.
-    readings: dict[str, set[date]] = {}
-    day = date(2001, 1, 1)
-    while day.year < 2032:
-        for order, y, m, d in product(
-            orders.values(),
-            (f"{day.year}", f"{day.year % 100:02}"),
-            {f"{day.month}", f"{day.month:02}"},
-            {f"{day.day}", f"{day.day:02}"},
-        ):
-            readings.setdefault(order.format(y=y, m=m, d=d), set()).add(day)
-        day += timedelta(days=1)
-    tagged = Counter[tuple[str, bool]]()
-    for pair in DateSource(("en_US", "en_GB", "ja_JP")).pairs(8_000):
-        has_tag = pair.source.startswith("[")
-        if pair.tag in orders and "2001" <= pair.target[:4] <= "2031":
-            locale = pair.tag.split()[0]
-            text = pair.source.removeprefix(f"[{locale}] ")
-            assert has_tag == (len(readings[text]) > 1), pair
-            tagged[pair.tag, has_tag] += 1
-        elif pair.tag not in orders:
-            assert not has_tag
-    assert set(tagged) == {*product(("en_US short", "en_GB short"), (True, False)), ("ja_JP medium", False)}
 
 
 @pytest.mark.parametrize("name", sorted(locale_identifiers())[::31])

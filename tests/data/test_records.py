@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -119,19 +118,9 @@ def test_blank_lines_alone_are_rows_without_text(tmp_path: Path) -> None:
     assert later[-1] == RawPair(501, "a", "b")
 
 
-def test_quoted_texts_may_have_line_ends(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", 'source,target\n"a\nb",c\nd,e\n')
-    assert list(file_records((path,))) == [RawPair(2, "a\nb", "c"), RawPair(4, "d", "e")]
-
-
 def test_bytes_that_are_not_utf8_are_left_to_cleaning(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", b"a\xff\tb\tby \xfe\nc\td\tby \xfe\n")
     assert list(file_records((path,))) == [RawPair(1, "a\udcff", "b"), RawPair(2, "c", "d")]
-
-
-def test_a_missing_text_in_json_is_empty(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", json.dumps({"source": None, "target": "b"}))
-    assert list(file_records((path,))) == [RawPair(1, "", "b")]
 
 
 @pytest.mark.parametrize(
@@ -238,11 +227,6 @@ def test_bad_content_is_one_line_with_file_and_line(
     assert str(error.value).startswith(f"{tmp_path}/{message}")
     assert "; " in str(error.value)  # and what to do
     assert "\n" not in str(error.value)
-
-
-def test_too_few_pairs_to_split() -> None:
-    with pytest.raises(UserError, match="9 pairs are too few to split"):
-        book_split([Pair("a", "b")] * 9)
 
 
 def test_seen_compares_source_and_target() -> None:

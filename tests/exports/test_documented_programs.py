@@ -1,31 +1,42 @@
-"""The programs of docs/how-to/export.md and serve.md run, without torch and this package where they say so."""
+"""The programs of docs/how-to/export.md and serve.md run, without torch and this package where they say so.
+
+The slow tests run them in new environments, which hold what the pages say and no more.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import socket
+import subprocess
+import sysconfig
+import time
+import urllib.request
+import venv
 from pathlib import Path
 
 import pytest
-from documented import ALONE, program, run_in
+from documented import ALONE, HOW_TO, program, run_in
 
 from selfattn.decoding.options import DecodingOptions
 from selfattn.runs.run import Run, load
 from selfattn.runs.train import train
 
-WORDS = ("two", "men", "dogs", "are", "outside", "near", "a", "red", "house", "running")
+CONSTRAINTS = HOW_TO.parents[1] / "constraints.txt"
+TEXTS = {"characters": "november 13, 2008", "subwords": "Two men are outside."}
 
 
 @pytest.fixture(scope="module")
-def subwords(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A translator of subwords that has hardly learned anything: its outputs may never end."""
+def trained(runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """A model of characters, and one of subwords that has hardly learned anything: its outputs may never end."""
     folder = tmp_path_factory.mktemp("subwords")
-    lines = [" ".join(WORDS[(i * k + k) % len(WORDS)] for k in range(1, 6)) for i in range(120)]
-    (folder / "pairs.tsv").write_text(
-        "".join(f"{line} {i}\t{line[::-1]} {i}\n" for i, line in enumerate(lines)), "utf-8"
-    )
-    return train(
+    lines = [f"Two men are outside near house {k}.\tZwei Männer sind draußen bei Haus {k}.\n" for k in range(120)]
+    (folder / "pairs.tsv").write_text("".join(lines), "utf-8")
+    subwords = train(
         "translation", source="en", target="de", data=folder / "pairs.tsv", model="transformer", vocab_size=300,
         epochs=1, held_out=10, out=folder / "run", set=("encoder.dim=16", "decoder.dim=16"),
     )  # fmt: skip
+    return {"characters": runs["transformer"], "subwords": subwords}
 
 
 @pytest.mark.parametrize(
@@ -33,23 +44,23 @@ def subwords(tmp_path_factory: pytest.TempPathFactory) -> Run:
     [
         ("ctranslate2", "characters"),
         ("ctranslate2", "subwords"),
+        ("onnx", "characters"),
         pytest.param("onnx", "subwords", marks=pytest.mark.slow),
     ],
 )
 def test_an_exported_run_answers_without_this_package(
-    engine: str, tokenizer: str, request: pytest.FixtureRequest, tmp_path: Path
+    engine: str, tokenizer: str, trained: dict[str, Run], tmp_path: Path
 ) -> None:
-    pytest.importorskip("onnxruntime" if engine == "onnx" else "ctranslate2", reason=f"needs the extra [{engine}]")
-    run = (
-        request.getfixturevalue("runs")["transformer"]
-        if tokenizer == "characters"
-        else request.getfixturevalue(tokenizer)
-    )
-    exported = load(run.export(engine, tmp_path / "runs" / f"transformer-{engine}"))
-    text = "november 13, 2008" if tokenizer == "characters" else "Two men are outside."
+    expected, code = export_and_decode(engine, tokenizer, trained, tmp_path)
+    assert "\n".join(run_in(tmp_path, ALONE + code)) == expected
+
+
+def export_and_decode(engine: str, tokenizer: str, trained: dict[str, Run], folder: Path) -> tuple[str, str]:
+    """Export a run as the page does; return its output and the program of the page that should give it."""
+    pytest.importorskip("onnxscript" if engine == "onnx" else "ctranslate2", reason=f"needs the extra [{engine}]")
+    exported = load(trained[tokenizer].export(engine, folder / "runs" / f"transformer-{engine}"))  # type: ignore[arg-type]  # a str of parametrize
     options = DecodingOptions(beam=1 if engine == "onnx" else 5)
-    expected = exported.decode([text], options)[0][0].text
-    assert "\n".join(run_in(tmp_path, ALONE + program("export.md", engine, tokenizer))) == expected
+    return exported.decode([TEXTS[tokenizer]], options)[0][0].text, program("export.md", engine, tokenizer)
 
 
 def test_the_latency_program_runs(
@@ -60,3 +71,82 @@ def test_the_latency_program_runs(
     monkeypatch.chdir(tmp_path)
     exec(program("serve.md", "latency").replace("range(50)", "range(1)"), {})
     assert [line.split(" at once")[0] for line in capsys.readouterr().out.splitlines()] == ["1", "64"]
+
+
+def make_environment(folder: Path, *packages: str) -> Path:
+    """Make a virtual environment with these packages alone, and return its Python."""
+    venv.create(folder, with_pip=True)
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    done = subprocess.run(
+        [python, "-m", "pip", "install", "-q", "-c", CONSTRAINTS, *packages], capture_output=True, encoding="utf-8"
+    )
+    if done.returncode:
+        pytest.skip(f"pip cannot install {' '.join(packages)} here: {done.stderr.splitlines()[-1]}")
+    return python
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment without torch and this package."""
+    folder = tmp_path_factory.mktemp("engines") / "venv"
+    return make_environment(folder, "onnxruntime", "ctranslate2", "numpy", "sentencepiece")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tokenizer", TEXTS)
+@pytest.mark.parametrize("engine", ["onnx", "ctranslate2"])
+def test_an_exported_run_answers_without_torch(
+    engine: str, tokenizer: str, trained: dict[str, Run], engines: Path, tmp_path: Path
+) -> None:
+    expected, code = export_and_decode(engine, tokenizer, trained, tmp_path)
+    done = subprocess.run(
+        [engines, "-I", "-c", code], cwd=tmp_path, capture_output=True, encoding="utf-8", env={"PYTHONUTF8": "1"}
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.removesuffix("\n") == expected
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the server's packages beside those of the tests."""
+    python = make_environment(tmp_path_factory.mktemp("server") / "venv", "fastapi", "uvicorn")
+    (own,) = python.parents[1].glob("lib/python*/site-packages") if os.name != "nt" else [python.parents[1] / "Lib"]
+    (own / "tests.pth").write_text(f"{sysconfig.get_path('purelib')}\n", "utf-8")
+    return python
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        number = free.getsockname()[1]
+    return int(number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tokenizer", TEXTS)
+def test_the_server_answers(tokenizer: str, trained: dict[str, Run], server: Path, port: int, tmp_path: Path) -> None:
+    (tmp_path / "serve.py").write_text(program("serve.md", "serve"), "utf-8")
+    package = str(HOW_TO.parents[1])
+    environment = os.environ | {"RUN": str(trained[tokenizer].path), "PYTHONPATH": package}
+    texts = [TEXTS[tokenizer], "two"]
+    with subprocess.Popen(
+        [server, "-m", "uvicorn", "serve:app", "--port", str(port), "--log-level", "warning"],
+        cwd=tmp_path,
+        env=environment,
+    ) as process:
+        try:
+            address, body = f"http://127.0.0.1:{port}/predict", json.dumps({"texts": texts}).encode()
+            question = urllib.request.Request(address, body, {"content-type": "application/json"})
+            for _ in range(240):
+                try:
+                    answer = json.load(urllib.request.urlopen(question, timeout=30))
+                    break
+                except OSError:
+                    assert process.poll() is None, "the server ended"
+                    time.sleep(0.25)
+            else:
+                pytest.fail("the server does not answer within a minute")
+        finally:
+            process.terminate()
+    assert answer == {"outputs": trained[tokenizer].predict(texts)}

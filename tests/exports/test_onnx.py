@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from documented import ALONE, program, run_in
 from small_runs import Cli, accept_changes
 from torch import Tensor
 from zoo import VARIANTS, VOCAB
 
 import selfattn
-from selfattn.data.pairs import Pair
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError
 from selfattn.models.build import build
@@ -50,19 +48,6 @@ def test_an_exported_run_answers_as_the_run(pair: list[Run], close: Close) -> No
         scores = [torch.tensor([one.score for own in outputs for one in own]) for outputs in (found, expected)]
         close(*scores)
     assert pair[1].predict(["november 13, 2008"]) == pair[0].predict(["november 13, 2008"])
-
-
-def test_the_documented_program_answers_as_the_run(pair: list[Run], tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "transformer-onnx").symlink_to(pair[1].path)
-    lines = run_in(tmp_path, ALONE + program("export.md", "onnx", "characters"))
-    assert lines == pair[1].predict(["november 13, 2008"])
-
-
-def test_an_exported_run_scores_as_the_run(pair: list[Run], close: Close) -> None:
-    pairs = [Pair("november 13, 2008", "2008-11-13"), Pair("1 May 1999", "1999")]
-    expected, found = (torch.tensor([one.log_probability for one in run.score(pairs)]) for run in pair)
-    close(found, expected)
 
 
 def test_the_graphs_give_the_attention_weights(pair: list[Run], close: Close) -> None:

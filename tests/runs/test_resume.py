@@ -110,34 +110,12 @@ def test_a_stream_goes_on_where_it_was(tmp_path: Path, step: int) -> None:
     assert parts.outcome(tmp_path / "run") == parts.outcome(tmp_path / "whole")
 
 
-def test_only_what_was_lost_is_done_again(tmp_path: Path) -> None:
-    with pytest.raises(Stopped):
-        parts.fit_small(tmp_path / "run", FULL, save_every=2, observers=[StopAt(6)])
-    watcher = StopAt(99)
-    parts.fit_small(tmp_path / "run", FULL, resume=True, observers=[watcher])
-    assert watcher.steps == [5, 6, 7, 8, 9]  # observers are told before the checkpoint of step 6 is written
-    assert watcher.begun == [(3, 9)]
-
-
 def test_what_was_written_after_the_checkpoint_is_written_again(tmp_path: Path, full: dict[str, Any]) -> None:
     with pytest.raises(Stopped):
         parts.fit_small(tmp_path / "run", FULL, observers=[StopAfterValidation()])
     assert len(RunDirectory(tmp_path / "run").metrics()) == 2
     parts.fit_small(tmp_path / "run", FULL, resume=True)
     assert parts.outcome(tmp_path / "run") == full
-
-
-def test_the_clock_goes_on(tmp_path: Path) -> None:
-    with pytest.raises(Stopped):
-        parts.fit_small(tmp_path / "run", FULL, observers=[StopAt(5)])
-    first = RunDirectory(tmp_path / "run").metrics()[0].seconds
-    parts.fit_small(tmp_path / "run", FULL, resume=True)
-    lines = RunDirectory(tmp_path / "run").metrics()
-    assert lines[0].seconds == first
-    assert [line.seconds for line in lines] == sorted(line.seconds for line in lines)
-    record = RunDirectory(tmp_path / "run").record()
-    assert record.train_seconds == pytest.approx(lines[-1].seconds)
-    assert len(record.resumed) == 1
 
 
 def test_resuming_a_finished_run_is_a_success_that_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
