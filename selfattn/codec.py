@@ -36,19 +36,6 @@ class Plain:
     __pydantic_config__ = {"strict": True, "extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012  # pydantic reads it
 
 
-class FieldError(Exception):
-    """A value does not match its type.
-
-    Args:
-        where: path of the field, such as ``models[0].name``; empty for the value itself.
-        problem: what is wrong.
-    """
-
-    def __init__(self, where: str, problem: str) -> None:
-        super().__init__(f"{where}: {problem}")
-        self.where, self.problem = where, problem
-
-
 def decode(kind: type[T], data: object, *, file: str | Path, advice: str) -> T:
     """Convert plain JSON values to a checked value.
 
@@ -73,32 +60,18 @@ def decode(kind: type[T], data: object, *, file: str | Path, advice: str) -> T:
         Traceback (most recent call last):
         selfattn.errors.UserError: a.json: mean: expected a valid number, found "much"; make it again
     """
-    try:
-        return checked(kind, data)
-    except FieldError as error:
-        raise UserError(f"{file}: {error.where or 'content'}: {error.problem}; {advice}") from None
-    except UserError as error:  # of the dataclass itself, which knows no file
-        raise UserError(f"{file}: {error}") from None
-
-
-def checked(kind: type[T], data: object) -> T:
-    """Convert as :func:`decode` does, for callers with their own error messages.
-
-    Raises:
-        FieldError: a value does not match its type.
-    """
     from pydantic import ValidationError
 
+    adapter: TypeAdapter[T] = _adapter(kind)  # type: ignore[arg-type]  # types are hashable
     try:
         # As JSON: there pydantic accepts a list for a tuple and is strict otherwise.
-        text = json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
-        raise FieldError("", f"is not a JSON value ({error})") from None
-    try:
-        adapter: TypeAdapter[T] = _adapter(kind)  # type: ignore[arg-type]  # types are hashable
-        return adapter.validate_json(text)
+        return adapter.validate_json(json.dumps(data, ensure_ascii=False, allow_nan=False).encode())
     except ValidationError as error:
-        raise _first_problem(error) from None
+        raise UserError(f"{file}: {_first_problem(error)}; {advice}") from None
+    except UserError as error:  # of the dataclass itself, which knows no file
+        raise UserError(f"{file}: {error}") from None
+    except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
+        raise UserError(f"{file}: content: is not a JSON value ({error}); {advice}") from None
 
 
 def encode(value: Any) -> Any:
@@ -121,7 +94,7 @@ def encode(value: Any) -> Any:
         return value.to_plain()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         pairs = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
-        return {name: encode(item) for name, item in pairs if not (item is None or _is_not_finite(item))}
+        return {name: encode(item) for name, item in pairs if not _is_left_out(item)}
     if isinstance(value, Mapping):
         return {key: encode(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
@@ -286,23 +259,26 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def _first_problem(error: Any) -> FieldError:
-    """Put pydantic's first problem into one line."""
+def _first_problem(error: Any) -> str:
+    """Put pydantic's first problem into one line: the place, and what is wrong there."""
     problems = error.errors(include_url=False)
-    place, kind, value = problems[0]["loc"], problems[0]["type"], problems[0]["input"]
-    if kind == "missing":
-        return FieldError(_path(place), "is missing")
-    if kind in ("unexpected_keyword_argument", "extra_forbidden"):
-        return FieldError(_path(place), "is not a field of this schema")
-    if kind == "value_error":  # a dataclass that checks itself
-        return FieldError(_path(place), str(problems[0]["ctx"]["error"]))
-    if len(problems) > 1 and all(problem["input"] == value for problem in problems):
-        place = place[:-1]  # a union of types: a problem for each, with the name of the type behind the place
-    else:
-        problems = problems[:1]
-    text = " or ".join(problem["msg"].replace("Input should be ", "") for problem in problems)
-    expects = problems[0]["msg"].startswith("Input")  # not: "Tuple should have at most 2 items"
-    return FieldError(_path(place), f"{'expected ' * expects}{text}, found {short(value)}")
+    place, value = problems[0]["loc"], problems[0]["input"]
+    match problems[0]["type"]:
+        case "missing":
+            text = "is missing"
+        case "unexpected_keyword_argument" | "extra_forbidden":
+            text = "is not a field of this schema"
+        case "value_error":  # a dataclass that checks itself
+            text = str(problems[0]["ctx"]["error"])
+        case _:
+            if len(problems) > 1 and all(problem["input"] == value for problem in problems):
+                place = place[:-1]  # a union of types: a problem for each, with the name of the type behind the place
+            else:
+                problems = problems[:1]
+            expected = " or ".join(problem["msg"].replace("Input should be ", "") for problem in problems)
+            expects = problems[0]["msg"].startswith("Input")  # not: "Tuple should have at most 2 items"
+            text = f"{'expected ' * expects}{expected}, found {short(value)}"
+    return f"{_path(place) or 'content'}: {text}"
 
 
 def _path(place: tuple[str | int, ...]) -> str:
@@ -323,5 +299,5 @@ def short(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def _is_not_finite(value: object) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
+def _is_left_out(value: object) -> bool:
+    return value is None or (isinstance(value, float) and not math.isfinite(value))

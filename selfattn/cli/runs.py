@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from selfattn.cli.options import Files, MaybePath, MaybeWhole, NamedPath, Names, Whole, options_of
 from selfattn.console import all_visible, say, visible
+from selfattn.data.readers.records import chosen_columns, read_pairs
 from selfattn.decoding.options import DecodingOptions, WeightPrecision
 from selfattn.errors import UserError
 from selfattn.models.presets import PRESETS
@@ -25,6 +26,13 @@ _BASIC = ("beam", "sample", "n_best", "max_length")
 # Without --n-best, each input has one output line without a number in front.
 Decoding: Any = options_of(DecodingOptions, defaults={"n_best": None}, group="Decoding", basic=_BASIC)
 DEFAULT_DECODING = Decoding()
+
+
+def _load(*runs: Path, **options: Any) -> Any:
+    """Load runs. Only now is torch imported."""
+    from selfattn.runs.run import load
+
+    return load(*runs, **options)
 
 
 def report(
@@ -110,11 +118,9 @@ def evaluate(
         json_: Print one JSON object.
     """
     options = DecodingOptions(beam=beam, length_penalty=length_penalty)
-    from selfattn.data.readers.records import chosen_columns
     from selfattn.runs.evaluate import evaluate_run, evaluation_lines
-    from selfattn.runs.run import load
 
-    loaded = load(run, precision=precision)
+    loaded = _load(run, precision=precision)
     result = evaluate_run(loaded, data, options, columns=chosen_columns(columns), metric=metric)
     return result if json_ else evaluation_lines(result, lang)
 
@@ -144,10 +150,9 @@ def predict(
     if sys.stdin is None:
         raise UserError("standard input is closed; leave it open, or redirect it to a file")
     from selfattn.cli.stream import predict_stream
-    from selfattn.runs.run import load
 
     predict_stream(
-        load(*runs, precision=precision),
+        _load(*runs, precision=precision),
         sys.stdin.buffer,
         sys.stdout.buffer,
         options,
@@ -178,11 +183,9 @@ def score(
         precision: Precision of the weights: float32 or bfloat16.
         json_: Print a summary with the perplexity as one JSON object.
     """
-    from selfattn.data.readers.records import chosen_columns, read_pairs
     from selfattn.runs.evaluate import score_lines, score_summary
-    from selfattn.runs.run import load
 
-    loaded = load(run, precision=precision)
+    loaded = _load(run, precision=precision)
     scores = loaded.score(read_pairs(*data, columns=chosen_columns(columns)))
     return score_summary(loaded, data, scores) if json_ else score_lines(scores)
 
@@ -218,20 +221,18 @@ def align(
         base: First word index in --gold, 0 or 1. Default: detected.
         json_: Print the results on --gold as one JSON object.
     """
-    from selfattn.data.readers.records import chosen_columns, read_pairs
     from selfattn.evaluation.alignment.links import read_gold, to_pharaoh
     from selfattn.runs.evaluate import align_against_gold, gold_json, gold_lines
-    from selfattn.runs.run import load
 
     if bool(data) == (gold is not None):
         raise UserError("align: give --data to write links, or --gold to measure errors")
     if gold is None:
         pairs = read_pairs(*data, columns=chosen_columns(columns))
-        return map(to_pharaoh, load(run).align(pairs, layer=layer, head=head, shifted=shift == 1))
+        return map(to_pharaoh, _load(run).align(pairs, layer=layer, head=head, shifted=shift == 1))
     if columns:
         raise UserError("--columns goes with --data: leave it out, or give pairs instead of --gold")
     gold_pairs = read_gold(gold, sentences=sentences, base=base)
-    result = align_against_gold(load(run), gold_pairs)
+    result = align_against_gold(_load(run), gold_pairs)
     return gold_json(result) if json_ else gold_lines(result)
 
 
@@ -262,10 +263,9 @@ def attention(
     from selfattn.cli.stream import unknown_line
     from selfattn.integrations.explorer import explore, foreign_model
     from selfattn.report.drawing.attention import attention_text
-    from selfattn.runs.run import load
 
     model = foreign_model(run)
-    loaded = None if model else load(run)
+    loaded = None if model else _load(run)
     if loaded is not None:
         if target is not None:
             raise UserError("--target is for Hugging Face models: a run writes its own output; leave it out")
@@ -310,13 +310,12 @@ def demo(
     """
     from selfattn.comparison.tested import Tested, is_tested
     from selfattn.demo.page import EXAMPLES, write_demo
-    from selfattn.runs.run import load
 
     examples = [(text, "") for text in example]
     if not examples:
         tested = [answer.pair for run in runs if is_tested(run) for answer in Tested(run).answers][:EXAMPLES]
         examples = [(pair.source, pair.target) for pair in tested]
-    write_demo([load(run) for run in runs], out, lang, examples)
+    write_demo([_load(run) for run in runs], out, lang, examples)
     say(f"{out}: open it in a browser")
 
 
@@ -339,9 +338,7 @@ def export(
         out: New directory. Default: RUN-FORMAT, such as runs/a-onnx.
         quantize: Number type to store weights in, for ctranslate2. Default: unchanged.
     """
-    from selfattn.runs.run import load
-
-    path = load(run).export(to, out or run.with_name(f"{run.resolve().name}-{to}"), quantize=quantize)
+    path = _load(run).export(to, out or run.with_name(f"{run.resolve().name}-{to}"), quantize=quantize)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     say(f"{path}: {size / 1e6:.1f} MB; try: {command_line(f'predict {shlex.quote(str(path))}', {})}")
 
@@ -360,9 +357,7 @@ def push(
         private: Make a new repository private.
         test: Test the run first, for the scores in the model card.
     """
-    from selfattn.runs.run import load
-
-    say(f"hf://{name}: {load(run).push(name, private=private, test=test)}")
+    say(f"hf://{name}: {_load(run).push(name, private=private, test=test)}")
 
 
 COMMANDS = (report, verify, evaluate, predict, score, align, attention, demo, export, push, models)

@@ -8,9 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
-import numpy as np
-import torch
-
 from selfattn.data.pairs import Pair
 from selfattn.errors import SettingError, UserError
 from selfattn.streams import generator, seed_for
@@ -239,9 +236,16 @@ def repeated(items: Sequence[_Item], count: int, *, start: int, seed: int) -> li
     taken: list[_Item] = []
     while len(taken) < count:
         number, place = divmod(start + len(taken), len(items))
-        order = torch.randperm(len(items), generator=generator(seed, f"data/lap/{number}"))
+        order = _shuffled(len(items), seed, f"data/lap/{number}")
         taken += [items[index] for index in order[place : place + count - len(taken)].tolist()]
     return taken
+
+
+def _shuffled(count: int, seed: int, stream: str) -> Any:
+    """Return the numbers below `count` in a random order, as a tensor."""
+    import torch
+
+    return torch.randperm(count, generator=generator(seed, stream))
 
 
 def hold_out(
@@ -263,7 +267,7 @@ def hold_out(
         (13, 1, set())
     """
     keys = list(dict.fromkeys(key(item) for item in items))
-    order = torch.randperm(len(keys), generator=generator(_SPLIT_SEED, "split")).tolist()
+    order = _shuffled(len(keys), _SPLIT_SEED, "split").tolist()
     count = len(keys) // 10 if most is None else min(most, len(keys) // 10)
     place = {keys[index]: rank for rank, index in enumerate(order)}
     shuffled = sorted(items, key=lambda item: place[key(item)])
@@ -292,6 +296,8 @@ def book_split(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
     """
     if len(pairs) < 10:
         raise UserError(f"{len(pairs)} pairs are too few to split: the test is a tenth; give 10 or more")
+    import numpy as np
+
     order = np.arange(len(pairs))
     np.random.RandomState(BOOK_SEED).shuffle(order)
     cut = len(pairs) - len(pairs) // 10

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from selfattn.codec import decode, encode
 from selfattn.data.pairs import Pair
+from selfattn.data.readers.records import read_pairs
+from selfattn.data.splits import FiniteSplits, GeneratedSplits, Splits, seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
 from selfattn.models.config import ModelConfig
@@ -36,7 +38,6 @@ from selfattn.settings import changed, divide
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
-    from selfattn.data.splits import Splits
     from selfattn.decoding.texts import Output
     from selfattn.evaluation.alignment.links import GoldPair
     from selfattn.runs.run import Run
@@ -162,8 +163,6 @@ class Task:
             seed: of the training pairs; validation and test are the same for every seed.
             validation_items: number of validation pairs of finite data.
         """
-        from selfattn.data.splits import FiniteSplits, GeneratedSplits
-
         if type(self).pairs is not Task.pairs:
             settings = {"kind": "listed", "options": encode(self.options)}
             return FiniteSplits(self.pairs(), seed, validation_items, settings=settings, name=f"pairs of {self.name}")
@@ -316,8 +315,6 @@ class Task:
         Raises:
             UserError: the files, or the run's own data, are not usable.
         """
-        from selfattn.data.readers.records import read_pairs
-
         if data:
             return HeldOut(read_pairs(*data, columns=columns), " ".join(map(str, data)))
         splits = self.splits(0)
@@ -334,7 +331,6 @@ class Task:
             ``unknown_characters`` of the inputs. Where test pairs may repeat training pairs, also the results of those
             that do not: ``unseen``, and ``unseen_casefold`` with case ignored.
         """
-        from selfattn.data.splits import seen
         from selfattn.evaluation.metrics.evaluate import evaluate_outputs, evaluate_part
         from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
         from selfattn.evaluation.metrics.metric import make_metric

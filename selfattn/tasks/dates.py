@@ -9,17 +9,17 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
+from selfattn.data.pairs import Pair
+from selfattn.data.readers.lines import file_sha256
+from selfattn.data.readers.records import chosen_columns, is_book_file
+from selfattn.data.splits import Splits, book_split
 from selfattn.errors import SettingError, UserError
 from selfattn.results.record import Baseline, Subject
 from selfattn.runs.task import RECIPE, HeldOut, Task
 from selfattn.tasks import baselines
 from selfattn.training.config import TrainingConfig
-
-if TYPE_CHECKING:
-    from selfattn.data.pairs import Pair
-    from selfattn.data.splits import Splits
 
 LOCALES = ("en_US",)
 # The comparison, by the pilot in docs/log.md, whose seeds are others.
@@ -129,7 +129,6 @@ class Dates(Task):
     def splits(self, seed: int, validation_items: int = 1000) -> Splits:
         """Read the files, or return the generated dates."""
         from selfattn.data.dates.source import EmbeddedDates, file_dates
-        from selfattn.data.readers.records import chosen_columns
 
         if not self.options.data:
             return EmbeddedDates(self.options.locales, seed, self.options.withheld())
@@ -175,10 +174,6 @@ class Dates(Task):
 
     def held_out(self, data: Sequence[Path] = (), columns: tuple[str, str] | None = None) -> HeldOut:
         """Return the pairs to test a run on; for its training file and the book's file, the test part."""
-        from selfattn.data.readers.lines import file_sha256
-        from selfattn.data.readers.records import is_book_file
-        from selfattn.data.splits import book_split
-
         files, named = self.options.data, " ".join(map(str, data))
         if not data or list(files) == [Path(os.path.realpath(path)) for path in data]:
             for file, known in zip(files, self._digests, strict=False):

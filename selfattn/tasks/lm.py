@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from selfattn.data.readers.lines import file_sha256, read_texts
+from selfattn.data.splits import Splits, hold_out, repeated
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.models.config import ModelConfig
@@ -20,7 +22,6 @@ from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from selfattn.data.pairs import Example
-    from selfattn.data.splits import Splits
     from selfattn.decoding.texts import Output
     from selfattn.runs.run import Run
     from selfattn.runs.training_set import TrainingSet
@@ -89,8 +90,6 @@ class LanguageModel(Task):
         self, training: TrainingConfig, splits: Splits | None = None, *, first: int | None = None, keep: bool = False
     ) -> TrainingSet:
         """Cut the lines into windows. The lowest perplexity chooses the best weights."""
-        from selfattn.data.readers.lines import file_sha256
-        from selfattn.data.splits import repeated
         from selfattn.decoding.language_model import text_examples
         from selfattn.runs.training_set import TrainingSet
         from selfattn.training.validation import Criterion
@@ -130,9 +129,6 @@ class LanguageModel(Task):
 
     def _lines(self, most: int) -> tuple[list[str], list[str], int]:
         """Return lines for training, lines for validation, and the number of empty lines."""
-        from selfattn.data.readers.lines import read_texts
-        from selfattn.data.splits import hold_out
-
         options, texts = self.options, read_texts(self.options.data)
         if options.valid is not None:
             return texts.lines, read_texts(options.valid).lines, texts.empty
@@ -162,7 +158,6 @@ class LanguageModel(Task):
         Raises:
             UserError: the file is missing or not usable, or something is asked for that only pairs have.
         """
-        from selfattn.data.readers.lines import read_texts
         from selfattn.decoding.language_model import score_texts
 
         if columns is not None:

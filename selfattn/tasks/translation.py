@@ -7,22 +7,21 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
+from selfattn.data.readers.records import chosen_columns, file_sources
+from selfattn.data.splits import Splits
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError
+from selfattn.evaluation.alignment.links import GoldPair, read_gold
 from selfattn.models.config import ModelConfig
 from selfattn.results.record import Baseline, Subject
 from selfattn.runs.task import RECIPE, HeldOut, Task
 from selfattn.settings import changed, check
 from selfattn.tasks import baselines
 from selfattn.tokenizers.load import SeparateTokenizer, TokenizerKind, train_tokenizer
+from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
-
-if TYPE_CHECKING:
-    from selfattn.data.splits import Splits
-    from selfattn.evaluation.alignment.links import GoldPair
-    from selfattn.tokenizers.protocol import Tokenizer
 
 SENTENCES = TrainingConfig(
     epochs=60,
@@ -190,10 +189,7 @@ class Translation(Task):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         options, tests = self.options, self.test_options
-        if options.columns:
-            from selfattn.data.readers.records import chosen_columns
-
-            chosen_columns(options.columns)
+        chosen_columns(options.columns)
         self._settings: Mapping[str, Any] = {}
         self.language = options.target
         self.stated_baseline = baselines.stated_baseline(tests.baseline, tests.baseline_source, options.target)
@@ -222,7 +218,6 @@ class Translation(Task):
         from selfattn.data.corpus.cleaning import CleaningOptions
         from selfattn.data.corpus.corpus import CorpusPairs, read_corpus
         from selfattn.data.corpus.hub import hub_sources
-        from selfattn.data.readers.records import chosen_columns, file_sources
 
         columns, languages = chosen_columns(options.columns), (options.source, options.target)
         cleaning = CleaningOptions(
@@ -295,8 +290,6 @@ class Translation(Task):
         """The sentences with word alignments from the option `gold`."""
         if self.test_options.gold is None:
             return ()
-        from selfattn.evaluation.alignment.links import read_gold
-
         return read_gold(self.test_options.gold, sentences=self.test_options.sentences, base=self.test_options.base)
 
     def published(self, settings: Mapping[str, Any]) -> Mapping[str, Baseline]:
