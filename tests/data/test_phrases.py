@@ -9,7 +9,6 @@ from babel import Locale
 from selfattn.data.pairs import Pair, Span
 from selfattn.data.phrases.kinds import UNITS, Segment, aligned_pair, kinds_of, text_of
 from selfattn.data.phrases.source import CldrSource, part_of
-from selfattn.errors import UserError
 
 KINDS = ("date", "time", "date and time", "span", "unit", "price", "list")
 
@@ -85,13 +84,3 @@ def test_amounts_with_a_plural_form_to_themselves_are_for_training() -> None:
             assert part_of(pair.target) == split
             if pair.tag in ("span", "unit"):
                 assert pair.source.split()[pair.source.startswith("in ")] not in ("0", "1", "2"), pair
-
-
-def test_bad_arguments() -> None:
-    with pytest.raises(UserError, match="unknown locale '123': try en_US"):
-        CldrSource("en", "123")
-    with pytest.raises(UserError, match="unknown locale 'en_UX': did you mean "):
-        CldrSource("en_UX", "ko")
-    source = CldrSource("en-US", "ko_KR")
-    assert source.source == "en_US"
-    assert source.pairs(4, start=16) == source.pairs(20)[16:]

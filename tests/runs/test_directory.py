@@ -149,11 +149,6 @@ def test_weights_of_another_model_are_refused(run: RunDirectory) -> None:
         run.load_weights(torch.nn.Linear(2, 3))
 
 
-def test_no_directory_at_all(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no such run directory"):
-        RunDirectory(tmp_path / "nowhere").config()
-
-
 def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     write(path, {"a": 1})

@@ -234,8 +234,3 @@ def test_a_task_may_give_a_finite_list(tmp_path: Path) -> None:
     assert len(Capitals().held_out().pairs) == 12
     with pytest.raises(UserError, match="1 pairs are too few for three parts"):
         type("Short", (Capitals,), {"pairs": lambda self: [Pair("a", "A")]})().splits(0)
-
-
-def test_predict_takes_a_list_and_says_so(runs: dict[str, Run]) -> None:
-    with pytest.raises(TypeError, match=r"run\.predict\(\[text\]\)"):
-        runs["transformer"].predict("May 1, 2001")

