@@ -30,13 +30,12 @@ def seed_for(seed: int, name: str) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def generator(seed: int, name: str, device: str = "cpu") -> torch.Generator:
+def generator(seed: int, name: str) -> torch.Generator:
     """Return a fresh ``torch.Generator`` for the stream ``name`` of the run with this ``seed``.
 
     Args:
         seed: the run's seed.
         name: the stream's name.
-        device: where the generator draws; default ``"cpu"``.
 
     Example:
         >>> generator(0, "init").initial_seed() == seed_for(0, "init")
@@ -44,4 +43,4 @@ def generator(seed: int, name: str, device: str = "cpu") -> torch.Generator:
     """
     import torch
 
-    return torch.Generator(device=device).manual_seed(seed_for(seed, name))
+    return torch.Generator().manual_seed(seed_for(seed, name))

@@ -8,7 +8,7 @@ import os
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -162,7 +162,7 @@ class SubwordTokenizer:
         """Return the ids of the best segmentation, the same every time."""
         if not _APART.search(text):
             return list(self._at_start.encode(text))
-        return self._encode_parts(text, lambda processor, part: processor.encode(part))
+        return [number for number, _ in self._located(text)]
 
     def sample(self, text: str, seed: int, alpha: float | None = None) -> list[int]:
         """Return a random segmentation of the text, for subword regularisation.
@@ -193,9 +193,15 @@ class SubwordTokenizer:
         chosen = DEFAULT_ALPHA[kind] if alpha is None else alpha
         if not chosen >= 0 or (kind == "bpe" and chosen > 1):
             raise ValueError(f"alpha must be {'from 0 to 1' if kind == 'bpe' else 'at least 0'}, got {alpha}")
-        return self._encode_parts(
-            text, lambda processor, part: self._ids(self._sampler.segments(processor.normalize(part), seed, chosen))
-        )
+        ids: list[int] = []
+        for _, part, processor in self._parts(text):
+            if processor is None:
+                ids += self._apart_ids(part)
+            elif not part:
+                ids.append(self._space_id)
+            else:
+                ids += self._ids(self._sampler.segments(processor.normalize(part), seed, chosen))
+        return ids
 
     @cached_property
     def _sampler(self) -> SegmentSampler:
@@ -298,17 +304,6 @@ class SubwordTokenizer:
             if match:
                 yield match.start(), match[0], None
                 end = match.end()
-
-    def _encode_parts(
-        self, text: str, encode: Callable[[sentencepiece.SentencePieceProcessor, str], list[int]]
-    ) -> list[int]:
-        ids: list[int] = []
-        for _, part, processor in self._parts(text):
-            if processor is None:
-                ids += self._apart_ids(part)
-            else:
-                ids += encode(processor, part) if part else [self._space_id]
-        return ids
 
     def _located(self, text: str) -> list[tuple[int, tuple[int, int]]]:
         """Return each id of ``encode(text)`` with its range of characters."""
