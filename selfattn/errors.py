@@ -1,9 +1,20 @@
-"""Exceptions that the command line shows to the user."""
+"""What a user is told: errors, messages on standard error, and texts made safe to show."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import sys
+from collections.abc import Mapping
+from typing import TypeVar
 
+T = TypeVar("T")
+
+# One character for one, so that positions stay: control characters become their pictures, and others that act on a
+# terminal or change the direction of writing become U+FFFD.
+_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
+_ACTING = (*range(0x80, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))
+_VISIBLE = _PICTURES | dict.fromkeys(_ACTING, 0xFFFD)
 _LONGEST = 1000  # characters of a message; a file that is wrong may have a line of millions
 
 
@@ -59,3 +70,33 @@ def option(name: str) -> str:
         '--max-input'
     """
     return "--" + name.replace("_", "-")
+
+
+def visible(text: str) -> str:
+    """Return a text without control characters and changes of the writing direction.
+
+    Example:
+        >>> visible("a\\x1b[2Jb\\u202ec")
+        'a␛[2Jb�c'
+    """
+    return text.translate(_VISIBLE)
+
+
+def all_visible(value: T) -> T:
+    """Apply :func:`visible` to every text in dataclasses, mappings and tuples."""
+    if isinstance(value, str):
+        return visible(value)  # type: ignore[return-value]  # a text for a text
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        changes = {field.name: all_visible(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return dataclasses.replace(value, **changes)
+    if isinstance(value, Mapping):
+        return {all_visible(key): all_visible(item) for key, item in value.items()}  # type: ignore[return-value]  # so here
+    if isinstance(value, tuple):
+        return tuple(map(all_visible, value))  # type: ignore[return-value]  # and here
+    return value
+
+
+def say(message: str) -> None:
+    """Write one line to standard error."""
+    if sys.stderr is not None:  # where it is closed, `print` would take standard output
+        print(visible(" ".join(message.split("\n"))), file=sys.stderr, flush=True)

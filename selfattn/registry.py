@@ -26,8 +26,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Generic, TypeVar
 
-from selfattn.console import say
-from selfattn.errors import UserError
+from selfattn.errors import UserError, say
 
 T = TypeVar("T")
 GROUP = "selfattn.plugins"  # entry point group of installed packages

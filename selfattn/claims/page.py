@@ -9,8 +9,7 @@ from selfattn.claims.claim import WORDS, Claim
 from selfattn.claims.record import RECORD, claim_of, code_of, rule_of
 from selfattn.claims.rules import Trials
 from selfattn.codec import encode, fingerprint
-from selfattn.console import all_visible
-from selfattn.errors import UserError
+from selfattn.errors import UserError, all_visible
 from selfattn.registry import CLAIMS
 from selfattn.report import blocks
 from selfattn.report.drawing.numbers import p_text

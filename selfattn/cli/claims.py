@@ -12,8 +12,7 @@ from cyclopts import App, Parameter
 from selfattn.cli.options import MaybeWhole, NamedPath
 from selfattn.cli.runs import Lang
 from selfattn.comparison.options import Backend, check_cluster
-from selfattn.console import say
-from selfattn.errors import UserError
+from selfattn.errors import UserError, say
 from selfattn.files import write_text, writing
 from selfattn.registry import CLAIMS, is_name
 from selfattn.words.messages import SOURCE

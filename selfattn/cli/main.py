@@ -26,8 +26,7 @@ from selfattn.cli.config import read_config, write_config
 from selfattn.cli.options import BasicHelp, unwrapped
 from selfattn.cli.tasks import compare_command, mention, train_command
 from selfattn.cli.tokenizer import inspect, train
-from selfattn.console import say, visible
-from selfattn.errors import UserError, as_options
+from selfattn.errors import UserError, as_options, say, visible
 from selfattn.files import writing
 from selfattn.registry import TASKS, load_plugin
 

@@ -11,10 +11,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 from cyclopts import Parameter
 
 from selfattn.cli.options import Files, MaybePath, MaybeWhole, NamedPath, Names, Whole, options_of
-from selfattn.console import all_visible, say, visible
 from selfattn.data.readers.records import chosen_columns, read_pairs
 from selfattn.decoding.options import DecodingOptions, WeightPrecision
-from selfattn.errors import UserError
+from selfattn.errors import UserError, all_visible, say, visible
 from selfattn.models.presets import PRESETS
 from selfattn.settings import command_line
 from selfattn.words.messages import LANGS, SOURCE

@@ -12,10 +12,9 @@ from typing import BinaryIO, Literal, NamedTuple
 from rich.console import Console
 
 from selfattn.codec import short
-from selfattn.console import say, visible
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import NOTHING, Output
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import SettingError, UserError, say, visible
 from selfattn.files import writing
 from selfattn.registry import TASKS
 from selfattn.runs.directory import RunConfig

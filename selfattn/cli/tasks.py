@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.cli.options import joined, options_of, unwrapped
-from selfattn.console import say
+from selfattn.errors import say
 from selfattn.runs.task import Task
 from selfattn.settings import changed, command_line
 from selfattn.training.config import TrainingConfig

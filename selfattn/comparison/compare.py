@@ -20,8 +20,7 @@ from selfattn.comparison.report import write_comparison
 from selfattn.comparison.tested import Tested, is_tested, read_runs
 from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import Trainings, space, tune
-from selfattn.console import say
-from selfattn.errors import SettingError
+from selfattn.errors import SettingError, say
 from selfattn.evaluation.statistics.design import obrien_fleming
 from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, resume, write_plan
 from selfattn.experiments.queue import stop_workers

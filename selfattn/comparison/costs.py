@@ -22,11 +22,10 @@ from selfattn.comparison.plan import Plan
 from selfattn.comparison.tested import Tested
 from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import Trainings, grid
-from selfattn.console import say
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example
 from selfattn.decoding.beam import beam_search
-from selfattn.errors import UserError
+from selfattn.errors import UserError, say
 from selfattn.evaluation.cost import NO_END, BatchShape, decoding_times, greedy_to_length, machine_peak, synchronise
 from selfattn.experiments.queue import connect_backend
 from selfattn.files import writing

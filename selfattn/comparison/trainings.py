@@ -14,8 +14,7 @@ from selfattn.comparison.options import CompareOptions
 from selfattn.comparison.plan import Plan, Training
 from selfattn.comparison.tested import Tested, is_tested
 from selfattn.comparison.testing import count_failed, test_run
-from selfattn.console import say
-from selfattn.errors import DivergedError, UserError
+from selfattn.errors import DivergedError, UserError, say
 from selfattn.experiments.progress import Logs, Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all
 from selfattn.experiments.tuning import search

@@ -26,8 +26,7 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 from selfattn.codec import Plain, read, write
-from selfattn.console import visible
-from selfattn.errors import UserError
+from selfattn.errors import UserError, visible
 from selfattn.training.observer import Observer, StepReport
 
 LOGS = "logs"

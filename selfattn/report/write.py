@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.codec import encode
-from selfattn.console import all_visible
-from selfattn.errors import UserError
+from selfattn.errors import UserError, all_visible
 from selfattn.files import write_atomically, writing
 from selfattn.registry import SECTIONS
 from selfattn.report.blocks import Block, Chart, Charts, Document, Folded, Outputs, Part, Table

@@ -14,10 +14,9 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from selfattn.console import say
 from selfattn.data.batches import collate
 from selfattn.data.pairs import Example
-from selfattn.errors import UserError
+from selfattn.errors import UserError, say
 from selfattn.evaluation.metrics.exact import EXACT_MATCH
 from selfattn.files import in_use, writing
 from selfattn.models.build import count_parameters

@@ -12,8 +12,7 @@ from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from selfattn.codec import parse
-from selfattn.console import say
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import SettingError, UserError, say
 from selfattn.models.config import ModelConfig, override
 from selfattn.registry import TASKS
 from selfattn.runs.task import Task, make_task

@@ -21,7 +21,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
     map(
         frozenset,
         (
-            {"errors", "streams", "console", "files", "codec", "registry", "settings", "interrupts", "plugin"},
+            {"errors", "streams", "files", "codec", "registry", "settings", "interrupts", "plugin"},
             {"words"},
             {"attention", "tokenizers"},
             {"layers"},
@@ -47,7 +47,6 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
 STANDARD = set(sys.stdlib_module_names)
 LIBRARIES = {
     "errors": set(),
-    "console": set(),
     "registry": set(),
     "files": {"filelock", "safetensors"},
     "codec": {"pydantic", "pydantic_core"},

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from selfattn.cli import tokenizer as tokenizer_commands
-from selfattn.console import all_visible, say, visible
+from selfattn.errors import all_visible, say, visible
 from selfattn.files import sha256_of
 from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import report_rich
 
-from selfattn.console import visible
+from selfattn.errors import visible
 from selfattn.report.render.html import html_of
 from selfattn.report.write import document
 from selfattn.results.reading import record_from_dict

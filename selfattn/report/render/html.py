@@ -14,7 +14,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from selfattn.console import all_visible
+from selfattn.errors import all_visible
 from selfattn.report.blocks import AttentionExplorer, Document
 from selfattn.report.drawing.attention import attention_svg, gold_cells
 from selfattn.report.drawing.charts import curves, label_margin

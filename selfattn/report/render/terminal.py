@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from selfattn.console import all_visible
+from selfattn.errors import all_visible
 from selfattn.report import blocks as b
 from selfattn.report.drawing.charts import COLUMNS, axis_text
 from selfattn.report.drawing.palette import ANSI, Signs
