@@ -4,8 +4,6 @@ The first line says which runs and data there are (:class:`Head`). Every other l
 wrote for it (:class:`Item`).
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import zlib

@@ -1,7 +1,5 @@
 """Check a comparison: its gates, those of its runs and on what its models share; and departures from its plan."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -79,8 +77,8 @@ def _same_data(models: Models) -> Gate:
                 apart.append(f"{run.path.name} was trained on other data than {first[0].path.name}")
             if run.result.decoding != first[0].result.decoding:
                 apart.append(f"{run.path.name} was decoded otherwise than {first[0].path.name}")
-    reason = "; ".join(apart) or "all models had the same pairs in the same order, and were decoded in the same way"
-    return Gate("same data", not apart, reason, value=float(len(apart)), limit=0.0)
+    alike = "all models had the same pairs in the same order, and were decoded in the same way"
+    return _gate("same data", apart, alike)
 
 
 def _data(run: Tested) -> tuple[Any, ...]:
@@ -105,8 +103,11 @@ def differing_machines(runs: Iterable[Tested]) -> tuple[str, ...]:
 def _same_machines(runs: Iterable[Tested]) -> Gate:
     """Whether all runs had the same versions, threads and processor; a difference is only noted."""
     apart = differing_machines(runs)
-    reason = "; ".join(apart) or "all runs had the same versions, threads and processor"
-    return Gate("same machine", not apart, reason, value=float(len(apart)), limit=0.0, note=True)
+    return replace(_gate("same machine", apart, "all runs had the same versions, threads and processor"), note=True)
+
+
+def _gate(name: str, apart: Sequence[str], alike: str) -> Gate:
+    return Gate(name, not apart, "; ".join(apart) or alike, value=float(len(apart)), limit=0.0)
 
 
 def _same_training(models: Models, plan: Plan, budget: float) -> Gate:

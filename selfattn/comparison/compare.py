@@ -1,7 +1,5 @@
 """Compare models: train them on the same data, test them on the same unseen pairs, and write the report."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import ExitStack, redirect_stderr
 from dataclasses import replace

@@ -4,8 +4,6 @@ A training beside others takes as long as they let it. Its time in the report is
 wall clock stands in each run's record.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Mapping

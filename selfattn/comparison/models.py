@@ -1,7 +1,5 @@
 """Models of a comparison: look them up, apply settings, and size them for one budget."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial

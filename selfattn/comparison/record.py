@@ -1,7 +1,5 @@
 """Make the record of a comparison from its tested runs: what they are on disk, and the quality of their outputs."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace

@@ -1,11 +1,12 @@
 """Write the report of a comparison, or of runs of several, from what is on disk: no model is run."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
+
+from torch import Tensor
 
 from selfattn.comparison.archive import ARCHIVE, write_archive
 from selfattn.comparison.check import check_plan, check_together
@@ -13,7 +14,7 @@ from selfattn.comparison.options import Lang
 from selfattn.comparison.plan import Plan, read_plan
 from selfattn.comparison.record import make_record, outputs_of
 from selfattn.comparison.tested import Runs, Tested, read_runs
-from selfattn.demo.page import EXAMPLES, write_demo_of
+from selfattn.demo.page import EXAMPLES, obstacle, write_demo
 from selfattn.errors import SettingError, UserError
 from selfattn.experiments.plan import PLAN
 from selfattn.files import writing
@@ -22,11 +23,13 @@ from selfattn.report.sections.attention import DEMO
 from selfattn.report.verdict.ranking import ranked
 from selfattn.report.write import ReportFiles, write_report
 from selfattn.results.record import Record, TuningTrial
+from selfattn.runs.run import Run, load
 from selfattn.settings import command_line
 from selfattn.training.config import TrainingConfig
 from selfattn.words.messages import SOURCE
 
 ON_DEMO = 4  # most models on the demo page
+_MOST_WEIGHTS = 1_000_000  # of a model on that page, which nobody asked for
 
 
 def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[Record, ReportFiles]:
@@ -73,16 +76,23 @@ def write_files(record: Record, plan: Plan, runs: Runs, out: Path, lang: str) ->
 
 
 def with_demo(record: Record, models: Mapping[str, Sequence[Tested]], out: Path, lang: str) -> Record:
-    """Write the demo page of the best models beside a report, each with its first seed.
+    """Write the demo page of the best models that a page can run beside a report, each with its first seed.
 
     Returns:
         The record, which says whether there is a page.
     """
     best = {model.name: next(run for run in models[model.name] if not run.failed) for model in ranked(record)[:ON_DEMO]}
-    paths = [run.path for run in best.values()]
-    examples = [(answer.source, answer.target) for answer in next(iter(best.values())).answers[:EXAMPLES]]
-    names = [model.name for model in record.models]
-    return replace(record, demo=write_demo_of(paths, out / DEMO, lang, examples, list(best), names))
+    runs: dict[str, Run] = {}
+    for name, tested in best.items():
+        with suppress(UserError):  # a run without its weights
+            run = load(tested.path)
+            if not obstacle(run, run) and sum(map(Tensor.numel, run.model.parameters())) <= _MOST_WEIGHTS:
+                runs[name] = run
+    if runs:
+        examples = [(answer.source, answer.target) for answer in next(iter(best.values())).answers[:EXAMPLES]]
+        names = [model.name for model in record.models]
+        write_demo(list(runs.values()), out / DEMO, lang, examples, list(runs), names)
+    return replace(record, demo=bool(runs))
 
 
 def report(

@@ -1,7 +1,5 @@
 """Test a trained run: outputs, scores, gates, alignment against gold, attention to show, cost."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Sequence

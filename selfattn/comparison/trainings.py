@@ -1,7 +1,5 @@
 """The trials of a comparison: a model trained with one seed and tested; and equal tuning, judged on validation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Verify a report: decode again from the weights, or score the archived outputs again, and compare every figure."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

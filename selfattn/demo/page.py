@@ -1,10 +1,7 @@
 """Trained models as one HTML file that runs them in the reader's browser: no network, no server."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,7 @@ from selfattn.files import write_text, writing
 from selfattn.models.config import config_to_dict
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.pages import asset, digest, embedded, templates
-from selfattn.runs.run import Run, load
+from selfattn.runs.run import Run
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
@@ -27,7 +24,6 @@ from selfattn.words.messages import LANGS, read_words
 
 _HOME = "selfattn.demo"
 EXAMPLES = 12  # to begin with, of a test
-_MOST = 1_000_000  # weights of a model on a page that nobody asked for
 
 
 def write_demo(
@@ -66,43 +62,6 @@ def write_demo(
     page = render_demo(runs, lang, examples, labels, names)
     with writing(out, "choose another place"):
         write_text(out, page)
-
-
-def write_demo_of(
-    paths: Sequence[Path],
-    out: Path,
-    lang: str = "en",
-    examples: Sequence[tuple[str, str]] = (),
-    labels: Sequence[str] = (),
-    names: Sequence[str] = (),
-) -> bool:
-    """Write the page of those runs that a page can run, of at most a million weights; nothing where there is none.
-
-    Args:
-        paths: run directories; one that cannot be loaded is left out.
-        out: the HTML file.
-        lang: see :func:`write_demo`.
-        examples: see :func:`write_demo`.
-        labels: see :func:`write_demo`.
-        names: see :func:`write_demo`.
-
-    Returns:
-        Whether there is a page.
-
-    Raises:
-        UserError: the file cannot be written.
-    """
-    runs: list[Run] = []
-    shown: list[str] = []
-    for k, path in enumerate(paths):
-        with suppress(UserError):
-            run = load(path)
-            if not _obstacle(run, run) and sum(weight.numel() for weight in run.model.parameters()) <= _MOST:
-                runs.append(run)
-                shown += labels[k : k + 1]
-    if runs:
-        write_demo(runs, out, lang, examples, shown, names)
-    return bool(runs)
 
 
 def render_demo(
@@ -168,7 +127,7 @@ def _tokens(tokenizer: Tokenizer) -> str | dict[str, Any]:
     raise UserError(f"{type(tokenizer).__name__}: a page runs models of characters and of subwords alone")
 
 
-def _obstacle(run: Run, first: Run) -> str:
+def obstacle(run: Run, first: Run) -> str:
     """Return the key of the sentence that says why the page cannot run a model; empty where it can."""
     if not any(True for _ in run.model.parameters()):
         raise UserError(f"{run.path}: an exported run has no weights for a page; take the run it was exported from")
@@ -182,7 +141,7 @@ def _obstacle(run: Run, first: Run) -> str:
 def _payload(run: Run, name: str, signs: Signs, first: Run) -> dict[str, Any]:
     """Return what the page needs of a run, as plain JSON values; or why it cannot run it."""
     payload = {"name": name, "task": run.config.task, "colour": signs[name].colour, "path": signs[name].path}
-    if reason := _obstacle(run, first):
+    if reason := obstacle(run, first):
         return payload | {"reason": reason}
     source, target = _tokens(run.tokenizer.source), _tokens(run.tokenizer.target)
     payload |= {"source": source, "target": target, "max_length": run.config.max_length}

@@ -1,7 +1,5 @@
 """The plan of an experiment: written and sealed before its first trial, read again to resume, checked at the end."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

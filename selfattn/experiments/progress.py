@@ -7,8 +7,6 @@ stop        asks every trial to stop at its next step
 =========== =====================================================================
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

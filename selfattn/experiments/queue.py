@@ -5,8 +5,6 @@ sees; the main process reads from there what became of it. A worker that dies lo
 checkpoint.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """Tuning: try settings for every arm, take the best, and widen the search where a best lies at an edge."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 

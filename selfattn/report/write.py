@@ -3,8 +3,6 @@
 Files are whole or not there at all, and have the same bytes for the same record.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

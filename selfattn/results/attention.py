@@ -1,7 +1,5 @@
 """Attention: weights on examples, and how every head agrees with gold."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """What a controlled experiment on a claim of the textbook gives: trials, contrasts with their bounds, a judgement."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal

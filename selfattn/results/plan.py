@@ -1,7 +1,5 @@
 """The plan of an experiment, its ledger, departures from it, and results by budget."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal

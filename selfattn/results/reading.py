@@ -4,8 +4,6 @@ Types and bounds are those of the record. This file checks what they cannot expr
 maps of the right shape, known names.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from datetime import datetime

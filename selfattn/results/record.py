@@ -1,7 +1,5 @@
 """The record of a comparison: exactly the fields of `results.json` (docs/results-json.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal

@@ -5,8 +5,6 @@ target tokens down the side. The darker a cell, the larger its weight; zero is t
 its value on hover. The same input gives the same bytes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise

@@ -1,7 +1,5 @@
 """Place the lines, labels and ticks of a chart; draw intervals in characters where there are no pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate

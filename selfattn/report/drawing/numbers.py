@@ -5,8 +5,6 @@ A share below 1 is never shown as 100 %, and one above 0 never as 0 %. The ends 
 that the interval shown always covers the computed one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """One sign a model, everywhere: a colour (after Okabe and Ito) and a shape, so that colour is never the only sign."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, count

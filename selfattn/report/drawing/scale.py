@@ -4,8 +4,6 @@ On a linear axis 99.0 and 99.9 % look the same, although one has ten times the e
 is logarithmic in the error rate 1 - p: 0, 90, 99 and 99.9 % stand at equal distances.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

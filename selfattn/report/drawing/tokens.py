@@ -5,8 +5,6 @@ from right to left. The order is that of the Unicode Bidirectional Algorithm (UA
 embeddings: rules P2-P3, W1-W7, N1-N2, I1-I2, L2 and L4, applied to whole tokens.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ attention explorer are rounded to three decimals and packed into text, most of t
 out from the end when the page would grow too large; it says how many.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """Render a report as Markdown: the words and numbers of the page for places that show no HTML."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 

@@ -1,7 +1,5 @@
 """Print the first screen of a report in 80 columns, and the sections of plugins."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Attention: which source tokens each model looks at, and how that agrees with the gold alignment."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

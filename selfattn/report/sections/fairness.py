@@ -1,7 +1,5 @@
 """Cost and fairness: gates, sizes, every setting that differs, tuning; and how to make the comparison again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 

@@ -1,7 +1,5 @@
 """The first screen: question, answer, badges and a row for each model; and how far the answer goes."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 from selfattn.registry import register

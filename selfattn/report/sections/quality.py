@@ -1,7 +1,5 @@
 """Quality: parts of the test, items on which models differ, tests of every pair on every metric, further metrics."""
 
-from __future__ import annotations
-
 from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, p_text, ratio_text, value_text

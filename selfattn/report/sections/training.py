@@ -1,7 +1,5 @@
 """Training: quality against learning rate, budget, and what a training spends; and every trial of the tuning."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from statistics import fmean, stdev

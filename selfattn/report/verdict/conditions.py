@@ -1,7 +1,5 @@
 """Say under which conditions a verdict holds: how much training, at which learning rates and budgets, by which plan."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 

@@ -3,8 +3,6 @@
 Gates, equal sizes and equal tuning decide; the badges say so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal
 

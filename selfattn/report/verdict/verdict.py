@@ -4,8 +4,6 @@ The words follow the tests of the record (`Record.pairs`). A gate that did not p
 to be equal, leave nothing to be said but that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from selfattn.evaluation.statistics.design import POWER, Design, most_failing
