@@ -61,7 +61,6 @@ GROUPS = {
     ),
     (
         "training/loss.py",
-        "training/linear_loss.py",
         "training/optimizer.py",
         "training/weights.py",
         "training/checkpoint.py",

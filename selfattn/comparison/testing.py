@@ -19,9 +19,8 @@ from selfattn.evaluation.alignment.attention_scores import best_head, gold_from_
 from selfattn.evaluation.alignment.dependence import agreement
 from selfattn.evaluation.alignment.word_alignment import align_words
 from selfattn.evaluation.cost import BatchShape, count_flops, peak_memory
-from selfattn.evaluation.gates.model_gates import model_gates
+from selfattn.evaluation.gates.model_gates import model_gates, overfitting
 from selfattn.evaluation.gates.output_gates import baseline_gate, output_gates
-from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.buckets import by_tag
 from selfattn.results.attention import Agreement, ModelAlignment, ShownAttention

@@ -11,6 +11,7 @@ from selfattn.decoding.common import Hypothesis, LengthPenalty, batches_by_lengt
 from selfattn.decoding.greedy import greedy
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.sampling import sample
+from selfattn.models.decoder_only.model import Continuation
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
 from selfattn.tokenizers.protocol import Tokenizer
@@ -163,6 +164,46 @@ def decode_texts(
     for index, candidates in zip(filled, hypotheses, strict=True):
         outputs[index] = [to_output(hypothesis, tokenizer) for hypothesis in candidates]
     return outputs
+
+
+def continue_texts(
+    model: Seq2Seq,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    options: DecodingOptions,
+    *,
+    context: int,
+    first: int = 0,
+) -> list[list[Output]]:
+    """Continue each text until the model ends it.
+
+    Of a text with more than ``context / 2`` tokens the model reads that many, the last. It stops where a window would
+    be full, if not told otherwise: beyond that it has learned nothing.
+
+    Args:
+        model: trained with sources of no tokens.
+        tokenizer: of the model.
+        texts: beginnings; an empty one is fine.
+        options: how to decode.
+        context: see :func:`selfattn.decoding.scoring.text_examples`.
+        first: the number of the first text, which chooses the streams of sampling; default 0.
+
+    Returns:
+        For each text, in their order, its outputs, the best first; in each the beginning, then the continuation.
+    """
+    sources = [tokenizer.encode(text)[-max(1, context // 2) :] for text in texts]
+    hypotheses = decode_sources(
+        Continuation(model, tokenizer.bos_id),
+        tokenizer,
+        sources,
+        options,
+        limits=[context + 1 - len(source) if options.max_length is None else options.max_length for source in sources],
+        streams=range(first, first + len(texts)),
+    )
+    return [
+        [to_output(hypothesis, tokenizer, beginning=text) for hypothesis in continuations]
+        for text, continuations in zip(texts, hypotheses, strict=True)
+    ]
 
 
 def to_output(hypothesis: Hypothesis, tokenizer: Tokenizer, beginning: str = "") -> Output:

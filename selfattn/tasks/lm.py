@@ -90,7 +90,7 @@ class LanguageModel(Task):
         self, training: TrainingConfig, splits: Splits | None = None, *, first: int | None = None, keep: bool = False
     ) -> TrainingSet:
         """Cut the lines into windows. The lowest perplexity chooses the best weights."""
-        from selfattn.decoding.language_model import text_examples
+        from selfattn.decoding.scoring import text_examples
         from selfattn.runs.training_set import TrainingSet
         from selfattn.training.validation import Criterion
 
@@ -158,7 +158,7 @@ class LanguageModel(Task):
         Raises:
             UserError: the file is missing or not usable, or something is asked for that only pairs have.
         """
-        from selfattn.decoding.language_model import score_texts
+        from selfattn.decoding.scoring import score_texts
 
         if columns is not None:
             raise SettingError("`columns` is for files of pairs: give one with `data`, or leave it out")
@@ -185,7 +185,7 @@ class LanguageModel(Task):
     @classmethod
     def decode(cls, run: Run, texts: Sequence[str], options: DecodingOptions, first: int) -> list[list[Output]]:
         """Continue each text; see `selfattn.decoding.language_model.continue_texts`."""
-        from selfattn.decoding.language_model import continue_texts
+        from selfattn.decoding.texts import continue_texts
 
         length = run.config.max_length
         return continue_texts(run.model, run.tokenizer, texts, options, context=length, first=first)

@@ -1,5 +1,7 @@
 """The loss: cross-entropy over real tokens, with teacher forcing or scheduled sampling."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -7,8 +9,8 @@ from torch.nn import functional
 from selfattn.attention.masks import all_real
 from selfattn.data.batches import Batch
 from selfattn.models.protocol import Seq2Seq
-from selfattn.training.linear_loss import linear_cross_entropy
 
+_ELEMENTS = 2**20  # logits that exist at once: few enough to stay in a processor's cache
 LARGE_VOCABULARY = 4096  # tokens from which on the logits of a batch are not computed all at once
 
 
@@ -146,15 +148,7 @@ def teacher_forcing_probability(start: float, end: float | None, step: int, *, t
     return (1.0 - done) * start + done * end
 
 
-def sampled_logits(
-    model: Seq2Seq,
-    source: Tensor,
-    target_in: Tensor,
-    *,
-    source_mask: Tensor,
-    teacher_forcing: float,
-    generator: torch.Generator,
-) -> Tensor:
+def sampled_logits(model: Seq2Seq, batch: Batch, *, teacher_forcing: float, generator: torch.Generator) -> Tensor:
     """Decode step by step, feeding the right token with a probability and the model's best guess otherwise.
 
     Bengio et al. 2015, "Scheduled Sampling", section 2.4: one coin for each sentence and step. The guess is taken as
@@ -163,9 +157,7 @@ def sampled_logits(
 
     Args:
         model: any sequence-to-sequence model.
-        source: ids ``[b s]``.
-        target_in: ids ``[b t]``; the first, ``<bos>``, is always fed.
-        source_mask: bool ``[b s]``.
+        batch: the first of its ``target_in``, ``<bos>``, is always fed.
         teacher_forcing: probability of feeding the right token, in ``[0, 1]``; 1 equals ``forward``.
         generator: where the coins come from, on the CPU.
 
@@ -173,17 +165,17 @@ def sampled_logits(
         Logits ``[b t v]``.
 
     Example:
+        >>> from selfattn.data.batches import collate
+        >>> from selfattn.data.pairs import Example
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
-        >>> model = build(PRESETS["rnn-attention"].config, vocab_size=11, pad_id=0, seed=0)
-        >>> source, target = torch.tensor([[4, 5, 2]]), torch.tensor([[1, 6, 7]])
+        >>> batch = collate([Example([4, 5, 2], [6, 7, 2])], 0, 1, [0])
         >>> coins = torch.Generator().manual_seed(0)
-        >>> mask = torch.ones(1, 3, dtype=torch.bool)
-        >>> sampled_logits(model, source, target, source_mask=mask, teacher_forcing=0.5, generator=coins).shape
+        >>> sampled_logits(build("rnn-attention", vocab_size=11), batch, teacher_forcing=0.5, generator=coins).shape
         torch.Size([1, 3, 11])
     """
+    target_in = batch.target_in
     right = (torch.rand(target_in.shape, generator=generator) < teacher_forcing).to(target_in.device)
-    state = model.start(model.encode(source, source_mask))
+    state = model.start(model.encode(batch.source, batch.source_mask))
     guess = target_in[:, 0]
     steps: list[Tensor] = []
     for position in range(target_in.shape[1]):
@@ -192,3 +184,124 @@ def sampled_logits(
         guess = logits.detach().argmax(dim=-1)
         steps.append(logits)
     return torch.stack(steps, dim=1)
+
+
+def linear_cross_entropy(
+    states: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    target: Tensor,
+    *,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""Mean of ``cross_entropy(linear(states, weight, bias), target, label_smoothing)`` over all tokens.
+
+    The gradient with respect to a token's logits is :math:`p - (1 - \epsilon) y - \epsilon / v` with softmax
+    :math:`p` and right token :math:`y`, so it can be had in the forward pass, for as many tokens at a time as are
+    convenient. What does not depend on :math:`p` is added in full precision. Under autocast the two products with
+    ``weight`` and the softmax are computed in autocast's dtype, sums in that of ``states``.
+
+    Where no gradient is wanted none is computed. The gradient has no gradient of its own.
+
+    Args:
+        states: ``[n d]``.
+        weight: ``[v d]``.
+        bias: ``[v]``, or None.
+        target: the right tokens ``[n]``, int64.
+        label_smoothing: :math:`\epsilon` in [0, 1); default 0.
+
+    Returns:
+        A scalar in nats a token; NaN where there is no token.
+
+    Example:
+        >>> states, weight = torch.ones(2, 3), torch.zeros(4, 3)
+        >>> round(linear_cross_entropy(states, weight, None, torch.tensor([0, 3])).item(), 4)  # log 4
+        1.3863
+    """
+    kind = states.device.type
+    low = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
+    with torch.autocast(kind, enabled=False):
+        inputs = states.to(weight.dtype), weight, bias
+        if not (torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)):
+            return _loss(None, *inputs, target, label_smoothing, low)
+        loss: Tensor = _LinearCrossEntropy.apply(*inputs, target, label_smoothing, low)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+        return loss
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        gradients: Any = tuple(None if x is None else torch.zeros_like(x) for x in inputs[:3])
+        loss = _loss(gradients, *inputs)
+        ctx.save_for_backward(*gradients)
+        return loss
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        factor = gradients[0] / max(1, len(ctx.saved_tensors[0]))
+        return *(None if x is None else x * factor for x in ctx.saved_tensors), None, None, None
+
+
+def _loss(
+    gradients: tuple[Tensor, Tensor, Tensor | None] | None,
+    states: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    target: Tensor,
+    smoothing: float,
+    low: torch.dtype,
+) -> Tensor:
+    """Return the mean loss, and add the gradients of the summed loss to those given.
+
+    Args:
+        gradients: with respect to states, weight and bias, all 0; None where they are not needed.
+        states: ``[n d]``.
+        weight: ``[v d]``.
+        bias: ``[v]``, or None.
+        target: ``[n]``.
+        smoothing: the label smoothing.
+        low: dtype of the two products with ``weight``.
+    """
+    total, n, low_states, low_weight = states.new_zeros(()), len(target), states.to(low), weight.to(low)
+    low_bias = None if bias is None else bias.to(low)
+    chunk = max(1, min(n, _ELEMENTS // len(weight)))
+    # Every chunk in the memory of the one before: fresh memory costs more than what is written there.
+    memory = low_states.new_empty(2, chunk, len(weight))
+    if gradients is not None:
+        to_states, to_weight, to_bias = gradients
+    for begin in range(0, n, chunk):
+        place = slice(begin, begin + chunk)
+        x = low_states[place]
+        logits, p = memory[:, : len(x)]
+        if low_bias is None:
+            torch.mm(x, low_weight.T, out=logits)
+        else:
+            torch.addmm(low_bias, x, low_weight.T, out=logits)
+        torch.softmax(logits, dim=-1, out=p)
+        # The largest of the probabilities is 1 / sum(exp(logit - largest)), at least 1 / v: its log is safe.
+        log_sum = logits.amax(dim=-1).to(total.dtype) - p.amax(dim=-1).to(total.dtype).log()
+        right = logits.gather(-1, target[place, None])[:, 0].to(total.dtype)
+        total = total + (log_sum - (1 - smoothing) * right).sum()
+        if gradients is not None:
+            to_states[place] = (p @ low_weight).to(total.dtype)
+            if low == to_weight.dtype:
+                to_weight.addmm_(p.T, x)
+            else:
+                to_weight += p.T @ x
+            if to_bias is not None:
+                to_bias += p.new_ones(len(p)) @ p  # a sum over the first axis would copy to float32
+    if gradients is not None:  # so far of the probabilities; the smoothed target distribution is subtracted at once
+        even = smoothing / len(weight)
+        to_states -= (1 - smoothing) * weight[target] + even * weight.sum(dim=0)
+        to_weight.index_add_(0, target, states, alpha=smoothing - 1)
+        to_weight -= even * states.sum(dim=0)
+        if to_bias is not None:
+            to_bias.index_add_(0, target, to_bias.new_ones(()).expand(n), alpha=smoothing - 1)
+            to_bias -= even * n
+    if smoothing:
+        mean = states.sum(dim=0) @ weight.mean(dim=0)  # of the logits, summed over the tokens
+        if bias is not None:
+            mean = mean + n * bias.mean()
+        total = total - smoothing * mean
+    return total / n if n else total / 0

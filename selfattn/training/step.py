@@ -126,14 +126,7 @@ class Stepper:
         with self.autocast:
             if teacher_forcing == 1.0:  # the same as below, without all logits at once for a large vocabulary
                 return batch_loss(model, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
-            logits = sampled_logits(
-                model,
-                batch.source,
-                batch.target_in,
-                source_mask=batch.source_mask,
-                teacher_forcing=teacher_forcing,
-                generator=self.coins,
-            )
+            logits = sampled_logits(model, batch, teacher_forcing=teacher_forcing, generator=self.coins)
         return logits_loss(logits, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
 
 

@@ -58,15 +58,6 @@ class TestByHand:
         close(output, heads([[3.0 + 2.0]]))
 
     @both_paths
-    @pytest.mark.parametrize("score", SCORES)
-    def test_one_allowed_key_gives_its_value(self, score: str, need_weights: bool, close: Close) -> None:
-        chosen = torch.tensor([4, 0, 2])
-        mask = torch.nn.functional.one_hot(chosen, 5).bool()
-        query, key, value = torch.randn(1, 2, 3, 4), torch.randn(1, 2, 5, 4), torch.randn(1, 2, 5, 6)
-        output = attend(query, key, value, score=make_score(score, 4, 4), mask=mask, need_weights=need_weights).output
-        close(output, value[:, :, chosen])
-
-    @both_paths
     def test_the_bias_is_added_to_the_scores(self, need_weights: bool, close: Close) -> None:
         bias = torch.tensor([0.0, math.log(3)], dtype=torch.float64)
         zeros, value = heads([[0.0], [0.0]]), heads([[4.0], [8.0]])
@@ -121,29 +112,6 @@ class TestByHand:
 
 
 class TestShapes:
-    """A different prime for every size: swapped axes cannot hide."""
-
-    b, h, i, j, e, c = 2, 3, 5, 7, 11, 13
-
-    def tensors(self, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
-        return (
-            torch.randn(self.b, self.h, self.i, self.e, dtype=dtype),
-            torch.randn(self.b, self.h, self.j, self.e, dtype=dtype),
-            torch.randn(self.b, self.h, self.j, self.c, dtype=dtype),
-        )
-
-    @both_paths
-    @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-    @pytest.mark.parametrize("name", SCORES)
-    def test_output_and_weights(self, name: str, dtype: torch.dtype, need_weights: bool) -> None:
-        score = make_score(name, self.e, self.e, hidden_dim=17, max_length=19).to(dtype)
-        output, weights = attend(*self.tensors(dtype), score=score, need_weights=need_weights)
-        assert output.shape == (self.b, self.h, self.i, self.c)
-        assert output.dtype == dtype
-        if weights is not None:
-            assert weights.shape == (self.b, self.h, self.i, self.j)
-            assert weights.dtype == dtype
-
     @both_paths
     @pytest.mark.parametrize("causal", [False, True])
     @pytest.mark.parametrize("sizes", [(2, 5, 0), (2, 0, 7), (0, 5, 7)], ids=str)
@@ -294,14 +262,11 @@ def x(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
 GOOD: dict[str, Any] = {"query": x(2, 3, 5, 11), "key": x(2, 3, 7, 11), "value": x(2, 3, 7, 13)}
 BAD_CALLS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"query": x(2, 5, 11)}, ValueError, "expected query [b h i e], got 3 axes (2, 5, 11)"),
-    ({"key": x(2, 7, 11)}, ValueError, "expected key [b h j e], got 3 axes (2, 7, 11)"),
     ({"value": x(1, 2, 3, 7, 13)}, ValueError, "expected value [b h j c], got 5 axes (1, 2, 3, 7, 13)"),
-    ({"query": x(17, 3, 5, 11)}, ValueError, "batch sizes of query, key and value differ: (17, 2, 2)"),
     ({"value": x(17, 3, 7, 13)}, ValueError, "batch sizes of query, key and value differ: (2, 2, 17)"),
     ({"value": x(2, 3, 17, 13)}, ValueError, "key [b h j e] (2, 3, 7, 11) and value [b h j c] (2, 3, 17, 13) differ"),
     ({"value": x(2, 1, 7, 13)}, ValueError, "key [b h j e] (2, 3, 7, 11) and value [b h j c] (2, 1, 7, 13) differ"),
     ({"key": x(2, 2, 7, 11), "value": x(2, 2, 7, 13)}, ValueError, "2 key-value heads do not divide 3 query heads"),
-    ({"key": x(2, 6, 7, 11), "value": x(2, 6, 7, 13)}, ValueError, "6 key-value heads do not divide 3 query heads"),
     ({"key": x(2, 0, 7, 11), "value": x(2, 0, 7, 13)}, ValueError, "0 key-value heads do not divide 3 query heads"),
     ({"key": x(2, 3, 7, 17)}, ValueError, "ScaledDot: query width 11 and key width 17 differ"),
     ({"mask": x(2, 7).bool()}, ValueError, "expected a mask that broadcasts to [b h i j] (2, 3, 5, 7), got (2, 7)"),
@@ -311,37 +276,29 @@ BAD_CALLS: list[tuple[dict[str, Any], type[Exception], str]] = [
         "expected a mask that broadcasts to [b h i j] (2, 3, 5, 7), got (1,",
     ),
     ({"mask": x(5, 7)}, TypeError, "expected a bool mask, True = may attend, got torch.float32"),
-    ({"mask": x(5, 7).int()}, TypeError, "expected a bool mask, True = may attend, got torch.int32"),
     ({"bias": x(2, 5, 7)}, ValueError, "expected a bias that broadcasts to [b h i j] (2, 3, 5, 7), got (2, 5, 7)"),
     ({"bias": x(5, 7).bool()}, TypeError, "expected a floating point bias, got torch.bool"),
     ({"value": x(2, 3, 7, 13, dtype=torch.float64)}, TypeError, "expected query, key and value of one dtype, got ("),
-    ({"query": x(2, 3, 5, 11, dtype=torch.bfloat16)}, TypeError, "expected query, key and value of one dtype, got ("),
     ({"dropout_p": 1.0}, ValueError, "dropout_p must be in [0, 1), got 1.0"),
     ({"dropout_p": -0.5}, ValueError, "dropout_p must be in [0, 1), got -0.5"),
-    ({"dropout_p": math.nan}, ValueError, "dropout_p must be in [0, 1), got nan"),
 ]
 
 
 class TestErrors:
-    @both_paths
     @pytest.mark.parametrize(("change", "error", "message"), BAD_CALLS, ids=[case[2][:50] for case in BAD_CALLS])
-    def test_attend(self, change: dict[str, Any], error: type[Exception], message: str, need_weights: bool) -> None:
-        call = GOOD | change
+    def test_attend(self, change: dict[str, Any], error: type[Exception], message: str) -> None:
         with pytest.raises(error, match=re.escape(message)):
-            attend(call.pop("query"), call.pop("key"), call.pop("value"), need_weights=need_weights, **call)
+            attend(**GOOD | change)
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
             ({"query_dim": 10, "num_heads": 3}, "query_dim 10 is not divisible by 3 heads"),
-            ({"query_dim": 10, "num_heads": 3, "project": False}, "query_dim 10 is not divisible by 3 heads"),
             (
                 {"query_dim": 6, "context_dim": 10, "num_heads": 3, "project": False},
                 "context_dim 10 is not divisible by 3 heads",
             ),
             ({"query_dim": 12, "num_heads": 6, "num_kv_heads": 4}, "4 key-value heads do not divide 6 heads"),
-            ({"query_dim": 12, "num_heads": 6, "num_kv_heads": 0}, "0 key-value heads do not divide 6 heads"),
-            ({"query_dim": -8, "num_heads": 2}, "query_dim must be at least 1, got -8"),
             ({"query_dim": 8, "num_heads": 2, "head_dim": 0}, "head_dim must be at least 1, got 0"),
             ({"query_dim": 12, "num_heads": 0}, "0 key-value heads do not divide 0 heads"),
             ({"query_dim": 12, "num_heads": 3, "head_dim": 5, "project": False}, "head_dim needs project=True"),
@@ -378,14 +335,6 @@ class TestErrors:
 
 
 class TestLayer:
-    def test_shapes_without_projections(self) -> None:
-        layer = MultiHeadAttention(6, 10, num_heads=2, project=False, score="additive")
-        output, weights = layer(torch.randn(3, 7, 6), torch.randn(3, 11, 10), need_weights=True)
-        assert output.shape == (3, 7, 10)
-        assert weights.shape == (3, 2, 7, 11)
-        assert layer.output_dim == 10
-        assert all(name.startswith("score.") for name, _ in layer.named_parameters())
-
     def test_normalised_queries_and_keys_have_root_mean_square_one(self, close: Close) -> None:
         layer = MultiHeadAttention(8, num_heads=2, qk_norm=True)
         key = layer.project_context(100 * torch.randn(3, 5, 8)).key
@@ -435,11 +384,10 @@ def test_other_numbers_are_refused_by_name(query: Any, found: str) -> None:
             attend(*arguments)
 
 
-@pytest.mark.parametrize("need_weights", [False, True])
-def test_heads_of_no_width_are_refused_on_both_paths(need_weights: bool) -> None:
+def test_heads_of_no_width_are_refused() -> None:
     none = torch.zeros(2, 3, 5, 0)
     with pytest.raises(ValueError, match="attend: expected heads at least 1 wide, got query 0 and key 0"):
-        attend(none, none, Q, need_weights=need_weights)
+        attend(none, none, Q)
 
 
 @pytest.mark.parametrize(

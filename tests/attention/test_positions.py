@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.attention import Alibi, Learned, MultiHeadAttention, RelativeBias, Rotary, Sinusoidal
+from selfattn.attention import Alibi, Learned, RelativeBias, Rotary, Sinusoidal
 
 Close = Callable[[Tensor, Tensor], None]
 
@@ -148,15 +148,3 @@ class TestRelativeBias:
     ) -> None:
         with pytest.raises(ValueError, match=message):
             RelativeBias(2, num_buckets=buckets, max_distance=max_distance, bidirectional=bidirectional)
-
-
-INSIDE = {"rotary": lambda: Rotary(4), "alibi": lambda: Alibi(2), "relative": lambda: RelativeBias(2)}
-
-
-class TestInTheLayer:
-    @pytest.mark.parametrize("name", INSIDE)
-    def test_only_distances_count(self, name: str, close: Close) -> None:
-        layer, x = MultiHeadAttention(8, num_heads=2, position=INSIDE[name]()).double(), torch.randn(2, 5, 8).double()
-        close(layer(x, positions=torch.arange(5) + 37).output, layer(x).output)
-        close(layer(x, positions=torch.arange(5)).output, layer(x).output)
-        assert not torch.allclose(layer(x, positions=2 * torch.arange(5)).output, layer(x).output)

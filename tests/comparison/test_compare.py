@@ -21,7 +21,7 @@ from selfattn.comparison.options import CompareOptions
 from selfattn.comparison.report import write_comparison
 from selfattn.data.dates.source import DateSource
 from selfattn.errors import UserError
-from selfattn.evaluation.gates.overfitting import overfitting
+from selfattn.evaluation.gates.model_gates import overfitting
 from selfattn.models.presets import PRESETS
 from selfattn.results.reading import read_record
 from selfattn.runs.directory import RunDirectory

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import torch
 
-from selfattn.decoding import language_model as module
-from selfattn.decoding.language_model import TextScore, continue_texts, score_texts, text_examples
+from selfattn.decoding import texts as module
 from selfattn.decoding.options import DecodingOptions
-from selfattn.decoding.texts import decode_sources
+from selfattn.decoding.scoring import TextScore, score_texts, text_examples
+from selfattn.decoding.texts import continue_texts, decode_sources
 from selfattn.models.build import build
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
 from selfattn.models.decoder_only.model import Continuation, DecoderOnly

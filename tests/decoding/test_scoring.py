@@ -9,7 +9,7 @@ from torch import Tensor
 
 from selfattn.data.batches import Batch
 from selfattn.decoding.scoring import TargetScore, score_targets
-from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
+from selfattn.models.protocol import Memory, Seq2Seq
 
 EOS = 2
 
@@ -24,17 +24,8 @@ class ByHand(Seq2Seq):
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         raise AssertionError
 
-    def start(self, memory: Memory) -> DecoderState:
-        raise AssertionError
-
-    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        raise AssertionError
-
     def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
         return self.logits * math.nan if self.training else self.logits
-
-    def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
-        raise AssertionError
 
 
 # Two sentences: "5 6 7 <eos>" with the target "8 9 <eos>", and "5 <eos>" with the target "8 <eos>".

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from selfattn.data.batches import Batch, collate
 from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Example, Pair
 from selfattn.data.readers.records import read_pairs
 from selfattn.data.splits import book_split
 from selfattn.evaluation.gates import model_gates
+from selfattn.evaluation.gates.model_gates import overfitting
 from selfattn.evaluation.gates.output_gates import (
     baseline_gate,
     endings,
@@ -24,7 +24,6 @@ from selfattn.evaluation.gates.output_gates import (
     repetition_rate,
     variety,
 )
-from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.models.build import build
 from selfattn.results.record import Baseline, Gate
 from selfattn.tasks.baselines import DATES
@@ -209,13 +208,3 @@ def test_rounding_is_passed_up_to_its_limit() -> None:
     )
     assert (above.passed, above.limit) == (False, 1e-4)
     assert above.reason.startswith("b, logits change by 1.1e-04")
-
-
-def batch_of(length: int) -> Batch:
-    return collate([Example([5, 6, 2], [3 + place % 5 for place in range(length)])], 0, 1, [0])
-
-
-def test_nothing_is_later_than_one_token() -> None:
-    model = build("rnn-plain", vocab_size=11)
-    with pytest.raises(ValueError, match="needs targets of at least two tokens"):
-        model_gates.causal(model, batch_of(1))

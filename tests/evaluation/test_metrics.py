@@ -13,21 +13,9 @@ def test_exact_match_is_character_by_character() -> None:
         ExactMatch().counts(["a"], [])
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "edits"),
-    [
-        ("", "", 0),
-        ("", "abc", 3),
-        ("abc", "", 3),
-        ("abc", "abc", 0),
-        ("abc", "adc", 1),
-        ("kitten", "sitting", 3),
-        ("2008-11-13", "2008-1-13", 1),
-        ("ab", "ba", 2),
-    ],
-)
-def test_edit_distance_by_hand(first: str, second: str, edits: int) -> None:
-    assert edit_distance(first, second) == edits
+def test_edit_distance_by_hand() -> None:
+    pairs = {("", ""): 0, ("", "abc"): 3, ("abc", ""): 3, ("abc", "adc"): 1, ("2008-11", "2008-1"): 1, ("ab", "ba"): 2}
+    assert {pair: edit_distance(*pair) for pair in pairs} == pairs
 
 
 def test_error_rate_counts_edits_over_all_target_characters() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention import Learned, MultiHeadAttention, RelativeBias, Rotary, Sinusoidal, sliding_window_mask
+from selfattn.attention import Learned, MultiHeadAttention, Sinusoidal
 from selfattn.layers import FeedForward, TokenEmbedding, TransformerBlock, make_norm
 
 Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
@@ -73,36 +73,6 @@ def test_embedding_scales_and_adds_positions() -> None:
     assert TokenEmbedding(table, Learned(7, 4)).double()(ids).dtype == torch.float64
 
 
-@pytest.mark.parametrize("position", [None, Rotary(4), RelativeBias(3)], ids=["none", "rotary", "t5"])
-@pytest.mark.parametrize("window", [None, 3])
-def test_a_block_goes_on_from_its_cache(close: Close, position: Any, window: int | None) -> None:
-    """7 positions at once are 2, 1 and 4 positions, each after the cache of the last."""
-    block = make_block(position=position)
-    x, cache, pieces = draw(2, 7, 12), None, []
-    for piece, where in zip(x.split([2, 1, 4], dim=1), torch.arange(7).split([2, 1, 4]), strict=True):
-        mask = None if window is None else sliding_window_mask(len(where), int(where[-1]) + 1, window)
-        output = block(piece, cache=cache, mask=mask, causal=window is None, positions=where)
-        pieces.append(output.x)
-        cache = output.cache
-    mask = None if window is None else sliding_window_mask(7, 7, window)
-    whole = block(x, mask=mask, causal=window is None)
-    close(torch.cat(pieces, dim=1), whole.x)
-    close(cache.entries.key, whole.cache.entries.key)
-    close(cache.entries.value, whole.cache.entries.value)
-
-
-def test_weights_come_when_asked_for(close: Close) -> None:
-    block = make_block(cross_attn=MultiHeadAttention(12, 5, num_heads=3))
-    memory = block.project_memory(draw(2, 11, 5))
-    plain = block(draw(2, 7, 12), causal=True, memory=memory)
-    asked = block(draw(2, 7, 12), causal=True, memory=memory, need_weights=True)
-    assert plain.self_weights is None
-    assert plain.cross_weights is None
-    assert asked.self_weights.shape == (2, 3, 7, 7)
-    assert asked.cross_weights.shape == (2, 3, 7, 11)
-    close(asked.x, plain.x)
-
-
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_dropout_is_on_every_part_and_not_on_the_residual(norm_first: bool) -> None:
     """With parts that return nothing there is nothing to drop; with any one of them alive there is."""
@@ -133,13 +103,3 @@ def test_a_block_normalises_first_unless_told_otherwise() -> None:
         for parameter in (*attention.out_proj.parameters(), *feed_forward.fc2.parameters()):
             nn.init.zeros_(parameter)
         torch.testing.assert_close(block(x).x, expected, rtol=0, atol=1e-4)
-
-
-def test_hidden_memory_is_not_seen(close: Close) -> None:
-    block = make_block(cross_attn=MultiHeadAttention(12, 5, num_heads=3))
-    x, states, mask = draw(2, 7, 12), draw(2, 11, 5), torch.arange(11) < 4
-    seen, cut = (block.project_memory(part) for part in (states, states[:, :4]))
-    hiding = block(x, memory=seen, memory_mask=mask, need_weights=True)
-    shorter = block(x, memory=cut, need_weights=True)
-    close(hiding.x, shorter.x)
-    close(hiding.cross_weights[..., :4], shorter.cross_weights)

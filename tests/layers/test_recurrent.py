@@ -123,23 +123,6 @@ def test_dropout_is_between_layers_only(close: Close) -> None:
 
 @pytest.mark.parametrize("all_parts", [False, True])
 @pytest.mark.parametrize("direction", ["forward", "backward", "both"])
-def test_padding_is_never_felt(direction: Any, all_parts: bool) -> None:
-    """Not even NaN, forward or in gradients; and where the padding is, outputs are zero."""
-    stack = make("lstm", num_layers=2, direction=direction)
-    results = []
-    for fill in (0.0, torch.nan, torch.inf):
-        stack.zero_grad()
-        x = draw(3, 7, 3).masked_fill(~MASK[..., None], fill).requires_grad_()
-        outputs, state = stack.read(x, MASK, all_parts=all_parts)
-        assert (outputs[~MASK] == 0).all()
-        (outputs.sum() + sum(part.square().sum() for layer in state for part in layer)).backward()
-        results.append([outputs, state[1][0], x.grad, *(parameter.grad.clone() for parameter in stack.parameters())])
-    for result in results[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(result, results[0], strict=True))
-
-
-@pytest.mark.parametrize("all_parts", [False, True])
-@pytest.mark.parametrize("direction", ["forward", "backward", "both"])
 def test_the_work_for_padding_changes_nothing_where_there_is_none(
     monkeypatch: pytest.MonkeyPatch, direction: Any, all_parts: bool
 ) -> None:

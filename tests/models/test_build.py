@@ -60,6 +60,8 @@ def test_what_is_shared_is_one_tensor(share: bool, tie: bool) -> None:
 DEEP_RNN = override(RNN, {"encoder.num_layers": 2, "decoder.num_layers": 2, "encoder.handover": "all"})
 LUONG = override(RNN, {"decoder.attention": "luong"})
 LONE = DecoderOnlyConfig(stack=TransformerConfig())
+DECODER_CHANGES: dict[str, Any] = {"attention": "luong", "embed_dim": 5, "cell": "gru", "initial_state": "zero"}
+DECODER_CHANGES |= {"score": "scaled_dot", "num_heads": 2, "project": True, "dropout": 0.5}
 # One change for each setting there is, from a configuration where it matters; names of encoder and decoder apart.
 CHANGES: list[tuple[ModelConfig, dict[str, Any]]] = [
     *(
@@ -69,19 +71,7 @@ CHANGES: list[tuple[ModelConfig, dict[str, Any]]] = [
     *((RNN, {f"encoder.{name}": value}) for name, value in {"cell": "gru", "handover": "all", "dropout": 0.5}.items()),
     (DEEP_RNN, {"encoder.residual": True}),
     (DEEP_RNN, {"decoder.residual": True}),
-    *(
-        (RNN, {f"decoder.{name}": value})
-        for name, value in {
-            "attention": "luong",
-            "embed_dim": 5,
-            "cell": "gru",
-            "initial_state": "zero",
-            "score": "scaled_dot",
-            "num_heads": 2,
-            "project": True,
-            "dropout": 0.5,
-        }.items()
-    ),
+    *((RNN, {f"decoder.{name}": value}) for name, value in DECODER_CHANGES.items()),
     (RNN, {"decoder.hidden_dim": 7, "decoder.initial_state": "project", "decoder.score": "general"}),
     (RNN, {"decoder.num_layers": 2, "decoder.initial_state": "project"}),
     (override(LUONG, {"decoder.score": "additive"}), {"decoder.score_dim": 3}),
@@ -93,25 +83,10 @@ CHANGES: list[tuple[ModelConfig, dict[str, Any]]] = [
     (override(LONE, {"stack.num_layers": 2}), {"bidirectional_prefix": True}),  # one block reads it from embeddings
     (LONE, {"tie_output": True}),
 ]
-STACK_CHANGES: dict[str, Any] = {
-    "dim": 32,
-    "num_heads": 2,
-    "num_kv_heads": 2,
-    "num_layers": 2,
-    "ffn_dim": 5,
-    "activation": "gelu",
-    "norm": "rms",
-    "norm_first": False,
-    "position": "t5",
-    "sinusoid_layout": "halves",
-    "scale_embedding": False,
-    "score": "dot",
-    "qk_norm": True,
-    "window": 2,
-    "dropout": 0.5,
-    "attention_dropout": 0.5,
-    "activation_dropout": 0.5,
-}
+STACK_CHANGES: dict[str, Any] = {"dim": 32, "num_heads": 2, "num_kv_heads": 2, "num_layers": 2, "ffn_dim": 5}
+STACK_CHANGES |= {"activation": "gelu", "norm": "rms", "norm_first": False, "position": "t5", "score": "dot"}
+STACK_CHANGES |= {"sinusoid_layout": "halves", "scale_embedding": False, "qk_norm": True, "window": 2}
+STACK_CHANGES |= {"dropout": 0.5, "attention_dropout": 0.5, "activation_dropout": 0.5}
 CHANGES += [
     (base, {f"{part}.{name}": value})
     for base, part in ((TRANSFORMER, "encoder"), (TRANSFORMER, "decoder"), (LONE, "stack"))
@@ -145,23 +120,10 @@ def test_every_setting_changes_the_model(base: ModelConfig, settings: dict[str, 
 def test_blocks_are_made_as_the_settings_say(config: ModelConfig) -> None:
     """Both kinds of attention, every norm, every dropout: what one output of the whole could not tell apart."""
     parts = ("stack",) if isinstance(config, DecoderOnlyConfig) else ("encoder", "decoder")
-    settings = {
-        "num_layers": 2,
-        "num_kv_heads": 1,
-        "qk_norm": True,
-        "norm": "rms",
-        "position": "t5",
-        "dropout": 0.1,
-        "attention_dropout": 0.2,
-        "activation_dropout": 0.3,
-    }
-    model = build(
-        override(config, {f"{part}.{name}": value for part in parts for name, value in settings.items()}),
-        vocab_size=11,
-        pad_id=0,
-        seed=0,
-    )
-    modules = dict(model.named_modules())
+    settings: dict[str, Any] = {"num_layers": 2, "num_kv_heads": 1, "qk_norm": True, "norm": "rms", "position": "t5"}
+    settings |= {"dropout": 0.1, "attention_dropout": 0.2, "activation_dropout": 0.3}
+    changes = {f"{part}.{name}": value for part in parts for name, value in settings.items()}
+    modules = dict(build(override(config, changes), vocab_size=11).named_modules())
     blocks = {name: module for name, module in modules.items() if isinstance(module, TransformerBlock)}
     assert len(blocks) == 2 * len(parts)
     assert not [name for name, module in modules.items() if isinstance(module, torch.nn.LayerNorm)]

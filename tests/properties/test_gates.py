@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from selfattn.codec import encode
 from selfattn.data.batches import Batch
 from selfattn.data.pairs import Example
-from selfattn.evaluation.gates.model_gates import batch_rows, causal, forward_is_step, model_gates, padding
-from selfattn.evaluation.gates.overfitting import overfitting
+from selfattn.evaluation.gates.model_gates import batch_rows, causal, forward_is_step, model_gates, overfitting, padding
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import PRESETS

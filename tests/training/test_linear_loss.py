@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from selfattn.training import linear_loss
-from selfattn.training.linear_loss import linear_cross_entropy
+from selfattn.training import loss as module
+from selfattn.training.loss import linear_cross_entropy
 
 
 def drawn(n: int, d: int, v: int, *, seed: int = 0, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -38,7 +38,7 @@ def test_equals_pytorch_whatever_the_chunks(n: int, d: int, v: int, smoothing: f
     gradients = torch.autograd.grad(expected, inputs)
     with pytest.MonkeyPatch.context() as patch:
         for elements in (1, 2 * v, 100 * v):  # one token at a time, two, all
-            patch.setattr(linear_loss, "_ELEMENTS", elements)
+            patch.setattr(module, "_ELEMENTS", elements)
             found = linear_cross_entropy(*inputs, target, label_smoothing=smoothing)
             torch.testing.assert_close(found, expected)
             torch.testing.assert_close(torch.autograd.grad(found, inputs), gradients)
@@ -58,7 +58,7 @@ class Largest(TorchDispatchMode):
 
 def test_the_logits_of_no_more_than_some_tokens_exist_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """64 tokens of 50 logits, two tokens at a time; beside them as much to write into."""
-    monkeypatch.setattr(linear_loss, "_ELEMENTS", 100)
+    monkeypatch.setattr(module, "_ELEMENTS", 100)
     states, weight, bias, target = drawn(64, 2, 50)
     with Largest() as largest:
         linear_cross_entropy(states, weight, bias, target).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it

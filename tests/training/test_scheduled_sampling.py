@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from selfattn.data.batches import collate
+from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
@@ -21,6 +21,7 @@ from selfattn.training.step import Stepper
 VOCAB = 13
 SOURCE = torch.tensor([[4, 5, 6, 7, 2], [8, 2, 0, 0, 0], [9, 10, 2, 0, 0]])
 TARGET = torch.tensor([[1, 5, 7, 9], [1, 6, 2, 0], [1, 11, 12, 4]])
+BATCH = Batch(SOURCE, SOURCE > 0, TARGET, TARGET, TARGET > 0, [0, 1, 2])
 STACK = TransformerConfig(dim=8, num_heads=2, ffn_dim=11, dropout=0.0)
 TINY = EncoderDecoderConfig(encoder=STACK, decoder=STACK)
 
@@ -28,9 +29,7 @@ TINY = EncoderDecoderConfig(encoder=STACK, decoder=STACK)
 def logits(model: Any, probability: float, seed: int = 0) -> torch.Tensor:
     coins = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        return sampled_logits(
-            model, SOURCE, TARGET, source_mask=SOURCE > 0, teacher_forcing=probability, generator=coins
-        )
+        return sampled_logits(model, BATCH, teacher_forcing=probability, generator=coins)
 
 
 @pytest.mark.parametrize("name", ["rnn-attention", "transformer", "decoder-only", "rnn-encoder-transformer-decoder"])
