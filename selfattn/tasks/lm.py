@@ -184,7 +184,7 @@ class LanguageModel(Task):
 
     @classmethod
     def decode(cls, run: Run, texts: Sequence[str], options: DecodingOptions, first: int) -> list[list[Output]]:
-        """Continue each text; see `selfattn.decoding.language_model.continue_texts`."""
+        """Continue each text; see `selfattn.decoding.texts.continue_texts`."""
         from selfattn.decoding.texts import continue_texts
 
         length = run.config.max_length

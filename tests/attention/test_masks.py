@@ -1,4 +1,4 @@
-"""Masks, each written out by hand."""
+"""Masks, each written out by hand, and a cache that grows in place."""
 
 import math
 from dataclasses import replace
@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.attention import attend, causal_mask, key_mask, padding_mask, sliding_window_mask
+from selfattn.attention import KeyValue, attend, causal_mask, key_mask, padding_mask, sliding_window_mask
+from selfattn.attention.cache import Cache
 from selfattn.attention.masks import Mask, as_mask, unread
 
 
@@ -107,3 +108,72 @@ def test_a_mask_of_something_else_is_named() -> None:
         attend(zeros, zeros, zeros, mask=drawn("xx xx").numpy())  # type: ignore[arg-type]  # the mistake
     with pytest.raises(ValueError, match=r"a mask of tokens \[b s\] hides keys as key_mask\(mask\)"):
         attend(zeros, zeros, zeros, mask=drawn("x. xx xx"))
+
+
+# A cache that grows into room of its own is what joining its keys and values would give
+
+
+def entries(length: int) -> KeyValue:
+    return KeyValue(torch.randn(2, 3, length, 5), torch.randn(2, 3, length, 7))
+
+
+def joined(*parts: KeyValue) -> KeyValue:
+    return KeyValue(torch.cat([part.key for part in parts], -2), torch.cat([part.value for part in parts], -2))
+
+
+def same(cache: Cache, expected: KeyValue) -> bool:
+    return torch.equal(cache.entries.key, expected.key) and torch.equal(cache.entries.value, expected.value)
+
+
+@torch.no_grad()
+def test_it_grows_in_place_until_its_memory_is_used_up() -> None:
+    parts = [entries(1), entries(1)]
+    cache = Cache(parts[0]).append(parts[1])
+    store = cache.store
+    assert store is not None
+    assert len(store.memory) == 18  # twice what is there, and 14
+    for length in range(3, 20):
+        parts.append(entries(1))
+        cache = cache.append(parts[-1])
+        assert (cache.store is store) == (length <= 18)
+        assert (same(cache, joined(*parts)), cache.length) == (True, length)
+
+
+@torch.no_grad()
+def test_two_that_go_on_from_one_leave_each_other_alone() -> None:
+    start = Cache(entries(2)).append(entries(1))
+    before = joined(start.entries)
+    ends = [entries(2), entries(2)]
+    grown = [start.append(end) for end in ends]
+    assert grown[0].store is not grown[1].store
+    assert all(same(cache, joined(before, end)) for cache, end in zip(grown, ends, strict=True))
+    assert same(start, before)
+
+
+@torch.no_grad()
+def test_rows_are_picked_with_their_memory() -> None:
+    parts, index = [entries(3), entries(1), entries(1)], torch.tensor([1, 1, 0])
+    picked = [KeyValue(part.key[index], part.value[index]) for part in parts]
+    for cache in (Cache(parts[0]).append(parts[1]), Cache(joined(*parts[:2]))):
+        assert same(cache.reorder(index), joined(*picked[:2]))
+        assert same(cache.reorder(index).append(picked[2]), joined(*picked))
+
+
+def test_with_gradients_nothing_is_written_in_place() -> None:
+    first, second = entries(2), entries(3)
+    cache = Cache(first).append(second)
+    assert cache.store is None
+    assert same(cache, joined(first, second))
+
+
+@pytest.mark.parametrize("shapes", [((2, 4), (1,)), ((4,), (2, 1)), ((2, 4), (2, 1)), ((4,), (1,))])
+def test_positions_of_all_rows_meet_those_of_each(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    parts = [
+        replace(entries(shape[-1]), positions=torch.arange(10 * place, 10 * place + math.prod(shape)).view(shape))
+        for place, shape in enumerate(shapes)
+    ]
+    joint = Cache(parts[0]).append(parts[1]).entries.positions
+    assert joint is not None
+    rows = [part.positions.expand(2, -1) for part in parts if part.positions is not None]
+    assert torch.equal(joint.expand(2, -1), torch.cat(rows, dim=-1))
+    assert joint.dim() == max(map(len, shapes))

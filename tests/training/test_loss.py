@@ -1,4 +1,4 @@
-"""The loss by hand."""
+"""The loss and its gradient at once, teacher forcing with a probability, the optimizer and its schedule."""
 
 import math
 from types import SimpleNamespace
@@ -6,10 +6,34 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from selfattn.data.batches import Batch
-from selfattn.training.loss import batch_loss, divergence, logits_loss, token_loss
+from selfattn.data.batches import Batch, collate
+from selfattn.data.pairs import Example
+from selfattn.models.build import build
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.presets import PRESETS
+from selfattn.models.transformer_config import TransformerConfig
+from selfattn.training import loss as module
+from selfattn.training import step as step_module
+from selfattn.training.config import ScheduleName, TrainingConfig
+from selfattn.training.distributed import Replica
+from selfattn.training.loss import (
+    batch_loss,
+    divergence,
+    linear_cross_entropy,
+    logits_loss,
+    sampled_logits,
+    teacher_forcing_probability,
+    token_loss,
+)
+from selfattn.training.optimizer import lr_factor, make_optimizer
+from selfattn.training.step import Stepper
+from selfattn.training.weights import put_into
 
 TRUE_MASK = torch.tensor([[True, True]])
 
@@ -123,3 +147,259 @@ def test_a_batch_has_the_loss_of_its_logits_in_either_way(
     assert (model.asked == ["logits"]) == (at_once or r_drop > 0)
     if not smoothing and not r_drop:
         assert batch_loss(model, batch).item() == found.item()  # type: ignore[arg-type]
+
+
+# The output layer and the loss as one function are the two one after the other
+
+
+def drawn(n: int, d: int, v: int, *, seed: int = 0, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """States, weight, bias and right tokens, in float64."""
+    draw = torch.Generator().manual_seed(seed)
+    states, weight, bias = (
+        (scale * torch.randn(*shape, generator=draw, dtype=torch.float64)).requires_grad_()
+        for shape in ((n, d), (v, d), (v,))
+    )
+    return states, weight, bias, torch.randint(v, (n,), generator=draw)
+
+
+def reference(states: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float) -> Tensor:
+    return functional.cross_entropy(functional.linear(states, weight, bias), target, label_smoothing=smoothing)
+
+
+@given(n=st.integers(1, 9), d=st.integers(1, 5), v=st.integers(1, 7), smoothing=st.sampled_from([0.0, 0.1, 0.9]))
+@settings(deadline=None, max_examples=20)
+def test_equals_pytorch_whatever_the_chunks(n: int, d: int, v: int, smoothing: float) -> None:
+    states, weight, bias, target = drawn(n, d, v, seed=n + 10 * d + 100 * v)
+    inputs = (states, weight, bias)
+    expected = reference(*inputs, target, smoothing)
+    gradients = torch.autograd.grad(expected, inputs)
+    with pytest.MonkeyPatch.context() as patch:
+        for elements in (1, 2 * v, 100 * v):  # one token at a time, two, all
+            patch.setattr(module, "_ELEMENTS", elements)
+            found = linear_cross_entropy(*inputs, target, label_smoothing=smoothing)
+            torch.testing.assert_close(found, expected)
+            torch.testing.assert_close(torch.autograd.grad(found, inputs), gradients)
+
+
+class Largest(TorchDispatchMode):
+    """How many elements the largest tensor has that any operator returns."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if isinstance(found, Tensor):
+            self.elements = max(self.elements, found.numel())
+        return found
+
+
+def test_the_logits_of_no_more_than_some_tokens_exist_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 tokens of 50 logits, two tokens at a time; beside them as much to write into."""
+    monkeypatch.setattr(module, "_ELEMENTS", 100)
+    states, weight, bias, target = drawn(64, 2, 50)
+    with Largest() as largest:
+        linear_cross_entropy(states, weight, bias, target).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+    assert largest.elements <= 200
+
+
+def test_numerical_gradients() -> None:
+    states, weight, bias, target = drawn(3, 2, 4)
+
+    def value(states: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return 3.0 * linear_cross_entropy(states, weight, bias, target, label_smoothing=0.2)
+
+    assert torch.autograd.gradcheck(value, (states, weight, bias))
+
+
+def test_without_a_bias_and_without_gradients() -> None:
+    states, weight, _, target = drawn(5, 3, 4)
+    expected = reference(states, weight, None, target, 0.1)
+    torch.testing.assert_close(linear_cross_entropy(states, weight, None, target, label_smoothing=0.1), expected)
+    with torch.no_grad():
+        found = linear_cross_entropy(states, weight, None, target, label_smoothing=0.1)
+    torch.testing.assert_close(found, expected)
+    assert not found.requires_grad
+
+
+def test_logits_beyond_the_range_of_exp() -> None:
+    states, weight, bias, target = drawn(4, 3, 5, scale=100.0)
+    expected = reference(states, weight, bias, target, 0.1)
+    found = linear_cross_entropy(states, weight, bias, target, label_smoothing=0.1)
+    assert expected.item() > 1000
+    torch.testing.assert_close(found, expected)
+
+
+def test_no_token_is_no_number() -> None:
+    states, weight, bias, target = drawn(0, 3, 5)
+    assert math.isnan(linear_cross_entropy(states, weight, bias, target).item())
+
+
+def test_bfloat16_is_near_float32() -> None:
+    states, weight, bias, target = (x.detach().float() if x.is_floating_point() else x for x in drawn(200, 32, 500))
+    inputs = tuple((x * 0.2).requires_grad_() for x in (states, weight, bias))
+    expected = reference(*inputs, target, 0.1)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = linear_cross_entropy(*inputs, target, label_smoothing=0.1)
+    assert found.dtype == torch.float32
+    assert found.item() == pytest.approx(expected.item(), rel=1e-3)
+    for near, exact in zip(torch.autograd.grad(found, inputs), torch.autograd.grad(expected, inputs), strict=True):
+        assert near.dtype == torch.float32
+        assert (near - exact).norm() < 5e-3 * exact.norm()
+
+
+# Teacher forcing with a probability: its two ends, its schedule, and its coins
+
+
+VOCAB = 13
+SOURCE = torch.tensor([[4, 5, 6, 7, 2], [8, 2, 0, 0, 0], [9, 10, 2, 0, 0]])
+TARGET = torch.tensor([[1, 5, 7, 9], [1, 6, 2, 0], [1, 11, 12, 4]])
+BATCH = Batch(SOURCE, SOURCE > 0, TARGET, TARGET, TARGET > 0, [0, 1, 2])
+STACK = TransformerConfig(dim=8, num_heads=2, ffn_dim=11, dropout=0.0)
+TINY = EncoderDecoderConfig(encoder=STACK, decoder=STACK)
+
+
+def logits(model: Any, probability: float, seed: int = 0) -> torch.Tensor:
+    coins = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        return sampled_logits(model, BATCH, teacher_forcing=probability, generator=coins)
+
+
+@pytest.mark.parametrize("name", ["rnn-attention", "transformer", "decoder-only", "rnn-encoder-transformer-decoder"])
+def test_probability_1_is_forward_and_0_reads_its_own_guesses(name: str) -> None:
+    model = build(PRESETS[name].config, vocab_size=VOCAB, pad_id=0, seed=3).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(
+            logits(model, 1.0), model(SOURCE, TARGET, source_mask=SOURCE > 0), rtol=1e-4, atol=1e-5
+        )
+        # Its own guesses, found by reading everything again for every step.
+        read = TARGET[:, :1]
+        for _ in range(TARGET.shape[1] - 1):
+            read = torch.cat([read, model(SOURCE, read, source_mask=SOURCE > 0)[:, -1:].argmax(dim=-1)], dim=1)
+        expected = model(SOURCE, read, source_mask=SOURCE > 0)
+    torch.testing.assert_close(logits(model, 0.0), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_coins_decide_and_their_seed_decides_the_coins() -> None:
+    model = build(TINY, vocab_size=VOCAB, pad_id=0, seed=3).eval()
+    assert torch.equal(logits(model, 0.5, seed=1), logits(model, 0.5, seed=1))
+    draws = [logits(model, 0.5, seed=seed) for seed in range(9)]
+    assert any(not torch.equal(draws[0], other) for other in draws)
+    assert all(torch.equal(draws[0][:, 0], other[:, 0]) for other in draws)  # <bos> is always read
+
+
+def test_a_coin_of_zero_is_no_right_token_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(TINY, vocab_size=VOCAB, pad_id=0, seed=3).eval()
+    expected = logits(model, 0.0)
+    monkeypatch.setattr(torch, "rand", lambda shape, **_: torch.zeros(shape))
+    assert torch.equal(logits(model, 0.0), expected)
+
+
+def test_the_schedule_by_hand() -> None:
+    assert [teacher_forcing_probability(0.75, 0.25, step, total_steps=3) for step in (1, 2, 3, 4)] == [
+        0.75,
+        0.5,
+        0.25,
+        0.25,
+    ]
+    assert [teacher_forcing_probability(0.75, None, step, total_steps=3) for step in (1, 3)] == [0.75, 0.75]
+    assert teacher_forcing_probability(0.5, 0.0, 1, total_steps=1) == 0.5
+    assert [teacher_forcing_probability(1.0, 1.0, step, total_steps=7) for step in range(1, 8)] == [1.0] * 7
+
+
+def test_a_step_forces_with_the_probability_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    probabilities: list[float] = []
+    real = step_module.sampled_logits
+
+    def recording(*arguments: Any, **options: Any) -> torch.Tensor:
+        probabilities.append(options["teacher_forcing"])
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(step_module, "sampled_logits", recording)
+    model = build(TINY, vocab_size=VOCAB, pad_id=0, seed=0)
+    batch = collate([Example([4, 2], [5, 4, 2])] * 3, 0, 1, range(3))
+    for end in (1.0, 0.0):
+        config = TrainingConfig(teacher_forcing_end=end)
+        stepper = Stepper(Replica(model), make_optimizer(model, config), config, torch.Generator())
+        for number in range(1, 7):
+            stepper.step([batch], number, total_steps=6, epoch=0)
+    assert probabilities == pytest.approx([0.8, 0.6, 0.4, 0.2, 0.0])  # nothing is sampled where it is 1
+
+
+# What decays and what does not, and the learning rate by hand
+
+
+def groups(model: torch.nn.Module) -> tuple[set[str], set[str]]:
+    optimizer = make_optimizer(model, TrainingConfig(weight_decay=0.25))
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    decayed, kept = optimizer.param_groups
+    assert (decayed["weight_decay"], kept["weight_decay"]) == (0.25, 0.0)
+    return {names[id(p)] for p in decayed["params"]}, {names[id(p)] for p in kept["params"]}
+
+
+def test_every_parameter_is_in_one_group_and_only_matrices_decay() -> None:
+    for preset in ("transformer", "rnn-attention"):
+        model = build(PRESETS[preset].config, vocab_size=11, pad_id=0, seed=0)
+        decayed, kept = groups(model)
+        assert decayed | kept == {name for name, _ in model.named_parameters()}
+        assert not decayed & kept
+        assert all(name.endswith("weight") or "weight_" in name for name in decayed)
+        assert not any("embed" in name or "norm" in name or "bias" in name for name in decayed)
+
+
+def test_a_matrix_tied_to_an_embedding_does_not_decay() -> None:
+    stack = TransformerConfig(dim=8, num_heads=2, ffn_dim=13)
+    model = build(EncoderDecoderConfig(encoder=stack, decoder=stack, tie_output=True), vocab_size=11, pad_id=0, seed=0)
+    table = model.get_parameter("decoder.embed.tokens.weight")
+    assert table is model.get_parameter("decoder.output.weight")
+    _, kept = make_optimizer(model, TrainingConfig()).param_groups
+    assert any(parameter is table for parameter in kept["params"])
+
+
+def test_decay_shrinks_a_matrix_by_lr_times_decay() -> None:
+    linear = torch.nn.Linear(3, 2)
+    before, bias = linear.weight.detach().clone(), linear.bias.detach().clone()
+    optimizer = make_optimizer(linear, TrainingConfig(lr=0.5, weight_decay=0.25))
+    for parameter in linear.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    torch.testing.assert_close(linear.weight.detach(), before * (1 - 0.5 * 0.25))
+    assert torch.equal(linear.bias, bias)
+
+
+def test_weights_of_another_model_are_refused() -> None:
+    with pytest.raises(ValueError, match="these are the weights of another model"):
+        put_into(torch.nn.Linear(3, 2), {"weight": torch.zeros(3, 2), "bias": torch.zeros(2)})
+
+
+SCHEDULES: tuple[ScheduleName, ...] = ("constant", "linear", "cosine", "inverse_sqrt")
+
+
+def factors(schedule: ScheduleName, total: int, warmup: int) -> list[float]:
+    return [lr_factor(schedule, step, total_steps=total, warmup_steps=warmup) for step in range(1, total + 1)]
+
+
+def test_values_by_hand() -> None:
+    assert factors("constant", 4, 2) == [0.5, 1.0, 1.0, 1.0]
+    assert factors("linear", 5, 2) == [0.5, 1.0, 0.75, 0.5, 0.25]
+    assert factors("linear", 4, 0) == pytest.approx([0.8, 0.6, 0.4, 0.2])
+    assert factors("cosine", 4, 1) == pytest.approx([1.0, (1 + math.sqrt(0.5)) / 2, 0.5, (1 - math.sqrt(0.5)) / 2])
+    assert factors("inverse_sqrt", 9, 1) == pytest.approx([1 / math.sqrt(k) for k in range(1, 10)])
+    assert factors("inverse_sqrt", 16, 4)[-1] == 0.5
+
+
+def test_beyond_the_last_step_it_stays_at_the_last() -> None:
+    assert lr_factor("linear", 99, total_steps=5, warmup_steps=2) == 0.25
+
+
+@given(st.sampled_from(SCHEDULES), st.integers(1, 200), st.data())
+def test_it_rises_to_one_then_never_rises_and_is_never_zero(
+    schedule: ScheduleName, total: int, data: st.DataObject
+) -> None:
+    warmup = data.draw(st.integers(0, total))
+    found = factors(schedule, total, warmup)
+    rise, fall = found[:warmup], found[max(warmup - 1, 0) :]
+    assert all(0 < factor <= 1 for factor in found)
+    assert rise == sorted(rise)
+    assert fall == sorted(fall, reverse=True)
+    if warmup:
+        assert found[warmup - 1] == 1.0

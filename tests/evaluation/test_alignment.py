@@ -1,0 +1,468 @@
+"""Attention against gold, by tokens and by words; gold links, their files, and the alignment error rate."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from selfattn.data.dates.source import DateSource
+from selfattn.data.pairs import Example, Pair, Span, encode_pairs
+from selfattn.errors import UserError
+from selfattn.evaluation.alignment.attention_scores import (
+    best_head,
+    diagonal_counts,
+    gold_from_spans,
+    score_attention,
+    token_links,
+)
+from selfattn.evaluation.alignment.links import (
+    AlignmentCounts,
+    GoldPair,
+    Link,
+    Links,
+    count_alignment,
+    diagonal,
+    parse_links,
+    read_gold,
+)
+from selfattn.evaluation.alignment.word_alignment import Way, report_alignment, to_words, word_links
+from selfattn.models.build import build
+from selfattn.models.presets import PRESETS
+from selfattn.models.protocol import AttentionMaps
+from selfattn.results.attention import ModelAlignment
+from selfattn.tokenizers.char import CharTokenizer
+
+MODEL = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
+
+
+class Words(CharTokenizer):
+    """One token a word: words are single letters, and spaces are no tokens."""
+
+    def encode(self, text: str) -> list[int]:
+        return super().encode(text.replace(" ", ""))
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        return [(place, place + 1) for place, character in enumerate(text) if character != " "]
+
+
+class Pieces(CharTokenizer):
+    """Characters, as subwords have them: a space is one token with the letter behind it, and one comes at the front."""
+
+    def encode(self, text: str) -> list[int]:
+        return [self.unk_id, *super().encode(text.replace(" ", ""))]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        places = [place for place, character in enumerate(text) if character != " "]
+        return [(0, 0), *((place - (text[place - 1 : place] == " "), place + 1) for place in places)]
+
+
+class Told(torch.nn.Module):
+    """As much of a model as is asked: it attends as it is told, by one tensor ``[h t s]`` a layer, to every source."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, *maps: Tensor) -> None:
+        super().__init__()
+        self.maps = maps
+
+    def attention_maps(self, source: Tensor, target_in: Tensor, **_: object) -> AttentionMaps:
+        return AttentionMaps((), (), tuple(weights.expand(len(source), -1, -1, -1) for weights in self.maps))
+
+
+def told(*layers: Any) -> Any:
+    """A model with these layers of heads ``[h t s]``."""
+    return Told(*(torch.as_tensor(heads) for heads in layers))
+
+
+def pair(source: str, target: str, links: Links | None = None) -> GoldPair:
+    return GoldPair(tuple(source.split()), tuple(target.split()), links or Links())
+
+
+@pytest.mark.parametrize("name", ["transformer", "decoder-only", "rnn-attention"])
+def test_where_words_are_tokens_links_are_those_of_the_tokens(name: str) -> None:
+    tokenizer = Words("abcdefg")
+    model = build(PRESETS[name].config, vocab_size=len(tokenizer), pad_id=0, seed=1)
+    pairs = [pair("a b c d", "e f g"), pair("g", "a a b b"), pair("c a", "d")]
+    found = word_links(model, tokenizer, pairs)
+    examples = [
+        Example([*tokenizer.encode(" ".join(p.source)), 2], [*tokenizer.encode(" ".join(p.target)), 2]) for p in pairs
+    ]
+    for way, links in found.items():
+        expected = token_links(model, examples, pad_id=0, bos_id=1, layer=way.layer, head=way.head, shifted=way.shifted)
+        assert [set(some) for some in expected] == links
+    heads = 4 if name != "rnn-attention" else 1
+    assert {(way.head, way.shifted) for way in found} == {(h, s) for h in (*range(heads), None) for s in (False, True)}
+
+
+def test_attention_is_summed_over_the_source_and_averaged_over_the_target() -> None:
+    """Characters ``ab c`` and ``d ef``, each with ``<eos>``: a space belongs to the word behind it."""
+    weights = [
+        # a,   b,    ' ',  c,   <eos>
+        [0.30, 0.30, 0.00, 0.4, 0.0],  # d: its largest weight is on c, its largest sum on ab
+        [0.00, 0.00, 0.30, 0.1, 0.6],  # ' ', of the word ef
+        [0.35, 0.30, 0.15, 0.1, 0.1],  # e: for ab
+        [0.00, 0.05, 0.50, 0.4, 0.1],  # f: for c; the mean of the three is on c
+        [1.00, 0.00, 0.00, 0.0, 0.0],  # <eos>
+    ]
+    found = word_links(told([weights]), CharTokenizer("abcdef "), [pair("ab c", "d ef")])
+    assert found[Way(0, 0, False)] == found[Way(0, None, False)] == [{(0, 0), (1, 1)}]
+    # Shifted, d has the row of the space, and ef those of e, f and <eos>.
+    assert found[Way(0, 0, True)] == [{(1, 0), (0, 1)}]
+
+
+def test_tokens_that_begin_with_a_space_belong_to_the_word_behind_it() -> None:
+    weights = [
+        # '', a,   b,   ' c', <eos>
+        [0.3, 0.1, 0.1, 0.4, 0.1],  # '', of the word d
+        [0.3, 0.2, 0.1, 0.4, 0.0],  # d
+        [0.0, 0.0, 0.1, 0.9, 0.0],  # ' e'
+        [0.0, 0.0, 0.3, 0.0, 0.7],  # <eos>
+    ]
+    found = word_links(told([weights]), Pieces("abcde"), [pair("ab c", "d e")])
+    assert found[Way(0, 0, False)] == [{(0, 0), (1, 1)}]
+
+
+def test_a_word_without_a_token_and_attention_to_nothing_give_no_link() -> None:
+    weights = torch.tensor([[0.5, 0.5], [0.0, 1.0]])
+    assert to_words(weights, [0, 2], [1, 2]).tolist() == [[0, 0, 0], [0.5, 0, 0.5], [0, 0, 1]]
+    assert word_links(told([[[0.0, 1.0], [0.0, 1.0]]]), Words("ab"), [pair("a", "b")])[Way(0, 0, False)] == [set()]
+
+
+def test_a_model_without_attention_has_no_ways() -> None:
+    model = build(PRESETS["rnn-plain"].config, vocab_size=11, pad_id=0, seed=0)
+    assert word_links(model, Words("abcdefg"), [pair("a", "b")]) == {}
+
+
+# --- the report -------------------------------------------------------------------------------------------------------
+
+LINKS: dict[Way, list[set[Link]]] = {
+    Way(0, 0, False): [{(0, 0), (1, 1)}, {(0, 0)}],
+    Way(0, 0, True): [{(0, 0), (0, 1)}, {(1, 0)}],
+}
+GOLD = [
+    pair("a b", "c d", Links(frozenset({(0, 0), (0, 1)}))),
+    pair("a b", "c", Links(frozenset({(1, 0)}), frozenset({(0, 0)}))),
+]
+
+
+def test_a_report_by_hand() -> None:
+    report = report_alignment(LINKS, GOLD)
+    assert (report.pairs, report.sure, report.possible) == (2, 3, 4)
+    unshifted, shifted = report.counts.values()
+    assert (unshifted.links, unshifted.in_sure, unshifted.in_possible) == (3, 1, 2)
+    assert unshifted.aer == pytest.approx(1 - 3 / 6)
+    assert shifted.aer == 0
+    assert report.best == Way(0, 0, True)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_two_files_and_one_hold_the_same(tmp_path: Path) -> None:
+    sentences = write(tmp_path / "text", "a  b ||| c d  \n")
+    links = write(tmp_path / "links", "1-1 2p2\n")
+    together = write(tmp_path / "both.tsv", "a b\tc d\t0-0 1p1\n")
+    assert read_gold(links, sentences=sentences) == read_gold(together)
+    assert read_gold(together)[0].links == Links(frozenset({(0, 0)}), frozenset({(1, 1)}))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a b c\tc d\t1-1\n", "the links could count from 0 or from 1; say which"),
+        ("a\tb\t0-1\n", r"gold.tsv:1: 0-1: outside its sentences of 1 and 1 words"),
+        ("a\tb\n", r"gold.tsv:1: expected source, target and links, with tabs between; got 2 columns"),
+        ("a\t \t0-0\n", r"gold.tsv:1: a sentence without a word"),
+        ("a\tb\t0-0\na\tb\tx\n", r"gold.tsv:2: 'x' is not a link; write i-j \(sure\) or ipj \(possible\), such as 0-2"),
+        ("a\tb\t0-0 -1-2\n", ":1: '-1-2' is not a link"),
+        ("a\tb\t" + "9" * 5000 + "\n", ":1: '9{40}' is not a link; write"),
+        ("a\tb\t٣-0\n", ":1: '٣-0' is not a link"),  # digits of other scripts are no positions
+    ],
+)
+def test_bad_gold_is_said_in_a_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read_gold(write(tmp_path / "gold.tsv", text))
+
+
+def test_what_links_count_from_is_seen_or_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "gold.tsv", "a b c\tc d\t1-1\n")
+    assert read_gold(path, base=1)[0].links.sure == {(0, 0)}
+    assert read_gold(path, base=0)[0].links.sure == {(1, 1)}
+    assert read_gold(write(path, "a\tb\t\n"))[0].links == Links()
+
+
+def test_files_of_two_lengths_and_without_bars_are_refused(tmp_path: Path) -> None:
+    sentences, links = write(tmp_path / "text", "a ||| b\n"), write(tmp_path / "links", "0-0\n0-0\n")
+    with pytest.raises(UserError, match=r"has 1 lines and .* 2; expected links for each pair"):
+        read_gold(links, sentences=sentences)
+    write(sentences, "a | b\n")
+    with pytest.raises(UserError, match=r"text:1: expected source \|\|\| target"):
+        read_gold(write(links, "0-0\n"), sentences=sentences)
+
+
+# Attention against gold: shares, entropy and alignments, by hand and on whole models
+
+
+EOS = 2
+
+
+def score(maps: Sequence[Tensor], gold: Tensor) -> ModelAlignment:
+    """Score the maps ``[h t s]`` of one example, one a layer."""
+    t, s = gold.shape
+    example = Example([5] * (s - 1) + [EOS], [6] * (t - 1) + [EOS])
+    found = score_attention(told(*maps), [example], [gold], pad_id=0, bos_id=1)
+    assert found is not None
+    return found
+
+
+def gold_of_links(links: set[Link], source_tokens: int, target_tokens: int) -> Tensor:
+    gold = torch.zeros(target_tokens, source_tokens, dtype=torch.bool)
+    for source, target in links:
+        gold[target, source] = True
+    return gold
+
+
+# Two source words and <eos>, two target words and <eos>; the first comes from the second, the second from the first.
+CROSSED = gold_of_links({(1, 0), (0, 1)}, 3, 3)
+RIGHT = torch.tensor([[0.25, 0.5, 0.25], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+LATE = torch.tensor([[0.0, 0.0, 1.0], [0.25, 0.5, 0.25], [1.0, 0.0, 0.0]])  # the same, one row later
+
+
+def test_the_diagonal_by_hand() -> None:
+    straight = gold_of_links({(0, 0), (1, 1), (2, 1)}, 4, 3)
+    # Target words 0 and 1 of 2 have their middles in source words 0 and 2 of 3.
+    assert diagonal_counts([straight]) == AlignmentCounts(links=2, in_possible=2)
+    assert diagonal_counts([CROSSED]).aer == 1
+    assert diagonal_counts([straight, CROSSED]) == AlignmentCounts(links=4, in_possible=2)
+
+
+def test_a_head_by_hand() -> None:
+    (head,) = score([RIGHT[None]], CROSSED).heads
+    assert (head.layer, head.head) == (0, 0)
+    assert head.gold_share == (0.5 + 1.0) / 2
+    assert head.aer == 0
+    assert head.eos_share == pytest.approx((0.25 + 0 + 1) / 3)
+    entropy = (0.25 * math.log(4) + 0.5 * math.log(2) + 0.25 * math.log(4)) / 3  # the other two rows are certain
+    assert head.entropy == pytest.approx(entropy)
+    assert head.entropy_share == pytest.approx(entropy / math.log(3))
+
+
+def test_shifted_rows_are_those_of_the_steps_that_read_a_token() -> None:
+    (late,) = score([LATE[None]], CROSSED).heads
+    (right,) = score([RIGHT[None]], CROSSED).heads
+    assert (late.shifted_gold_share, late.shifted_aer) == (right.gold_share, right.aer)
+    assert late.gold_share == (0.0 + 0.25) / 2
+    # The first row looks at nothing but <eos>, which links nothing; the second at the second word, which is wrong.
+    assert late.aer == 1
+
+
+def test_the_best_head_and_the_mean_of_heads() -> None:
+    scores = score([torch.stack([LATE, RIGHT]), torch.stack([LATE, LATE])], CROSSED)
+    assert [(head.layer, head.head) for head in scores.heads] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert [(mean.layer, mean.head) for mean in scores.means] == [(0, None), (1, None)]
+    assert best_head(scores) == (0, 1)
+    assert best_head(scores, shifted=True) == (0, 0)  # the first of equals
+    mean = scores.means[0]
+    assert mean.gold_share == pytest.approx((0.75 + 0.125) / 2)
+    assert mean.entropy > (scores.heads[0].entropy + scores.heads[1].entropy) / 2  # mixing heads spreads them
+    assert replace(scores.means[1], head=0) == scores.heads[2]
+
+
+def test_attention_that_goes_elsewhere_as_well() -> None:
+    """A decoder-only model spends some of its attention on the target; the shares are of what the source gets."""
+    (whole,) = score([RIGHT[None]], CROSSED).heads
+    (half,) = score([RIGHT[None] / 2], CROSSED).heads
+    assert half == whole
+    (nothing,) = score([RIGHT[None] * 0], CROSSED).heads
+    assert nothing.gold_share == nothing.entropy == nothing.eos_share == 0
+
+
+def test_examples_are_added_up_whatever_the_batches() -> None:
+    """Also where lengths differ: what stands in the padding has no part in it."""
+    pairs = DateSource(split="test").pairs(7)
+    tokenizer = CharTokenizer.train([pair.source + pair.target for pair in pairs])
+    examples = encode_pairs(pairs, tokenizer)
+    gold = [gold_of(pair) for pair in pairs]
+    for name in ("rnn-multi-head", "decoder-only"):
+        model = build(PRESETS[name].config, vocab_size=len(tokenizer), pad_id=0, seed=0).double().train()
+        scores = [score_attention(model, examples, gold, pad_id=0, bos_id=1, batch_size=size) for size in (1, 3, 7)]
+        assert scores[0] is not None
+        assert model.training
+        for other in scores[1:]:
+            assert other is not None
+            for first, second in zip(scores[0].heads, other.heads, strict=True):
+                assert first.aer == second.aer
+                assert first.shifted_gold_share == pytest.approx(second.shifted_gold_share)
+                assert first.entropy == pytest.approx(second.entropy)
+
+
+def characters(length: int) -> list[tuple[int, int]]:
+    """The place of every character of a text, and of ``<eos>`` behind them."""
+    return [(place, min(place + 1, length)) for place in range(length + 1)]
+
+
+def gold_of(pair: Pair) -> Tensor:
+    return gold_from_spans(pair.spans, characters(len(pair.source)), characters(len(pair.target)))
+
+
+def test_spans_reach_every_token_that_they_touch() -> None:
+    """Tokens of several characters: ``No|vem|ber`` and the month."""
+    gold = gold_from_spans([Span("month", (1, 4), (5, 7))], [(0, 2), (2, 5), (5, 8), (8, 8)], [(0, 5), (5, 7), (7, 7)])
+    assert gold.int().tolist() == [[0, 0, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
+    assert not gold_from_spans([], characters(2), characters(1)).any()
+
+
+def test_a_model_without_attention_has_no_scores() -> None:
+    model = build(PRESETS["rnn-plain"].config, vocab_size=23, pad_id=0, seed=0)
+    example = Example([5, EOS], [6, EOS])
+    gold = gold_of_links({(0, 0)}, 2, 2)
+    assert score_attention(model, [example], [gold], pad_id=0, bos_id=1) is None
+
+
+def test_an_empty_source_has_nowhere_to_point() -> None:
+    (head,) = score([torch.ones(1, 2, 1)], gold_of_links(set(), 1, 2)).heads
+    assert head.aer == AlignmentCounts().aer
+    assert head.gold_share is None
+    assert (head.entropy, head.entropy_share, head.eos_share) == (0, 0, 1)
+
+
+def test_gold_must_fit() -> None:
+    example = Example([5, EOS], [6, EOS])
+    with pytest.raises(ValueError, match=r"expected gold of the shapes \[\(2, 2\)\]"):
+        score_attention(told(torch.ones(1, 2, 2)), [example], [CROSSED], pad_id=0, bos_id=1)
+
+
+# "5 6 7 <eos>" with the target "8 9 <eos>": each row is a step, each column a source token.
+FIRST = [[0.1, 0.6, 0.2, 0.1], [0.3, 0.2, 0.1, 0.4], [0.1, 0.1, 0.8, 0.0]]  # 9 looks at <eos>, and of the words at 5
+SECOND = [[0.7, 0.1, 0.1, 0.1], [0.0, 0.1, 0.9, 0.0], [0.0, 1.0, 0.0, 0.0]]
+THIRD = [[0.1, 0.1, 0.8, 0.0], [0.0, 0.3, 0.7, 0.0], [0.5, 0.5, 0.0, 0.0]]
+
+
+def links_of(*layers: list[list[list[float]]], **settings: Any) -> list[tuple[int, int]]:
+    (links,) = token_links(told(*layers), [Example([5, 6, 7, EOS], [8, 9, EOS])], pad_id=0, bos_id=1, **settings)
+    return links
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"layer": 0}, [(1, 0), (0, 1)]),
+        ({"layer": 0, "shifted": True}, [(0, 0), (2, 1)]),
+        ({"layer": 1, "head": 0}, [(0, 0), (2, 1)]),
+        ({"layer": 1, "head": 1}, [(2, 0), (2, 1)]),
+        ({"layer": 1, "head": 1, "shifted": True}, [(2, 0), (0, 1)]),  # the lower of equal ones
+        ({}, [(2, 0), (2, 1)]),  # the last layer's mean: 0.45 at 7, 0.4 at 5
+        ({"layer": -2}, [(1, 0), (0, 1)]),
+    ],
+)
+def test_links_by_hand(settings: dict[str, Any], expected: list[tuple[int, int]]) -> None:
+    assert links_of([FIRST], [SECOND, THIRD], **settings) == expected
+
+
+def test_a_token_that_looks_at_no_word_gets_no_link() -> None:
+    assert links_of([[[0.0, 0.0, 0.0, 1.0], *FIRST[1:]]]) == [(0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"layer": 2}, "layer must be from -2 to 1, got 2"),
+        ({"layer": -3}, "layer must be from -2 to 1, got -3"),
+        ({"head": 2}, "head must be from 0 to 1, got 2"),
+        ({"head": -1}, "head must be from 0 to 1, got -1"),
+    ],
+)
+def test_layers_and_heads_that_there_are_not(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        links_of([FIRST], [SECOND, THIRD], **settings)
+
+
+def test_a_model_without_attention_cannot_align() -> None:
+    with pytest.raises(ValueError, match="Told has no attention to its source"):
+        links_of()
+
+
+# Gold links and the alignment error rate
+
+
+def test_error_rate_by_hand() -> None:
+    """Och and Ney 2003: four links, of which one is sure, two more are possible and one is wrong; two are sure."""
+    gold = Links(sure=frozenset({(0, 0), (3, 3)}), possible=frozenset({(1, 1), (1, 2)}))
+    counts = count_alignment([{(0, 0), (1, 1), (1, 2), (2, 2)}], [gold])
+    assert counts == AlignmentCounts(links=4, sure=2, in_sure=1, in_possible=3)
+    assert counts.precision == 3 / 4
+    assert counts.recall == 1 / 2
+    assert counts.aer == pytest.approx(1 - (1 + 3) / (4 + 2))
+
+
+def test_counts_of_sentences_are_added_before_anything_is_divided() -> None:
+    first, second = Links(frozenset({(0, 0)})), Links(frozenset({(0, 0), (1, 1), (2, 2)}))
+    counts = count_alignment([{(0, 0)}, set()], [first, second])
+    assert counts.recall == 1 / 4
+    assert counts.precision == 1
+    assert counts == count_alignment([{(0, 0)}], [first]) + count_alignment([set()], [second])
+
+
+def test_nothing_to_measure_is_none_not_a_figure() -> None:
+    nothing = count_alignment([set()], [Links()])
+    assert (nothing.aer, nothing.precision, nothing.recall) == (None, None, None)
+    extra = count_alignment([{(0, 0)}], [Links(possible=frozenset({(0, 0)}))])
+    assert (extra.aer, extra.recall) == (0, None)
+
+
+@given(st.integers(1, 40), st.integers(1, 40))
+def test_the_diagonal_links_every_target_word_once_and_in_order(source: int, target: int) -> None:
+    links = sorted((place, word) for word, place in diagonal(source, target))
+    assert [word for word, _ in links] == list(range(target))
+    places = [place for _, place in links]
+    assert places == sorted(places)
+    assert set(places) <= set(range(source))
+    # Turned end for end it is itself, but where the middle of a target word falls between two source words.
+    between = {word for word in range(target) if (2 * word + 1) * source % (2 * target) == 0}
+    assert all(places[-1 - word] == source - 1 - places[word] for word in range(target) if word not in between)
+
+
+def test_the_diagonal_of_lengths_by_hand() -> None:
+    assert diagonal(4, 2) == {(1, 0), (3, 1)}
+    assert diagonal(5, 0) == set()
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def test_links_are_read_from_either_base() -> None:
+    assert parse_links("0-0 3p2") == parse_links("1-1  4p3", base=1) == Links(frozenset({(0, 0)}), frozenset({(3, 2)}))
+    assert parse_links("") == Links()
+    assert parse_links("2-1 2p1").possible == {(2, 1)}  # a sure link is possible anyway
+
+
+def test_a_wrong_base_is_found_out() -> None:
+    with pytest.raises(UserError, match=r"0-1: a position below 1; does this file count from 0\?"):
+        parse_links("0-1", base=1)
+    with pytest.raises(UserError, match=r"2-2: outside its sentences of 2 and 2 words; does this file count from 1\?"):
+        parse_links("1-1 2-2", lengths=(2, 2))
+
+
+@pytest.mark.parametrize(("name", "pairs", "sure", "extra"), [("enfr", 447, 4038, 13400), ("roen", 248, 6198, 0)])
+def test_real_gold_has_the_counts_of_its_description(
+    shared_data: Callable[[str], Path], name: str, pairs: int, sure: int, extra: int
+) -> None:
+    sentences, path = (shared_data(f"alignments/{name}/{name}.{ending}") for ending in ("src-tgt", "gold"))
+    gold = [pair.links for pair in read_gold(path, sentences=sentences, base=1)]
+    counts = len(gold), sum(len(links.sure) for links in gold), sum(len(links.possible - links.sure) for links in gold)
+    assert counts == (pairs, sure, extra)
+    assert count_alignment([links.possible for links in gold], gold).aer == 0
+    with pytest.raises(UserError, match=r"does this file count from 1\?"):
+        read_gold(path, sentences=sentences, base=0)

@@ -1,0 +1,209 @@
+"""Which device is taken and which processes there are; training settings; curves for TensorBoard."""
+
+import json
+import socket
+import sys
+import typing
+from dataclasses import fields, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock, call
+
+import pytest
+import torch
+from small_runs import Cli, Train
+
+from selfattn.cli.options import options_of
+from selfattn.codec import decode, encode
+from selfattn.data.batches import collate
+from selfattn.data.pairs import Example
+from selfattn.errors import UserError
+from selfattn.runs.directory import RunDirectory, check_is_free
+from selfattn.runs.run import Run
+from selfattn.settings import changed
+from selfattn.training import device
+from selfattn.training import distributed as processes
+from selfattn.training.config import TrainingConfig
+from selfattn.training.device import choose_device
+from selfattn.training.distributed import Processes
+from selfattn.training.launch import is_main_process
+from selfattn.training.observer import EpochReport, StepReport, TensorBoardObserver
+
+
+def test_auto_takes_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
+    with pytest.raises(UserError, match="device: torch sees no CUDA device; take cpu"):
+        choose_device("cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", taken.append)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: taken[-1] if taken else 0)
+    assert choose_device("auto") == torch.device("cuda", 0)
+    assert choose_device("cpu") == torch.device("cpu")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert choose_device("cuda") == torch.device("cuda", 1)
+    assert taken == [0, 1]
+    monkeypatch.delenv("LOCAL_RANK")
+    assert choose_device("auto") == torch.device("cuda", 1), "the one that this process has chosen"
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    with pytest.raises(UserError, match="device: 3 processes on this host, but 2 CUDA devices; start fewer"):
+        choose_device("auto")
+
+
+def test_the_first_process_looks_whether_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    assert is_main_process()
+    with pytest.raises(UserError, match="already holds a run"):
+        check_is_free(tmp_path)
+    monkeypatch.setenv("RANK", "1")
+    assert not is_main_process()
+    check_is_free(tmp_path)
+    monkeypatch.setenv("RANK", "first")
+    with pytest.raises(UserError, match="RANK=first: expected a whole number"):
+        is_main_process()
+
+
+@pytest.mark.parametrize(("count", "rows"), [(1, 5), (2, 5), (3, 5), (7, 5), (4, 1)])
+def test_the_rows_of_a_batch_are_dealt_out_once(count: int, rows: int) -> None:
+    examples = [Example([4] * (n + 1), [5] * (n + 2)) for n in range(rows)]
+    batch = collate(examples, 0, 1, range(rows))
+    seen: list[int] = []
+    for rank in range(count):
+        own, tokens = Processes(rank, count).rows_of(batch)
+        if rank >= rows:  # it reads what counts for nothing
+            assert tokens == 0
+            continue
+        assert tokens == sum(len(examples[place].target) for place in own.indices)
+        assert own.indices == list(range(rows))[rank::count]
+        for row, place in enumerate(own.indices):
+            for name in ("source", "source_mask", "target_in", "target_out", "target_mask"):
+                assert torch.equal(getattr(own, name)[row], getattr(batch, name)[place])
+        seen += own.indices
+    assert sorted(seen) == list(range(rows))
+
+
+def test_who_waits_for_processes_that_never_come_says_so_in_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert timedelta(minutes=5) >= processes._MEETING
+    monkeypatch.setattr(processes, "_MEETING", timedelta(seconds=1))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for name, value in {"RANK": 0, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}.items():
+        monkeypatch.setenv(name, str(value))
+    with pytest.raises(
+        UserError, match=r"torch\.distributed: 2 processes could not meet: .*1/2 clients joined"
+    ) as caught:
+        Processes.join(torch.device("cpu"))
+    assert "\n" not in str(caught.value)
+
+
+def test_threads_follow_from_the_size_of_the_model_alone(
+    runs: dict[str, Run], train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = torch.get_num_threads()
+    record = RunDirectory(runs["rnn-plain"].path).record()
+    assert record.machine["threads"] == 1
+    monkeypatch.setattr(device, "LARGE_MODEL", record.parameters)
+    train("rnn-plain", tmp_path / "large")
+    assert RunDirectory(tmp_path / "large").record().machine["threads"] == 2
+    assert torch.get_num_threads() == before
+
+
+def test_a_number_of_threads_that_cannot_be_is_one_line(cli: Cli, tmp_path: Path) -> None:
+    done = cli("train", "dates", "--quick", "--out", tmp_path / "run", "--threads", "0")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "threads" in done.err
+
+
+# Training settings check themselves and travel as JSON; the command line offers them all
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epochs", 0), ("epochs", 1.5), ("epochs", True), ("epochs", None), ("items_per_epoch", 0), ("batch_size", -1),
+        ("max_tokens", 0), ("validation_items", 0), ("seed", 0.5), ("lr", 0.0), ("lr", -1e-3), ("lr", float("nan")),
+        ("lr", float("inf")), ("lr", "fast"), ("schedule", "steps"), ("warmup", 1.0), ("warmup", -0.1),
+        ("weight_decay", -1.0), ("clip_norm", -1.0), ("clip_norm", float("nan")), ("label_smoothing", 1.0),
+        ("precision", "float16"), ("target_exact_match", 0.0), ("target_exact_match", 1.5), ("betas", (0.9,)),
+        ("betas", (0.9, 1.0)), ("betas", "ab"),
+        ("max_steps", 0), ("accumulate", 0), ("accumulate", None), ("warmup_steps", -1), ("warmup_steps", 0.5),
+        ("r_drop", -1.0), ("average", "mean"), ("average", None), ("ema_decay", 1.0), ("ema_decay", -0.1),
+        ("average_last", 0), ("validate_every", 0), ("patience", 0), ("schedule", "one"),
+    ],
+)  # fmt: skip
+def test_a_value_out_of_range_is_named(name: str, value: object) -> None:
+    with pytest.raises(UserError, match=f"^{name}: expected .*, got ") as caught:
+        TrainingConfig(**{name: value})  # type: ignore[arg-type]  # a setting of any type
+    assert "\n" not in str(caught.value)
+
+
+def test_it_travels_as_json() -> None:
+    config = TrainingConfig(seed=-3, lr=1, schedule="cosine", betas=(0.8, 0.9), items_per_epoch=7, target_exact_match=1)
+    assert decode(TrainingConfig, json.loads(json.dumps(encode(config))), file="x", advice="y") == config
+
+
+def test_the_options_are_the_settings_without_those_that_a_run_has_of_its_own() -> None:
+    settings = typing.get_type_hints(TrainingConfig)
+    made: Any = options_of(TrainingConfig, leave_out=("seed", "betas"), all_open=True)
+    options = typing.get_type_hints(made)
+    assert set(settings) - set(options) == {"seed", "betas"}
+    assert set(options) < set(settings)
+    assert all(options[name] == settings[name] | None for name in options)
+    assert all(field.default is None for field in fields(made))
+
+
+def test_only_what_is_given_replaces_the_recipe() -> None:
+    recipe = TrainingConfig(lr=0.5, epochs=7)
+    made: Any = options_of(TrainingConfig, leave_out=("seed", "betas"), all_open=True)
+    assert replace(recipe, **changed(made())) == recipe
+    assert replace(recipe, **changed(made(clip_norm=0.0))) == TrainingConfig(lr=0.5, epochs=7, clip_norm=0.0)
+    with pytest.raises(UserError, match="epochs: expected"):
+        replace(recipe, **changed(made(epochs=0)))
+
+
+# Curves for TensorBoard, and the line that says what to install where it is not there
+
+
+REPORT = EpochReport(1, 20, 3, 4.0, 5.0, 6.0, 7.0, 8.0, {"bleu": 0.5})
+
+
+@pytest.fixture
+def writer(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """TensorBoard's class of writers."""
+    module = Mock()
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    return module.SummaryWriter  # type: ignore[no-any-return]  # a mock
+
+
+def watch(observer: TensorBoardObserver) -> None:
+    with observer:
+        for step in range(1, 21):
+            observer.stepped(StepReport(1, step, 20, step / 2, 0.1, 9.0))
+        observer.validated(REPORT, None, True)  # type: ignore[arg-type]  # the model is not read
+
+
+def test_points_of_steps_and_validations(tmp_path: Path, writer: Mock) -> None:
+    watch(TensorBoardObserver(tmp_path / "curves"))
+    writer.assert_called_once_with(str(tmp_path / "curves"))
+    values = [(step, {"loss": step / 2, "lr": 0.1, "tokens_per_second": 9.0}) for step in (10, 20)]
+    steps = [call(f"train/{name}", value, step) for step, curves in values for name, value in curves.items()]
+    validations = [call("valid/bleu", 0.5, 20), call("valid/loss", 6.0, 20)]
+    assert writer.return_value.add_scalar.call_args_list == steps + validations
+    writer.return_value.close.assert_called_once_with()
+
+
+def test_a_resumed_training_takes_back_what_comes_again(tmp_path: Path, writer: Mock) -> None:
+    observer = TensorBoardObserver(tmp_path)
+    observer.resumed(7, (REPORT,), None)  # type: ignore[arg-type]  # the model is not read
+    watch(observer)
+    writer.assert_called_once_with(str(tmp_path), purge_step=8)
+
+
+def test_where_it_is_not_installed_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(UserError, match=r"^TensorBoard is not installed: pip install 'selfattn\[tensorboard\]'$"):
+        TensorBoardObserver(tmp_path)
