@@ -1,4 +1,4 @@
-"""Attention against PyTorch's layer with the same weights, against the textbook's, and against every score's formula."""
+"""Attention against PyTorch's layer with the same weights, the textbook's, and the formula of every score."""
 
 import math
 from collections.abc import Callable
