@@ -82,13 +82,6 @@ class TestByHand:
         close(output.flatten(), torch.tensor(means, dtype=torch.float64))
 
     @both_paths
-    def test_mask_and_causal_together(self, need_weights: bool, close: Close) -> None:
-        zeros, value = heads([[0.0]] * 3), heads([[2.0], [4.0], [6.0]])
-        mask = torch.tensor([False, True, True])
-        output = attend(zeros, zeros, value, mask=mask, causal=True, need_weights=need_weights).output
-        close(output.flatten(), torch.tensor([0.0, 4.0, 5.0], dtype=torch.float64))
-
-    @both_paths
     def test_each_key_head_serves_the_query_heads_of_its_group(self, need_weights: bool, close: Close) -> None:
         value = torch.tensor([3.0, 5.0]).reshape(1, 2, 1, 1)
         output = attend(torch.zeros(1, 6, 1, 1), torch.zeros(1, 2, 1, 1), value, need_weights=need_weights).output
@@ -241,18 +234,6 @@ class TestDropout:
     def test_kept_weights_are_scaled_and_the_others_are_zero(self, need_weights: bool) -> None:
         values = self.dropped(need_weights).unique()
         torch.testing.assert_close(values, torch.tensor([0.0, 1 / self.j / (1 - self.p)]))
-
-    @both_paths
-    @pytest.mark.parametrize("score", ["dot", "additive"])
-    def test_the_layer_drops_in_training_alone(self, score: str, need_weights: bool) -> None:
-        layer = MultiHeadAttention(6, num_heads=2, score=score, dropout=0.5)
-        x = torch.randn(3, 5, 6)
-        assert not torch.equal(layer(x).output, layer(x).output)
-        layer.eval()
-        assert torch.equal(layer(x, need_weights=need_weights).output, layer(x, need_weights=need_weights).output)
-        without = MultiHeadAttention(6, num_heads=2, score=score)
-        without.load_state_dict(layer.state_dict())
-        assert torch.equal(layer(x, need_weights=need_weights).output, without(x, need_weights=need_weights).output)
 
 
 def x(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
