@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from benchmarks.significance import EASE, FAILURE, TASTE, World, measure, percent, percents, points, row, skill_for
 from selfattn.evaluation.metrics.exact import ExactMatch
-from selfattn.evaluation.statistics.crossings import LEVEL, budget_differences, locate
-from selfattn.evaluation.statistics.design import Design, most_failing
+from selfattn.evaluation.statistics.design import LEVEL, Design, budget_differences, locate, most_failing
 from selfattn.evaluation.statistics.significance import compare_scores
 
 Right = npt.NDArray[np.bool_]

@@ -59,20 +59,19 @@ GROUPS = {
     ),
     (
         "training/loss.py",
-        "training/optimizer.py",
+        "training/step.py",
         "training/weights.py",
         "training/checkpoint.py",
     ): (
         "training",
         "runs/test_resume.py",
     ),
-    tuple(f"decoding/{name}.py" for name in ("greedy", "beam", "common", "scoring", "sampling", "probabilities")): (
+    tuple(f"decoding/{name}.py" for name in ("greedy", "beam", "common", "scoring", "probabilities")): (
         "decoding",
         "properties/test_decoding_laws.py",
     ),
     (
-        *(f"evaluation/statistics/{name}.py" for name in ("buckets", "crossings", "design", "p_values")),
-        *(f"evaluation/statistics/{name}.py" for name in ("significance", "variances")),
+        *(f"evaluation/statistics/{name}.py" for name in ("buckets", "design", "significance", "variances")),
         "evaluation/gates",
     ): (
         "evaluation",

@@ -17,8 +17,7 @@ from selfattn.data.batches import stream_batches
 from selfattn.data.pairs import Example
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Processes, Replica
-from selfattn.training.optimizer import make_optimizer
-from selfattn.training.step import Stepper
+from selfattn.training.step import Stepper, make_optimizer
 
 CORES = os.cpu_count() or 1
 

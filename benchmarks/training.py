@@ -21,8 +21,7 @@ from selfattn.models.presets import PRESETS
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Replica
-from selfattn.training.optimizer import make_optimizer
-from selfattn.training.step import Stepper
+from selfattn.training.step import Stepper, make_optimizer
 
 Step = Callable[[], object]
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 
-from selfattn.evaluation.statistics.p_values import holm, t_quantile, t_tail
+from selfattn.evaluation.statistics.variances import holm, t_quantile, t_tail
 from selfattn.report.blocks import Spot
 from selfattn.results.claims import Contrast, Judgement, Need, Trial
 from selfattn.results.quality import Estimate

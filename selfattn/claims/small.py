@@ -23,8 +23,7 @@ from selfattn.streams import generator
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Replica
 from selfattn.training.loss import batch_loss
-from selfattn.training.optimizer import make_optimizer
-from selfattn.training.step import Stepper
+from selfattn.training.step import Stepper, make_optimizer
 
 PAD, BOS, EOS, FIRST = 0, 1, 2, 3
 

@@ -38,8 +38,7 @@ from selfattn.training.config import DeviceName, TrainingConfig
 from selfattn.training.device import choose_device
 from selfattn.training.distributed import Processes, Replica
 from selfattn.training.loop import cut_epoch
-from selfattn.training.optimizer import make_optimizer
-from selfattn.training.step import Stepper
+from selfattn.training.step import Stepper, make_optimizer
 from selfattn.training.weights import make_average
 
 COSTS = "costs.json"

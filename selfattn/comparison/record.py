@@ -16,11 +16,17 @@ from selfattn.comparison.tested import Answered, Runs, Tested
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.exact import WordRecall
-from selfattn.evaluation.metrics.fields import score_fields
 from selfattn.evaluation.metrics.metric import Metric, make_metric
-from selfattn.evaluation.statistics.buckets import ItemGroup, by_length, by_tag, by_training_frequency, score_groups
-from selfattn.evaluation.statistics.crossings import LEVEL as ALL_BUDGETS
-from selfattn.evaluation.statistics.crossings import budget_differences, locate
+from selfattn.evaluation.statistics.buckets import (
+    ItemGroup,
+    by_length,
+    by_tag,
+    by_training_frequency,
+    score_fields,
+    score_groups,
+)
+from selfattn.evaluation.statistics.design import LEVEL as ALL_BUDGETS
+from selfattn.evaluation.statistics.design import budget_differences, locate
 from selfattn.evaluation.statistics.significance import MIN_SEEDS, compare_outputs, score_counts
 from selfattn.evaluation.statistics.variances import ALPHA, LEVEL
 from selfattn.models.config import config_to_dict

@@ -1,4 +1,4 @@
-"""Greedy decoding: at every step the most probable token, for a whole batch at once."""
+"""Token by token for a whole batch at once: the most probable token, or one drawn from the distribution."""
 
 from collections.abc import Callable, Sequence
 
@@ -48,7 +48,7 @@ def greedy(
         bos_id: the token that every target begins with.
         eos_id: the token that ends a target.
         max_length: the most steps, ``<eos>`` counted; one number, or one for each source; at least 1.
-        choose: takes the next tokens in another way, as :func:`~selfattn.decoding.sampling.sample` does.
+        choose: takes the next tokens in another way, as :func:`~selfattn.decoding.greedy.sample` does.
 
     Returns:
         One hypothesis for each source, in their order. The lowest id wins a tie.
@@ -100,3 +100,111 @@ def greedy(
                 state, token = state.reorder(index), token[index]
                 living = [living[place] for place in staying]
     return [Hypothesis(*parts) for parts in zip(ids, scores, scores, finished, strict=True)]
+
+
+def sample(
+    model: Seq2Seq,
+    source: Tensor,
+    source_mask: Tensor,
+    *,
+    bos_id: int,
+    eos_id: int,
+    max_length: int | Sequence[int],
+    generator: torch.Generator | Sequence[torch.Generator],
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> list[Hypothesis]:
+    r"""Draw :math:`y_k \sim p(y \mid y_{<k}, x)` until ``<eos>``, for every source of a batch.
+
+    The distribution is that of :func:`token_distribution`. A token is drawn by inverting its cumulative sum, in the
+    order of ids, at one uniform number. Every sentence has its own numbers, ``max_length`` of them, drawn before
+    anything is decoded and whether or not it will need them. With one generator they go to the sentences in their
+    order: the same sentences in the same order give the same samples in batches of any size. With a generator for
+    each sentence their order does not matter either. A sentence that is finished leaves the batch.
+
+    Args:
+        model: any model of the protocol; only encode, start and step are called.
+        source: ids ``[b s]``, int64.
+        source_mask: bool ``[b s]``, True = real token.
+        bos_id: the token that every target begins with.
+        eos_id: the token that ends a target.
+        max_length: the most steps, ``<eos>`` counted; one number, or one for each source; at least 1.
+        generator: where chance comes from, on the CPU: one for all, or one for each source
+            (:func:`selfattn.streams.generator` makes them).
+        temperature: divides the logits; above 0, default 1; towards 0 this becomes greedy decoding.
+        top_k: draw from the ``k`` most probable tokens only (Fan et al. 2018); default all; 1 is greedy.
+        top_p: draw from the nucleus only (Holtzman et al. 2020, section 3.1); in (0, 1], default all.
+
+    Returns:
+        One hypothesis for each source, in their order. The scores are log-probabilities of the model itself, without
+        temperature, top-k or top-p.
+
+    Raises:
+        ValueError: there are not as many limits or generators as sources, or source and mask are not as described.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.streams import generator
+        >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
+        >>> source = torch.tensor([[5, 6, 2], [7, 2, 0]])
+        >>> def draw(seed):
+        ...     chance = generator(seed, "sampling")
+        ...     return sample(
+        ...         model, source, source != 0, bos_id=1, eos_id=2, max_length=9, generator=chance, top_p=0.9
+        ...     )
+        >>> draw(0) == draw(0), draw(0) == draw(1)
+        (True, False)
+    """
+    limits = length_limits(max_length, len(source))
+    streams = [generator] * len(source) if isinstance(generator, torch.Generator) else list(generator)
+    numbers = [
+        torch.rand(limit, generator=stream, dtype=torch.float64) for stream, limit in zip(streams, limits, strict=True)
+    ]
+
+    def draw(logits: Tensor, sentences: list[int], step: int) -> Tensor:
+        cumulative = token_distribution(logits, temperature=temperature, top_k=top_k, top_p=top_p).cumsum(dim=-1)
+        uniform = torch.stack([numbers[row][step] for row in sentences]).to(cumulative.device)
+        # The first token whose sum is above the number: never one of probability zero. The sums end near 1, not at 1.
+        drawn = torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)[:, 0]
+        return drawn.clamp(max=logits.shape[-1] - 1)  # NaN leads beyond the end; greedy() names it
+
+    return greedy(model, source, source_mask, bos_id=bos_id, eos_id=eos_id, max_length=limits, choose=draw)
+
+
+def token_distribution(
+    logits: Tensor, *, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+) -> Tensor:
+    r"""Return the distribution that :func:`sample` draws the next token from.
+
+    First the temperature, :math:`p_y \propto \exp(z_y / T)`; then the ``top_k`` most probable tokens; then of these,
+    their probabilities again summing to 1, the nucleus: the fewest, most probable first, that together reach
+    ``top_p``. What is left sums to 1. Of equally probable tokens the lowest id comes first. (``transformers`` has the
+    same order.)
+
+    Args:
+        logits: ``[n v]``, or log-probabilities; minus infinity is a token that cannot come.
+        temperature: above 0, default 1.
+        top_k: at least 1; default all.
+        top_p: in (0, 1]; default all.
+
+    Returns:
+        Probabilities ``[n v]``, float64.
+
+    Example:
+        >>> logits = torch.tensor([[0.1, 0.5, 0.4]]).log()
+        >>> token_distribution(logits, top_p=0.8)
+        tensor([[0.0000, 0.5556, 0.4444]], dtype=torch.float64)
+    """
+    logits = logits.double()
+    scaled = (logits - logits.amax(dim=-1, keepdim=True)) / temperature  # at most 0: nothing overflows
+    if top_k is None and top_p is None:
+        return scaled.softmax(dim=-1)
+    values, ids = top(scaled, scaled.shape[-1] if top_k is None else top_k)
+    probabilities = values.softmax(dim=-1)
+    if top_p is not None:
+        before = probabilities.cumsum(dim=-1) - probabilities
+        probabilities = probabilities.masked_fill(before >= top_p, 0.0)
+        probabilities = probabilities / probabilities.sum(dim=-1, keepdim=True)
+    return torch.zeros_like(scaled).scatter(-1, ids, probabilities)

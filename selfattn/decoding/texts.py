@@ -8,9 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 from selfattn.data.pairs import Example
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.common import Hypothesis, LengthPenalty, batches_by_length
-from selfattn.decoding.greedy import greedy
+from selfattn.decoding.greedy import greedy, sample
 from selfattn.decoding.options import GREEDY, DecodingOptions
-from selfattn.decoding.sampling import sample
 from selfattn.models.decoder_only.model import Continuation
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator

@@ -159,7 +159,7 @@ class Crossing(Plain):
     """Where the order of two models changes.
 
     Attributes:
-        kind: what may be said, see `selfattn.evaluation.statistics.crossings.locate`.
+        kind: what may be said, see `selfattn.evaluation.statistics.design.locate`.
         between: the two budgets that it lies between, where it is located.
         changes: how often the order changes for certain: more than once is no single crossing.
     """

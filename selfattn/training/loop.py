@@ -20,8 +20,7 @@ from selfattn.training.checkpoint import Checkpoint, CheckpointFile, TrainingSta
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Processes, Replica
 from selfattn.training.observer import EpochReport, Observer, StepReport
-from selfattn.training.optimizer import make_optimizer
-from selfattn.training.step import Stepper, check_finite
+from selfattn.training.step import Stepper, check_finite, make_optimizer
 from selfattn.training.validation import Criterion, validation_loss
 from selfattn.training.weights import Average, make_average, named_weights, put_into
 

@@ -22,8 +22,7 @@ from selfattn.comparison.compare import _prepare, compare, is_decided, make_plan
 from selfattn.comparison.plan import Plan, PlannedModel, Variant, read_plan
 from selfattn.comparison.report import report, write_comparison
 from selfattn.errors import SettingError, UserError
-from selfattn.evaluation.statistics.crossings import locate
-from selfattn.evaluation.statistics.design import obrien_fleming
+from selfattn.evaluation.statistics.design import locate, obrien_fleming
 from selfattn.experiments.plan import PLAN, write_plan
 from selfattn.models.presets import PRESETS
 from selfattn.registry import load_plugin

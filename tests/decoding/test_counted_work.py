@@ -17,8 +17,7 @@ from selfattn.models.presets import PRESETS
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Replica
-from selfattn.training.optimizer import make_optimizer
-from selfattn.training.step import Stepper
+from selfattn.training.step import Stepper, make_optimizer
 
 LAYERS, VOCAB = 4, 8000
 HIDES = ("masked_fill", "where", "bitwise_not", "softmax")

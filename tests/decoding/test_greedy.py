@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from selfattn.attention import MultiHeadAttention, Rotary
 from selfattn.decoding.beam import beam_search
-from selfattn.decoding.greedy import greedy
-from selfattn.decoding.sampling import sample
+from selfattn.decoding.greedy import greedy, sample
 from selfattn.decoding.stepping import evaluating, stepping
 from selfattn.errors import DivergedError
 from selfattn.layers import FeedForward, TransformerBlock

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from selfattn.decoding.common import Hypothesis
-from selfattn.decoding.greedy import greedy
+from selfattn.decoding.greedy import greedy, sample, token_distribution
 from selfattn.decoding.probabilities import chosen_log_probabilities, log_probabilities, top
-from selfattn.decoding.sampling import sample, token_distribution
 from selfattn.streams import generator
 
 BOS, EOS = 1, 2

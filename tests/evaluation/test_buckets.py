@@ -10,14 +10,15 @@ from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair, Span
 from selfattn.evaluation.metrics.evaluate import evaluate_outputs
 from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch, edit_distance
-from selfattn.evaluation.metrics.fields import score_fields, span_fields
 from selfattn.evaluation.metrics.translation import Bleu
 from selfattn.evaluation.statistics.buckets import (
     ItemGroup,
     by_length,
     by_tag,
     by_training_frequency,
+    score_fields,
     score_groups,
+    span_fields,
 )
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import Translation

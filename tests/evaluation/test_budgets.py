@@ -10,14 +10,15 @@ from scipy import stats
 
 from selfattn.codec import decode, encode
 from selfattn.evaluation.metrics.exact import ExactMatch
-from selfattn.evaluation.statistics.crossings import budget_differences, locate
 from selfattn.evaluation.statistics.design import (
     Design,
+    budget_differences,
+    locate,
     most_failing,
     obrien_fleming,
 )
-from selfattn.evaluation.statistics.p_values import SMALLEST_P, holm, sign_flip_p, t_quantile, t_tail
 from selfattn.evaluation.statistics.significance import compare_scores, score_runs
+from selfattn.evaluation.statistics.variances import SMALLEST_P, holm, sign_flip_p, t_quantile, t_tail
 from selfattn.results.quality import BudgetDifference, Crossing, LogOdds, PairTest
 
 CLEAR = {

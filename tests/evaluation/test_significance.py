@@ -15,7 +15,6 @@ from selfattn.codec import decode, encode
 from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
 from selfattn.evaluation.metrics.metric import Array, Metric, of_each
 from selfattn.evaluation.metrics.translation import Chrf
-from selfattn.evaluation.statistics.p_values import holm, sign_flip_p, t_tail
 from selfattn.evaluation.statistics.significance import (
     choose_word,
     compare_outputs,
@@ -28,6 +27,9 @@ from selfattn.evaluation.statistics.significance import (
 from selfattn.evaluation.statistics.variances import (
     average_covariance,
     corpus_covariance,
+    holm,
+    sign_flip_p,
+    t_tail,
     to_log_odds,
     variances,
 )

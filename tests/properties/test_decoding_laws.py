@@ -14,8 +14,7 @@ from torch import Tensor
 from selfattn.data.batches import Batch
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.common import NO_PENALTY, Hypothesis, LengthPenalty
-from selfattn.decoding.greedy import greedy
-from selfattn.decoding.sampling import sample
+from selfattn.decoding.greedy import greedy, sample
 from selfattn.decoding.scoring import score_targets
 from selfattn.models.build import build
 from selfattn.models.protocol import Seq2Seq

@@ -9,8 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from selfattn.evaluation.statistics.p_values import holm, sign_flip_p
 from selfattn.evaluation.statistics.significance import compare_scores
+from selfattn.evaluation.statistics.variances import holm, sign_flip_p
 
 NUMBERS = st.floats(-3, 3, allow_subnormal=False, width=32)
 

@@ -31,8 +31,7 @@ from selfattn.training.loss import (
     teacher_forcing_probability,
     token_loss,
 )
-from selfattn.training.optimizer import lr_factor, make_optimizer
-from selfattn.training.step import Stepper
+from selfattn.training.step import Stepper, lr_factor, make_optimizer
 from selfattn.training.weights import put_into
 
 TRUE_MASK = torch.tensor([[True, True]])

@@ -11,7 +11,7 @@ from selfattn.claims.claim import Blocks, Claim, Setup, number, percent
 from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, exact, minus
 from selfattn.data.batches import Batch
 from selfattn.decoding.beam import beam_search
-from selfattn.decoding.sampling import sample
+from selfattn.decoding.greedy import sample
 from selfattn.evaluation.gates.model_gates import causal
 from selfattn.models.build import build
 from selfattn.registry import register

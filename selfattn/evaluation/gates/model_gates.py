@@ -21,7 +21,7 @@ from selfattn.results.record import Gate
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loss import batch_loss
-from selfattn.training.optimizer import make_optimizer
+from selfattn.training.step import make_optimizer
 
 # What rounding may change, as a share of the largest logit, where the same numbers are added in another order.
 _ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from scipy import special
 
 from selfattn.evaluation.metrics.metric import Array, Metric
-from selfattn.evaluation.statistics.p_values import holm, sign_flip_p, t_quantile
 from selfattn.evaluation.statistics.variances import (
     ALPHA,
     RESAMPLES,
@@ -22,6 +21,9 @@ from selfattn.evaluation.statistics.variances import (
     average_covariance,
     cluster_sums,
     corpus_covariance,
+    holm,
+    sign_flip_p,
+    t_quantile,
     to_log_odds,
     variances,
 )
@@ -65,7 +67,7 @@ def compare_scores(
     """Estimate every model's mean score, and test every pair of models.
 
     Where all scores are 0 or 1, pairs are tested on log-odds (`PairTest.odds`), and p is never below that of the exact
-    test over items, `p_values.sign_flip_p`. With one run each, p is the latter: McNemar's test. Other scores are tested
+    test over items, `sign_flip_p`. With one run each, p is the latter: McNemar's test. Other scores are tested
     as they are, and Student's t over items replaces the exact test. Holm's correction covers all pairs but a primary
     one.
 

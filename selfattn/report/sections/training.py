@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from statistics import fmean, stdev
 
-from selfattn.evaluation.statistics.p_values import t_quantile
+from selfattn.evaluation.statistics.variances import t_quantile
 from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.charts import MOST_BANDS
