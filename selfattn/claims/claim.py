@@ -241,7 +241,9 @@ def _problem(claim: type[Claim]) -> str | None:
         return f"{claim.__name__} has no {' and no '.join(lacking)}"
     if claim.words is not None and not any("sentence" in texts for texts in claim.words.values()):
         return "its words have no sentence"
-    return None
+    keys = {key for texts in (claim.words or {}).values() for key in texts}
+    lacking = [f"{key} ({lang})" for lang, texts in (claim.words or {}).items() for key in sorted(keys - texts.keys())]
+    return f"its words lack {', '.join(lacking)}" if lacking else None
 
 
 CLAIMS.expect(Claim, _problem)

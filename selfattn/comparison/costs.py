@@ -40,6 +40,7 @@ from selfattn.training.distributed import Processes, Replica
 from selfattn.training.loop import cut_epoch
 from selfattn.training.step import Stepper, make_optimizer
 from selfattn.training.weights import make_average
+from selfattn.words.messages import message
 
 COSTS = "costs.json"
 _ADVICE = "remove it, and compare with `resume`: times are taken again"
@@ -90,7 +91,7 @@ def measure_costs(trainings: Trainings, plan: Plan) -> None:
     path = trainings.options.out / COSTS
     if path.exists():
         return
-    say("trainings are done; steps and decoding are timed by turns, alone")
+    say(message("progress.costs").say(trainings.options.lang))
     runs: dict[str, Tested] = {}
     for run in plan.runs():
         tested = Tested(trainings.options.out / run.path, run.name)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from statistics import mean
 from typing import Any
 
@@ -42,9 +42,8 @@ class Trainings(Runner[Training]):
 
     def __init__(self, task: Task, recipe: TrainingConfig, options: CompareOptions, command: str) -> None:
         self.task, self.recipe, self.options, self.command = task, recipe, options, command
-        self.workers = Workers(
-            options.out, options.jobs, options.backend, options.address, options.threads, options.device
-        )
+        shared = {each.name: getattr(options, each.name) for each in fields(Workers)}
+        self.workers = Workers(**shared)
         self._data: dict[tuple[int, int | None], tuple[TrainingSet, TestSet]] = {}
 
     def __getstate__(self) -> dict[str, Any]:

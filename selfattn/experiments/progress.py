@@ -26,6 +26,7 @@ from rich.text import Text
 from selfattn.codec import Plain, read, write
 from selfattn.errors import UserError, visible
 from selfattn.training.observer import Observer, StepReport
+from selfattn.words.messages import SOURCE, message
 
 LOGS = "logs"
 _WRITE_EVERY, _READ_EVERY, _PRINT_EVERY = 0.5, 0.25, 60.0  # seconds
@@ -134,9 +135,13 @@ class Display:
         logs: of the experiment.
         labels: trials that are left, each with its share of a full training.
         console: default standard error.
+        lang: language of the lines; default English.
     """
 
-    def __init__(self, logs: Logs, labels: Mapping[str, float], console: Console | None = None) -> None:
+    def __init__(
+        self, logs: Logs, labels: Mapping[str, float], console: Console | None = None, lang: str = SOURCE
+    ) -> None:
+        self.lang = lang
         self.console = Console(file=sys.stderr, highlight=False) if console is None else console
         self.is_live = self.console.is_terminal and not self.console.is_jupyter
         columns = (TextColumn("{task.description}"), BarColumn(bar_width=16), TextColumn("{task.fields[text]}"))
@@ -149,7 +154,7 @@ class Display:
         self._failed: set[str] = set()
         self._known: dict[str, Progress] = {}
         self._done, self._printed = 0, time.monotonic()
-        self._all = self.bars.add_task("all trials", total=sum(labels.values()), text="")
+        self._all = self.bars.add_task(self._words("all"), total=sum(labels.values()), text="")
         self._rows: dict[str, TaskID] = {}
         self._end = Event()
         # A thread that starts before signals are blocked is the one that receives them.
@@ -178,6 +183,9 @@ class Display:
         """Print a line above the bars."""
         self.console.print(Text(visible(line)), soft_wrap=True)
 
+    def _words(self, key: str, **values: str | int) -> str:
+        return message(f"progress.{key}", **values).say(self.lang)
+
     def _show(self) -> None:
         ended = {label for label, progress in self._known.items() if progress.state in ("done", "failed")}
         for label in self.labels.keys() - ended:
@@ -192,12 +200,15 @@ class Display:
         done = sum(progress.state in ("done", "failed") for progress in self._known.values())
         shares = {label: self.labels[label] * progress.share for label, progress in self._known.items()}
         self.bars.update(self._all, completed=sum(shares.values()))
-        left = f"{done} of {len(self.labels)} done" + _about(self.bars.tasks[0].time_remaining)
+        left = self._words("done", done=done, count=len(self.labels))
+        if seconds := self.bars.tasks[0].time_remaining:
+            unit, time_left = ("seconds", seconds) if seconds < 100 else ("minutes", seconds / 60)
+            left += self._words(unit, left=f"{time_left:.0f}")
         self.bars.update(self._all, text=left)
         is_late = done > self._done or time.monotonic() - self._printed > _PRINT_EVERY
         if done < len(self.labels) and not self.is_live and is_late:
             running = [f"{label} {now.share:.0%}" for label, now in self._known.items() if now.state == "running"]
-            self.say(f"trials: {left}" + "; ".join(["", *running[:_SHOWN]]))
+            self.say(self._words("trials", state="; ".join([left, *running[:_SHOWN]])))
             self._printed = time.monotonic()
         self._done = done
 
@@ -218,8 +229,10 @@ class Display:
         if progress.state == "running":
             if label not in self._rows:
                 self._rows[label] = self.bars.add_task(label, total=None, text="")
-            doing = "testing" if progress.step == progress.steps else f"{progress.speed:,.0f} tokens/s"
-            text = f"loss {progress.loss:.3f}  {doing}" if progress.step else ""
+            key = "testing" if progress.step == progress.steps else "training"
+            text = (
+                self._words(key, loss=f"{progress.loss:.3f}", speed=f"{progress.speed:,.0f}") if progress.step else ""
+            )
             self.bars.update(self._rows[label], total=progress.steps or None, completed=progress.step, text=text)
         elif label in self._rows:
             self.bars.remove_task(self._rows.pop(label))
@@ -227,9 +240,3 @@ class Display:
 
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
-
-
-def _about(seconds: float | None) -> str:
-    if not seconds:
-        return ""
-    return f", about {seconds:.0f} s left" if seconds < 100 else f", about {seconds / 60:.0f} min left"

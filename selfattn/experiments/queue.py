@@ -34,6 +34,7 @@ from selfattn.interrupts import SIGNALS, first_interrupt
 from selfattn.registry import REGISTRIES, load_plugin, loaded_plugins
 from selfattn.training.config import DeviceName
 from selfattn.training.device import use_threads
+from selfattn.words.messages import SOURCE
 
 _ALONE = 2  # a trial that was in so many broken pools is tried alone
 _BREAKS = 3  # pools that may break before any trial begins
@@ -50,6 +51,7 @@ class Workers:
         address: of the cluster.
         threads: of each trial.
         device: where trials compute.
+        lang: language of the progress lines.
     """
 
     out: Path
@@ -58,6 +60,7 @@ class Workers:
     address: str | None = None
     threads: int = 1
     device: DeviceName = "cpu"
+    lang: str = SOURCE
 
     @property
     def on_gpus(self) -> bool:
@@ -124,7 +127,7 @@ def run_all(runner: Runner[T], trials: Sequence[T]) -> dict[str, str]:
     first, failed, lost, breaks = left[0].label, dict[str, str](), Counter[str](), 0
     with (
         connect_backend(workers, len(left)) as (backend, count),
-        Display(logs, {trial.label: trial.share for trial in left}) as display,
+        Display(logs, {trial.label: trial.share for trial in left}, lang=workers.lang) as display,
         _stopping(logs.stop, display.say),
     ):
         while left and not logs.stop.exists():

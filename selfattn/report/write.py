@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.codec import encode
-from selfattn.errors import UserError, all_visible
+from selfattn.errors import UserError, all_visible, say
 from selfattn.files import write_atomically, writing
 from selfattn.registry import SECTIONS
 from selfattn.report.blocks import Block, Chart, Charts, Document, Folded, Outputs, Part, Table
@@ -27,7 +27,7 @@ from selfattn.report.render.markdown import markdown_of, table_cells
 from selfattn.report.sections.first_screen import first_screen
 from selfattn.report.verdict.verdict import verdict
 from selfattn.results.record import Record
-from selfattn.words.messages import SOURCE, text_of
+from selfattn.words.messages import LANGS, SOURCE, text_of
 
 
 def document(record: Record, outputs: Outputs | None = None) -> Document:
@@ -52,7 +52,7 @@ def contents(record: Record, outputs: Outputs | None = None) -> tuple[Part, ...]
         after = getattr(SECTIONS[key], "after", "")
         if after and after not in SECTIONS:
             known = ", ".join(SECTIONS)
-            raise UserError(f"section {key!r}: `after` {after!r} is no section; choose one of {known}")
+            raise UserError(f"section {key!r}: after = {after!r} is no section; choose one of {known}")
         order.insert(order.index(after) + 1 if after in order else len(order), key)
     return tuple(part for part in (_part(record, key, outputs) for key in order) if part.blocks)
 
@@ -106,6 +106,9 @@ def write_report(
     files = ReportFiles(out / "report.html", out / "report.md", out / "results.json")
     write_all({files.results: results_json(record)})  # first: a section that fails loses no results
     page = document(record, outputs)
+    for part in page.parts:
+        if missing := set(LANGS) - set(getattr(part.title, "texts", ()) or LANGS):
+            say(f"section {part.key!r}: has no title in {', '.join(sorted(missing))}; English stands there")
     write_all({files.markdown: markdown_of(page, lang), files.html: html_of(page, lang)})
     return files
 

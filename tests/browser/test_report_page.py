@@ -47,6 +47,23 @@ def test_the_language_can_be_switched(browser: Any) -> None:
     assert browser.text("h1").startswith("Does a Transformer")
 
 
+@pytest.mark.parametrize(
+    ("fragment", "locale", "lang"), [("#ko", "en-US", "ko"), ("", "ko-KR", "ko"), ("#en", "ko-KR", "en")]
+)
+def test_it_opens_in_the_language_of_its_address_or_of_the_reader(
+    browser: Any, fragment: str, locale: str, lang: str
+) -> None:
+    browser.open()
+    address = browser.driver.current_url.partition("#")[0]
+    script = f"Object.defineProperty(navigator, 'language', {{value: '{locale}'}})"
+    added = browser.command("Page.addScriptToEvaluateOnNewDocument", source=script)["identifier"]
+    browser.driver.get("about:blank")
+    browser.driver.get(address + fragment)
+    browser.command("Page.removeScriptToEvaluateOnNewDocument", identifier=added)
+    assert browser.run("return document.documentElement.lang") == lang
+    assert browser.one(f"input[name=lang][value={lang}]").is_selected()
+
+
 def background(browser: Any) -> tuple[int, ...]:
     colour = browser.run("return getComputedStyle(document.body).backgroundColor")
     return tuple(int(part) for part in re.findall(r"\d+", colour))

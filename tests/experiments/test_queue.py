@@ -185,5 +185,8 @@ def test_lines_where_there_is_no_terminal(tmp_path: Path, monkeypatch: pytest.Mo
         logs.log(LABELS[1]).write_text(f"{LABELS[1]} 1/2  loss 2\n{LABELS[1]}: failed: no room\nTraceback\n  more\n")
         write(logs.file(LABELS[1]), Progress(7, state="failed", reason="no room"))
         wait_for("1 of 3 done", said)
+    korean = StringIO()
+    with Display(logs, dict.fromkeys(LABELS, 1.0), Console(file=korean, highlight=False), "ko"):
+        wait_for("진행: 2개 중 1개 끝남", korean)
     assert f"{LABELS[1]}: failed: no room\n{LABELS[1]} 1/2  loss 2\n" in said.getvalue()
     assert "Traceback" not in said.getvalue()  # stays in the log

@@ -84,6 +84,10 @@ class Silent(Claim):
     words = {"en": {}}  # noqa: RUF012
 
 
+class HalfKorean(Silent):
+    words = {"en": {"sentence": "Yes.", "rule": "None."}, "ko": {"sentence": "네."}}  # noqa: RUF012
+
+
 @pytest.mark.parametrize(
     ("kind", "part", "message"),
     [
@@ -96,6 +100,7 @@ class Silent(Claim):
         ("section", len, "expected a class"),
         ("claim", NoPairs, "expected a subclass of Claim"),
         ("claim", Silent, "its words have no sentence"),
+        ("claim", HalfKorean, r"its words lack rule \(ko\)"),
     ],
 )
 def test_a_part_is_checked_when_it_is_registered(kind: str, part: object, message: str) -> None:

@@ -116,11 +116,13 @@ def test_a_section_after_one_that_is_not_there_is_refused(record: Record) -> Non
         def blocks(self, record: Record) -> tuple[()]:
             return ()
 
-    with pytest.raises(UserError, match="section 'lost': `after` 'costs' is no section; choose one of"):
+    with pytest.raises(UserError, match="section 'lost': after = 'costs' is no section; choose one of"):
         contents(record)
 
 
-def test_a_section_may_ask_for_the_outputs_and_draw_a_heat_map(record: Record, tmp_path: Path) -> None:
+def test_a_section_may_ask_for_the_outputs_and_draw_a_heat_map(
+    record: Record, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     @register.section("lengths")
     class Lengths:
         title = phrase(en="Lengths")
@@ -133,6 +135,8 @@ def test_a_section_may_ask_for_the_outputs_and_draw_a_heat_map(record: Record, t
 
     outputs = Outputs(("one", "two"), ("1", "2"), {"transformer": (("12345", "1"),)})
     files = write_report(record, tmp_path, outputs=outputs)
+    said = "section 'lengths': has no title in ko; English stands there"
+    assert capsys.readouterr().err.splitlines() == [said]
     assert "transformer ← one: 0.5000" in files.html.read_text(encoding="utf-8")
     assert "| transformer | 0.50 | 0.10 |" in files.markdown.read_text(encoding="utf-8")
     assert "lengths" not in [part.key for part in contents(record)]

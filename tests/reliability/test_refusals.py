@@ -169,6 +169,27 @@ def test_lines_behind_a_byte_order_mark(tmp_path: Path, content: bytes, lines: l
     assert list(lines_of(tmp_path / "text")) == lines
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="paths of POSIX")
+def test_a_path_that_leads_nowhere_is_named(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(UserError, match="loop: cannot be read"):
+        list(lines_of(tmp_path / "loop"))
+    with pytest.raises(UserError, match=r"'a\\udcff': the path is not UTF-8; rename the file"):
+        list(lines_of(Path(os.fsdecode(b"a\xff"))))
+
+
+def test_a_long_file_says_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("selfattn.data.readers.lines._TOLD", 20)
+    with gzip.open(tmp_path / "a.gz", "wb") as file:
+        file.write(b"a\n" * 50)
+    assert len(list(lines_of(tmp_path / "a.gz"))) == 50
+    assert [line.rpartition(": ")[2] for line in capsys.readouterr().err.splitlines()] == [
+        "20 lines read so far", "40 lines read so far",
+    ]  # fmt: skip
+
+
 def test_a_line_without_end_is_not_held(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "a.txt.gz", "wb", compresslevel=1) as file:
         file.write(b"one\n")

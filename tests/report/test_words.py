@@ -10,14 +10,18 @@ from pathlib import Path
 import pytest
 from babel.messages import Message as Entry
 from babel.messages.pofile import read_po
+from report_rich import read
 
 from selfattn.errors import UserError
+from selfattn.report.render.markdown import markdown_of
+from selfattn.report.write import document
 from selfattn.results.record import Subject
 from selfattn.words.messages import LANGS, SOURCE, Message, catalogue, message, phrase, read_words
 
 NAMES = {"BLEU", "chrF", "TER", "AER", "LSTM"}  # the same in every language
 PACKAGE = Path(str(resources.files("selfattn")))
 REPORT = PACKAGE / "report"
+PROGRESS = [PACKAGE / "experiments" / "progress.py", PACKAGE / "comparison" / "costs.py"]
 CATALOGUES = sorted(PACKAGE.rglob("*.po"))
 CALL = r"(?:\b(?:message|Message|w)\(|w\.key\(\"[\w-]+\", )\"([a-z_]+(?:\.[\w.]+)?)\"[,)]"
 PLACE = r"{(\w+)}"
@@ -26,7 +30,7 @@ NAMED_BY_RECORDS = ("metric", "bucket", "gate", "x")  # and the explorer's scrip
 
 def sources() -> list[Path]:
     """The code and the templates that say something of the report's catalogue."""
-    return [*REPORT.rglob("*.py"), *(REPORT / "templates").iterdir(), PACKAGE / "runs" / "evaluate.py"]
+    return [*REPORT.rglob("*.py"), *(REPORT / "templates").iterdir(), PACKAGE / "runs" / "evaluate.py", *PROGRESS]
 
 
 def asked_for() -> tuple[set[str], list[str]]:
@@ -106,3 +110,10 @@ def test_words_of_a_record_go_before_the_catalogue_and_english_stands_in() -> No
     assert phrase(en="Calibration").say("ko") == "Calibration"
     with pytest.raises(KeyError, match="no such key"):
         message("no such key").say("en")
+
+
+def test_gates_that_pass_are_described_in_korean() -> None:
+    record = read("rich")
+    text = markdown_of(document(record), "ko")
+    assert "뒤의 출력 토큰을 바꾸어도" in text
+    assert [gate.reason for gate in record.gates if gate.passed and gate.reason in text] == []

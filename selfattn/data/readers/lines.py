@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from selfattn.errors import UserError
+from selfattn.errors import UserError, say
 from selfattn.files import check_ends
 
 _MOST = 64 << 20  # bytes of a line; a few megabytes of gzip unpack to gigabytes
+_TOLD = 5_000_000  # lines between two that say how far it is
 _START = 200  # bytes that tell what a file is
 
 
@@ -49,6 +50,8 @@ def lines_of(path: Path, advice: str = "give at least one line") -> Iterator[byt
             bare = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
             yield bare.removesuffix(b"\n").removesuffix(b"\r")
             line, number = file.readline(_MOST), number + 1
+            if number % _TOLD == 0:
+                say(f"{path}: {number:,} lines read so far")
 
 
 def read_text_lines(path: Path, advice: str) -> list[str]:

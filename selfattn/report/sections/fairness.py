@@ -11,7 +11,7 @@ from selfattn.report.sections.training import tuning_blocks
 from selfattn.report.verdict.conditions import SPENT
 from selfattn.report.verdict.ranking import matched_statement, named, ranked, tuning_badge
 from selfattn.results.record import Cost, Gate, Model, Record
-from selfattn.words.messages import Message, TextLike, message
+from selfattn.words.messages import SOURCE, Message, TextLike, message
 
 _SIZES = tuple(field.name for field in fields(Cost) if field.name != "decoding")
 
@@ -96,7 +96,9 @@ def _gate(record: Record, gate: Gate) -> b.Row:
         model = message("gates.seed", model=gate.model, seed=gate.seed)
     result = "passed" if gate.passed else "noted" if gate.note else "failed"
     value, limit = (NONE if number is None else f"{number:.3g}" for number in (gate.value, gate.limit))
-    cells = (named(record, "gate", gate.name), model, message(f"gates.{result}"), value, limit, gate.reason)
+    says_numbers = gate.passed or gate.limit  # a gate without a limit names the runs that differ
+    finding = Message(f"gate.{gate.name}.what", texts={SOURCE: gate.reason}) if says_numbers else gate.reason
+    cells = (named(record, "gate", gate.name), model, message(f"gates.{result}"), value, limit, finding)
     return b.Row(cells, tone="bad" if result == "failed" else "")
 
 

@@ -35,6 +35,10 @@ for (const input of document.querySelectorAll("input[name=theme]")) {
 }
 dark.addEventListener("change", showTheme);
 showTheme();
+// PAGE.html#ko; a page in the first language opens in the reader's, where it can.
+const preferred = root.lang === page.langs[0] ? navigator.language.slice(0, 2) : root.lang;
+const first = [location.hash.slice(1), preferred].find((lang) => page.langs.includes(lang));
+if (first && first !== root.lang) setLanguage(first);
 document.querySelector(`input[name=lang][value=${root.lang}]`).checked = true;
 
 for (const button of document.querySelectorAll(".copy")) {
