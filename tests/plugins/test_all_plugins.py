@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -76,7 +77,10 @@ def test_every_plugin_takes_part(compared: Path) -> None:
         assert "edit similarity" in text.replace("_", " ")
 
 
-def test_a_comparison_is_resumed_and_reported_byte_for_byte(compared: Path, cli: Cli, tmp_path: Path) -> None:
+def test_a_comparison_that_was_moved_is_resumed_and_reported_byte_for_byte(
+    compared: Path, cli: Cli, tmp_path: Path
+) -> None:
+    compared = Path(shutil.copytree(compared, tmp_path / "moved"))
     weights = compared / "runs" / "kerple-seed1" / "model.safetensors"
     before = weights.stat().st_mtime_ns
     (compared / "runs" / "cosine-seed1" / "test.json").unlink()

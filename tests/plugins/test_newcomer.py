@@ -40,4 +40,4 @@ def test_seven_plugins_from_the_documentation_work(cli: Cli, tmp_path: Path) -> 
     evaluated = json.loads(call("evaluate", out / "runs/bag-seed0", "--metric", "chrf", "--json"))
     assert {"exact_match", "chrf"} <= set(evaluated["metrics"])
     assert "claims.html" in call("claims", "run", "larger-sums", "--jobs", 1, "--out", tmp_path / "claims")
-    call("export", out / "runs/bag-seed0", "--to", "onnx")
+    assert f"try: selfattn --plugin {FILE} predict" in call("export", out / "runs/bag-seed0", "--to", "onnx")

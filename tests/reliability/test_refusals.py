@@ -124,6 +124,11 @@ def test_a_comparison_whose_versions_are_unknown_is_reported(cli: Cli, copy: Pat
     assert cli("report", copy, "--out", copy.parent / "report").code == 0
 
 
+def test_a_terminal_without_a_size_gets_help(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "0")
+    assert cli("--help").code == 0
+
+
 @pytest.mark.parametrize("option", ["--model", "--set", "--locales", "--device", "--epochs", "--data", "--unknown"])
 def test_an_option_of_any_length_gives_a_short_message(cli: Cli, tmp_path: Path, option: str) -> None:
     done = cli("train", "dates", "--out", tmp_path / "new", option, "9x" * 2500)
