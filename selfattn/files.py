@@ -167,7 +167,7 @@ def writing(place: Path | str, advice: str = "free some space and `resume`") -> 
     except Exception as error:
         from safetensors import SafetensorError
 
-        if not isinstance(error, OSError | SafetensorError):
+        if not isinstance(error, OSError | SafetensorError | UnicodeEncodeError):  # the last: a path that is not UTF-8
             raise
-        reason = getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or getattr(error, "reason", None) or error
         raise UserError(f"{place}: cannot be written ({reason}); {advice}") from None

@@ -175,12 +175,15 @@ def test_lines_behind_a_byte_order_mark(tmp_path: Path, content: bytes, lines: l
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="paths of POSIX")
-def test_a_path_that_leads_nowhere_is_named(tmp_path: Path) -> None:
+def test_a_path_that_leads_nowhere_is_named(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(UserError, match="loop: cannot be read"):
         list(lines_of(tmp_path / "loop"))
     with pytest.raises(UserError, match=r"'a\\udcff': the path is not UTF-8; rename the file"):
         list(lines_of(Path(os.fsdecode(b"a\xff"))))
+    done = cli("train", "dates", "--quick", "--out", os.fsdecode(bytes(tmp_path) + b"/a\xff"))
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "cannot be written (surrogates not allowed); choose another --out" in done.err
 
 
 def test_a_long_file_says_how_far_it_is(
