@@ -162,13 +162,7 @@ def predict(
 
 
 def score(
-    run: Path,
-    /,
-    *,
-    data: Files,
-    columns: Names = (),
-    precision: WeightPrecision = "float32",
-    json_: Json = False,
+    run: Path, /, *, data: Files, columns: Names = (), precision: WeightPrecision = "float32", json_: Json = False
 ) -> Result:
     """Print the log-probability of given targets, one line per pair.
 
@@ -291,12 +285,7 @@ def models() -> Iterable[str]:
     return [f"{name:<{width}}  {preset.summary} ({preset.source})" for name, preset in PRESETS.items()]
 
 
-def demo(
-    *runs: Path,
-    out: NamedPath = Path("demo.html"),
-    lang: Lang = SOURCE,
-    example: tuple[str, ...] = (),
-) -> None:
+def demo(*runs: Path, out: NamedPath = Path("demo.html"), lang: Lang = SOURCE, example: tuple[str, ...] = ()) -> None:
     """Write a page on which models answer typed input side by side.
 
     The models run in the browser, from one HTML file, without network or server.

@@ -157,9 +157,7 @@ def input_limit(config: RunConfig, options: DecodingOptions, requested: int | No
     elif limits.together is not None:  # a language model reads the last half context of its input
         readable, writable = None, limits.together - max(1, config.max_length // 2)
     if writable is not None and output is not None and output > writable:
-        raise SettingError(
-            f"`max_length`: an output of {output} tokens is longer than the model can write; give at most {writable}"
-        )
+        raise SettingError(f"`max_length` {output}: longer than the model can write; give at most {writable}")
     if readable is not None and requested is not None and requested > readable:
         raise SettingError(f"`max_input` {requested}: the model can read {readable} tokens; give no more")
     return requested or (task.max_input if readable is None else min(task.max_input, readable))

@@ -126,10 +126,7 @@ def config_from_marian(config: Mapping[str, Any]) -> tuple[EncoderDecoderConfig,
     theirs |= {name: value for name, value in config.items() if value is not None}
     sizes = theirs.get("vocab_size"), theirs["decoder_vocab_size"]
     if theirs["share_encoder_decoder_embeddings"] and sizes[0] != sizes[1]:
-        raise UserError(
-            f"decoder_vocab_size: {sizes[1]} differs from vocab_size {sizes[0]}, "
-            "but share_encoder_decoder_embeddings says that there is one table"
-        )
+        raise UserError(f"decoder_vocab_size: {sizes[1]} differs from vocab_size {sizes[0]}, but there is one table")
     try:
         return _converted(theirs)
     except KeyError as error:
@@ -181,9 +178,7 @@ def config_to_marian(config: EncoderDecoderConfig, ids: MarianIds) -> dict[str, 
         if "swiglu" in (values[theirs], second):
             raise UserError("encoder.activation: the Marian architecture has no gate, got 'swiglu'")
         if values[theirs] != second:
-            raise UserError(
-                f"{ours}: the Marian architecture has one for both stacks, got {values[theirs]!r} and {second!r}"
-            )
+            raise UserError(f"{ours}: the Marian architecture has one for both, got {values[theirs]!r} and {second!r}")
     if config.share_embeddings and ids.vocab_size != ids.source_vocab_size:
         raise UserError(f"share_embeddings: one table cannot have {ids.source_vocab_size} and {ids.vocab_size} rows")
     values |= {f"{side}_{name}": getattr(stack, ours) for side, stack in stacks.items() for ours, name in _OWN.items()}

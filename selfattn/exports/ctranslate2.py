@@ -115,16 +115,11 @@ def _stacks(config: ModelConfig) -> tuple[TransformerConfig, TransformerConfig]:
     """Return the settings of both sides, or say what the engine cannot hold."""
     encoder, decoder = getattr(config, "encoder", None), getattr(config, "decoder", None)
     if not (isinstance(encoder, TransformerConfig) and isinstance(decoder, TransformerConfig)):
-        raise UserError(
-            "ctranslate2: holds an encoder and a decoder of Transformer blocks; this model is another. It can be "
-            "exported to onnx"
-        )
+        raise UserError("ctranslate2: holds an encoder and a decoder of Transformer blocks; export this model to onnx")
     for side, (name, values) in itertools.product((encoder, decoder), _HELD.items()):
         if (value := getattr(side, name)) not in values:
             known = " or ".join(map(str, values))
-            raise UserError(
-                f"ctranslate2: {name} {value} would be computed in another way (only {known}); export to onnx"
-            )
+            raise UserError(f"ctranslate2: {name} {value} is computed in another way (only {known}); export to onnx")
     if encoder.dim != decoder.dim:
         raise UserError("ctranslate2: encoder and decoder have different widths; export to onnx")
     return encoder, decoder
@@ -177,9 +172,7 @@ class Ctranslate2Model(Seq2Seq):
         try:
             import ctranslate2
         except ImportError:
-            raise UserError(
-                f"{folder}: the package ctranslate2 is missing; pip install 'selfattn[ctranslate2]'"
-            ) from None
+            raise UserError(f"{folder}: a package is missing; pip install 'selfattn[ctranslate2]'") from None
         try:
             self.engine: Any = ctranslate2.Translator(str(folder), intra_threads=torch.get_num_threads())
         except (RuntimeError, ValueError) as error:

@@ -177,9 +177,7 @@ class RunDirectory:
                 if sums is None:
                     raise UserError(f"{file}: is not a file of this run ({RECORD} does not list it); remove it")
                 if sha256_of(file) not in sums:
-                    raise UserError(
-                        f"{file}: was changed or damaged after it was written (its checksum differs); {_ADVICE}"
-                    )
+                    raise UserError(f"{file}: was changed or damaged after it was written; {_ADVICE}")
 
     def save_config(self, config: RunConfig) -> None:
         """Replace the settings."""
@@ -363,9 +361,7 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer) -> RunDirectory 
         tokenizer.save(folder)
         is_same = files_in(Path(folder)) == files_in(path / TOKENIZER)
     if not is_same:
-        raise UserError(
-            f"{path / TOKENIZER}: not the tokenizer of these data, which have changed; choose another `out`"
-        )
+        raise UserError(f"{path / TOKENIZER}: not the tokenizer of these data; choose another `out`")
     if is_slower:
         with writing(path):
             run.save_config(config)

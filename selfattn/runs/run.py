@@ -331,27 +331,22 @@ def load(
     config, tokenizer = directory.config(), directory.tokenizer()
     if (kind := format_of(directory.path)) is not None:
         if choose_device(device).type != "cpu" or precision != "float32":
-            raise UserError(
-                f"{directory.path}: an exported run computes on the CPU, in the precision of its export; load the run"
-            )
+            raise UserError(f"{directory.path}: an exported run computes on the CPU, in its precision; load the run")
         return Run(directory.path, config, open_exported(directory.path, kind).eval(), tokenizer)
     count = directory.count_weights()
     with torch.device("meta"):  # no memory for a model that cannot be the right one
         expected, _ = count_parameters(build_model(config.model, tokenizer, config.training.seed))
+    path, advice = directory.path / WEIGHTS, "restore the file or train again"
     if expected > count:
-        raise UserError(
-            f"{directory.path / WEIGHTS}: not the weights of the model in {CONFIG} (it has {expected:,} numbers, the "
-            f"file {count:,}); restore the file or train again"
-        )
+        wrong = f"not the weights of the model in {CONFIG} ({count:,} numbers, not {expected:,})"
+        raise UserError(f"{path}: {wrong}; {advice}")
     model = build_model(config.model, tokenizer, config.training.seed)
     directory.load_weights(model)
     model.eval()
     with torch.inference_mode():
         source, start = torch.tensor([[tokenizer.eos_id]]), torch.tensor([[tokenizer.bos_id]])
         if not model(source, start, source_mask=source >= 0).isfinite().all():
-            raise UserError(
-                f"{directory.path / WEIGHTS}: numbers of this model overflow; restore the file or train again"
-            )
+            raise UserError(f"{path}: numbers of this model overflow; {advice}")
     model.to(choose_device(device))
     if precision == "bfloat16":
         round_weights(model)
@@ -380,14 +375,9 @@ def _ensemble(runs: Sequence[Run]) -> Run:
     first = runs[0]
     for run in runs:
         if run.config.task != first.config.task:
-            raise UserError(
-                f"{run.path}: was trained on {run.config.task}, {first.path} on {first.config.task}; an ensemble needs "
-                "runs of one task"
-            )
+            raise UserError(f"{run.path}: trained on {run.config.task}, not on {first.config.task} as {first.path}")
         if files_in(run.path / TOKENIZER) != files_in(first.path / TOKENIZER):
-            raise UserError(
-                f"{run.path}: has another vocabulary than {first.path}; an ensemble needs one, as in a comparison"
-            )
+            raise UserError(f"{run.path}: has another vocabulary than {first.path}; an ensemble needs one")
         if isinstance(run.model, OwnSearch):
             raise UserError(f"{run.path}: gives no probabilities of each step; take the run that it was exported from")
     config = replace(
@@ -412,10 +402,8 @@ def build_model(config: ModelConfig, tokenizer: Tokenizer, seed: int) -> Seq2Seq
             dtype is not float32.
     """
     if torch.get_default_dtype() != torch.float32:
-        raise UserError(
-            f"torch's default dtype is {torch.get_default_dtype()}, and models of runs are float32; call "
-            "torch.set_default_dtype(torch.float32)"
-        )
+        default = torch.get_default_dtype()
+        raise UserError(f"torch's default dtype is {default}, and models of runs are float32; set it to float32")
     try:
         return build(
             config,

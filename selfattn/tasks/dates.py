@@ -67,10 +67,7 @@ class DateOptions:
             last = last if dash else first
             years = range(int(first), int(last) + 1) if first.isdecimal() and last.isdecimal() else range(0)
             if not years or years[0] < 1900 or years[-1] > 2099:
-                raise SettingError(
-                    f"`withhold_years`: {text!r} is no year, or span of years, from 1900 to 2099; "
-                    "write them as in 1943,2050-2059"
-                )
+                raise SettingError(f"`withhold_years`: {text!r} is no year of 1900 to 2099, or span as 2050-2059")
             chosen.update(years)
         return tuple(sorted(chosen))
 
@@ -178,10 +175,7 @@ class Dates(Task):
         if not data or list(files) == [Path(os.path.realpath(path)) for path in data]:
             for file, known in zip(files, self._digests, strict=False):
                 if file_sha256(file) != known:
-                    raise SettingError(
-                        f"{file}: has changed since this run was trained, so its test part is no longer known; "
-                        "give another file with `data`"
-                    )
+                    raise SettingError(f"{file}: has changed since this run was trained; give another with `data`")
             held = super().held_out()
             return replace(held, name=named or held.name)
         held = super().held_out(data, columns)

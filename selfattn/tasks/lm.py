@@ -134,9 +134,7 @@ class LanguageModel(Task):
             return texts.lines, read_texts(options.valid).lines, texts.empty
         train, valid = hold_out(texts.lines, lambda line: line, most)
         if not valid:
-            raise SettingError(
-                f"{options.data}: fewer than 10 different lines; give more, or another file with `valid`"
-            )
+            raise SettingError(f"{options.data}: fewer than 10 different lines; give more, or a file with `valid`")
         return train, valid, texts.empty
 
     def evaluate(
@@ -165,9 +163,7 @@ class LanguageModel(Task):
         if len(data) > 1:
             raise SettingError(f"`data`: a language model is tested on one file of texts, got {len(data)}")
         if options != GREEDY:
-            raise SettingError(
-                "evaluate: a language model is measured by perplexity, nothing is decoded; leave `beam` out"
-            )
+            raise SettingError("evaluate: of a language model, nothing is decoded; leave out `beam`")
         if not data:
             raise SettingError("evaluate: a language model is measured on a text; give one with `data`")
         texts = read_texts(data[0])

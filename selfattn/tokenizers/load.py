@@ -67,10 +67,7 @@ def load_tokenizer(directory: str | os.PathLike[str]) -> Tokenizer:
         raise UserError(f"{folder}: no such directory; name the one that holds the tokenizer")
     kinds = [name for name in (char.FILE_NAME, _SUBWORDS, TARGET) if (folder / name).exists()]
     if not kinds:
-        raise UserError(
-            f"{folder}: no tokenizer in it ({char.FILE_NAME}, {_SUBWORDS}, or {SOURCE}/ and {TARGET}/); "
-            "name the folder tokenizer/ of a run, or train one"
-        )
+        raise UserError(f"{folder}: no tokenizer in it; name the folder tokenizer/ of a run, or train one")
     if kinds == [char.FILE_NAME]:
         return char.CharTokenizer.load(folder)
     if kinds == [TARGET]:

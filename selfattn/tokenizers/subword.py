@@ -64,9 +64,7 @@ class SubwordSettings(codec.Plain):
         if self.kind not in get_args(SubwordKind):
             raise UserError(f"subwords: kind is {self.kind!r}; take one of {', '.join(get_args(SubwordKind))}")
         if not len(SPECIALS) < self.vocab_size <= _MOST_PIECES:
-            raise UserError(
-                f"subwords: vocab_size is {self.vocab_size}; choose from 5 to {_MOST_PIECES:,}, such as 8000"
-            )
+            raise UserError(f"subwords: vocab_size is {self.vocab_size}; choose from 5 to {_MOST_PIECES:,}")
 
 
 @dataclass(frozen=True)

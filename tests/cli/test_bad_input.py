@@ -79,7 +79,7 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     ((*TRAIN, "--data", "few.tsv"), "few.tsv: 9 pairs are too few"),
     ((*TRAIN, "--data", "few.tsv", "--locales", "ko_KR"), "--locales chooses embedded dates"),
     ((*TRAIN, "--data", "wide.txt"), "wide.txt: UTF-16, not UTF-8; save the file as UTF-8"),
-    ((*TRANSLATE, "--data", "few.tsv"), "few.tsv: 1 pairs are left after cleaning, too few to hold valid and"),
+    ((*TRANSLATE, "--data", "few.tsv"), "few.tsv: 1 pairs are left, too few to hold out --valid and --test"),
     ((*TRANSLATE, "--data", "pairs.tsv", "--columns", "en"), "--columns en: expected two"),
     ((*TRANSLATE, "--data", "pairs.tsv", "--held-out", "60"), "pairs.tsv: cannot hold 60 of 120 pairs out for train"),
     ((*TRANSLATE, "--data", "pairs.tsv", "--max-characters", "4"), "no pair is left for train after cleaning (too"),

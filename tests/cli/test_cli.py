@@ -52,8 +52,7 @@ def test_predict_gives_a_line_for_a_line(cli: Cli, runs: dict[str, Run]) -> None
 
 
 @pytest.mark.parametrize(
-    ("stdin", "texts"),
-    [("", []), ("\n", [""]), ("a\r\nb", ["a", "b"]), ("\n\na\u2028b\n\n", ["", "", "a\u2028b", ""])],
+    ("stdin", "texts"), [("", []), ("\n", [""]), ("a\r\nb", ["a", "b"]), ("\n\na\u2028b\n\n", ["", "", "a\u2028b", ""])]
 )
 def test_lines_end_with_a_newline_and_nothing_else(
     cli: Cli, runs: dict[str, Run], stdin: str, texts: list[str]

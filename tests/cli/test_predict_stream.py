@@ -200,7 +200,7 @@ def test_outputs_that_the_model_cannot_write_are_refused_before_anything_is_read
         (config_of("decoder-only", "stack.position=learned", "stack.max_length=70"), 69),
         (config_of("decoder-only", "stack.position=learned", "stack.max_length=70", task="lm"), 60),
     ):
-        with pytest.raises(UserError, match=rf"an output of 71 tokens is longer .* give at most {most}$"):
+        with pytest.raises(UserError, match=rf"`max_length` 71: longer than .* give at most {most}$"):
             input_limit(config, asked)
         assert input_limit(config, DecodingOptions(max_length=most)) >= 1
 

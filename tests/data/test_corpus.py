@@ -81,7 +81,7 @@ def test_a_stream_gives_the_same_but_for_repeats(files: Files) -> None:
 
 
 def test_a_stream_needs_its_held_out_parts(files: Files) -> None:
-    with pytest.raises(UserError, match="give valid and test too, or leave `streaming` out"):
+    with pytest.raises(UserError, match="give valid and test too, or leave out `streaming`"):
         read({"train": files["train"]}, streaming=True)
 
 

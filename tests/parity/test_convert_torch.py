@@ -10,12 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfattn.attention import Alibi, MultiHeadAttention, key_mask
-from selfattn.convert.torch_modules import (
-    attention_from_torch,
-    attention_to_torch,
-    block_from_torch,
-    block_to_torch,
-)
+from selfattn.convert.torch_modules import attention_from_torch, attention_to_torch, block_from_torch, block_to_torch
 from selfattn.layers import FeedForward, TransformerBlock
 
 DIM, HEADS, FFN = 6, 3, 11

@@ -376,12 +376,7 @@ BAD: list[tuple[tuple[str, ...], str]] = [
     ("arguments", "message"), BAD, ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else ""
 )
 def test_bad_data_in_one_line(
-    cli: Cli,
-    divided: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[str, ...],
-    message: str,
+    cli: Cli, divided: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     every_way(tmp_path, sentences(9))
     (tmp_path / "quote.csv").write_text('source,target\na,b\n"c,d\n')

@@ -97,9 +97,7 @@ class Tally:
         if not pairs:
             steps = ", ".join(f"{step} {count:,}" for step, count in self.dropped.items()) or "there was none"
             first = "; first: " + self._places[next(iter(self.dropped))][0] if self.dropped else ""
-            raise UserError(
-                f"{self.label}: no pair is left for {self.part} after cleaning ({steps}{first}); correct the file"
-            )
+            raise UserError(f"{self.label}: no pair is left for {self.part} after cleaning ({steps}{first})")
 
 
 def clean_rows(

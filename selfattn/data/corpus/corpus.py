@@ -173,13 +173,9 @@ def read_corpus(
     options = cleaning or CleaningOptions()
     missing = [name for name in _HELD_OUT if name not in sources]
     if not missing and (held_out is not None or split_seed):
-        raise SettingError(
-            "valid and test are both there, so nothing is held out: leave `held_out` and `split_seed` out"
-        )
+        raise SettingError("valid and test are given, nothing is held out: leave out `held_out` and `split_seed`")
     if streaming and missing:
-        raise SettingError(
-            f"nothing can be held out from a stream: give {' and '.join(missing)} too, or leave `streaming` out"
-        )
+        raise SettingError(f"a stream is not divided: give {' and '.join(missing)} too, or leave out `streaming`")
     tallies, rows = {}, {}
     for name, source in sources.items():
         tallies[name] = Tally(name, source.label)
@@ -269,10 +265,7 @@ def _hold_out(
     names, components = " and ".join(f"`{name}`" for name in missing), components_of(pairs)
     size = min(len(pairs) // 20, 2000) if held_out is None else held_out
     if not size:
-        raise SettingError(
-            f"{label}: {len(pairs):,} pairs are left after cleaning, too few to hold {' and '.join(missing)} out; "
-            f"give 20 or more, or files with {names}"
-        )
+        raise SettingError(f"{label}: {len(pairs):,} pairs are left, too few to hold out {names}; give more, or files")
     codes = hold_out_components(components, (size,) * len(missing), seed).tolist()
     parts: dict[str, list[Pair]] = {name: [] for name in ("train", *missing)}
     for pair, code in zip(pairs, codes, strict=True):
@@ -313,10 +306,7 @@ class CorpusPairs(Splits):
         if count is None:
             return train
         if isinstance(train, PairStream):
-            raise SettingError(
-                "`items_per_epoch` (which `quick` sets): a stream is read as a whole; leave it out, and give "
-                "`max_steps` and `validate_every`"
-            )
+            raise SettingError("`items_per_epoch` and `quick` are not for streams; give `max_steps` instead")
         return repeated(train, count, start=epoch * count, seed=self.seed)
 
     def validation(self, count: int) -> list[Pair]:
@@ -355,10 +345,7 @@ def read_again(settings: Mapping[str, Any]) -> CorpusPairs:
     except UserError as error:
         raise SettingError(f"evaluate: the run's own test part cannot be read: {error}; or {_ADVICE}") from None
     if _identity(parts.settings) != _identity(settings):
-        raise SettingError(
-            f"evaluate: {_name(settings)} has changed since this run was trained, so its test part is no longer known; "
-            f"{_ADVICE}"
-        )
+        raise SettingError(f"evaluate: {_name(settings)} has changed since this run was trained; {_ADVICE}")
     return CorpusPairs(parts, languages, 0)
 
 

@@ -335,10 +335,7 @@ def parse(pattern: str, locale: Locale) -> DatePattern:
     """
     pieces = compile_pieces(pattern, locale) or ()
     if sorted(piece.field for piece in pieces if piece.field not in ("", "weekday")) != ["day", "month", "year"]:
-        raise UserError(
-            f"locale {locale}: its date pattern {pattern!r} is not made of a year, a month and a day, and maybe "
-            "a weekday; choose another locale"
-        )
+        raise UserError(f"locale {locale}: its date pattern {pattern!r} is not made of year, month and day")
     return DatePattern(tuple(replace(p, lenient=pattern != ISO) if p.fields else p for p in pieces))
 
 

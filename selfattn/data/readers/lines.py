@@ -72,9 +72,7 @@ def read_text_lines(path: Path, advice: str) -> list[str]:
         try:
             lines.append(row.decode("utf-8"))
         except UnicodeDecodeError as error:
-            raise UserError(
-                f"{path}:{number}: not valid UTF-8 (byte {error.start + 1}); save the file as UTF-8"
-            ) from None
+            raise UserError(f"{path}:{number}: not valid UTF-8 (byte {error.start + 1}); save it as UTF-8") from None
     return lines
 
 

@@ -106,10 +106,7 @@ def file_records(paths: tuple[Path, ...], columns: tuple[str, str] | None = None
             return _book(path)
         case "book":
             raise SettingError(f"{path}: input_target, which has no columns to choose; leave `columns` out")
-    raise UserError(
-        f"{path}: neither TSV, CSV, JSON lines nor input_target; name it .tsv, .csv or .jsonl, or give two files, "
-        "source and target"
-    )
+    raise UserError(f"{path}: neither TSV, CSV, JSON lines nor input_target; name it .tsv, .csv or .jsonl")
 
 
 def format_of(path: Path) -> str | None:
@@ -195,10 +192,7 @@ def _text(line: bytes) -> str:
 def _parallel(source: Path, target: Path) -> Iterator[RawPair | BadRecord]:
     counts = [sum(1 for _ in lines_of(path)) for path in (source, target)]
     if counts[0] != counts[1]:
-        raise UserError(
-            f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}; parallel files need the same number, "
-            "line n of the one the translation of line n of the other"
-        )
+        raise UserError(f"{source} has {counts[0]:,} lines and {target} {counts[1]:,}; parallel files need as many")
     for number, (left, right) in enumerate(zip(lines_of(source), lines_of(target), strict=True), 1):
         yield RawPair(number, _text(left), _text(right))
 
@@ -240,10 +234,7 @@ def _table(
             check_columns(f"{path}:{line}", dict.fromkeys(row), columns)
             places, width = list(map(row.index, columns)), len(row)
         elif max(places) >= (width := width or len(row)):
-            raise SettingError(
-                f"{path}: {width} column(s) a line, so there is no column {max(places) + 1}; "
-                "choose two others with `columns`, or correct the file"
-            )
+            raise SettingError(f"{path}: {width} column(s) a line, so there is no column {max(places) + 1} (`columns`)")
         elif len(row) != width:
             yield BadRecord(line, f"{len(row)} column(s), not {width}")
         else:
@@ -397,7 +388,5 @@ def chosen_columns(names: Sequence[str]) -> tuple[str, str] | None:
     if not names:
         return None
     if len(names) != 2 or names[0] == names[1]:
-        raise SettingError(
-            f"`columns` {','.join(names)}: expected two different ones, source and target, such as en,de"
-        )
+        raise SettingError(f"`columns` {','.join(names)}: expected two different ones, such as en,de")
     return names[0], names[1]
