@@ -1,19 +1,19 @@
-"""Gates on outputs, on the data and on what a fresh model can learn: by hand, at their limits, on planted faults."""
+"""Gates on outputs, on the data and on what a fresh model can learn: by hand, at their limits, on planted faults.
 
-import math
+Gates on a model itself: tests/properties/test_gates.py.
+"""
+
 import random
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
-import torch
 
 from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Example, Pair
 from selfattn.data.readers.records import read_pairs
 from selfattn.data.splits import book_split
-from selfattn.evaluation.gates import model_gates
 from selfattn.evaluation.gates.model_gates import overfitting
 from selfattn.evaluation.gates.output_gates import (
     baseline_gate,
@@ -177,34 +177,3 @@ def test_a_fresh_model_learns_the_first_64_sources_each_once() -> None:
     gate = overfitting(lambda: build("rnn-plain", vocab_size=200), many, pad_id=0, bos_id=1, eos_id=2, steps=1)
     assert (gate.name, gate.passed, gate.limit) == ("overfitting", False, 0.98)
     assert re.fullmatch(r"a fresh model writes \d of 64 pairs after 1 steps in .* nats a token", gate.reason)
-
-
-# The model itself; tests/properties/test_gates.py tries these gates on honest models and on cheats
-
-
-@pytest.mark.parametrize(
-    ("actual", "expected", "share"),
-    [
-        ([2.0, -3.0], [2.0, -4.0], 0.25),  # 1 of 4
-        ([0.25], [0.5], 0.25),  # small logits are held against 1
-        ([math.inf, -math.inf, 5.0], [math.inf, -math.inf, 4.0], 0.25),
-        ([-math.inf], [-math.inf], 0.0),
-        ([math.inf], [-math.inf], math.inf),
-        ([1.0, math.nan], [1.0, 1.0], math.inf),
-    ],
-)
-def test_distances_are_shares_of_the_largest_finite_logit(
-    actual: list[float], expected: list[float], share: float
-) -> None:
-    assert model_gates._share(torch.tensor(actual), torch.tensor(expected)) == share
-
-
-def test_rounding_is_passed_up_to_its_limit() -> None:
-    at, above = (model_gates._judge("x", {"b": worst, "c": 0.0}, torch.float32, "held") for worst in (1e-4, 1.1e-4))
-    assert (at.passed, at.value, at.reason) == (
-        True,
-        1e-4,
-        "held (1.0e-04 of the largest logit, at most 1e-04 is rounding)",
-    )
-    assert (above.passed, above.limit) == (False, 1e-4)
-    assert above.reason.startswith("b, logits change by 1.1e-04")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from selfattn.layers import RecurrentStack, recurrent, reverse_padded
+from selfattn.layers import RecurrentStack, reverse_padded
 
 Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
 
@@ -119,25 +119,6 @@ def test_dropout_is_between_layers_only(close: Close) -> None:
         assert (run()[MASK] != 0).all()
         deep.eval()
         assert torch.equal(run(), run())
-
-
-@pytest.mark.parametrize("all_parts", [False, True])
-@pytest.mark.parametrize("direction", ["forward", "backward", "both"])
-def test_the_work_for_padding_changes_nothing_where_there_is_none(
-    monkeypatch: pytest.MonkeyPatch, direction: Any, all_parts: bool
-) -> None:
-    """So it is left out there; outputs, final states and gradients are the same bits."""
-    stack = make("lstm", num_layers=2, direction=direction)
-    results = []
-    for known in (True, False):
-        monkeypatch.setattr(recurrent, "all_real", lambda mask, known=known: known)
-        stack.zero_grad()
-        x = draw(3, 7, 3).requires_grad_()
-        outputs, state = stack.read(x, torch.ones(3, 7, dtype=torch.bool), all_parts=all_parts)
-        made = [outputs, *(part for layer in state for part in layer)]
-        torch.stack([part.square().sum() for part in made]).sum().backward()
-        results.append([*made, x.grad, *(parameter.grad.clone() for parameter in stack.parameters())])
-    assert all(torch.equal(*both) for both in zip(*results, strict=True))
 
 
 @few

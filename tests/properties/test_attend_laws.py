@@ -180,10 +180,6 @@ class TestOneFunctionOnBothPaths:
             assert expected.weights is not None
             close(actual.weights, expected.weights.to(actual.weights.dtype))
 
-    @given(call=calls(scores=DOTS))
-    def test_law_2_the_fused_path_is_the_reference_path(self, call: Call, close: Close) -> None:
-        as_close(close, run(call, need_weights=False), run(call, need_weights=True))
-
     @pytest.mark.parametrize("dtype", DTYPES, ids=str)
     @pytest.mark.parametrize("causal", [False, True])
     @pytest.mark.parametrize("masked", [False, True])

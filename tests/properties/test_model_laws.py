@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, load_model, save_model
 from torch import Tensor
+from zoo import VARIANTS
 
 from selfattn.attention import MultiHeadAttention
 from selfattn.decoding.stepping import stepping
@@ -226,12 +227,13 @@ def test_mixed_precision_runs(zoo: Any, variant: str) -> None:
     assert all(p.grad is None or (p.grad.isfinite().all() and p.grad.dtype == p.dtype) for p in model.parameters())
 
 
+@pytest.mark.parametrize("name", ["preset transformer", "preset bahdanau-gru", *(n for n in VARIANTS if "tied" in n)])
 @torch.no_grad()
-def test_weights_survive_the_disk(zoo: Any, variant: str, tmp_path: Path) -> None:
+def test_weights_survive_the_disk(zoo: Any, name: str, tmp_path: Path) -> None:
     """Shared weights are written once, and are still shared when read back."""
-    model, case = zoo.model(variant, torch.float32), zoo.case([5, 3], 3, 0)
+    model, case = zoo.model(name, torch.float32), zoo.case([5, 3], 3, 0)
     save_model(model, str(tmp_path / "model.safetensors"))
-    other = zoo.fresh(zoo.variants[variant], seed=1).eval()
+    other = zoo.fresh(zoo.variants[name], seed=1).eval()
     assert not torch.equal(logits_of(other, case), logits_of(model, case))
     load_model(other, str(tmp_path / "model.safetensors"))
     assert torch.equal(logits_of(other, case), logits_of(model, case))
