@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from benchmarks.significance import EASE, FAILURE, TASTE, World, measure, percent, percents, points, row, skill_for
 from selfattn.evaluation.metrics.exact import ExactMatch
-from selfattn.evaluation.statistics.design import LEVEL, Design, budget_differences, locate, most_failing
+from selfattn.evaluation.statistics.design import ALL_BUDGETS, Design, budget_differences, locate, most_failing
 from selfattn.evaluation.statistics.significance import compare_scores
 
 Right = npt.NDArray[np.bool_]
@@ -80,7 +80,7 @@ def crossing_rates(grid: Grid, repeats: int, seed: Sequence[int]) -> list[float]
         counts = {
             budget: {"a": counted(a), "b": counted(b)} for budget, a, b in zip(BUDGETS, first, second, strict=True)
         }
-        usual, strict = (budget_differences(counts, METRIC, ("a", "b"), level=level) for level in (0.95, LEVEL))
+        usual, strict = (budget_differences(counts, METRIC, ("a", "b"), level=level) for level in (0.95, ALL_BUDGETS))
         crossing, between = locate(strict), locate(strict).between
         counts_of += (
             crossing.kind == "located",

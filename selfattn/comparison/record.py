@@ -25,8 +25,7 @@ from selfattn.evaluation.statistics.buckets import (
     score_fields,
     score_groups,
 )
-from selfattn.evaluation.statistics.design import LEVEL as ALL_BUDGETS
-from selfattn.evaluation.statistics.design import budget_differences, locate
+from selfattn.evaluation.statistics.design import ALL_BUDGETS, budget_differences, locate
 from selfattn.evaluation.statistics.significance import MIN_SEEDS, compare_outputs, score_counts
 from selfattn.evaluation.statistics.variances import ALPHA, LEVEL
 from selfattn.models.config import config_to_dict

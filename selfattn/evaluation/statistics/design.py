@@ -19,6 +19,8 @@ from selfattn.results.quality import BudgetDifference, Crossing, PairTest
 
 POWER = 0.8
 _MOST_SEEDS = 1000  # beyond it more seeds are no answer
+# Level of all budgets together: an order that never changes is said to change in at most 1 % of comparisons.
+ALL_BUDGETS = 0.98
 
 
 def obrien_fleming(looks: Sequence[int]) -> tuple[float, ...]:
@@ -168,15 +170,12 @@ def most_failing(seeds: int) -> float:
     return 1 - math.pow(ALPHA, 1 / seeds)
 
 
-LEVEL = 0.98  # of all budgets together: an order that never changes is said to change in at most 1 % of comparisons
-
-
 def budget_differences(
     counts: Mapping[float, Mapping[str, npt.ArrayLike]],
     metric: Metric,
     pair: tuple[str, str],
     *,
-    level: float = LEVEL,
+    level: float = ALL_BUDGETS,
     clusters: Sequence[Hashable] | None = None,
 ) -> tuple[BudgetDifference, ...]:
     """Measure the difference between two models at every budget, with simultaneous intervals over seeds and items.
@@ -188,7 +187,7 @@ def budget_differences(
         counts: for each budget and model what the metric counts, ``[s i k]``, as for `significance.score_counts`.
         metric: turns counts into scores.
         pair: the two models; first minus second.
-        level: of all intervals together; default `LEVEL`.
+        level: of all intervals together; default `ALL_BUDGETS`.
         clusters: see `significance.compare_scores`.
 
     Raises:

@@ -21,6 +21,7 @@ from selfattn.evaluation.metrics.metric import Array
 ALPHA = 0.05  # of tests
 LEVEL = 1 - ALPHA  # of intervals
 RESAMPLES = 2000
+SMALLEST_P = 1e-12  # smaller probabilities are lost in the rounding of the Fourier transform
 _LOWEST, _NORMAL = -230.0, 1e12  # logarithm of p = 1e-100; degrees of freedom that are as good as infinite
 _AT_ONCE = 256  # resamples held in memory together
 
@@ -249,9 +250,6 @@ def _single_item_luck(groups: Sequence[Array], covariance: Array) -> float:
         luck += (of_runs / count - shared) / count
         start += count
     return luck
-
-
-SMALLEST_P = 1e-12  # smaller probabilities are lost in the rounding of the Fourier transform
 
 
 def t_tail(t: float, df: float) -> float:
