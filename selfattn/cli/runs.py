@@ -99,11 +99,14 @@ def evaluate(
     beam: Whole = 1,
     length_penalty: float = 0.0,
     metric: str | None = None,
+    against: MaybePath = None,
     precision: WeightPrecision = "float32",
     lang: Lang = SOURCE,
     json_: Json = False,
 ) -> Result:
     """Test a run on unseen pairs, or a language model on a text by perplexity.
+
+    Scores have 95 % intervals. --against tests whether the difference from another run may be chance.
 
     Args:
         run: Run directory.
@@ -112,6 +115,7 @@ def evaluate(
         beam: Beam size. 1: greedy decoding.
         length_penalty: Exponent of the beam's length penalty (Wu et al. 2016). 0: none.
         metric: Additional metric by name, built-in (such as bleu) or from a plugin.
+        against: Another run of the same task, to test on the same pairs.
         precision: Precision of the weights: float32 or bfloat16.
         lang: Language of the printed lines.
         json_: Print one JSON object.
@@ -120,7 +124,8 @@ def evaluate(
     from selfattn.runs.evaluate import evaluate_run, evaluation_lines
 
     loaded = _load(run, precision=precision)
-    result = evaluate_run(loaded, data, options, columns=chosen_columns(columns), metric=metric)
+    other = None if against is None else _load(against, precision=precision)
+    result = evaluate_run(loaded, data, options, columns=chosen_columns(columns), metric=metric, against=other)
     return result if json_ else evaluation_lines(result, lang)
 
 

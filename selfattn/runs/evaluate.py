@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
+from selfattn.console import say
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore
 from selfattn.errors import SettingError, UserError
@@ -28,6 +29,7 @@ def evaluate_run(
     *,
     columns: tuple[str, str] | None = None,
     metric: str | None = None,
+    against: Run | None = None,
 ) -> dict[str, Any]:
     """Test a run on unseen data, as its task defines; the ledger of its comparison notes the access.
 
@@ -37,20 +39,29 @@ def evaluate_run(
             the run.
         options: how to decode; default greedily.
         columns: of source and target, by name or by number from 1; see `selfattn.data.readers.records.read_pairs`.
-
         metric: name of a further metric; default those of the task.
+        against: another run of the task, tested on the same items; default none.
 
     Raises:
-        UserError: the data are not usable, the metric is unknown, or decoding is requested of a language model.
+        UserError: the data are not usable, the metric is unknown, the other run is of another task, or decoding is
+            requested of a language model.
     """
     if columns is not None and not data:
         raise SettingError("`columns` is for files of pairs: give one with `data`, or leave it out")
     if metric is not None and not run.takes_pairs:
         raise SettingError("`metric`: a language model is measured by perplexity; leave it out")
     task = run.task if metric is None else run.task.decided_by(metric)
-    results: dict[str, Any] = task.evaluate(run, as_declared("data", data, tuple[Path, ...]), options, columns)
-    if not data:
-        record_access(run.path, f"selfattn evaluate {run.path}")
+    both: dict[str, Any] = {}
+    if against is not None:
+        if not run.takes_pairs or against.config.task != run.config.task:
+            raise SettingError("`against`: expected two runs of one task, trained on pairs")
+        if not data and run.config.data != against.config.data:
+            say(f"{against.path}: was trained on other data, and may have seen the test items of {run.path}")
+        both["against"] = against
+    results: dict[str, Any] = task.evaluate(run, as_declared("data", data, tuple[Path, ...]), options, columns, **both)
+    command = f"selfattn evaluate {run.path}" + ("" if against is None else f" --against {against.path}")
+    for tested in (run, *both.values()) if not data else ():
+        record_access(tested.path, command)
     return results
 
 
@@ -68,6 +79,9 @@ def evaluation_lines(results: Mapping[str, Any], lang: str = SOURCE) -> Iterator
     metrics = results["metrics"]
     head = {"model": results["model"], "data": results["data"], "count": f"{results['items']:,}"}
     yield message("evaluate.head", **head).say(lang)
+    against = results.get("against")
+    if against:
+        yield message("evaluate.against", model=against["model"], run=against["run"]).say(lang)
     if "perplexity" in metrics:
         tokens, characters = (
             told("evaluate.tokens", results["tokens"]),
@@ -81,16 +95,21 @@ def evaluation_lines(results: Mapping[str, Any], lang: str = SOURCE) -> Iterator
         signature, ends = results.get("signatures", {}).get(name), results["intervals"].get(name)
         behind = f"  ({signature})" if signature else ""
         label = catalogue(lang).get(f"metric.{name}", name.replace("_", " "))
-        if METRICS[name].unit == "points":
-            yield _line(label, f"{value:6.2f}{behind}")
-            continue
-        interval = f"  [{_percent(ends[0])}, {_percent(ends[1])}]" if ends else ""
-        yield _line(label, f"{_percent(value)}{interval}{behind}")
+        is_share = METRICS[name].unit == "share"
+        if against:
+            other, p = _score(against["metrics"][name], against["intervals"][name], is_share), against["p"][name]
+            difference = f"{(100 if is_share else 1) * (value - against['metrics'][name]):+.2f}"
+            p_text = "p < 0.0001" if p < 0.0001 else f"p = {p:.4f}"
+            test = message("evaluate.test", difference=difference, other=other.lstrip(), p=p_text).say(lang)
+            behind = f"  {test}{behind}"
+        yield _line(label, _score(value, ends, is_share) + behind)
         for part, key in (("unseen", "evaluate.unseen"), ("unseen_casefold", "evaluate.unseen.casefold")):
             if name in results.get(part, {}):
                 yield _line("", f"{_percent(results[part][name]['mean'])}  {told(key, results[part]['items'])}")
     if results["unknown_characters"]:
         yield told("evaluate.unknown", results["unknown_characters"])
+    if against:
+        yield told("evaluate.tests")
     for name, part in results.get("by_format", {}).items():
         values = "  ".join(_percent(part[metric]["mean"]) for metric in part if metric != "items")
         yield f"{values}  {name} ({part['items']:,})"
@@ -98,6 +117,12 @@ def evaluation_lines(results: Mapping[str, Any], lang: str = SOURCE) -> Iterator
 
 def _line(name: str, values: str) -> str:
     return f"{name}{' ' * max(1, 22 - cell_len(name))}{values}"
+
+
+def _score(value: float, ends: Sequence[float] | None, is_share: bool) -> str:
+    """Write a score with its interval, shares in percent."""
+    score, *texts = (_percent(each) if is_share else f"{each:6.2f}" for each in (value, *(ends or ())))
+    return f"{score}  [{', '.join(texts)}]" if texts else score
 
 
 def _percent(share: float) -> str:

@@ -321,7 +321,12 @@ class Task:
         return HeldOut(splits.test(self.test_items(quick=False)), splits.name, splits.known())
 
     def evaluate(
-        self, run: Run, data: Sequence[Path], options: DecodingOptions, columns: tuple[str, str] | None
+        self,
+        run: Run,
+        data: Sequence[Path],
+        options: DecodingOptions,
+        columns: tuple[str, str] | None,
+        against: Run | None = None,
     ) -> dict[str, Any]:
         """Test a run on unseen data; see `selfattn.runs.evaluate.evaluate_run`.
 
@@ -329,7 +334,8 @@ class Task:
             Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``beam``, ``length_penalty``, ``items``,
             ``metrics``, ``signatures``, ``intervals``, ``interval``, ``by_format`` (where pairs have kinds),
             ``unknown_characters`` of the inputs. Where test pairs may repeat training pairs, also the results of those
-            that do not: ``unseen``, and ``unseen_casefold`` with case ignored.
+            that do not: ``unseen``, and ``unseen_casefold`` with case ignored. With another run ``against``: its
+            ``run``, ``model``, ``metrics`` and ``intervals``, and ``p`` of each metric.
         """
         from selfattn.evaluation.metrics.evaluate import evaluate_outputs, evaluate_part
         from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
@@ -341,7 +347,10 @@ class Task:
         names = dict.fromkeys((ExactMatch.name, CharacterErrorRate.name, *self.metric_names()))
         metrics = [make_metric(name, self.language) for name in names]
         results = run.about(test.name) | {"beam": options.beam, "length_penalty": options.length_penalty}
-        results |= evaluate_outputs(outputs, pairs, metrics)
+        others = None if against is None else against.predict(sources, options)
+        results |= evaluate_outputs(outputs, pairs, metrics, others)
+        if against is not None:
+            results["against"] |= {"run": str(against.path), "model": against.config.preset}
         results["unknown_characters"] = run.unknown(sources).total()
         for name, casefold in (("unseen", False), ("unseen_casefold", True)) if test.known is not None else ():
             was_seen = seen(pairs, test.known or (), casefold=casefold)

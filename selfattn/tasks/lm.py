@@ -138,7 +138,12 @@ class LanguageModel(Task):
         return train, valid, texts.empty
 
     def evaluate(
-        self, run: Run, data: Sequence[Path], options: DecodingOptions, columns: tuple[str, str] | None
+        self,
+        run: Run,
+        data: Sequence[Path],
+        options: DecodingOptions,
+        columns: tuple[str, str] | None,
+        against: Run | None = None,
     ) -> dict[str, Any]:
         """Measure the perplexity of a run on a text.
 
@@ -147,6 +152,7 @@ class LanguageModel(Task):
             data: a text file, one text a line; must be given.
             options: how to decode: greedily, for nothing is decoded.
             columns: none.
+            against: none.
 
         Returns:
             Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``items`` (lines), ``empty_lines`` that were

@@ -71,6 +71,18 @@ def test_evaluate_with_a_beam_says_so(cli: Cli, runs: dict[str, Run], pairs_file
     assert (found["beam"], found["metrics"]["exact_match"]) == (3, sum(right) / 3)
 
 
+def test_evaluate_against_another_run(cli: Cli, runs: dict[str, Run], pairs_file: Path) -> None:
+    first, second = runs["rnn-plain"].path, runs["transformer"].path
+    data = json.loads(cli("evaluate", first, "--against", second, "--data", pairs_file, "--json").out)
+    other = json.loads(cli("evaluate", second, "--data", pairs_file, "--json").out)
+    assert {name: data["against"][name] for name in ("run", "model", "metrics", "intervals")} == {
+        name: other[name] for name in ("run", "model", "metrics", "intervals")
+    }
+    lines = cli("evaluate", first, "--against", second, "--data", pairs_file, "--lang", "ko").out.splitlines()
+    assert lines[1] == f"비교 대상: transformer({second}), 같은 항목"
+    assert lines[2].endswith("p = 1.0000")
+
+
 def test_score_prints_a_line_for_each_pair_or_a_summary(cli: Cli, runs: dict[str, Run], pairs_file: Path) -> None:
     run = runs["rnn-attention"]
     lines = [line.split("\t") for line in cli("score", run.path, "--data", pairs_file).out.splitlines()]

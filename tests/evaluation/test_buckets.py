@@ -193,10 +193,20 @@ def test_evaluation_counts_overall_and_by_tag() -> None:
     data = evaluate_outputs(["A", "B", "CC", "D"], pairs, metrics)
     assert data["items"] == 4
     assert data["metrics"] == {"exact_match": 0.75, "character_error_rate": 0.25}
-    assert data["intervals"].keys() == {"exact_match"}
+    assert data["intervals"].keys() == data["metrics"].keys()
+    assert "against" not in data
     assert {tag: (part["items"], part["exact_match"]["mean"]) for tag, part in data["by_format"].items()} == {
         "x": (2, 0.5),
         "y": (1, 1.0),
     }
     with pytest.raises(ValueError, match="at least one; got 0 and 0"):
         evaluate_outputs([], [], metrics)
+
+
+def test_two_runs_are_tested_on_the_same_items() -> None:
+    pairs = [Pair(str(number), f"{number:03}") for number in range(20)]
+    right, wrong = [pair.target for pair in pairs], ["-"] * 5 + [pair.target for pair in pairs[5:]]
+    data = evaluate_outputs(right, pairs, [ExactMatch()], against=wrong)
+    assert data["against"]["p"]["exact_match"] == pytest.approx(2 * 0.5**5)  # five items of five: McNemar's test
+    assert (data["metrics"], data["against"]["metrics"]) == ({"exact_match": 1.0}, {"exact_match": 0.75})
+    assert evaluate_outputs(right, pairs, [ExactMatch()], against=right)["against"]["p"] == {"exact_match": 1.0}

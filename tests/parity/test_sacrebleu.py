@@ -51,6 +51,22 @@ def paired_sacrebleu(
     return p
 
 
+def test_intervals_and_the_paired_test_are_those_of_sacrebleu() -> None:
+    references, first, second = corpus(0), corpus(1), corpus(2)
+    first[:40], second[:30] = references[:40], references[:30]
+    for metric in (Bleu("de"), Chrf(), Ter(), LowercasedBleu("de")):
+        counts = [metric.counts(outputs, references) for outputs in (first, second)]
+        tested = metric.tested(counts)
+        assert tested.p == paired_sacrebleu(first, second, references, metric, 10_000)
+        assert tested.signature.startswith("nrefs:1|bs:1000|ar:10000|seed:12345|case:")
+        alone = metric.tested(counts[:1])
+        score = metric.sacrebleu.corpus_score(metric.prepare(first), [metric.prepare(references)], n_bootstrap=1000)
+        assert alone.ends[0] == pytest.approx((score._mean - score._ci, score._mean + score._ci), abs=1e-4)
+        assert alone.p is None
+        if not isinstance(metric, LowercasedBleu):
+            assert alone.signature == str(metric.sacrebleu.get_signature())
+
+
 def corpus(seed: int, size: int = 101) -> list[str]:
     draw = random.Random(seed)
     return [" ".join(draw.choices(WORDS, k=draw.randint(5, 13))) for _ in range(size)]

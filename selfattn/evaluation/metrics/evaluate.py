@@ -3,26 +3,28 @@
 from collections.abc import Sequence
 from typing import Any
 
-from selfattn.codec import encode
 from selfattn.data.pairs import Pair
-from selfattn.evaluation.metrics.metric import Metric
+from selfattn.evaluation.metrics.metric import Array, Metric, Tested
 from selfattn.evaluation.statistics.buckets import by_tag
-from selfattn.evaluation.statistics.significance import estimate
+from selfattn.evaluation.statistics.significance import estimate, score_counts
 from selfattn.evaluation.statistics.variances import LEVEL
-from selfattn.results.quality import IntervalMethod
 
 
-def evaluate_outputs(outputs: Sequence[str], pairs: Sequence[Pair], metrics: Sequence[Metric]) -> dict[str, Any]:
-    """Score what a run wrote.
+def evaluate_outputs(
+    outputs: Sequence[str], pairs: Sequence[Pair], metrics: Sequence[Metric], against: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Score what a run wrote, and test the difference from another run.
 
     Args:
         outputs: one for each pair.
         pairs: at least one.
         metrics: how outputs are scored.
+        against: outputs of the other run; default none.
 
     Returns:
-        ``items``; ``metrics`` by name; their ``signatures``, where they have one; for those that are means over items
-        the ``intervals`` (see ``interval``) and the figures ``by_format``, as `evaluate_part` gives them.
+        ``items``; by the name of each metric ``metrics``, ``intervals`` (see ``interval``) and ``signatures``, where it
+        has one; ``by_format``, figures as of `evaluate_part`. With another run also ``against``: its ``metrics`` and
+        ``intervals``, and ``p`` of each metric.
 
     Raises:
         ValueError: no pairs, or not as many outputs.
@@ -30,23 +32,34 @@ def evaluate_outputs(outputs: Sequence[str], pairs: Sequence[Pair], metrics: Seq
     Example:
         >>> from selfattn.evaluation.metrics.metric import make_metric
         >>> pairs = [Pair("A", "a", "letter"), Pair("B", "b", "letter")]
-        >>> scores = evaluate_outputs(["a", "-"], pairs, [make_metric("exact_match")])
-        >>> scores["metrics"], scores["by_format"]["letter"]["items"]
-        ({'exact_match': 0.5}, 2)
+        >>> scores = evaluate_outputs(["a", "-"], pairs, [make_metric("exact_match")], against=["-", "-"])
+        >>> scores["metrics"], scores["by_format"]["letter"]["items"], scores["against"]["p"]
+        ({'exact_match': 0.5}, 2, {'exact_match': 1.0})
     """
     references = [pair.target for pair in pairs]
-    overall = {metric.name: metric.of(outputs, references) for metric in metrics}
-    means = evaluate_part(outputs, pairs, metrics, range(len(pairs)))
-    scores: dict[str, Any] = {
-        "items": means.pop("items"),
-        "metrics": overall,
-        "intervals": {name: [part["low"], part["high"]] for name, part in means.items()},
-        "interval": encode(IntervalMethod(LEVEL, "closed form", "items")),
-        "by_format": {group.name: evaluate_part(outputs, pairs, metrics, group.places) for group in by_tag(pairs)},
-    }
-    if signatures := {metric.name: metric.signature for metric in metrics if metric.signature}:
-        scores["signatures"] = signatures
-    return scores
+    systems = [outputs] if against is None else [outputs, against]
+    results: list[dict[str, Any]] = [{"metrics": {}, "intervals": {}} for _ in systems]
+    signatures, p_values = {}, {}
+    for metric in metrics:
+        counts = [metric.checked_counts(texts, references) for texts in systems]
+        tested = metric.tested(counts) or _tested(metric, counts)
+        for result, rows, ends in zip(results, counts, tested.ends, strict=True):
+            result["metrics"][metric.name] = float(metric.score(rows.sum(axis=0)))
+            result["intervals"][metric.name] = list(ends)
+        p_values[metric.name] = tested.p
+        if tested.signature:
+            signatures[metric.name] = tested.signature
+    scores = {"items": len(pairs)} | results[0] | {"interval": {"level": LEVEL, "over": "items"}}
+    scores["by_format"] = {group.name: evaluate_part(outputs, pairs, metrics, group.places) for group in by_tag(pairs)}
+    scores |= {"signatures": signatures} if signatures else {}
+    return scores if against is None else scores | {"against": results[1] | {"p": p_values}}
+
+
+def _tested(metric: Metric, counts: Sequence[Array]) -> Tested:
+    """Test one or two systems: shares exactly, other scores by Student's t."""
+    comparison = score_counts({str(number): rows[None] for number, rows in enumerate(counts)}, metric).comparison()
+    ends = [(estimate.low, estimate.high) for estimate in comparison.estimates.values()]
+    return Tested(ends, next((pair.p for pair in comparison.pairs), None), metric.signature)
 
 
 def evaluate_part(

@@ -6,7 +6,7 @@ into a score. So every statistic works on every metric. Letters: `s` seeds, `i` 
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, get_args
+from typing import ClassVar, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,20 @@ from selfattn.registry import METRICS
 from selfattn.results.quality import Better, Headline, Unit
 
 Array = npt.NDArray[np.float64]
+
+
+class Tested(NamedTuple):
+    """Intervals of systems on the same items, and their test.
+
+    Attributes:
+        ends: of the 95 % interval of each system.
+        p: of the paired test of two systems, two-sided; None for one system.
+        signature: of the metric and of the test.
+    """
+
+    ends: Sequence[tuple[float | None, float | None]]
+    p: float | None
+    signature: str
 
 
 class Metric(ABC):
@@ -95,6 +109,14 @@ class Metric(ABC):
         return {
             name: np.stack([self.checked_counts(run, references) for run in runs]) for name, runs in outputs.items()
         }
+
+    def tested(self, counts: Sequence[Array]) -> Tested | None:
+        """Test one or two systems as the metric's users do; default None: as `statistics.significance` does.
+
+        Args:
+            counts: of each system ``[i k]``, on the same items.
+        """
+        return None
 
     @property
     def headline(self) -> Headline:

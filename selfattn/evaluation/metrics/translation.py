@@ -6,6 +6,7 @@ microseconds, so that sentences can be drawn again thousands of times.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
-from selfattn.evaluation.metrics.metric import Array, Metric
+from selfattn.evaluation.metrics.metric import Array, Metric, Tested
 from selfattn.registry import register
 
 if TYPE_CHECKING:
@@ -65,6 +66,21 @@ class _Sacrebleu(Metric):
         rows = sums.reshape(-1, sums.shape[-1]).tolist()
         scores = [self.sacrebleu._compute_score_from_stats(row).score for row in rows]
         return np.array(scores).reshape(sums.shape[:-1])
+
+    def tested(self, counts: Sequence[Array]) -> Tested:
+        """Test by sacreBLEU: intervals by 1,000 bootstrap samples, p by 10,000 samples of approximate randomisation."""
+        from sacrebleu.significance import PairedTest, Result
+
+        counted: Any = copy.copy(self.sacrebleu)
+        counted._extract_corpus_statistics = lambda rows, _: rows
+        systems: Any = [(str(number), rows.tolist()) for number, rows in enumerate(counts)]
+        kind = "ar" if len(counts) > 1 else "bs"
+        signatures, columns = PairedTest(systems, {self.name: counted}, None, kind, n_ar_confidence=0)()
+        results: Any = [result for column in columns.values() for result in column if isinstance(result, Result)]
+        info = next(iter(signatures.values())).info
+        sampled = [f"{key}:{info[key]}" for key in ("bs", "ar", "seed") if info[key] is not None]
+        ends = [(max(0.0, float(each.mean - each.ci)), float(each.mean + each.ci)) for each in results]
+        return Tested(ends, results[-1].p_value, self.signature.replace("nrefs:1", "|".join(["nrefs:1", *sampled]), 1))
 
 
 @final
