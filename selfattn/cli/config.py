@@ -77,7 +77,6 @@ def write_config(path: Path, commands: App, words: Sequence[str]) -> str:
         raise UserError(f"--write-config {path}: is there already; choose another name")
     again = command_line(f"{' '.join(words[:2])} --config {shlex.quote(str(path))}", {})
     values = _options_of(commands, words)
-    values.pop("resume", None)
     lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
     with writing(path, "choose another place"):
         write_text(path, "\n".join([f"# {again}", *lines, ""]))
@@ -85,13 +84,13 @@ def write_config(path: Path, commands: App, words: Sequence[str]) -> str:
 
 
 def _options_of(commands: App, words: Sequence[str]) -> dict[str, Any]:
-    """Return the options of a command line that differ from the defaults, as plain values."""
+    """Return the options of a command line that differ from the defaults, without ``resume``, as plain values."""
     _, bound, _ = commands.parse_args(words)
     bound.apply_defaults()
     if "options" not in bound.arguments:
         raise UserError("--write-config: is for `train TASK` and `compare TASK`; leave it out")
     plain = json.loads(json.dumps(changed(bound.arguments["options"]), default=str))
-    return {option(name)[2:]: value for name, value in plain.items()}
+    return {option(name)[2:]: value for name, value in plain.items() if name != "resume"}
 
 
 def _options_of_run(path: Path, make_commands: MakeCommands, command: Sequence[str]) -> dict[str, Any]:

@@ -133,6 +133,7 @@ def predict(
     *runs: Path,
     decoding: Decoding = DEFAULT_DECODING,
     precision: WeightPrecision = "float32",
+    engine: Literal["torch", "onnx", "ctranslate2"] = "torch",
     max_input: MaybeWhole = None,
     too_long: Literal["empty", "cut"] = "empty",
 ) -> None:
@@ -145,6 +146,7 @@ def predict(
     Args:
         runs: Run directories. Several predict together.
         precision: Precision of the weights: float32 or bfloat16.
+        engine: What computes. An export for it is made once and kept beside the run, as RUN-onnx.
         max_input: Longest input line, in tokens. Default: 1,024, or 65,536 for a language model.
         too_long: For a longer line, write an empty output, or cut the line to the limit and decode it.
     """
@@ -156,7 +158,7 @@ def predict(
     from selfattn.cli.stream import predict_stream
 
     predict_stream(
-        _load(*runs, precision=precision),
+        _load(*runs, precision=precision, engine=engine),
         sys.stdin.buffer,
         sys.stdout.buffer,
         options,

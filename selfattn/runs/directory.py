@@ -30,11 +30,13 @@ from torch import nn
 
 from selfattn import registry
 from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, refuse_newer, write, write_jsonl
+from selfattn.console import say
 from selfattn.errors import UserError
 from selfattn.files import LOCK, sha256_of, write_atomically, writing
 from selfattn.models.config import ModelConfig
 from selfattn.tokenizers.load import load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.config import TrainingConfig
 from selfattn.training.launch import is_main_process
 from selfattn.training.observer import EpochReport
@@ -334,13 +336,15 @@ def check_is_free(path: Path, *, resumes: bool = True) -> None:
         raise UserError(f"{path}: holds other files; choose another `out`, or an empty directory")
 
 
-def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer) -> RunDirectory | None:
+def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) -> RunDirectory | None:
     """Open the directory of a run to resume it.
 
     Args:
         path: of the run.
-        config: must be that of the run; a run that failed may resume with a lower learning rate.
+        config: must be that of the run; a run that failed may resume with a lower learning rate, and a finished one
+            with more epochs or steps.
         tokenizer: must be that of the run.
+        command: that resumes it; the record of a lengthened run has it too.
 
     Returns:
         The directory; None where no run has begun yet.
@@ -352,17 +356,30 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer) -> RunDirectory 
     if not (path / RECORD).exists():
         return None
     run = RunDirectory(path)
-    saved, failed = run.config(exact=True), run.record().status == "failed"
-    is_slower = failed and config.training.lr < saved.training.lr  # what a training that diverged needs
+    saved, record = run.config(exact=True), run.record()
+    is_slower = record.status == "failed" and config.training.lr < saved.training.lr  # what diverged needs it
     if is_slower:
         saved = replace(saved, training=replace(saved.training, lr=config.training.lr))
+    length = "epochs" if saved.training.max_steps is None else "max_steps"
+    before, now = (getattr(training, length) for training in (saved.training, config.training))
+    is_longer = record.status == "finished" and now is not None and now > before
+    if is_longer:
+        saved = replace(saved, training=replace(saved.training, **{length: now}))
     _compare(encode(saved), encode(config), path)
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save(folder)
         is_same = files_in(Path(folder)) == files_in(path / TOKENIZER)
     if not is_same:
         raise UserError(f"{path / TOKENIZER}: not the tokenizer of these data; choose another `out`")
-    if is_slower:
+    if is_longer:
+        CheckpointFile(path / CHECKPOINT).plan_again()
+        say(
+            f"{path}: lengthened from {before:,} to {now:,} {length.replace('_', ' ')}; the learning rate follows the "
+            f"longer schedule from here on, so the result is not that of {now:,} from the start"
+        )
+        with writing(path):  # the status first: whenever it is killed, it can be lengthened again
+            run.update(status="interrupted", command=f"{record.command} && {command} --resume")
+    if is_slower or is_longer:
         with writing(path):
             run.save_config(config)
     return run

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from selfattn.console import say
 from selfattn.errors import SettingError, UserError
 from selfattn.files import writing
 from selfattn.models.ensemble import EnsembleConfig
@@ -20,6 +22,7 @@ from selfattn.runs.directory import CONFIG, TOKENIZER, RunConfig, RunDirectory, 
 from selfattn.tokenizers.protocol import Tokenizer
 
 Format = Literal["onnx", "ctranslate2"]
+Engine = Literal["torch", "onnx", "ctranslate2"]
 Quantized = Literal["int8", "int8_float32", "int8_float16", "int16", "float16", "bfloat16"]
 _MODEL_FILES = "*.onnx*", "ctranslate2/*"
 
@@ -85,3 +88,25 @@ def export(
             if out.exists():
                 out.rmdir()
             folder.rename(out)
+
+
+def export_once(path: Path, config: RunConfig, model: Seq2Seq, tokenizer: Tokenizer, engine: Format) -> Path:
+    """Return the run at ``path`` in the format of an engine: itself, or ``RUN-ENGINE`` beside it, made where needed.
+
+    Raises:
+        UserError: a package is missing, the engine does not support the model, or what is there is of another training.
+    """
+    if format_of(path) == engine:
+        return path
+    out = path.with_name(f"{path.resolve().name}-{engine}")
+    if format_of(out) != engine:
+        try:
+            export(path, config, model, tokenizer, engine, out)
+            say(f"{out}: exported for {engine}, for this and later calls")
+        except UserError:
+            if format_of(out) != engine:  # another process was not faster
+                raise
+    records = [replace(RunDirectory(folder).record(), files={}) for folder in (path, out)]
+    if records[0] != records[1]:
+        raise UserError(f"{out}: was exported from another training than {path} has now; remove it to export again")
+    return out

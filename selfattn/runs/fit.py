@@ -75,7 +75,7 @@ def fit(
         command: that makes the run, for its record.
         label: of the progress on standard error; default the model's name.
         resume: resume the unfinished run in ``out``; the result is bit for bit that of never having stopped. A
-            finished run is returned as it is; without a run one begins.
+            finished run is returned as it is, or lengthened to more epochs or steps; without a run one begins.
         save_every: steps between two checkpoints; default see
             :class:`selfattn.training.checkpoint.CheckpointFile`. The result does not depend on it.
         device: ``auto`` takes a CUDA device if there is one.
@@ -109,7 +109,7 @@ def fit(
         keeper = None
         if processes.is_main:
             stack.enter_context(in_use(out))
-            directory = reopen(out, config, tokenizer) if resume else None
+            directory = reopen(out, config, tokenizer, command) if resume else None
             keeper = _Keeper(directory or _create(out, config, tokenizer, command, parameters), is_new=not directory)
         status = processes.decide(keeper.directory.record().status if keeper else "")
         if status not in UNFINISHED:

@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 import torch
 
+from selfattn.console import say
 from selfattn.data.pairs import Pair, encode_pairs
 from selfattn.decoding.options import GREEDY, DecodingOptions, WeightPrecision
 from selfattn.decoding.scoring import TargetScore, score_examples
@@ -30,10 +31,12 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView
 from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunConfig, RunDirectory, files_in
-from selfattn.runs.export import Format, Quantized, export, format_of, open_exported
+from selfattn.runs.export import Engine, Format, Quantized, export, export_once, format_of, open_exported
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import DeviceName
 from selfattn.training.device import choose_device
+
+_CHECKED = 8  # outputs that another engine computes are compared with those of torch
 
 
 class Run:
@@ -51,6 +54,7 @@ class Run:
         self.config = config
         self.model = model
         self.tokenizer = tokenizer
+        self._reference: Run | None = None  # computes with torch what this run computes with another engine
 
     def __repr__(self) -> str:
         return f"<Run {self.path}: {self.config.preset} trained on {self.config.task}>"
@@ -107,11 +111,17 @@ class Run:
                 longest = max((len(self.tokenizer.source.encode(text)) + 1 for text in texts), default=0)
                 check_limits(self.config.model, longest, options.max_length or 0)
             outputs: list[list[Output]] = TASKS[self.config.task].decode(self, texts, options, first)
-            return outputs
         except (ValueError, IndexError) as error:  # positions that the model does not have
             longest = max(map(len, texts), default=0)
             output = "" if options.max_length is None else f", or write {options.max_length} tokens"
             raise UserError(f"the model cannot read an input of {longest} characters{output}: {error}") from error
+        if self._reference is not None and texts:
+            expected = self._reference.decode(texts[:_CHECKED], options, first=first)
+            self._reference = None
+            pairs = zip(expected, outputs, strict=False)
+            if differing := sum([each.text for each in a] != [each.text for each in b] for a, b in pairs):
+                say(f"{self.path}: {differing} of the first {len(expected)} outputs differ from those of torch")
+        return outputs
 
     def score(self, pairs: Sequence[Pair]) -> list[TargetScore]:
         """Return how probable the target of each pair is, given its source.
@@ -306,6 +316,7 @@ def load(
     *others: str | os.PathLike[str],
     device: DeviceName = "cpu",
     precision: WeightPrecision = "float32",
+    engine: Engine = "torch",
 ) -> Run:
     """Load a trained model.
 
@@ -316,11 +327,21 @@ def load(
             is decoded.
         device: ``auto`` takes a GPU if there is one.
         precision: of the weights; ``bfloat16`` rounds all of them, and the model can then only decode and score.
+        engine: what computes. For ``onnx`` and ``ctranslate2`` the run is exported once, to ``RUN-ENGINE`` beside it;
+            the first outputs are compared with those of torch, and a difference is said on standard error.
 
     Raises:
         UserError: a file is missing or broken, a plugin is not loaded, the device is missing or does not support the
-            precision, or the runs do not fit together.
+            precision, the runs do not fit together, or the engine is missing or does not support the model.
     """
+    if engine not in get_args(Engine):
+        raise UserError(f"engine: expected one of {', '.join(get_args(Engine))}, got {engine!r}")
+    if engine != "torch":
+        runs = [load(name) for name in (path, *others)]
+        paths = [export_once(run.path, run.config, run.model, run.tokenizer, engine) for run in runs]
+        run = load(*paths, device=device, precision=precision)
+        run._reference = _ensemble(runs) if others else runs[0]
+        return run
     if precision not in get_args(WeightPrecision):
         raise UserError(f"precision: expected one of {', '.join(get_args(WeightPrecision))}, got {precision!r}")
     if others:

@@ -35,7 +35,7 @@ class TrainOptions:
         quick: Train briefly, within seconds, for a first try.
         init_from: Run whose model, weights and tokenizer to start from.
         set: Model setting as name=value, such as encoder.dim=128. May be repeated.
-        resume: Continue the training in --out. The result equals an uninterrupted training.
+        resume: Continue the training in --out, to the same result. More --epochs lengthen a finished one.
         device: Device to compute on. auto takes a GPU if there is one.
         threads: CPU threads. Default: 1, or 2 for a model of at least 10 million parameters.
         save_every: Steps between checkpoints. Default: each validation, and more often if that costs under 2 %.

@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +197,18 @@ class CheckpointFile:
     def read(self) -> bytes | None:
         """Return the bytes of the file; None where there is no file."""
         return read_bytes(self.path, advice=_ADVICE) if self.path.exists() else None
+
+    def plan_again(self) -> None:
+        """Forget the length of the training, so that a resumed one plans its schedule again.
+
+        Raises:
+            UserError: the checkpoint is missing or broken.
+        """
+        data = self.read()
+        if data is None:
+            raise UserError(f"{self.path}: no such file; start a new training from the weights, with `init_from`")
+        checkpoint = self.parse(data)
+        self.write(replace(checkpoint, progress=replace(checkpoint.progress, total_steps=0, validations=0)))
 
     def parse(self, data: bytes) -> Checkpoint:
         """Read a checkpoint from bytes.

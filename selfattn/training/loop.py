@@ -309,7 +309,8 @@ class _Loop:
             reason = " ".join(str(error).split())
             raise UserError(f"{self.checkpoints.path}: not of this training ({reason}); train again") from None
         self.restored = restored
-        self._announce()
+        if state.progress.total_steps:  # else it is planned again
+            self._announce()
 
 
 def cut_epoch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.presets import PRESETS
 from selfattn.models.transformer_config import TransformerConfig
+from selfattn.runs.directory import RunDirectory
 from selfattn.runs.run import Run, load
 from selfattn.tokenizers.char import CharTokenizer
 
@@ -26,6 +28,30 @@ ctranslate2 = pytest.importorskip("ctranslate2", reason="needs the extra [ctrans
 @pytest.fixture(scope="module")
 def exported(runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> Run:
     return load(runs["transformer"].export("ctranslate2", tmp_path_factory.mktemp("exported") / "run"))
+
+
+def test_predict_with_an_engine_exports_once(
+    runs: dict[str, Run], cli: Cli, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, text = tmp_path / "run", "november 13, 2008"
+    shutil.copytree(runs["transformer"].path, path)
+    for err in (f"{path}-ctranslate2: exported for ctranslate2, for this and later calls\n", ""):
+        done = cli("predict", path, "--engine", "ctranslate2", stdin=f"{text}\n")
+        assert (done.out, done.err.partition("1 outputs")[0]) == (runs["transformer"].predict([text])[0] + "\n", err)
+    run = load(path, engine="ctranslate2")
+    run._reference = runs["rnn-attention"]
+    for err in (f"{path}-ctranslate2: 1 of the first 1 outputs differ from those of torch\n", ""):
+        run.predict([text])
+        assert capsys.readouterr().err == err
+    RunDirectory(path).update(train_seconds=0.5)
+    done = cli("predict", path, "--engine", "ctranslate2", stdin="a\n")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "run-ctranslate2: was exported from another training" in done.err
+    done = cli("predict", runs["rnn-attention"].path, "--engine", "ctranslate2", stdin="a\n")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "It can be exported to onnx" in done.err
+    with pytest.raises(UserError, match="engine: expected one of torch, onnx, ctranslate2, got 'jax'"):
+        load(path, engine="jax")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("beam", [1, 5])

@@ -129,6 +129,32 @@ def test_resuming_a_finished_run_is_a_success_that_says_so(tmp_path: Path, capsy
         parts.fit_small(tmp_path / "run", replace(FULL, seed=1), resume=True)
 
 
+@pytest.mark.parametrize("length", ["epochs", "max_steps"])
+def test_a_finished_run_is_lengthened(tmp_path: Path, capsys: pytest.CaptureFixture[str], length: str) -> None:
+    short = replace(FULL, schedule="cosine", max_steps=7 if length == "max_steps" else None)
+    long = replace(short, **{length: 2 * getattr(short, length)})
+    watcher = StopAt(99)
+    parts.fit_small(tmp_path / "run", short)
+    parts.fit_small(tmp_path / "run", long, resume=True, observers=[watcher])
+    before, after = (short.max_steps, long.max_steps) if short.max_steps and long.max_steps else (9, 18)
+    assert watcher.steps == list(range(before + 1, after + 1))
+    assert watcher.begun == [(None if long.max_steps else 6, after)]
+    directory = RunDirectory(tmp_path / "run")
+    assert (directory.config().training, directory.record().status) == (long, "finished")
+    assert directory.record().command.endswith(" --resume")
+    lines = directory.metrics()
+    parts.fit_small(tmp_path / "new", long)
+    new = RunDirectory(tmp_path / "new").metrics()
+    assert [line.step for line in lines][-1] == new[-1].step == after
+    assert lines[-1].lr == new[-1].lr  # the longer schedule
+    assert "the result is not that of" in capsys.readouterr().err
+    (tmp_path / "run" / CHECKPOINT).unlink()
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors: no such file; start a new training"):
+        parts.fit_small(tmp_path / "run", replace(long, **{length: 99}), resume=True)
+    with pytest.raises(UserError, match=rf"begun with training\.{length} = "):
+        parts.fit_small(tmp_path / "run", short, resume=True)
+
+
 def test_a_run_killed_after_its_last_step_is_ended(tmp_path: Path) -> None:
     parts.fit_small(tmp_path / "run", FULL)
     before = parts.outcome(tmp_path / "run")
