@@ -30,8 +30,7 @@ from torch import nn
 
 from selfattn import registry
 from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, refuse_newer, write, write_jsonl
-from selfattn.console import say
-from selfattn.errors import UserError
+from selfattn.errors import UserError, say
 from selfattn.files import LOCK, sha256_of, write_atomically, writing
 from selfattn.models.config import ModelConfig
 from selfattn.tokenizers.load import load_tokenizer

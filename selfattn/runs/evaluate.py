@@ -9,10 +9,9 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from selfattn.console import say
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import SettingError, UserError, say
 from selfattn.evaluation.alignment.links import AlignmentCounts, GoldPair
 from selfattn.evaluation.alignment.word_alignment import AlignmentReport, report_alignment, word_links
 from selfattn.registry import METRICS

@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from selfattn.console import say
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import SettingError, UserError, say
 from selfattn.files import writing
 from selfattn.models.ensemble import EnsembleConfig
 from selfattn.models.protocol import Seq2Seq

@@ -15,12 +15,11 @@ from typing import Any, get_args
 
 import torch
 
-from selfattn.console import say
 from selfattn.data.pairs import Pair, encode_pairs
 from selfattn.decoding.options import GREEDY, DecodingOptions, WeightPrecision
 from selfattn.decoding.scoring import TargetScore, score_examples
 from selfattn.decoding.texts import Output, OwnSearch
-from selfattn.errors import UserError
+from selfattn.errors import UserError, say
 from selfattn.evaluation.alignment.attention_scores import token_links
 from selfattn.evaluation.alignment.dependence import by_blocking, by_gradient
 from selfattn.evaluation.alignment.links import Link
