@@ -1,7 +1,5 @@
 """What all tests share: how close is close, where chance comes from, and where the real data is."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator

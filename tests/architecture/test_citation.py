@@ -1,7 +1,5 @@
 """One version, and one list of scores: what stands in several places is held to the code."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The code in README and docs runs as it stands, each page as one program."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """From a command to the model in few frames, through the files that CONTRIBUTING lists, in their order."""
 
-from __future__ import annotations
-
 import re
 import traceback
 from pathlib import Path

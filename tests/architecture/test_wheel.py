@@ -1,7 +1,5 @@
 """What is published: the lowest versions that it allows; the wheel, which without the checkout does the main job."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The attention explorer in a real browser: every control changes what is shown, and what is shown is in the record."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

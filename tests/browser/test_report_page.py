@@ -1,7 +1,5 @@
 """Pages in a real browser: they open quietly, fit where they are read, and axe-core finds nothing to object to."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Bad input of every kind: one line on standard error, exit code 2, no traceback, nothing that was saved is touched."""
 
-from __future__ import annotations
-
 import shutil
 import unicodedata
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The command line: what it prints where, and how it ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`selfattn predict` as a part of a pipe: long lines, broken lines, readers and writers that go away."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

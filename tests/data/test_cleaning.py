@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, clean_text, is_unlikely

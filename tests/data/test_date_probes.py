@@ -1,7 +1,5 @@
 """Dates that training never shows: their years, their formats, and their gold spans."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable

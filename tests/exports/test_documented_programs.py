@@ -3,8 +3,6 @@
 The slow tests run them in new environments, which hold what the pages say and no more.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

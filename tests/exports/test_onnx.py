@@ -1,7 +1,5 @@
 """Exported to ONNX and computed by onnxruntime, a model gives what torch gives."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

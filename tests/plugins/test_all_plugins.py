@@ -1,7 +1,5 @@
 """Plugins of six kinds in one comparison from the command line: trained, compared, reported, saved, loaded, resumed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Parts are checked when they are registered, and tried before they are used; the documented commands work."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

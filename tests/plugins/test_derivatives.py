@@ -1,7 +1,5 @@
 """The derivatives of a score and of a position of one's own, against finite differences in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """A metric as a plugin: its sums, its intervals and its tests of pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A score, a position and a family as plugins: held to the laws of the built-in ones, sized, saved and trained."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass

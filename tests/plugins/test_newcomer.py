@@ -1,7 +1,5 @@
 """Plugins of all seven kinds, written from the documentation alone, work together."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which plugins a run records, and what happens when they are missing or have changed."""
 
-from __future__ import annotations
-
 import importlib
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """A task as a plugin: its splits and its options."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """No damage to a file of a run or a comparison passes: it is named, or nothing that is read is any different."""
 
-from __future__ import annotations
-
 import random
 import shlex
 import shutil

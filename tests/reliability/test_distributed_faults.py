@@ -1,7 +1,5 @@
 """A process, or a host, of a training on several dies: the others say so and end, and the same command goes on."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

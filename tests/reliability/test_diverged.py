@@ -1,7 +1,5 @@
 """A training that diverges says what to do, and goes on with a lower rate."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Everything is drawn from fixed seeds: a count that passes today passes tomorrow.
 """
 
-from __future__ import annotations
-
 import importlib
 import math
 import re

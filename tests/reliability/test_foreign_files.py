@@ -1,7 +1,5 @@
 """Files that somebody else made: nothing is written outside their directory, and one line says what is wrong."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -4,8 +4,6 @@ Cases are drawn from fixed seeds: texts of nasty characters, and valid files tha
 changed at a random place of its tree, as often as in its bytes, and has no checksum that would catch the change.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os

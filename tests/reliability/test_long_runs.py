@@ -1,7 +1,5 @@
 """A long training and a long prediction take no more memory, open files or threads at their end than early on."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

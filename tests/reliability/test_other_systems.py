@@ -1,7 +1,5 @@
 """What can be seen here of Windows and macOS: what they refuse is refused, what they do not have is taken away."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

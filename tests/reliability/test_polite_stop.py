@@ -1,7 +1,5 @@
 """The first interrupt lets a step come to its end and saves it; the second does not wait."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the machine refuses (a right, room, memory) is one line with the right reason; so is a number beyond it."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

@@ -1,7 +1,5 @@
 """Text of others does nothing to a terminal, a page or a reader: what acts is shown, not done."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """One directory, one writer: a second one is told so and disturbs nothing, and a killed one holds nothing."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A run directory gives back what was put into it, and names what is broken."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

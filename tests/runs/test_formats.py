@@ -1,7 +1,5 @@
 """Files of version 0.1.0 load, answer and resume; what a newer version wrote is refused in one line."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Loaded runs: used by threads at once, weights that overflow, another default dtype, limits of a model."""
 
-from __future__ import annotations
-
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs that share a vocabulary write together: each token by the mean of their probabilities."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

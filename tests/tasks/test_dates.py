@@ -1,7 +1,5 @@
 """Train, load, ask, look inside, evaluate: small, but the whole way."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

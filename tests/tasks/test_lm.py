@@ -1,7 +1,5 @@
 """A language model on plain text: train, measure, continue; small, but the whole way."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

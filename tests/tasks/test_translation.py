@@ -3,8 +3,6 @@
 Data are given to every command in the same way: the same files, formats and columns, read by one reader.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

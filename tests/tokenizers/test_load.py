@@ -1,7 +1,5 @@
 """Whatever kind of tokenizer a directory holds, it is found; a tokenizer for each side works as one for both does."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
