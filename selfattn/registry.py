@@ -231,10 +231,8 @@ def build_part(registry: Registry[Any], name: str, **given: Any) -> Any:
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [each.name for each in parameters if each.default is each.empty and each.kind not in variadic]
     if missing := [argument for argument in needed if argument not in given]:
-        raise UserError(
-            f"{registry.what} {name!r}: its constructor asks for {', '.join(missing)} without a default; it may ask "
-            f"for {', '.join(given)}"
-        )
+        wrong = f"its constructor asks for {', '.join(missing)} without a default"
+        raise UserError(f"{registry.what} {name!r}: {wrong}; it may ask for {', '.join(given)}")
     return part(**{parameter.name: given[parameter.name] for parameter in parameters if parameter.name in given})
 
 

@@ -122,27 +122,25 @@ def config_from_marian(config: Mapping[str, Any]) -> tuple[EncoderDecoderConfig,
     for name, only in _FIXED.items():
         if name in config and config[name] != only:
             raise UserError(f"{name}: expected {only!r}, got {config[name]!r}; this has no counterpart here")
-    theirs = _DEFAULTS | {"decoder_vocab_size": config.get("vocab_size")}
+    theirs: dict[str, Any] = _DEFAULTS | {"decoder_vocab_size": config.get("vocab_size")}
     theirs |= {name: value for name, value in config.items() if value is not None}
     sizes = theirs.get("vocab_size"), theirs["decoder_vocab_size"]
     if theirs["share_encoder_decoder_embeddings"] and sizes[0] != sizes[1]:
         raise UserError(f"decoder_vocab_size: {sizes[1]} differs from vocab_size {sizes[0]}, but there is one table")
     try:
-        return _converted(theirs)
+        common = {ours: theirs[name] for ours, name in _COMMON.items()}
+        if common["activation"] == "swish":
+            common["activation"] = "silu"
+        stacks: dict[str, Any] = {
+            side: TransformerConfig(
+                **_STACK, **common, **{ours: theirs[f"{side}_{name}"] for ours, name in _OWN.items()}
+            )
+            for side in ("encoder", "decoder")
+        }
+        ours = EncoderDecoderConfig(**stacks, **{ours: theirs[name] for ours, name in _WHOLE.items()})
+        return ours, MarianIds(**{ours: theirs[name] for ours, name in _IDS.items()})
     except KeyError as error:
         raise UserError(f"{error.args[0]}: is missing; is this the configuration of a Marian model?") from None
-
-
-def _converted(theirs: Mapping[str, Any]) -> tuple[EncoderDecoderConfig, MarianIds]:
-    common = {ours: theirs[name] for ours, name in _COMMON.items()}
-    if common["activation"] == "swish":
-        common["activation"] = "silu"
-    stacks: dict[str, Any] = {
-        side: TransformerConfig(**_STACK, **common, **{ours: theirs[f"{side}_{name}"] for ours, name in _OWN.items()})
-        for side in ("encoder", "decoder")
-    }
-    ours = EncoderDecoderConfig(**stacks, **{ours: theirs[name] for ours, name in _WHOLE.items()})
-    return ours, MarianIds(**{ours: theirs[name] for ours, name in _IDS.items()})
 
 
 def config_to_marian(config: EncoderDecoderConfig, ids: MarianIds) -> dict[str, Any]:

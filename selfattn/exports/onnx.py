@@ -269,10 +269,8 @@ def _write(graph: Graph, args: tuple[Any, ...], axes: tuple[Any, ...], inputs: l
     except Exception as error:
         if type(graph.model).__module__.startswith("selfattn."):
             raise
-        reason = f"{type(error).__name__}: {_first_line(error)}"
-        raise UserError(
-            f"onnx: {type(graph.model).__name__} has no graph ({reason}); no branch may read data"
-        ) from error
+        reason = f"{type(graph.model).__name__} has no graph ({type(error).__name__}: {_first_line(error)})"
+        raise UserError(f"onnx: {reason}; no branch may read data") from error
     file = torch.onnx.export(program, input_names=inputs, output_names=list(graph(*args)), dynamo=True, verbose=False)
     assert file is not None
     file.model.metadata_props[ONE_SEQUENCE] = str(graph.model.reads_one_sequence)

@@ -399,10 +399,8 @@ def _compare(saved: Mapping[str, Any], requested: Mapping[str, Any], path: Path)
     # What was chosen goes before what follows from it, such as the parts of a corpus.
     for name in sorted((*before, *now), key=lambda name: name.startswith(_DERIVED)):
         if before.get(name) != now.get(name):
-            raise UserError(
-                f"{path}: begun with {name} = {before.get(name, 'nothing')}, now asked for {now.get(name, 'nothing')}; "
-                "resume with the settings it was begun with, or choose another `out`"
-            )
+            old, new = before.get(name, "nothing"), now.get(name, "nothing")
+            raise UserError(f"{path}: begun with {name} = {old}, now asked for {new}; choose another `out`")
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

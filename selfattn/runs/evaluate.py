@@ -82,12 +82,11 @@ def evaluation_lines(results: Mapping[str, Any], lang: str = SOURCE) -> Iterator
     if against:
         yield message("evaluate.against", model=against["model"], run=against["run"]).say(lang)
     if "perplexity" in metrics:
-        tokens, characters = (
-            told("evaluate.tokens", results["tokens"]),
-            told("evaluate.characters", results["characters"]),
+        yield _line(
+            told("evaluate.perplexity"), f"{metrics['perplexity']:.4f}  {told('evaluate.tokens', results['tokens'])}"
         )
-        yield _line(told("evaluate.perplexity"), f"{metrics['perplexity']:.4f}  {tokens}")
-        yield _line(told("evaluate.bits"), f"{metrics['bits_per_character']:.4f}  {characters}")
+        bits, characters = metrics["bits_per_character"], told("evaluate.characters", results["characters"])
+        yield _line(told("evaluate.bits"), f"{bits:.4f}  {characters}")
         if results["empty_lines"]:
             yield told("evaluate.empty", results["empty_lines"])
     for name, value in metrics.items() if "perplexity" not in metrics else ():

@@ -186,19 +186,14 @@ def model_card(
     presets = [PRESETS[config.preset]] if config.preset in PRESETS else []
     training, limits = encode(config.training), config.model.limits()
     level = (measured or {}).get("interval", {}).get("level", 0.95)
-    template = resources.files("selfattn.runs").joinpath("card.md.j2").read_text(encoding="utf-8")
+    text = resources.files("selfattn.runs").joinpath("card.md.j2").read_text(encoding="utf-8")
+    values = {"config": config, "record": record, "tokens": tokens, "name": name, "measured": measured}
     return (
         Environment(keep_trailing_newline=True)
-        .from_string(template)
+        .from_string(text)
         .render(
-            {
-                "config": config,
-                "record": record,
-                "tokens": tokens,
-                "name": name,
-                "measured": measured,
-                "reason": reason,
-            },
+            values,
+            reason=reason,
             fields=_fields(config, name, measured or {"metrics": {}}, command, level),
             about="".join(f"{preset.summary[:1].upper()}{preset.summary[1:]} ({preset.source})." for preset in presets),
             data=list(flat(config.data)),

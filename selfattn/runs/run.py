@@ -425,13 +425,8 @@ def build_model(config: ModelConfig, tokenizer: Tokenizer, seed: int) -> Seq2Seq
         default = torch.get_default_dtype()
         raise UserError(f"torch's default dtype is {default}, and models of runs are float32; set it to float32")
     try:
-        return build(
-            config,
-            vocab_size=len(tokenizer),
-            pad_id=tokenizer.pad_id,
-            seed=seed,
-            source_vocab_size=len(tokenizer.source),
-        )
+        sizes = {"vocab_size": len(tokenizer), "source_vocab_size": len(tokenizer.source)}
+        return build(config, **sizes, pad_id=tokenizer.pad_id, seed=seed)
     except ValueError as error:
         advice = "" if tokenizer.source is tokenizer else "; leave `separate` out"
         raise UserError(f"this model cannot be built: {error}{advice}") from None

@@ -38,12 +38,6 @@ RATES = (2e-3, 4e-3, 8e-3, 1.6e-2)
 SEEDS, FIRST_SEED = 5, 210
 _WIDTH, _DROPOUT, _LONGEST = 128, 0.3, 512
 _CLEANING = ("held_out", "split_seed", "max_characters", "max_ratio", "keep_overlap", "keep_duplicates")
-_NEEDED = {  # settings by the one that they need
-    "`data`": ("valid", "test"),
-    "`hub`": ("hub_config",),
-    "`data` or `hub`": ("columns", "streaming", *_CLEANING),
-    "`tokenizer` bpe": ("vocab_size", "separate", "sampling"),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,15 +108,14 @@ class TranslationOptions:
         for name in ("data", "valid", "test"):
             if len(files := getattr(self, name)) > 2:
                 raise SettingError(f"`{name}`: expected two parallel files or one file of pairs, got {len(files)}")
-        missing = {
-            "`data`": not self.data,
-            "`hub`": self.hub is None,
-            "`data` or `hub`": self.is_cldr,
-            "`tokenizer` bpe": self.kind == "characters",
-        }
         settings = changed(self)
-        for needed, names in _NEEDED.items():
-            if missing[needed] and (surplus := [name for name in names if name in settings]):
+        for is_missing, needed, names in (
+            (not self.data, "`data`", ("valid", "test")),
+            (self.hub is None, "`hub`", ("hub_config",)),
+            (self.is_cldr, "`data` or `hub`", ("columns", "streaming", *_CLEANING)),
+            (self.kind == "characters", "`tokenizer` bpe", ("vocab_size", "separate", "sampling")),
+        ):
+            if is_missing and (surplus := [name for name in names if name in settings]):
                 raise SettingError(f"`{surplus[0]}` goes with {needed}: give that as well, or leave it out")
         if len(self.data) == 2 and self.columns:
             raise SettingError("`columns` is for one file of pairs, two parallel files have none; leave it out")

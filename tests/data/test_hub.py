@@ -118,7 +118,7 @@ def test_the_libraries_are_offline_only_while_nothing_can_be_reached(monkeypatch
     monkeypatch.setattr("selfattn.data.corpus.hub.is_reachable", lambda url: False)
     monkeypatch.setattr(datasets.config, "HF_ENDPOINT", "https://hub.example")
     for name in ("someone/captions", "captions"):
-        with pytest.raises(UserError, match=f"{name}: the Hugging Face Hub cannot be reached and no copy is in the ca"):
+        with pytest.raises(UserError, match=f"{name}: the Hub cannot be reached and no copy is in the cache"):
             hub_sources(name)
     assert not datasets.config.HF_HUB_OFFLINE
     assert not constants.HF_HUB_OFFLINE

@@ -271,10 +271,8 @@ def _hold_out(
     for pair, code in zip(pairs, codes, strict=True):
         parts[["train", *missing][code]].append(pair)
     if empty := [name for name, part in parts.items() if not part]:
-        raise SettingError(
-            f"{label}: cannot hold {size:,} of {len(pairs):,} pairs out for {empty[0]} so that no sentence is in two "
-            f"parts; give files with {names}, or another number with `held_out`"
-        )
+        wrong = f"cannot hold {size:,} of {len(pairs):,} pairs out for {empty[0]} so that no sentence is in two parts"
+        raise SettingError(f"{label}: {wrong}; give files with {names}, or another number with `held_out`")
     sizes = np.bincount(components)
     return parts, (
         f"{' and '.join(missing)}: held out of train by sentence (seed {seed}): {len(sizes):,} groups of pairs that "

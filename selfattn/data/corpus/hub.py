@@ -20,10 +20,7 @@ _NO_CONNECTION = {"ConnectError", "ConnectTimeout", "OfflineModeIsEnabled"}
 _NO_ANSWER = _NO_CONNECTION | {"ConnectionError", "TimeoutException", "LocalEntryNotFoundError"}
 _SPLITS = {"train": ("train",), "valid": ("validation", "valid", "val", "dev"), "test": ("test",)}
 _FILE_NAME = re.compile(r"\w[\w.-]*")
-_OUT_OF_REACH = (
-    "the Hugging Face Hub cannot be reached and no copy is in the cache; check the network (and HF_HUB_OFFLINE), "
-    "load it once where there is a network and copy that cache (HF_DATASETS_CACHE), or give files with `data`"
-)
+_OUT_OF_REACH = "the Hub cannot be reached and no copy is in the cache; check the network, or give files with `data`"
 
 
 def hub_sources(
