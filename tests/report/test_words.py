@@ -15,6 +15,7 @@ from report_rich import read
 from selfattn.errors import UserError
 from selfattn.report.render.markdown import markdown_of
 from selfattn.report.write import document
+from selfattn.results.reading import read_record
 from selfattn.results.record import Subject
 from selfattn.words.messages import LANGS, SOURCE, Message, catalogue, message, phrase, read_words
 
@@ -117,3 +118,11 @@ def test_gates_that_pass_are_described_in_korean() -> None:
     text = markdown_of(document(record), "ko")
     assert "뒤의 출력 토큰을 바꾸어도" in text
     assert [gate.reason for gate in record.gates if gate.passed and gate.reason in text] == []
+
+
+def test_parts_of_the_test_are_named_in_korean() -> None:
+    record = read_record(PACKAGE.parent / "docs" / "results" / "reports" / "dates.json")
+    text = markdown_of(document(record), "ko")
+    for name in ("6~11", "연", "학습에 없던 형식", "입력의 글자 수", "en_US long"):
+        assert f"| {name} |" in text or f"{name}\n" in text
+    assert [english for english in ("6 to 11", "of the source", "never shown") if english in text] == []

@@ -1,5 +1,7 @@
 """Quality: parts of the test, items on which models differ, tests of every pair on every metric, further metrics."""
 
+import re
+
 from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, p_text, ratio_text, value_text
@@ -7,7 +9,7 @@ from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.report.verdict.ranking import OUTCOMES, comparable, is_single, metric_kind, named, ranked, record_scale
 from selfattn.results.quality import Bucket, BucketGroup, Estimate, PairTest, is_estimable
 from selfattn.results.record import Record
-from selfattn.words.messages import Message, TextLike, message
+from selfattn.words.messages import SOURCE, Message, TextLike, message
 
 
 @register.section("buckets")
@@ -23,7 +25,8 @@ class Buckets:
             metric, unit = named(record, "metric", group.metric), message(f"unit.{group.kind}")
             measured = message("col.quality", metric=metric, unit=unit)
             blocks.append(b.Heading(named(record, "bucket", group.name), f"bucket-{k}", measured))
-            blocks += [b.Paragraph(group.note, note=True), _table(record, group, f"bucket-{k}")]
+            note = Message(f"bucket.note.{group.note}", texts={SOURCE: group.note}) if group.note else ""
+            blocks += [b.Paragraph(note, note=True), _table(record, group, f"bucket-{k}")]
         return (b.Paragraph(message("buckets.text")), *blocks) if blocks else ()
 
 
@@ -42,7 +45,15 @@ def _table(record: Record, group: BucketGroup, name: str) -> b.Table:
 def _row(bucket: Bucket, names: list[str], group: BucketGroup) -> b.Row:
     entries = tuple((name, bucket.models.get(name)) for name in names)
     means = (b.quality_cell(score, group.kind) for _, score in entries)
-    return b.Row((bucket.name, f"{bucket.items:,}", b.Strip(entries), *means))
+    return b.Row((_part(bucket.name), f"{bucket.items:,}", b.Strip(entries), *means))
+
+
+def _part(name: str) -> Message:
+    """Return the name of a part: a range of numbers, a field, or the data's own name."""
+    if size := re.fullmatch(r"(\d+) (?:to (\d+)|and more)", name):
+        key = "bucket.range" if size[2] else "bucket.more"
+        return Message(key, {"low": size[1], "high": size[2] or ""}, {SOURCE: name})
+    return Message(f"bucket.part.{name}", texts={SOURCE: name})
 
 
 def _scale(record: Record, group: BucketGroup) -> Scale:
