@@ -133,14 +133,13 @@ def train(task: str | Task, **settings: Any) -> Run:
         except Exception as error:
             place, reason = extract_tb(error.__traceback__)[-1], f"{type(error).__name__}: {error}".splitlines()[0]
             raise UserError(f"{place.filename}:{place.lineno}: {reason}") from error
+    command = command_line(f"train {prepared.name}", {k: v for k, v in shown.items() if k not in _NOT_THE_RESULT})
     with first_interrupt(stop.request):
         return fit(
             config,
             data,
             options.out,
-            command=command_line(
-                f"train {prepared.name}", {k: v for k, v in shown.items() if k not in _NOT_THE_RESULT}
-            ),
+            command=command,
             resume=options.resume,
             device=options.device,
             threads=options.threads,

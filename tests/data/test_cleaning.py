@@ -53,13 +53,6 @@ def test_each_row_is_kept_or_counted_for_the_first_step_that_meets_it() -> None:
         tally.refuse_empty(0)
 
 
-def test_the_limit_of_length_is_for_training_pairs_alone() -> None:
-    row = RawPair(1, "x" * 11, "y")
-    assert list(clean_rows([row], CleaningOptions(max_characters=10), Tally("train", "f"), limited=False)) == [row]
-    assert list(clean_rows([row], CleaningOptions(max_characters=None), Tally("train", "f"), limited=True))
-    assert list(clean_rows([row], CleaningOptions(max_characters=11), Tally("train", "f"), limited=True))
-
-
 @pytest.mark.parametrize(
     ("source", "target", "bad"),
     # 30 characters let expect 15, both with 10 added: from 25 / 4 to 25 * 4, without the 10: up to 90

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from selfattn.data.corpus.corpus import CleanCorpus, PairStream, components_of, hold_out_components, loose, read_corpus
+from selfattn.data.corpus.corpus import CleanCorpus, PairStream, loose, read_corpus
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.records import file_sources
 from selfattn.errors import UserError
@@ -128,15 +127,6 @@ def test_what_hangs_together_cannot_be_held_out(tmp_path: Path) -> None:
     train = tsv(tmp_path / "a.tsv", [(f"source {n}", "always the same") for n in range(101)])
     with pytest.raises(UserError, match="cannot hold 5 of 101 pairs out for valid so that no sentence"):
         read({"train": train})
-
-
-def test_groups_are_followed_through_long_chains() -> None:
-    # Pair n shares its source with pair n - 1 and its target with pair n + 1, or the other way round.
-    order = np.random.default_rng(3).permutation(1000).tolist()
-    chain = [Pair(f"{(n + 1) // 2}", f"{n // 2}") for n in order]
-    assert set(components_of(chain).tolist()) == {0}
-    assert components_of([pair for pair, n in zip(chain, order, strict=True) if n != 499]).max() == 1
-    assert hold_out_components(components_of([]), (3,)).tolist() == []
 
 
 # Real data, with the numbers that its description states
