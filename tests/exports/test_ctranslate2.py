@@ -49,7 +49,7 @@ def test_predict_with_an_engine_exports_once(
     assert "run-ctranslate2: was exported from another training" in done.err
     done = cli("predict", runs["rnn-attention"].path, "--engine", "ctranslate2", stdin="a\n")
     assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "It can be exported to onnx" in done.err
+    assert "export this model to onnx" in done.err
     with pytest.raises(UserError, match="engine: expected one of torch, onnx, ctranslate2, got 'jax'"):
         load(path, engine="jax")  # type: ignore[arg-type]
 
