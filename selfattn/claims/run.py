@@ -233,7 +233,8 @@ def _seeds(claim: Claim, first_seed: int) -> tuple[int, ...]:
     return tuple(range(first_seed, first_seed + (min(QUICK_SEEDS, claim.seeds) if claim.quick else claim.seeds)))
 
 
-Rates = Mapping[tuple[str, str], Rate]  # by claim and arm
+Key = tuple[str, str]  # claim and arm
+Rates = Mapping[Key, Rate]
 
 
 def _tune(runner: Measurements, claims: Sequence[Claim]) -> Rates:
@@ -242,38 +243,34 @@ def _tune(runner: Measurements, claims: Sequence[Claim]) -> Rates:
     Where the best rate is the smallest or the largest, one more is tried beyond it, at the ratio of its neighbours. A
     rate whose training fails is the worst. An arm with a single rate, as in a quick run, takes it.
     """
-    trained = [(claim, arm) for claim in claims for arm in claim.arms() if arm.rates]
-    chosen = {(claim.name, arm.name): Rate(arm.name, arm.rates[0], arm.rates) for claim, arm in trained}
-    to_tune = {f"{claim.name}/{arm.name}": (claim, arm) for claim, arm in trained if len(arm.rates) > 1}
+    arms = {(claim.name, arm.name): (claim, arm) for claim in claims for arm in claim.arms() if arm.rates}
 
-    def trials(name: str, rates: Sequence[float]) -> list[Measurement]:
-        claim, arm = to_tune[name]
+    def trials(key: Key, rates: Sequence[float]) -> list[Measurement]:
+        claim, arm = arms[key]
         return [Measurement(arm, TUNING_SEED, rate, claim=claim) for rate in rates]
 
     def valid(trial: Measurement) -> tuple[float, float]:
         done = runner.read(trial)
         return (done.figures["valid"] if done else math.inf, 0.0)
 
-    def measure(tried: Mapping[str, Sequence[float]]) -> dict[str, list[tuple[float, float]]]:
-        runner.run_all([trial for name, rates in tried.items() for trial in trials(name, rates)])
-        return {name: [valid(trial) for trial in trials(name, rates)] for name, rates in tried.items()}
+    def measure(tried: Mapping[Key, Sequence[float]]) -> dict[Key, list[tuple[float, float]]]:
+        runner.run_all([trial for key, rates in tried.items() for trial in trials(key, rates)])
+        return {key: [valid(trial) for trial in trials(key, rates)] for key, rates in tried.items()}
 
-    def beyond(tried: Mapping[str, Sequence[float]], best: Mapping[str, int]) -> dict[str, list[float]]:
-        return {
-            name: _next_rates(rates, rates[best[name]])
-            for name, rates in tried.items()
-            if runner.is_done(trials(name, rates)[best[name]])
-        }
+    def beyond(tried: Mapping[Key, Sequence[float]], best: Mapping[Key, int]) -> dict[Key, list[float]]:
+        places = {key: best[key] for key, rates in tried.items() if runner.is_done(trials(key, rates)[best[key]])}
+        return {key: _next_rates(tried[key], tried[key][place]) for key, place in places.items()}
 
-    grids = {name: arm.rates for name, (_, arm) in to_tune.items()}
+    chosen = {key: Rate(arm.name, arm.rates[0], arm.rates) for key, (_, arm) in arms.items()}
+    grids = {key: arm.rates for key, (_, arm) in arms.items() if len(arm.rates) > 1}
     all_rates, best_places = search(grids, measure, beyond, widenings=_WIDENINGS)
-    for name, rates in all_rates.items():
-        (claim, arm), best, tried = to_tune[name], rates[best_places[name]], trials(name, rates)
+    for key, rates in all_rates.items():
+        best, tried = rates[best_places[key]], trials(key, rates)
         failed = tuple(f"{trial.rate:g}: {runner.failed[trial.label]}" for trial in tried if not runner.is_done(trial))
         if len(failed) == len(tried):
-            del chosen[claim.name, arm.name]
+            del chosen[key]
         else:
-            chosen[claim.name, arm.name] = Rate(arm.name, best, tuple(rates), best in (min(rates), max(rates)), failed)
+            chosen[key] = Rate(key[1], best, tuple(rates), best in (min(rates), max(rates)), failed)
     return chosen
 
 

@@ -3,17 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+K = TypeVar("K")
 S = TypeVar("S")
-Losses = Mapping[str, Sequence[tuple[float, float]]]
+Losses = Sequence[tuple[float, float]]
 
 
 def search(
-    settings: Mapping[str, Sequence[S]],
-    measure: Callable[[Mapping[str, Sequence[S]]], Losses],
-    beyond: Callable[[Mapping[str, Sequence[S]], Mapping[str, int]], Mapping[str, Sequence[S]]],
+    settings: Mapping[K, Sequence[S]],
+    measure: Callable[[Mapping[K, Sequence[S]]], Mapping[K, Losses]],
+    beyond: Callable[[Mapping[K, Sequence[S]], Mapping[K, int]], Mapping[K, Sequence[S]]],
     *,
     widenings: int,
-) -> tuple[Mapping[str, Sequence[S]], Mapping[str, int]]:
+) -> tuple[Mapping[K, Sequence[S]], Mapping[K, int]]:
     """Find the best setting of each arm.
 
     Args:

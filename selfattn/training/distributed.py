@@ -215,9 +215,8 @@ class Replica:
             sent = distributed.all_reduce(bucket.buffer(), async_op=True)
             return sent.get_future().then(lambda done: done.value()[0])
 
-        parallel.register_comm_hook(
-            None, add_up
-        )  # a sum, not a mean: the loss is divided by the tokens of all processes
+        # A sum, not a mean: the loss is divided by the tokens of all processes.
+        parallel.register_comm_hook(None, add_up)
         return parallel
 
     def loss(self, compute: Callable[[Seq2Seq], Tensor], *, is_last: bool = True) -> Tensor:
