@@ -1,7 +1,5 @@
 """What a user is told: errors, messages on standard error, and texts made safe to show."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import sys

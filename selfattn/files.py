@@ -1,7 +1,5 @@
 """Write files atomically, lock directories, and turn errors of files into one line."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

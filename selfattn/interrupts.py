@@ -1,7 +1,5 @@
 """Handle interrupts (Ctrl-C and SIGTERM): the first may request a stop, the second acts as usual."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator

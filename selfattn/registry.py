@@ -10,8 +10,6 @@ imports the project's parts when the first one is needed.
 (('zero',), True)
 """
 
-from __future__ import annotations
-
 import ast
 import difflib
 import hashlib

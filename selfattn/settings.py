@@ -1,7 +1,5 @@
 """Settings by name, each a field of one of several dataclasses. Imports no torch."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import math

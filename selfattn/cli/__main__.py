@@ -3,8 +3,6 @@
 SIGTERM is an interrupt.
 """
 
-from __future__ import annotations
-
 import signal
 import sys
 

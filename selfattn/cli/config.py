@@ -1,7 +1,5 @@
 """Options of a command in a file, read by ``--config`` and written by ``--write-config``."""
 
-from __future__ import annotations
-
 import functools
 import json
 import shlex

@@ -4,8 +4,6 @@ Nothing imports torch before a command needs it, so that help is fast. Bad input
 exit code 2, an interrupt one line and exit code 130. Unexpected errors keep their traceback.
 """
 
-from __future__ import annotations
-
 import difflib
 import errno
 import json

@@ -1,7 +1,5 @@
 """`selfattn predict`: lines in, outputs out, in order, in constant memory."""
 
-from __future__ import annotations
-
 import codecs
 import time
 import unicodedata

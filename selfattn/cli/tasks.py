@@ -1,7 +1,5 @@
 """The commands of a task: `train NAME` and `compare NAME`, made from the task and its options."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import shlex

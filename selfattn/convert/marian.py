@@ -19,8 +19,6 @@ their ``max_length`` counts the start too. The differences:
   distribution, so that the others again sum to 1; as Marian itself, which has no padding among its words.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Its weights come averaged over the heads unless ``average_attn_weights=False``, 
 ``batch_first=True``, and a query that may attend to nothing gives NaN there and 0 here.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from typing import Any, TypeAlias, TypeVar

@@ -1,7 +1,5 @@
 """Splits: pairs in three parts, generated or from a finite list, and whether a test pair is in the training data."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 from abc import ABC, abstractmethod

@@ -4,8 +4,6 @@ Klein et al. 2020, "The OpenNMT Neural Machine Translation Toolkit: 2020 Edition
 another way is refused, with the reason. The package `ctranslate2` is imported when a model is converted.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ those tensors to `logits [b v]` and to `next.state.*`, the tensors that a step c
 return `weights.*`, the attention weights `[b h i j]` of each layer by its name. Rows, source and steps are dynamic.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import logging

@@ -1,7 +1,5 @@
 """Attention of a model, to look at in a notebook, save in a file, or read as numbers."""
 
-from __future__ import annotations
-
 import html
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Versions, machine and commit, recorded with every result."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import platform

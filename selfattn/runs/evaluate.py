@@ -1,7 +1,5 @@
 """Evaluate, score and align with a run, and write the results as lines."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ Besides the other program's files they have the settings, tokenizer and record o
 :mod:`selfattn.runs.directory`.
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Train one model on one task's data into a run directory."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack

@@ -3,8 +3,6 @@
 ``HF_ENDPOINT`` names another Hub; ``HF_TOKEN`` or ``hf auth login`` says who publishes, as in ``huggingface_hub``.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The ledger of an experiment: a line for each access to the test set, each with the SHA-256 of the line before."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime

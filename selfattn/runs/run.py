@@ -1,7 +1,5 @@
 """A trained model: load it, predict, score, align, look at its attention."""
 
-from __future__ import annotations
-
 import copy
 import os
 import unicodedata

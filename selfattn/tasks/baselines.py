@@ -1,7 +1,5 @@
 """The question of the built-in tasks, their published baselines, and baselines that a user states."""
 
-from __future__ import annotations
-
 import math
 
 from selfattn.errors import SettingError

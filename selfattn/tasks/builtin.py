@@ -3,8 +3,6 @@
 They are not registered where they are defined, because `python -m tasks.dates` would define one of them twice.
 """
 
-from __future__ import annotations
-
 from selfattn.registry import register
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.lm import LanguageModel

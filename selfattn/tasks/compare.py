@@ -1,7 +1,5 @@
 """`python -m tasks.compare` takes the options of `selfattn compare`; without a task it compares on dates."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 

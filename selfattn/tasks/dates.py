@@ -1,7 +1,5 @@
 """The dates task: write a date in ISO form."""
 
-from __future__ import annotations
-
 import os
 import runpy
 import sys

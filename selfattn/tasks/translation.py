@@ -1,7 +1,5 @@
 """The translation task: generated phrases of CLDR, files, or a dataset of the Hub."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Character tokens: the vocabulary consists of the characters of the training texts."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

@@ -1,7 +1,5 @@
 """Tokenizers by kind and from directories: one for both sides of a pair, or one for each."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

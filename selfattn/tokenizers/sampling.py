@@ -4,8 +4,6 @@ Since release 0.2.2, sentencepiece salts its own sampling in each process, so a 
 depends only on text, seed and alpha.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 import re

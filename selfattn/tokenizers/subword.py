@@ -1,7 +1,5 @@
 """Subword tokens, trained and segmented by sentencepiece, whose errors become plain messages."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

@@ -5,8 +5,6 @@ UTF-8, empty or too long are left out; once all pairs are known (`corpus`), so a
 pairs shared with the held-out parts.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter, defaultdict

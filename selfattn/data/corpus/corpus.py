@@ -3,8 +3,6 @@
 The test part of a run is made again from its settings.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

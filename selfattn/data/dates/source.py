@@ -4,8 +4,6 @@ Babel's copy of CLDR makes them, so nothing is downloaded. The same index gives 
 same version of Babel, which a run records.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import struct

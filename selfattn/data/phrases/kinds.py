@@ -1,7 +1,5 @@
 """The kinds of CLDR phrases. Each kind draws a phrase at random; Babel writes it in both languages."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The embedded corpus for translation: endless phrases in any two languages of CLDR, without a download."""
 
-from __future__ import annotations
-
 import hashlib
 import unicodedata
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Lines and texts of a file, plain or gzipped. Lines are read one by one, so a file may be larger than memory."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import os

@@ -6,8 +6,6 @@ Only one record is in memory at a time. A record that is not a pair becomes a `B
 become lone surrogates (``surrogateescape``), so that a bad byte matters only in a column that is used.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import os
