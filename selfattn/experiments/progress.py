@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event, Thread
-from types import TracebackType
 from typing import Literal, Self
 
 from rich.console import Console
@@ -166,9 +165,7 @@ class Display:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Show the last state and remove the bars."""
         self._end.set()
         self._thread.join()

@@ -6,8 +6,8 @@ its value on hover. The same input gives the same bytes.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import SupportsFloat
 
 from rich.console import Group, RenderableType
@@ -26,7 +26,6 @@ def attention_svg(
     weights: Iterable[Iterable[SupportsFloat]],
     source_tokens: Sequence[str],
     target_tokens: Sequence[str],
-    gold: Iterable[Span] | None = None,
     title: str = "",
 ) -> str:
     """Draw attention weights.
@@ -35,7 +34,6 @@ def attention_svg(
         weights: [t][s], nested sequences or a 2-D tensor, between 0 and 1.
         source_tokens: s tokens, in the order of the text.
         target_tokens: t tokens.
-        gold: which characters of the target come from which of the source; outlined and named. Default none.
         title: a line above the picture; default none.
 
     Returns:
@@ -50,14 +48,12 @@ def attention_svg(
         (True, True)
     """
     rows = weight_rows(weights, source_tokens, target_tokens, "attention_svg")
-    spans = [] if gold is None else list(gold)
     order = visual_order(source_tokens)
     columns, labels = drawn(source_tokens), [shown(token) for token in target_tokens]
 
     turned = max(map(width, columns), default=1) > 2
     top = (8 * max(map(width, columns)) + 12 if turned else 24) + (24 if title else 0)
-    field_width = max((7 * width(span.field) + 12 for span in spans), default=0)
-    left = field_width + 8 * max(map(width, labels), default=1) + 12
+    left = 8 * max(map(width, labels), default=1) + 12
     across = [left + _CELL * place for place in range(len(order) + 1)]
     down = [top + _ROW * k for k in range(len(labels) + 1)]
     cells = (
@@ -78,7 +74,6 @@ def attention_svg(
         cells=cells,
         cell=_CELL,
         row=_ROW,
-        gold=[outline for span in spans for outline in _outlines(span, source_tokens, target_tokens, order, left, top)],
     )
 
 
@@ -113,23 +108,6 @@ def weight_rows(
 def gold_cells(span: Span, source_tokens: Sequence[str], target_tokens: Sequence[str]) -> tuple[list[int], list[int]]:
     """The rows and columns of a map that a gold span covers (indices of target and source tokens)."""
     return token_places(target_tokens, *span.target), token_places(source_tokens, *span.source)
-
-
-def _outlines(
-    span: Span, source: Sequence[str], target: Sequence[str], order: list[int], left: float, top: float
-) -> Iterator[tuple[float, str, list[tuple[float, float, float]]]]:
-    """For every stretch of rows of a span its place, its name, and the boxes around its columns."""
-    rows, columns = gold_cells(span, source, target)
-    places = _stretches([place for place, k in enumerate(order) if k in columns])
-    for first, size in _stretches(rows):
-        boxes = [(left + _CELL * start, float(_CELL * count), float(_ROW * size)) for start, count in places]
-        yield top + _ROW * first, span.field, boxes
-
-
-def _stretches(places: Sequence[int]) -> list[tuple[int, int]]:
-    """First and length of every run of neighbours in a sorted sequence."""
-    runs = [list(run) for _, run in groupby(enumerate(places), key=lambda numbered: numbered[1] - numbered[0])]
-    return [(run[0][1], len(run)) for run in runs]
 
 
 def attention_text(

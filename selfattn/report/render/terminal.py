@@ -1,6 +1,6 @@
 """Print the first screen of a report in 80 columns, and the sections of plugins."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich.columns import Columns
@@ -44,16 +44,15 @@ def print_summary(record: Record, console: Console, report: str | Path | None = 
         console.print(Text(message("report.at", path=str(report)).say(lang)), soft_wrap=True)
 
 
-def print_blocks(blocks: Iterable[b.Block], console: Console, lang: str = SOURCE, names: Sequence[str] = ()) -> None:
+def print_blocks(blocks: Iterable[b.Block], console: Console, lang: str = SOURCE) -> None:
     """Print blocks one below the other.
 
     Args:
         blocks: what is printed.
         console: where to.
         lang: the language.
-        names: the names whose signs are drawn, such as models; default in the order in which they come.
     """
-    _Screen(console, lang, Signs(names)).all(blocks)
+    _Screen(console, lang, Signs([])).all(blocks)
 
 
 class _Screen:
