@@ -1,7 +1,5 @@
 """A small comparison over two budgets, made once; small trained runs, and the command line called from inside."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A comparison or a tested run with something missing: one line that names the file, and nothing is changed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What models take in time: all by turns, and a step with everything that a training does in it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

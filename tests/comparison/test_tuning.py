@@ -1,7 +1,5 @@
 """Tuning gives every model the same chance: one grid of rates for all, wider at an edge, with seeds of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from math import log

@@ -1,7 +1,5 @@
 """A report is computed again from its weights, or from the archive of its outputs; and what cheats can be seen."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

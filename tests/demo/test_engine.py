@@ -1,7 +1,5 @@
 """The JavaScript engine against torch: the same outputs, and attention weights within 1e-4."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -1,7 +1,5 @@
 """The page in a real browser: what it writes is what torch writes, and every control does what it says."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

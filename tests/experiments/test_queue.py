@@ -1,7 +1,5 @@
 """The queue and its display, with trials that only write a file."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack

@@ -25,7 +25,7 @@ from selfattn.results.record import Record
 from selfattn.words.messages import phrase
 
 FILE = Path(__file__).with_name("seed_spread.py")
-RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
+RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_records.py"))
 
 
 @pytest.fixture(autouse=True)

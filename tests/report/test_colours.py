@@ -1,7 +1,5 @@
 """The page's colours have enough contrast; a model has the same sign everywhere."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files of a report and the terminal's twin: the same for the same record, with the same words and figures."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -13,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_rich import read
+from report_records import read
 from rich.console import Console
 
 from selfattn.errors import UserError

@@ -1,7 +1,5 @@
 """The page: its figures are those of the record, nothing breaks out of it, the same record gives the same bytes."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -11,7 +9,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-import report_rich
+import report_records
 
 from selfattn.errors import visible
 from selfattn.report.render.html import html_of
@@ -19,7 +17,7 @@ from selfattn.report.write import document
 from selfattn.results.reading import record_from_dict
 from selfattn.words.messages import catalogue
 
-RECORDS = vars(report_rich)
+RECORDS = vars(report_records)
 VOID = {"meta", "link", "input", "img", "br"}
 
 

@@ -1,7 +1,5 @@
 """Learning curves: means and bands over seeds."""
 
-from __future__ import annotations
-
 import pytest
 
 from selfattn.report.sections.training import mean_curve

@@ -1,7 +1,5 @@
 """Numbers on the page: as many digits as the interval supports, never rounder than the truth, in their place."""
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """Tokens as they are drawn: signs for the unseen, the visual order of a line, character differences."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

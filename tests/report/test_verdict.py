@@ -1,14 +1,12 @@
 """The verdict says what the numbers of the record say, and nothing else."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from report_rich import many_models, read
+from report_records import many_models, read
 
 from selfattn.report.blocks import Chart
 from selfattn.report.drawing.charts import chart_table

@@ -1,7 +1,5 @@
 """The words: all catalogues say the same things with the same values, and nothing is missing or left over."""
 
-from __future__ import annotations
-
 import ast
 import re
 from importlib import resources
@@ -88,6 +86,17 @@ def test_every_message_is_asked_for_and_there() -> None:
     asked = {key for path in sources() for key in re.findall(CALL, path.read_text(encoding="utf-8"))}
     assert len(asked) > 100
     assert asked - set(LANGS) <= set(catalogue(SOURCE))
+
+
+def test_every_sentence_of_the_demo_page_is_asked_for_and_there() -> None:
+    demo = PACKAGE / "demo"
+    words = read_words(demo / "words", "page")[SOURCE]
+    places = [demo / "templates" / "page.js", demo / "templates" / "page.html.j2", demo / "page.py"]
+    code = "\n".join(place.read_text(encoding="utf-8") for place in places)
+    put_together = ("kind.", "inside.column.")
+    assert [key for key in words if f'"{key}"' not in code and not key.startswith(put_together)] == []
+    asked = set(re.findall(r'(?:say|said|named)\("([\w.]+)"', code)) | set(re.findall(r'data-w="([\w.]+)"', code))
+    assert asked <= set(words)
 
 
 def test_korean_uses_one_word_for_one_thing() -> None:

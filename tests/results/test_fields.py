@@ -1,7 +1,5 @@
 """What may be missing is left out of a file, so that it has to be known without the file."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import pkgutil

@@ -1,7 +1,5 @@
 """The record: a good one survives reading and writing, a broken one is one line that names file and field."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import json
@@ -19,7 +17,7 @@ from selfattn.results.attention import Attention
 from selfattn.results.reading import record_from_dict
 from selfattn.results.record import Record
 
-RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
+RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_records.py"))
 DOCS = Path(__file__).parents[2] / "docs" / "results-json.md"
 BASE = RECORDS["rich"]()
 
