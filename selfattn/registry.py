@@ -250,16 +250,17 @@ def load_plugin(plugin: str) -> None:
         UserError: there is no such file or module, or it does not import.
     """
     load_installed()
-    if plugin in _loaded:
-        return
-    path = Path(plugin)
-    is_file = path.suffix == ".py" or path.exists()
-    if is_file and not path.is_file():
-        raise UserError(f"`plugin` {plugin}: no such file; name a Python file, or a module by its dotted name")
-    with _importing(plugin, f"`plugin` {plugin}", "mend it"):
-        module = _import_file(path) if is_file else importlib.import_module(plugin)
-    _requested.add(plugin)
-    _loaded[plugin] = _version(plugin, module.__file__)
+    with _loads:  # other threads wait for the parts
+        if plugin in _loaded:
+            return
+        path = Path(plugin)
+        is_file = path.suffix == ".py" or path.exists()
+        if is_file and not path.is_file():
+            raise UserError(f"`plugin` {plugin}: no such file; name a Python file, or a module by its dotted name")
+        with _importing(plugin, f"`plugin` {plugin}", "mend it"):
+            module = _import_file(path) if is_file else importlib.import_module(plugin)
+        _requested.add(plugin)
+        _loaded[plugin] = _version(plugin, module.__file__)
 
 
 def _import_file(path: Path) -> Any:

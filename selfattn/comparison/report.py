@@ -148,8 +148,8 @@ def report(
 
 
 def _runs_at(path: Path) -> list[Tested]:
-    if not (path / PLAN).is_file():
-        return [Tested(path)]
+    if not (path / PLAN).is_file():  # a run, or a comparison that has lost its plan
+        return [Tested(run) for run in sorted(path.glob("runs/*")) or [path]]
     plan = read_plan(path)
     return [Tested(path / run.path, run.name) for run in plan.runs() if run.budget == plan.main]
 

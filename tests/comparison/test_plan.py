@@ -129,8 +129,10 @@ def test_a_ledger_that_was_changed_is_told(copy: Path) -> None:
 
 def test_a_ledger_without_a_plan_is_told(copy: Path, tmp_path: Path) -> None:
     (copy / PLAN).unlink()
-    record, files = report([copy / "runs" / f"{name}-seed5" for name in MODELS], tmp_path / "report")
-    assert [(one.kind, one.what) for one in record.plan.departures] == [("plan", ("out",))]
+    runs = [copy / "runs" / f"{name}-seed5" for name in MODELS]
+    for paths in ([copy], runs):
+        record, files = report(paths, tmp_path / "report")
+        assert [(one.kind, one.what) for one in record.plan.departures] == [("plan", ("out",))]
     assert "Not as planned: the plan was changed or removed" in files.markdown.read_text()
 
 

@@ -11,7 +11,7 @@ from third_party import isolated_registries
 from selfattn import registry
 from selfattn.errors import UserError
 from selfattn.plugin import Claim, Metric, Task
-from selfattn.registry import METRICS, REGISTRIES, Registry, load_plugin, register
+from selfattn.registry import METRICS, REGISTRIES, SCORES, Registry, load_plugin, register
 
 HERE = Path(__file__).parent
 QUICK = "--quick --epochs 1 --items-per-epoch 64 --validation-items 5 --test-items 10 --seeds 1 --jobs 1"
@@ -116,3 +116,11 @@ def test_threads_wait_for_the_parts_that_one_of_them_imports(tmp_path: Path, mon
     monkeypatch.setattr(registry, "SLOW", parts, raising=False)
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(lambda name: parts[name], ["part", "part"])) == [object, object]
+
+
+def test_threads_wait_for_a_plugin_that_one_of_them_loads(tmp_path: Path) -> None:
+    slow = "import time; from selfattn.plugin import Score, register; time.sleep(0.2)\n"
+    slow += "@register.score('slow')\nclass Slow(Score):\n    def forward(self, query, key): ...\n"
+    (tmp_path / "slow.py").write_text(slow)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: (load_plugin(str(tmp_path / "slow.py")), SCORES["slow"]), range(2)))
