@@ -4,8 +4,6 @@ pydantic checks types, choices, bounds and unknown keys; it is imported when the
 turns its problems into one line that names the file, the field, what was expected, what was found, and what to do.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -253,7 +251,7 @@ def fingerprint(values: Any) -> str:
 
 
 @cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
+def _adapter(kind: Any) -> "TypeAdapter[Any]":
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)

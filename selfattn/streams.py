@@ -3,8 +3,6 @@
 A change in one place never changes another: the order of the data does not depend on the model.
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import TYPE_CHECKING
 
@@ -30,7 +28,7 @@ def seed_for(seed: int, name: str) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def generator(seed: int, name: str) -> torch.Generator:
+def generator(seed: int, name: str) -> "torch.Generator":
     """Return a fresh ``torch.Generator`` for the stream ``name`` of the run with this ``seed``.
 
     Args:

@@ -3,8 +3,6 @@
 Axis letters: b batch, s source length, t target length.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -41,11 +39,11 @@ class Batch:
     target_mask: Tensor
     indices: list[int]
 
-    def to(self, device: torch.device | str) -> Batch:
+    def to(self, device: torch.device | str) -> "Batch":
         """Return the batch on this device."""
         return self.changed(lambda tensor: tensor.to(device), self.indices)
 
-    def changed(self, change: Callable[[Tensor], Tensor], indices: list[int]) -> Batch:
+    def changed(self, change: Callable[[Tensor], Tensor], indices: list[int]) -> "Batch":
         """Apply a function to every tensor of the batch.
 
         Args:

@@ -14,8 +14,6 @@ Every file is written aside and moved into place, so a killed process leaves no 
 checksums of all others; a file that it does not list, or that differs, is refused.
 """
 
-from __future__ import annotations
-
 import math
 import shutil
 import tempfile
@@ -118,7 +116,7 @@ class RunDirectory:
         self.path = path
 
     @classmethod
-    def create(cls, path: Path, config: RunConfig, tokenizer: Tokenizer, record: RunRecord) -> RunDirectory:
+    def create(cls, path: Path, config: RunConfig, tokenizer: Tokenizer, record: RunRecord) -> "RunDirectory":
         """Make the directory of a new run, with settings, tokenizer and record.
 
         Args:

@@ -1,7 +1,5 @@
 """Train one model on a task, from settings to a run. Imports torch only when a training begins."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
@@ -66,7 +64,7 @@ class TrainOptions:
 _NOT_THE_RESULT = TrainOptions.groups["Run"]  # the result does not depend on them
 
 
-def train(task: str | Task, **settings: Any) -> Run:
+def train(task: str | Task, **settings: Any) -> "Run":
     """Train one model and keep the run; with plugins, first try all parts on two batches, which are thrown away.
 
     Args:

@@ -1,7 +1,5 @@
 """The protocol of tokenizers, and printable names of tokens."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -38,8 +36,8 @@ class Tokenizer(Protocol):
     bos_id: int
     eos_id: int
     unk_id: int
-    source: Tokenizer
-    target: Tokenizer
+    source: "Tokenizer"
+    target: "Tokenizer"
 
     def __len__(self) -> int:
         """Return the size of the vocabulary, with special tokens."""

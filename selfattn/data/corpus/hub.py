@@ -1,7 +1,5 @@
 """Datasets of the Hugging Face Hub, or of a directory that is laid out like one, read by the `datasets` library."""
 
-from __future__ import annotations
-
 import logging
 import re
 import sys
@@ -70,7 +68,7 @@ def _offline_if_out_of_reach(name: str) -> Iterator[None]:
 
 
 def _source(
-    name: str, config: str | None, columns: tuple[str, str], split: str, dataset: Dataset | IterableDataset
+    name: str, config: str | None, columns: tuple[str, str], split: str, dataset: "Dataset | IterableDataset"
 ) -> PairSource:
     label = f"{name}[{split}]"
     with hub_access(name):

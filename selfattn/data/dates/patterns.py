@@ -3,8 +3,6 @@
 Such a pattern renders fast, knows which characters belong to which field, and can parse its own texts exactly.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from dataclasses import dataclass, replace
@@ -201,11 +199,11 @@ class DatePattern:
         """Return the `shape` of every text that the pattern can read, and of some that are no date."""
         return {"".join(parts) for parts in product(*({shape(t) for t in p.readings} for p in self.pieces))}
 
-    def with_field(self, field: str, **changes: Any) -> DatePattern:
+    def with_field(self, field: str, **changes: Any) -> "DatePattern":
         """Change the piece of a field, such as its ``texts``."""
         return DatePattern(tuple(replace(p, **changes) if p.field == field else p for p in self.pieces))
 
-    def cased(self, case: str, language: str) -> DatePattern | None:
+    def cased(self, case: str, language: str) -> "DatePattern | None":
         """Return the pattern in upper or lower case; None if nothing changes or a text changes its length.
 
         ('ß' becomes 'SS', and Greek 'ΐ' becomes three characters, which would move the spans.)
