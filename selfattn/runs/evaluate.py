@@ -80,9 +80,8 @@ def evaluation_lines(results: Mapping[str, Any], lang: str = SOURCE) -> Iterator
     if against:
         yield message("evaluate.against", model=against["model"], run=against["run"]).say(lang)
     if "perplexity" in metrics:
-        yield _line(
-            told("evaluate.perplexity"), f"{metrics['perplexity']:.4f}  {told('evaluate.tokens', results['tokens'])}"
-        )
+        perplexity, tokens = metrics["perplexity"], told("evaluate.tokens", results["tokens"])
+        yield _line(told("evaluate.perplexity"), f"{perplexity:.4f}  {tokens}")
         bits, characters = metrics["bits_per_character"], told("evaluate.characters", results["characters"])
         yield _line(told("evaluate.bits"), f"{bits:.4f}  {characters}")
         if results["empty_lines"]:
