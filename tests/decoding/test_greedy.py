@@ -82,18 +82,6 @@ def test_finished_sentences_leave_the_batch_and_the_order_is_kept() -> None:
     assert model.rows == [4, 3, 2, 1]
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_the_mode_of_the_model_is_as_before_and_dropout_is_off(training: bool) -> None:
-    model = build(PRESETS["transformer"].config, vocab_size=VOCAB, pad_id=0, seed=0).train(training)
-    for module in model.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = 0.9
-    source, mask = sources()
-    first, second = (greedy(model, source, mask, bos_id=1, eos_id=2, max_length=5) for _ in range(2))
-    assert first == second
-    assert model.training is training
-
-
 @pytest.mark.parametrize(
     "decode", [greedy, partial(beam_search, beam_size=3), partial(sample, generator=torch.Generator())]
 )
