@@ -1,7 +1,5 @@
 """Beam, sampling, scores and alignments on the command line and from Python."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

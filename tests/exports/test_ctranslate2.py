@@ -1,7 +1,5 @@
 """Exported to CTranslate2, a Transformer writes what it writes here; what the engine cannot hold is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import shutil
 from pathlib import Path

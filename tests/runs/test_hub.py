@@ -1,7 +1,5 @@
 """Runs published on a Hub and fetched from there; what is of this machine stays here."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

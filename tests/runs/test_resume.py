@@ -1,7 +1,5 @@
 """A training that is stopped and goes on ends as if it had never stopped, bit for bit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
