@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from babel.messages import Message as Entry
 from babel.messages.pofile import read_po
-from report_rich import read
+from report_records import read
 
 from selfattn.errors import UserError
 from selfattn.report.render.markdown import markdown_of
