@@ -60,9 +60,10 @@ class Claim(ABC):
 
     Its words stand in catalogues (`words/LANG/NAME.po`) or, for a plugin, in the class attribute `words`:
     ``sentence``, ``shows`` (the result in one plain sentence, with the names of `shows` in braces), ``explanation``
-    (one paragraph; each term explained where it first stands), ``varied``, ``held``, ``rule``, ``arm.NAME``,
-    ``contrast.NAME``, ``condition.KEY``, captions of its plot; and ``finding.VERDICT`` (with a hyphen for a space),
-    which explains a verdict against the textbook on the page of a full run. Every text may name a size in braces.
+    (paragraphs with a blank line between them; each term explained where it first stands), ``varied``, ``held``,
+    ``rule``, ``arm.NAME``, ``contrast.NAME``, ``condition.KEY``, captions of its plot; and ``finding.VERDICT`` (with a
+    hyphen for a space), which explains a verdict against the textbook on the page of a full run. Every text may name a
+    size in braces.
 
     Args:
         quick: a quick run, with the sizes and seeds for a class.

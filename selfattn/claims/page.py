@@ -1,6 +1,7 @@
 """The page of a run of claims: its record as blocks, which the report's renderers draw."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -202,7 +203,11 @@ class _Section:
         """Blocks of the section."""
         result, judgement, say = self.result, self.result.judgement, self.claim.say
         yield blocks.Heading(self.verdict, aside=self.shows(judgement) if judgement else "")
-        yield blocks.Paragraph(say("explanation"))
+        explanation = say("explanation")
+        paragraphs = [[(lang, part) for part in text.split("\n\n")] for lang, text in explanation.texts.items()]
+        yield from (
+            blocks.Paragraph(replace(explanation, texts=dict(texts))) for texts in zip(*paragraphs, strict=True)
+        )
         facts: list[tuple[TextLike, blocks.Cell]] = [
             (words("fact.source"), result.source),
             (words("fact.varied"), say("varied")),
