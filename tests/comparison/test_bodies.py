@@ -1,24 +1,23 @@
 """An output matrix of its own is outside embeddings and yet no model: bodies are counted without it."""
 
-from __future__ import annotations
-
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from selfattn.comparison import models as model_sizes
-from selfattn.comparison import tested as files
-from selfattn.comparison.compare import compare
 from selfattn.comparison.models import match_models
 from selfattn.comparison.options import CompareOptions
-from selfattn.comparison.testing import batch_shape
+from selfattn.comparison.testing import _measure_cost, batch_shape
 from selfattn.data.pairs import encode_pairs
 from selfattn.errors import UserError
 from selfattn.evaluation.cost import BatchShape, count_flops
 from selfattn.models.presets import PRESETS
 from selfattn.models.sizing import body, parameters
 from selfattn.report.verdict.ranking import badges
+from selfattn.results.reading import read_record
+from selfattn.runs.directory import RunDirectory
 from selfattn.runs.run import load
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import size_for_sentences
@@ -61,41 +60,26 @@ def test_an_untied_output_matrix_does_not_pass_for_a_model() -> None:
     assert max(matching.counts.values()) / min(matching.counts.values()) < 1.02
 
 
-def test_report_and_record_have_the_body_and_the_gate_holds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    training = {"epochs": 1, "items_per_epoch": 64, "batch_size": 64, "validation_items": 10}
-    given: dict[str, Any] = {"models": ("rnn-attention", "transformer"), "quick": True, "test_items": 10}
-    record, files = compare("dates", out=tmp_path / "out", **given, **training)
-    assert [model.parameters_body for model in record.models] == [165_888, 175_040]
-    assert ("note", "parameters without vocabulary: up to 5.5 % apart") in [
-        (badge.kind, badge.text.say("en")) for badge in badges(record)
-    ]
-    assert "165,888" in files.markdown.read_text()
-    (gate,) = [gate for gate in record.gates if gate.name == "matched budgets"]
-    assert gate.passed
-    assert gate.reason.endswith("; without any axis over the vocabulary transformer has 5.5% more than rnn-attention")
-    monkeypatch.setattr(model_sizes, "BODIES_APART", 0.05)
-    from selfattn.comparison.report import report
-
-    again, _ = report([tmp_path / "out"], tmp_path / "again")
-    assert [gate.name for gate in again.gates if not gate.passed and not gate.model] == ["matched budgets"]
+def test_the_record_has_the_body_of_every_model(finished: Path) -> None:
+    record = read_record(finished / "results.json")
+    for model in record.models:
+        config = RunDirectory(finished / model.run_dirs[0]).config()
+        assert model.parameters_body == body(config.model)
+    assert any("parameters without vocabulary" in badge.text.say("en") for badge in badges(record))
 
 
-def test_both_passes_of_r_drop_are_counted(tmp_path: Path) -> None:
-    small = ("encoder.dim=16", "decoder.dim=16", "encoder.ffn_dim=16", "decoder.ffn_dim=16", "decoder.dropout=0.1")
-    given: dict[str, Any] = {"models": ("transformer",), "set": small, "quick": True, "test_items": 5}
-    training: dict[str, Any] = {"epochs": 1, "items_per_epoch": 64, "batch_size": 64, "validation_items": 5}
-    flops, tested = [], {}
-    for rate in (0.0, 1.0):
-        record, _ = compare("dates", out=tmp_path / str(rate), r_drop=rate, **given, **training)
-        cost, tested[rate] = record.models[0].cost, files.Tested(tmp_path / str(rate) / "runs" / "transformer-seed0")
-        flops.append((cost.training_flops, cost.training_flops_per_token, record.models[0].curves[0].points[-1].flops))
-    assert flops[1] == tuple(2 * (one or 0) for one in flops[0])
-    # And padding, which is computed like the rest: an eighth of a batch and more.
-    run = load(tested[0.0].path)
-    valid = run.config.training.validation_items
-    examples = encode_pairs(Dates().splits(0, valid).validation(valid), run.tokenizer)
-    shape = batch_shape(examples, run.config.training)
+def test_both_passes_of_r_drop_and_padding_are_counted(finished: Path) -> None:
+    run = load(finished / "runs" / "rnn-plain-seed5")
+    reports = RunDirectory(run.path).metrics()
+    tests: Any = SimpleNamespace(validation=Dates().splits(5, 5).validation(5))
+    shape = batch_shape(encode_pairs(tests.validation, run.tokenizer), run.config.training)
     bare = count_flops(run.model, shape).training / (shape.batch * shape.target)
-    (last,) = tested[0.0].metrics
-    assert last.padding > 0.1
-    assert flops[0][0] == pytest.approx(bare * last.tokens / (1 - last.padding))
+    once = _measure_cost(run, tests, metrics=reports, thorough=False)
+    first, last = reports
+    tokens = first.tokens / (1 - first.padding) + (last.tokens - first.tokens) / (1 - last.padding)
+    assert min(first.padding, last.padding) > 0
+    assert once.training_flops == pytest.approx(bare * tokens)
+    run.config = replace(run.config, training=replace(run.config.training, r_drop=1.0))
+    twice = _measure_cost(run, tests, metrics=reports, thorough=False)
+    assert twice.training_flops == pytest.approx(2 * bare * tokens)
+    assert twice.training_flops_per_token == pytest.approx(2 * once.training_flops_per_token)

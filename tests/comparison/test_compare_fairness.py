@@ -1,51 +1,42 @@
-"""A comparison that goes on where it stopped, and one that is not fooled: cheats are planted and must be seen."""
+"""A comparison that is not fooled: cheats are planted and must be seen; copies and sizes are judged rightly."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from selfattn.attention import layer
 from selfattn.comparison.compare import _prepare, compare, make_plan
 from selfattn.comparison.costs import COSTS
 from selfattn.comparison.report import report
 from selfattn.data.dates.source import DateSource, EmbeddedDates
 from selfattn.errors import UserError
-from selfattn.report.write import ReportFiles
+from selfattn.report.sections.quality import interval_note
 from selfattn.results.reading import read_record
-from selfattn.results.record import Record, Timing
+from selfattn.results.record import Gate, Record, Timing
+from selfattn.runs.run import Run
+from selfattn.tasks.dates import Dates
 
-TINY = {"epochs": 1, "items_per_epoch": 200, "batch_size": 64, "validation_items": 20}
 SMALL = (
     "transformer:encoder.dim=16", "transformer:decoder.dim=16", "transformer:encoder.ffn_dim=16",
     "rnn-attention:encoder.hidden_dim=16", "rnn-attention:decoder.hidden_dim=16",
 )  # fmt: skip
-SMALL_TRANSFORMER = ("encoder.dim=16", "decoder.dim=16")
 MODELS = ("rnn-attention", "transformer")
 
 
-def compare_small(out: Path, **changes: Any) -> tuple[Record, ReportFiles]:
-    given: dict[str, Any] = {"models": MODELS, "set": SMALL, "test_items": 40, "quick": True, "apart": True}
-    return compare("dates", out=out, **given | TINY | changes)
+def compare_small(out: Path, **changes: Any) -> Record:
+    training = {"epochs": 1, "items_per_epoch": 64, "batch_size": 64, "validation_items": 20}
+    usual: dict[str, Any] = {"models": MODELS, "set": SMALL, "test_items": 40, "quick": True, "apart": True}
+    return compare("dates", out=out, **usual | training | changes)[0]
 
 
-def failed(record: Record) -> set[str]:
-    return {gate.name for gate in record.gates if not gate.passed}
+def failed(record: Record) -> set[tuple[str, str]]:
+    return {(gate.name, gate.model) for gate in record.gates if not gate.passed}
 
 
-def verdict(out: Path) -> str:
-    """The first lines of the report, up to its table."""
-    return (out / "report.md").read_text().partition("|")[0]
-
-
-@pytest.fixture(scope="module")
-def honest(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The gates that models as small as these do not pass though nothing is planted."""
-    record, _ = compare_small(tmp_path_factory.mktemp("honest") / "out")
-    return failed(record)
+def is_stopped(out: Path) -> bool:
+    return "ot comparable" in (out / "report.md").read_text().partition("|")[0]
 
 
 def test_a_report_of_single_runs(copy: Path, tmp_path: Path) -> None:
@@ -66,15 +57,47 @@ def test_a_report_of_single_runs(copy: Path, tmp_path: Path) -> None:
         report([tmp_path / "nothing"], tmp_path / "none")
 
 
-def test_two_copies_of_one_model_are_not_different(tmp_path: Path) -> None:
-    record, _ = compare_small(
-        tmp_path / "out",
-        models=("a=transformer", "b=transformer"),
-        set=("encoder.dim=16", "decoder.dim=16"),
-        seeds=3,
-        items_per_epoch=64,
+def test_what_is_declared_may_differ_and_is_said(finished: Path, tmp_path: Path) -> None:
+    runs = [finished / "runs" / name for name in ("rnn-plain-seed5", "rnn-attention-seed5-budget0.25")]
+
+    def gate(*declared: str) -> Gate:
+        record, _ = report(runs, tmp_path / "report", declared=declared)
+        (gate,) = [gate for gate in record.gates if gate.name == "same training"]
+        return gate
+
+    apart = gate("warmup_steps")
+    assert not apart.passed
+    assert apart.reason.startswith("max_steps: None of rnn-plain-seed5, 4 of rnn-attention-seed5-budget0.25; 4 steps")
+    assert apart.reason.endswith("; warmup_steps differs as declared")
+    assert is_stopped(tmp_path / "report")
+    alike = gate("warmup_steps", "max_steps")
+    assert alike.passed
+    assert alike.reason.endswith(
+        "all runs had the same settings of the training; max_steps, warmup_steps differs as declared"
     )
-    (pair,) = record.pairs
+    record, text = read_record(tmp_path / "report" / "results.json"), (tmp_path / "report" / "report.md").read_text()
+    assert record.settings["declared"] == ["warmup_steps", "max_steps"]
+    assert "--declared warmup_steps,max_steps" in record.command
+    assert "trained differently on purpose: warmup_steps, max_steps" in text
+    with pytest.raises(UserError, match="`declared` rate: not a setting of the training; choose of seed, epochs, "):
+        report(runs, tmp_path / "none", declared=("rate",))
+    with pytest.raises(UserError, match="`declared`: the runs of one comparison"):
+        report([finished], tmp_path / "none", declared=("lr",))
+
+
+def test_dates_of_one_day_are_one_item(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that is short of days gives no narrow intervals, and says so."""
+    plain, _ = report([finished], tmp_path / "plain")
+    monkeypatch.setattr(Dates, "repeats", lambda self, pair: pair.target[:2])
+    record, files = report([finished], tmp_path / "centuries")
+    assert (record.interval.repeated, plain.interval.repeated) == (18, 0)
+    assert "18 items repeat another" in files.markdown.read_text()
+    assert "겹치는 18개 항목" in interval_note(record).say("ko")
+
+
+def test_two_copies_of_one_model_are_not_different(tmp_path: Path) -> None:
+    both: dict[str, Any] = {"models": ("a=transformer", "b=transformer"), "set": ("encoder.dim=16", "decoder.dim=16")}
+    (pair,) = compare_small(tmp_path / "out", **both, seeds=3).pairs
     assert (pair.first, pair.second, pair.difference, pair.word) == ("a", "b", 0.0, "no difference seen")
 
 
@@ -83,14 +106,13 @@ def test_a_model_of_twice_the_size_is_refused_or_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"parameters outside embeddings: transformer has .*`apart`"):
         compare_small(tmp_path / "refused", set=bigger, apart=False)
     assert not (tmp_path / "refused").exists()
-    record, _ = compare_small(tmp_path / "asked", set=bigger)
+    record = compare_small(tmp_path / "asked", set=bigger)
     (gate,) = [gate for gate in record.gates if gate.name == "matched budgets"]
     assert "asked for" in gate.reason
     # Runs of such models, put together afterwards, were not asked for.
-    runs = sorted((tmp_path / "asked" / "runs").iterdir())
-    record, _ = report(runs, tmp_path / "again")
-    assert "matched budgets" in failed(record)
-    assert "ot comparable" in verdict(tmp_path / "again")
+    record, _ = report(sorted((tmp_path / "asked" / "runs").iterdir()), tmp_path / "again")
+    assert ("matched budgets", "") in failed(record)
+    assert is_stopped(tmp_path / "again")
 
 
 @pytest.mark.parametrize("what", ["parameters", "body", "flops"])
@@ -101,55 +123,28 @@ def test_models_are_sized_for_one_budget(tmp_path: Path, what: str) -> None:
     assert max(matching.counts.values()) / min(matching.counts.values()) <= 1.02
 
 
-def test_a_causal_mask_that_is_off_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, honest: set[str]) -> None:
-    """The Transformer's decoder reads the future; nothing else is changed."""
-    from selfattn.attention import layer
-
-    real = layer.attend
+def test_planted_cheats_are_caught(tmp_path: Path, finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Transformer reads the future and collapses; every second test date is one that the first epoch shows."""
+    attend, decode = layer.attend, Run.decode
 
     def leaky(*arguments: Any, mask: Any = None, **settings: Any) -> Any:
-        return real(*arguments, mask=mask and replace(mask, causal=False), **settings)
+        return attend(*arguments, mask=mask and replace(mask, causal=False), **settings)
 
-    monkeypatch.setattr(layer, "attend", leaky)
-    record, _ = compare_small(tmp_path / "out")
-    assert "causal" in failed(record) - honest
-    assert {gate.model for gate in record.gates if gate.name == "causal" and not gate.passed} == {"transformer"}
-    assert "ot comparable" in verdict(tmp_path / "out")
-
-
-def test_a_test_that_training_has_seen_is_caught(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, honest: set[str]
-) -> None:
-    """Every second test date is one that the first epoch shows."""
-    shown = DateSource(["en_US"], seed=0, split="train").pairs(20)
-    unseen = DateSource(["en_US"], seed=0, split="test").pairs(20)
-    monkeypatch.setattr(EmbeddedDates, "test", lambda self, count: [*shown, *unseen])
-    record, _ = compare_small(tmp_path / "out")
-    (gate,) = [gate for gate in record.gates if gate.name == "overlap"]
-    assert not gate.passed
-    assert "overlap" not in honest
-    assert gate.value == pytest.approx(0.5)
-    assert "ot comparable" in verdict(tmp_path / "out")
-
-
-@pytest.fixture
-def collapsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that says the same whatever it is asked."""
-    from selfattn.runs.run import Run
-
-    real: Callable[..., Any] = Run.decode
-
-    def decode(self: Run, asked: Any, *arguments: Any, **settings: Any) -> Any:
-        found = real(self, asked, *arguments, **settings)
+    def collapsed(self: Run, *arguments: Any, **settings: Any) -> Any:
+        results: Any = decode(self, *arguments, **settings)
         if self.config.preset != "transformer":
-            return found
-        return [[replace(output, text="2000-01-01") for output in outputs] for outputs in found]
+            return results
+        return [[replace(output, text="2000-01-01") for output in outputs] for outputs in results]
 
-    monkeypatch.setattr(Run, "decode", decode)
-
-
-@pytest.mark.usefixtures("collapsed")
-def test_a_collapsed_output_is_caught(tmp_path: Path, honest: set[str]) -> None:
-    record, _ = compare_small(tmp_path / "out")
-    assert "variety" in {gate.name for gate in record.gates if gate.model == "transformer" and not gate.passed} - honest
-    assert "ot comparable" in verdict(tmp_path / "out")
+    known = [pair for split in ("train", "test") for pair in DateSource(["en_US"], seed=0, split=split).pairs(20)]
+    monkeypatch.setattr(layer, "attend", leaky)
+    monkeypatch.setattr(Run, "decode", collapsed)
+    monkeypatch.setattr(EmbeddedDates, "test", lambda self, count: known)
+    record = compare_small(tmp_path / "out")
+    planted = {("causal", "transformer"), ("variety", "transformer"), ("overlap", "")}
+    assert planted <= failed(record)
+    assert ("causal", "rnn-attention") not in failed(record)
+    assert not {"causal", "overlap"} & {name for name, _ in failed(read_record(finished / "results.json"))}
+    (overlap,) = [gate for gate in record.gates if gate.name == "overlap"]
+    assert overlap.value == pytest.approx(0.5)
+    assert is_stopped(tmp_path / "out")
