@@ -1,7 +1,5 @@
 """The baseline that a user states: what others reached on the same data."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -68,15 +66,15 @@ def test_there_is_no_such_score_for_every_language(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_every_model_is_held_against_it_and_it_cannot_be_moved_afterwards(tmp_path: Path) -> None:
+def test_a_model_is_held_against_it_and_it_cannot_be_moved_afterwards(tmp_path: Path) -> None:
     settings: dict[str, Any] = {
         "out": tmp_path / "out", "quick": True, "apart": True, "match": None, "test_items": 20, "set": SMALL,
         "epochs": 1, "items_per_epoch": 100, "batch_size": 64, "validation_items": 10,
-        "models": ("a=transformer", "b=transformer"), "baseline": "bleu=99", "baseline_source": SOURCE,
+        "models": ("transformer",), "baseline": "bleu=99", "baseline_source": SOURCE,
     }  # fmt: skip
     record, files = compare("translation", **settings)
     gates = [gate for gate in record.gates if gate.name == "published baseline"]
-    assert [(gate.model, gate.passed) for gate in gates] == [("a", False), ("b", False)]
+    assert [(gate.model, gate.passed) for gate in gates] == [("transformer", False)]
     assert all(gate.reason.endswith(f"at least 99 expected ({SOURCE})") for gate in gates)
     assert f"--baseline bleu=99 --baseline-source '{SOURCE}'" in record.command
     assert SOURCE in files.markdown.read_text()
