@@ -28,7 +28,7 @@ from selfattn.plugin import (
 )
 
 
-@register.score("negative_distance")
+@register.score("minus_distance")
 class NegativeDistance(Score):
     equal_widths = True
 

@@ -27,7 +27,7 @@ def test_seven_plugins_from_the_documentation_work(cli: Cli, tmp_path: Path) -> 
     small = ("--epochs", 1, "--validation-items", 5, "--test-items", 10, "--seeds", 1, "--jobs", 1)
     said = call(
         "compare", "doubling", "--models", "bag,far=rnn-attention,near=transformer", "--metric", "length_error",
-        "--set", "far:decoder.score=negative_distance", "--set", "far:encoder.hidden_dim=8",
+        "--set", "far:decoder.score=minus_distance", "--set", "far:encoder.hidden_dim=8",
         "--set", "far:decoder.hidden_dim=8", "--set", "near:encoder.position=nearby", "--set", "near:encoder.dim=8",
         "--set", "near:decoder.dim=8", "--quick", "--apart", *small, "--out", out,
     )  # fmt: skip

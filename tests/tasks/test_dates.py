@@ -131,8 +131,8 @@ def test_attention_that_cannot_be_shown(runs: dict[str, Run], tmp_path: Path) ->
     ):
         with pytest.raises(UserError, match=message):
             view.picture(layer, head)
-    with pytest.raises(UserError, match=r"ends in \.svg"):
-        view.save(tmp_path / "x.png")
+    with pytest.raises(UserError, match=r"ending in \.svg"):
+        view.save(tmp_path / "x.gif")
     with pytest.raises(UserError, match="cannot be written"):
         view.save(tmp_path / "nowhere" / "x.svg")
 
