@@ -27,7 +27,7 @@ def claims_commands(group: App) -> App:
 
 
 def list_claims(*, lang: Lang = SOURCE) -> Iterable[str]:
-    """Test what textbooks say about attention; each claim is a controlled experiment with a verdict.
+    """Test what textbooks say about attention. Each claim is a controlled experiment with a verdict.
 
     Without a command, list the claims: number, name, seconds of a quick and of a full run on two cores, sentence.
 
@@ -55,14 +55,14 @@ def run(
     """Run claims and write their page.
 
     Args:
-        names: Names or numbers of claims.
+        names: Names or numbers of claims, as `selfattn claims` lists them.
         all_: Run every claim.
         quick: Run small versions for a class: four seeds, learning rates not tuned, 5 minutes on two cores.
         out: Directory for the page, its record and all measurements. Must be new.
         jobs: Trials to run in parallel. Default: one per core.
         lang: Language of the page and of the printed table.
         resume: Continue the run in --out. Finished trials are not repeated.
-        first_seed: First seed. Run other seeds to replicate the verdicts; `claims page` joins the records.
+        first_seed: First seed. Use other seeds to replicate the verdicts; `claims page` joins the records.
         backend: Where trials run: local processes, or workers of a Dask or Ray cluster.
         address: Address of the cluster, such as tcp://10.0.0.1:8786 (Dask) or 10.0.0.1:6379 (Ray).
     """
@@ -94,7 +94,7 @@ def page(*records: Path, out: NamedPath, lang: Lang = SOURCE) -> None:
     """Write the page again from records. Nothing is measured.
 
     Args:
-        records: `claims.json` files or directories. The first gives the verdicts; others replicate or add to them.
+        records: `claims.json` files or directories. The first gives the verdicts; others replicate them or add claims.
         out: Directory for the page.
         lang: Language of the page.
     """

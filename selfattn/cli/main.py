@@ -34,17 +34,18 @@ _PLUGIN, _CONFIG, _WRITE, _ALL = "--plugin", "--config", "--write-config", "--he
 _A_PLUGIN = "a Python file, or a module by its dotted name"
 _LONGEST = 200  # characters of a word in a message
 _HELP = (
-    "Train, inspect and compare attention models.\n\n"
-    "--plugin FILE_OR_MODULE loads a plugin with scores, positions, models, tasks, metrics, report sections or claims. "
-    "It may stand anywhere and be repeated. --config FILE reads options from a TOML, YAML or JSON file, --config RUN "
-    "those of a training. Options on the command line override them. --write-config FILE writes the options of train "
-    "or compare to a TOML file and does nothing else."
+    "Train, inspect and compare attention models. A run is the directory of a trained model.\n\n"
+    "Three options may stand anywhere on the command line. --plugin FILE_OR_MODULE loads a plugin with scores, "
+    "positions, models, tasks, metrics, report sections or claims; it may be repeated. --config FILE reads options "
+    "from a TOML, YAML or JSON file, and --config RUN reads those of an earlier training. Options on the command line "
+    "override them. --write-config FILE writes the options of train or compare to a TOML file and does nothing else."
 )
 _GROUPS = {
     "compare": "Train several models on the same data and compare them.",
     "train": "Train one model.",
     "tokenizer": "Train or inspect a tokenizer.",
-    "claims": "Test what textbooks say about attention; each claim is an experiment with a verdict.",
+    "claims": "Test what textbooks say about attention. Each claim is an experiment with a verdict.\n\n"
+    "Without a command, list the claims.",
 }
 
 

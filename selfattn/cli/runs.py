@@ -42,7 +42,7 @@ def report(
     figures: MaybePath = None,
     tables: MaybePath = None,
 ) -> None:
-    """Write the report of a comparison again, or of runs from several comparisons. Nothing is trained.
+    """Write the report of a comparison again, or one report on runs of several comparisons. Nothing is trained.
 
     Args:
         runs: Directory of a comparison, or directories of tested runs and of comparisons to join.
@@ -73,7 +73,7 @@ def report(
 def verify(report: Path, /, *, items: MaybeWhole = None) -> None:
     """Verify a report: decode its runs again, or score its archived outputs again, and compare every figure.
 
-    Prints a line for every run and figure. Exit code: 0 if all agree, 1 if something differs.
+    Print one line per run and figure. Exit code: 0 if all agree, 1 if something differs.
 
     Args:
         report: Directory of a comparison or of a report, or the record, such as results.json.
@@ -104,21 +104,21 @@ def evaluate(
     lang: Lang = SOURCE,
     json_: Json = False,
 ) -> Result:
-    """Test a run on unseen pairs, or a language model on a text by perplexity.
+    """Test a run on unseen pairs, or measure the perplexity of a language model on a text.
 
     Scores have 95 % intervals. --against tests whether the difference from another run may be chance.
 
     Args:
         run: Run directory.
-        data: Two parallel files, one file of pairs, or a text. Default: the run's test part.
+        data: Two parallel files, one file of pairs, or a text. Default: the test part of the run's data.
         columns: Source and target column, by name or number, separated by a comma.
         beam: Beam size. 1: greedy decoding.
         length_penalty: Exponent of the beam's length penalty (Wu et al. 2016). 0: none.
         metric: Additional metric by name, built-in (such as bleu) or from a plugin.
-        against: Another run of the same task, to test on the same pairs.
-        precision: Precision of the weights: float32 or bfloat16.
+        against: Another run of the same task, tested on the same pairs.
+        precision: Precision of the weights.
         lang: Language of the printed lines.
-        json_: Print one JSON object.
+        json_: Print the results as one JSON object.
     """
     options = DecodingOptions(beam=beam, length_penalty=length_penalty)
     from selfattn.runs.evaluate import evaluate_run, evaluation_lines
@@ -144,11 +144,11 @@ def predict(
     input.
 
     Args:
-        runs: Run directories. Several predict together.
-        precision: Precision of the weights: float32 or bfloat16.
-        engine: What computes. An export for it is made once and kept beside the run, as RUN-onnx.
+        runs: Run directory. Several runs predict together.
+        precision: Precision of the weights.
+        engine: Library that computes. onnx and ctranslate2 export the run once, to RUN-onnx or RUN-ctranslate2.
         max_input: Longest input line, in tokens. Default: 1,024, or 65,536 for a language model.
-        too_long: For a longer line, write an empty output, or cut the line to the limit and decode it.
+        too_long: What to do with a longer line: write an empty output, or cut the line to the limit.
     """
     if not runs:
         raise UserError("predict: name a RUN, the directory of a trained model, or several to average")
@@ -180,7 +180,7 @@ def score(
         run: Run directory.
         data: Two parallel files, or one file of pairs (TSV, CSV, JSON lines), plain or .gz.
         columns: Source and target column, by name or number, separated by a comma.
-        precision: Precision of the weights: float32 or bfloat16.
+        precision: Precision of the weights.
         json_: Print a summary with the perplexity as one JSON object.
     """
     from selfattn.runs.evaluate import score_lines, score_summary
@@ -215,7 +215,7 @@ def align(
         columns: Source and target column, by name or number, separated by a comma.
         layer: Layer, counted from 0. -1 is the last.
         head: Head, counted from 0. Default: the mean of the layer's heads.
-        shift: Attention to use: 0 of the step that writes token j, 1 of the step that reads it.
+        shift: Decoding step to take the attention from: 0 is the step that writes token j, 1 the step that reads it.
         gold: File of correct word links, i-j (sure) or ipj (possible), one sentence pair per line.
         sentences: File of the tokenised sentence pairs of --gold: source ||| target.
         base: First word index in --gold, 0 or 1. Default: detected.
@@ -293,15 +293,15 @@ def models() -> Iterable[str]:
 
 
 def demo(*runs: Path, out: NamedPath = Path("demo.html"), lang: Lang = SOURCE, example: tuple[str, ...] = ()) -> None:
-    """Write a page on which models answer typed input side by side.
+    """Write a web page on which models answer typed input side by side.
 
-    The models run in the browser, from one HTML file, without network or server.
+    The page is one HTML file. The models run in the browser, without network or server.
 
     Args:
         runs: Run directories.
         out: File to write. An existing file is replaced.
         lang: Language of the page.
-        example: Example input. May be repeated. Default: test inputs of the first run from a comparison.
+        example: Example input. May be repeated. Default: test inputs of the first run that a comparison tested.
     """
     from selfattn.comparison.tested import Tested, is_tested
     from selfattn.demo.page import EXAMPLES, write_demo
@@ -322,16 +322,16 @@ def export(
     out: MaybePath = None,
     quantize: Literal["int8", "int8_float32", "int8_float16", "int16", "float16", "bfloat16"] | None = None,
 ) -> None:
-    """Export a run to ONNX or CTranslate2. `predict` and the library load the result as a run.
+    """Export a run to ONNX or CTranslate2. `predict` and the library load the result like a run.
 
-    onnx exports every model, as one graph for the encoder and one for a decoder step (pip install 'selfattn[onnx]').
-    ctranslate2 exports Transformers with sinusoidal or learned positions (pip install 'selfattn[ctranslate2]').
+    --to onnx exports every model as two graphs, the encoder and one decoder step (pip install 'selfattn[onnx]').
+    --to ctranslate2 exports Transformers with sinusoidal or learned positions (pip install 'selfattn[ctranslate2]').
 
     Args:
         run: Run directory.
         to: Format to export to.
         out: New directory. Default: RUN-FORMAT, such as runs/a-onnx.
-        quantize: Number type to store weights in, for ctranslate2. Default: unchanged.
+        quantize: Number type of the stored weights, for ctranslate2 only. Default: unchanged.
     """
     path = _load(run).export(to, out or run.with_name(f"{run.resolve().name}-{to}"), quantize=quantize)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

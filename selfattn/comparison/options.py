@@ -30,30 +30,31 @@ class CompareOptions:
     """Options of every comparison, besides those of its task and of the training.
 
     Attributes:
-        models: Models to compare, separated by commas. `all`: every model of `selfattn models`.
-        seeds: Trainings per model. Default: the task's number, else 3; 1 with --quick. 3,5,8: test after each of these
-            numbers and stop once decided.
+        models: Models to compare, separated by commas. `all`: every model that `selfattn models` lists.
+        seeds: Trainings per model, one per seed. Default: 3, or the number that the task sets; 1 with --quick. 3,5,8:
+            test after each of these numbers and stop once decided.
         quick: Train briefly, for a first try.
         out: Directory for report, results and runs. Must be new.
         resume: Continue the comparison in --out. Finished runs are not repeated.
         lang: Language of the report and of the printed summary.
-        test_items: Number of test pairs, the same for every model. For a file, at most its test part.
+        test_items: Number of test pairs, the same for every model. For files, at most their test part.
         set: Model setting as name=value, or model:name=value for one model. May be repeated.
-        first_seed: First seed. Use fresh seeds to confirm what a pilot suggested.
-        test_draw: Draw of generated test pairs. Use a new one after a pilot.
+        first_seed: First seed, unless the task sets one. Use fresh seeds to confirm what a pilot suggested.
+        test_draw: Number of the draw of generated test pairs. Use a new draw after a pilot.
         budgets: Shares of the full training to compare at, such as 0.25,0.5,1. Each is a separate training.
         budget_in: Quantity that budgets are shares of: training steps, or distinct examples.
         pilot: Mark the comparison as exploratory. Its runs are never merged with others.
-        match: Quantity to match models in: parameters (outside embeddings), body (outside the vocabulary), or training
-            FLOPs.
+        match: Quantity that is made equal for all models: parameters (outside embeddings), body (outside the
+            vocabulary), or training FLOPs.
         budget: Target value of --match. Default: the median of the models.
         match_limit: Largest relative size difference between models.
         apart: Compare models of different sizes; the report says so.
-        tune: Try several learning rates for each model. Default, except with --quick or --lr.
+        tune: Try several learning rates for each model. On by default, except with --quick or --lr.
         rates: Learning rates to try, such as 1e-3,2e-3,4e-3. Default: the task's grid.
-        tuning_seeds: Trainings of the best learning rate and its neighbours, with seeds of their own.
-        trials: Random search over learning rate, warm-up, dropout and label smoothing instead: settings to try.
-        metric: Metric that decides, by name. Default: the task's first.
+        tuning_seeds: Number of tuning seeds. The best learning rate and its neighbours are tried with all of them.
+        trials: Settings to try by random search over learning rate, warm-up, dropout and label smoothing. 0: try
+            --rates.
+        metric: Metric that decides, by name. Default: the first metric of the task.
         margin: Smallest difference that matters, in points. Written into the plan.
         jobs: Trainings to run in parallel. Default: one per core or GPU.
         backend: Where trainings run: local processes, or workers of a Dask or Ray cluster.

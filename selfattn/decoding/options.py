@@ -23,13 +23,13 @@ class DecodingOptions:
     Attributes:
         beam: Beam size. 1: greedy decoding.
         length_penalty: Exponent of the beam's length penalty (Wu et al. 2016). 0: none.
-        n_best: Outputs per input. At most the beam size.
+        n_best: Outputs per input, with line number and score. At most the beam size.
         sample: Sample tokens instead of searching.
         temperature: Divisor of the logits before sampling.
         top_k: Sample from the k most probable tokens. Default: all.
         top_p: Sample from the fewest tokens whose probabilities sum to p. Default: all.
         seed: Seed of the sampling. Each input has its own random stream.
-        max_length: Longest output, in tokens with the end token. Default: as in training.
+        max_length: Longest output, in tokens, with the end token. Default: as in training.
 
     Raises:
         UserError: a value is out of its range, or two of them do not go together.

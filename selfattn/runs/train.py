@@ -31,12 +31,13 @@ class TrainOptions:
         out: Directory for the run. Must not contain a run yet, except with --resume.
         seed: Seed of all random streams.
         quick: Train briefly, within seconds, for a first try.
-        init_from: Run whose model, weights and tokenizer to start from.
-        set: Model setting as name=value, such as encoder.dim=128. May be repeated.
-        resume: Continue the training in --out, to the same result. More --epochs lengthen a finished one.
+        init_from: Run to start from: its model, weights and tokenizer.
+        set: Model setting as name=value, such as encoder.dim=128. A wrong name lists the right ones. May be repeated.
+        resume: Continue the training in --out, to the same result. A larger --epochs lengthens a finished training.
         device: Device to compute on. auto takes a GPU if there is one.
         threads: CPU threads. Default: 1, or 2 for a model of at least 10 million parameters.
-        save_every: Steps between checkpoints. Default: each validation, and more often if that costs under 2 %.
+        save_every: Steps between checkpoints. Default: at each validation, and more often where that costs under 2 % of
+            the time.
         tensorboard: Directory for TensorBoard learning curves.
     """
 

@@ -92,8 +92,8 @@ class Dates(Task):
     Options = DateOptions
     train_help = """Train one model to write dates in ISO form.
 
-    Dates from 1900 to 2099 are generated from CLDR; training and test share no day. Two-digit years 69-99 mean 19xx,
-    00-68 mean 20xx.
+    Dates from 1900 to 2099 are generated from CLDR; training and test share no calendar day. Two-digit years 69-99
+    mean 19xx, 00-68 mean 20xx.
     """
     compare_help = (
         "Compare models on dates: train each, test on unseen dates, write report.html, report.md and results.json."

@@ -51,7 +51,7 @@ class TranslationOptions:
         hub: Dataset on the Hugging Face Hub, or its directory, instead of files.
         hub_config: Configuration of the Hub dataset.
         columns: Source and target column, by name or number, separated by a comma.
-        streaming: Read training data on the fly, in constant memory.
+        streaming: Read the training data during the training, in constant memory.
         held_out: Pairs per held-out part. Default: 5 % of all, at most 2,000.
         split_seed: Seed of the held-out split. Independent of --seed.
         max_characters: Longest training text, in characters. 0: no limit.
@@ -164,11 +164,13 @@ class Translation(Task):
     TestOptions = TranslationTests
     train_help = """Train one model to translate.
 
-    Without --data, it translates generated phrases of CLDR (dates, times, units, prices, lists), without a download.
+    Without --data, it translates phrases that are generated from the Unicode CLDR: dates, times, units, prices and
+    lists. Nothing is downloaded.
     """
     compare_help = """Compare models on translation: train each, test on unseen sentences, write the report.
 
-    Without --data, the models translate generated phrases of CLDR (dates, times, units, prices, lists); no download.
+    Without --data, the models translate phrases that are generated from the Unicode CLDR: dates, times, units, prices
+    and lists. Nothing is downloaded.
     """
     models = ()
     match = "parameters"

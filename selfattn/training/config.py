@@ -25,7 +25,7 @@ class TrainingConfig(Plain):
         max_steps: Optimizer steps to train for. Required for streamed data. Default: all epochs.
         items_per_epoch: Pairs in an epoch. Default: the full file.
         batch_size: Examples in a batch.
-        max_tokens: Largest batch, in source and target tokens with padding. Default: no limit.
+        max_tokens: Largest batch, in tokens of source and target, with padding. Default: no limit.
         accumulate: Batches to accumulate gradients over before each step, weighted by tokens.
         lr: Learning rate. Peak value after warm-up.
         schedule: Learning-rate schedule after warm-up.
@@ -45,7 +45,7 @@ class TrainingConfig(Plain):
         validation_items: Pairs in the validation set.
         validate_every: Steps between validations. Default: once per epoch.
         patience: Stop after this many validations without improvement. Default: never.
-        target_exact_match: Stop when the validation's exact match reaches this share. Default: never.
+        target_exact_match: Stop when exact match on validation reaches this share. Default: never.
 
     Raises:
         SettingError: a value is out of its range.
