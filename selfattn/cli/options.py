@@ -51,7 +51,7 @@ Whole = Annotated[int, Parameter(converter=_whole_number)]
 MaybeWhole = Annotated[int | None, Parameter(converter=_whole_number)]
 # Names given as ``a,b,c``, or by naming the option again.
 Names = Annotated[tuple[str, ...], Parameter(converter=_split_commas, n_tokens=1)]
-# Two parallel files, or one file of pairs; to be read by `selfattn.data.readers.records.read_pairs`.
+# Two parallel files, or one file of pairs; to be read by `selfattn.data.readers.read_pairs`.
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True)]
 
 _TYPES: dict[Any, Any] = {

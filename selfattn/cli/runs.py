@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from cyclopts import Parameter
 
 from selfattn.cli.options import Files, MaybePath, MaybeWhole, NamedPath, Names, Whole, options_of
-from selfattn.data.readers.records import chosen_columns, read_pairs
+from selfattn.data.readers import chosen_columns, read_pairs
 from selfattn.decoding.options import DecodingOptions, WeightPrecision
 from selfattn.errors import UserError, all_visible, say, visible
 from selfattn.models.presets import PRESETS

@@ -143,11 +143,18 @@ class RunDirectory:
 
     def write_record(self, record: RunRecord) -> None:
         """Write ``run.json`` with the checksums of all files that are there."""
-        write(self.path / RECORD, replace(record, files=checksums(self.path)), checksum=True)
+        files = [file for file in self.path.rglob("*") if file.is_file() and file.name not in (RECORD, LOCK)]
+        checksums = {file.relative_to(self.path).as_posix(): (sha256_of(file),) for file in files}
+        write(self.path / RECORD, replace(record, files=checksums), checksum=True)
 
     def update(self, **changes: Any) -> None:
-        """Change fields of ``run.json``."""
-        write(self.path / RECORD, replace(self.record(), **changes), checksum=True)
+        """Change fields of ``run.json``.
+
+        Raises:
+            UserError: it cannot be read or written.
+        """
+        with writing(self.path):
+            write(self.path / RECORD, replace(self.record(), **changes), checksum=True)
 
     def _put(self, name: str, make: Callable[[Path], object]) -> None:
         """Replace a file; its checksum is in the record before."""
@@ -158,7 +165,8 @@ class RunDirectory:
             before = (sha256_of(path),) if path.exists() else ()
             self.update(files={**self.record().files, name: (sha256_of(aside), *before)})
 
-        write_atomically(path, make_and_note)
+        with writing(self.path):
+            write_atomically(path, make_and_note)
 
     def check(self, *patterns: str) -> None:
         """Compare files with their checksums in the record.
@@ -252,11 +260,6 @@ class RunDirectory:
             if not tensor.isfinite().all():
                 raise UserError(f"{path}: {name} has numbers that are not finite; {_ADVICE}")
 
-    def append(self, report: EpochReport) -> None:
-        """Add a line to the metrics."""
-        path = self.path / METRICS
-        self.write_metrics([*(self.metrics() if path.exists() and path.stat().st_size else ()), report])
-
     def write_metrics(self, reports: Iterable[EpochReport]) -> None:
         """Replace the metrics."""
         self._put(METRICS, lambda aside: write_jsonl(aside, [report.to_line() for report in reports]))
@@ -280,15 +283,6 @@ class RunDirectory:
             UserError: the file is missing or broken.
         """
         return read(RunRecord, self.path / RECORD, advice=_ADVICE)
-
-
-def checksums(folder: Path) -> dict[str, tuple[str, ...]]:
-    """Return the SHA-256 of each file in a folder by its path, as ``run.json`` has them."""
-    return {
-        file.relative_to(folder).as_posix(): (sha256_of(file),)
-        for file in folder.rglob("*")
-        if file.is_file() and file.name not in (RECORD, LOCK)
-    }
 
 
 def used_plugins(task: str, metrics: Iterable[str], *models: ModelConfig) -> dict[str, str]:
@@ -349,7 +343,9 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
     Raises:
         UserError: the run is of other settings or plugins; the message names the first that differs.
     """
-    clear_remains(path)
+    if {file.name for file in path.iterdir()} - {LOCK} <= {TOKENIZER, CONFIG}:  # killed before it wrote the record
+        (path / CONFIG).unlink(missing_ok=True)
+        shutil.rmtree(path / TOKENIZER, ignore_errors=True)
     if not (path / RECORD).exists():
         return None
     run = RunDirectory(path)
@@ -374,19 +370,11 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
             f"{path}: lengthened from {before:,} to {now:,} {length.replace('_', ' ')}; the learning rate follows the "
             f"longer schedule from here on, so the result is not that of {now:,} from the start"
         )
-        with writing(path):  # the status first: whenever it is killed, it can be lengthened again
-            run.update(status="interrupted", command=f"{record.command} && {command} --resume")
+        # The status first: whenever it is killed, it can be lengthened again.
+        run.update(status="interrupted", command=f"{record.command} && {command} --resume")
     if is_slower or is_longer:
-        with writing(path):
-            run.save_config(config)
+        run.save_config(config)
     return run
-
-
-def clear_remains(path: Path) -> None:
-    """Remove what a process left that was killed before it wrote the record."""
-    if {file.name for file in path.iterdir()} - {LOCK} <= {TOKENIZER, CONFIG}:  # killed before it wrote the record
-        (path / CONFIG).unlink(missing_ok=True)
-        shutil.rmtree(path / TOKENIZER, ignore_errors=True)
 
 
 def _compare(saved: Mapping[str, Any], requested: Mapping[str, Any], path: Path) -> None:

@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
 from rich.console import Console
@@ -139,12 +138,11 @@ def fit(
                     stack.close()  # Windows removes no locked file
                     shutil.rmtree(out)  # nothing has begun
                 else:
-                    keeper.update(status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+                    keeper.directory.update(status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
             raise
         if keeper is not None:
-            with writing(out):
-                keeper.directory.save_weights(model)
-            keeper.update(status=outcome.status, train_seconds=outcome.seconds)
+            keeper.directory.save_weights(model)
+            keeper.directory.update(status=outcome.status, train_seconds=outcome.seconds)
     if outcome.status == "interrupted":
         raise KeyboardInterrupt(f"{out} keeps the best weights so far; the same command with `resume` goes on")
     return Run(out, config, model, tokenizer)
@@ -247,34 +245,31 @@ class _Keeper(Observer):
 
     def __init__(self, directory: RunDirectory, *, is_new: bool) -> None:
         self.directory, self.is_untouched = directory, is_new
+        self.reports: list[EpochReport] = []
 
     def resume(self) -> None:
         """Note in the record that the run is resumed."""
         with writing(path := self.directory.path):
             if not (path / CHECKPOINT).exists():  # killed before the first checkpoint: it begins anew
                 (path / METRICS).unlink(missing_ok=True)
-        self.update(status="running", resumed=(*self.directory.record().resumed, _now()))
+        self.directory.update(status="running", resumed=(*self.directory.record().resumed, _now()))
 
     def started(self, epochs: int | None, steps: int) -> None:
         self.is_untouched = False
 
     def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
-        with writing(self.directory.path):
-            self.directory.append(report)
-            if is_best:
-                self.directory.save_weights(model)
-        self.update(train_seconds=report.seconds)
+        self.reports.append(report)
+        self.directory.write_metrics(self.reports)
+        if is_best:
+            self.directory.save_weights(model)
+        self.directory.update(train_seconds=report.seconds)
 
     def resumed(self, step: int, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
         # What was written after the checkpoint will be written again.
-        with writing(self.directory.path):
-            self.directory.write_metrics(reports)
-            if reports:
-                self.directory.save_weights(model)
-
-    def update(self, **changes: Any) -> None:
-        with writing(self.directory.path):
-            self.directory.update(**changes)
+        self.reports = list(reports)
+        self.directory.write_metrics(reports)
+        if reports:
+            self.directory.save_weights(model)
 
 
 def _probe(model: Seq2Seq, config: RunConfig, data: TrainingSet) -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from selfattn.codec import decode, encode
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.records import read_pairs
+from selfattn.data.readers import read_pairs
 from selfattn.data.splits import FiniteSplits, GeneratedSplits, Splits, seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
@@ -310,7 +310,7 @@ class Task:
 
         Args:
             data: two parallel files or one file of pairs; default the test part of the run's data.
-            columns: of source and target in one file; see `selfattn.data.readers.records.read_pairs`.
+            columns: of source and target in one file; see `selfattn.data.readers.read_pairs`.
 
         Raises:
             UserError: the files, or the run's own data, are not usable.

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.lines import file_sha256
-from selfattn.data.readers.records import chosen_columns, is_book_file
+from selfattn.data.readers import chosen_columns, file_sha256, is_book_file
 from selfattn.data.splits import Splits, book_split
 from selfattn.errors import SettingError, UserError
 from selfattn.results.record import Baseline, Subject

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from selfattn.data.readers.lines import file_sha256, read_texts
+from selfattn.data.readers import file_sha256, read_texts
 from selfattn.data.splits import Splits, hold_out, repeated
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError, UserError

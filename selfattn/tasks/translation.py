@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from selfattn.data.readers.records import chosen_columns, file_sources
+from selfattn.data.readers import chosen_columns, file_sources
 from selfattn.data.splits import Splits
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError
@@ -205,7 +205,7 @@ class Translation(Task):
         """Return the phrases, or read the corpus."""
         options = self.options
         if options.is_cldr:
-            from selfattn.data.phrases.source import EmbeddedPhrases
+            from selfattn.data.phrases import EmbeddedPhrases
 
             return EmbeddedPhrases(options.source, options.target, seed)
         from selfattn.data.corpus.cleaning import CleaningOptions

@@ -10,7 +10,7 @@ import pytest
 
 from selfattn.data.corpus.corpus import CleanCorpus, PairStream, loose, read_corpus
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.records import file_sources
+from selfattn.data.readers import file_sources
 from selfattn.errors import UserError
 
 RealData = Callable[[str], Path]

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.lines import file_sha256, lines_of
-from selfattn.data.readers.records import BadRecord, RawPair, file_records, read_pairs
+from selfattn.data.readers import BadRecord, RawPair, file_records, file_sha256, lines_of, read_pairs
 from selfattn.data.splits import book_split, seen
 from selfattn.errors import UserError
 

@@ -12,7 +12,7 @@ import pytest
 
 from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Example, Pair
-from selfattn.data.readers.records import read_pairs
+from selfattn.data.readers import read_pairs
 from selfattn.data.splits import book_split
 from selfattn.evaluation.gates.model_gates import overfitting
 from selfattn.evaluation.gates.output_gates import (

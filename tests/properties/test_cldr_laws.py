@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selfattn.data.phrases.source import LONGEST, CldrSource, part_of
+from selfattn.data.phrases import LONGEST, CldrSource, part_of
 from selfattn.data.splits import Split
 
 LANGUAGES = ["en ko", "ko en", "en de", "de en", "fr ja", "ar en", "en ar", "ru pl", "he en", "hi zh", "en en"]

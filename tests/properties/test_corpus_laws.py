@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is_unlikely
 from selfattn.data.corpus.corpus import CleanCorpus, components_of, hold_out_components, loose, read_corpus
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.records import BadRecord, RawPair, file_records, file_sources
+from selfattn.data.readers import BadRecord, RawPair, file_records, file_sources
 from selfattn.errors import UserError
 
 # Much of what goes wrong: control characters, spaces of all kinds, jamo, combining marks, lone surrogates

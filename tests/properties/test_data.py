@@ -15,7 +15,7 @@ from selfattn.data.batches import Batch, batches, collate
 from selfattn.data.dates.patterns import date_patterns
 from selfattn.data.dates.source import DateSource, split_of
 from selfattn.data.pairs import Example, Pair
-from selfattn.data.readers.records import read_pairs
+from selfattn.data.readers import read_pairs
 from selfattn.data.splits import book_split
 from selfattn.tokenizers.char import CharTokenizer
 

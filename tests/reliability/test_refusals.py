@@ -16,7 +16,7 @@ import pytest
 
 from selfattn import files
 from selfattn.cli.main import main
-from selfattn.data.readers.lines import lines_of
+from selfattn.data.readers import lines_of
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory
 
@@ -187,7 +187,7 @@ def test_a_path_that_leads_nowhere_is_named(cli: Cli, tmp_path: Path) -> None:
 def test_a_long_file_says_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("selfattn.data.readers.lines._TOLD", 20)
+    monkeypatch.setattr("selfattn.data.readers._TOLD", 20)
     with gzip.open(tmp_path / "a.gz", "wb") as file:
         file.write(b"a\n" * 50)
     assert len(list(lines_of(tmp_path / "a.gz"))) == 50

@@ -46,7 +46,7 @@ def new_model(seed: int = 0) -> torch.nn.Module:
 def run(tmp_path: Path) -> RunDirectory:
     directory = RunDirectory.create(tmp_path / "some" / "run", CONFIG, TOKENIZER, RECORD)
     directory.save_weights(new_model())
-    directory.append(REPORT)
+    directory.write_metrics([REPORT])
     return directory
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import selfattn
 from selfattn.comparison.compare import compare
-from selfattn.data.phrases.source import CldrSource
+from selfattn.data.phrases import CldrSource
 from selfattn.errors import UserError
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import Run

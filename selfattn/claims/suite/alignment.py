@@ -14,7 +14,7 @@ from selfattn.claims.claim import Arm, Blocks, Claim, Setup, percent
 from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, minus, share_error
 from selfattn.data.batches import Batch, batches, collate
 from selfattn.data.pairs import Example, Pair, encode_pairs
-from selfattn.data.phrases.source import CldrSource
+from selfattn.data.phrases import CldrSource
 from selfattn.data.splits import Split
 from selfattn.evaluation.alignment.attention_scores import gold_from_spans
 from selfattn.evaluation.alignment.links import GoldPair, Link, Links, count_alignment, diagonal

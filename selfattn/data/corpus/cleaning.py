@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from selfattn.data.readers.records import BadRecord, RawPair
+from selfattn.data.readers import BadRecord, RawPair
 from selfattn.errors import UserError
 
 # Line ends, tabs and separators become spaces; other control characters and byte order marks are removed.

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is_unlikely
 from selfattn.data.corpus.hub import hub_sources
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.lines import file_sha256
-from selfattn.data.readers.records import PairSource, RawPair, chosen_columns, file_sources
+from selfattn.data.readers import PairSource, RawPair, chosen_columns, file_sha256, file_sources
 from selfattn.data.splits import Splits, repeated
 from selfattn.errors import SettingError, UserError
 from selfattn.streams import generator

@@ -24,8 +24,7 @@ from selfattn.data.dates.patterns import (
     shape,
 )
 from selfattn.data.pairs import DrawnPairs, Pair, Span
-from selfattn.data.readers.lines import file_sha256
-from selfattn.data.readers.records import is_book_file, read_pairs
+from selfattn.data.readers import file_sha256, is_book_file, read_pairs
 from selfattn.data.splits import EndlessSplits, FiniteSplits, Split
 from selfattn.errors import UserError
 

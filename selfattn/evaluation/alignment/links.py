@@ -15,7 +15,7 @@ from operator import add
 from pathlib import Path
 from typing import Literal
 
-from selfattn.data.readers.lines import read_text_lines
+from selfattn.data.readers import read_text_lines
 from selfattn.errors import UserError
 
 Base = Literal[0, 1]

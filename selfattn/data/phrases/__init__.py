@@ -1,1 +1,0 @@
-"""Generated phrases in two languages, from CLDR."""

@@ -1,1 +1,0 @@
-"""Files of pairs and of texts, read line by line."""
