@@ -398,7 +398,7 @@ def test_the_usual_budgets_are_those_of_the_usual_training(tmp_path: Path) -> No
     corpus = tmp_path / "pairs.tsv"
     corpus.write_text("".join(f"a word {k}\t낱말 {k}\n" for k in range(100)), "utf-8")
     usual = Translation().usual_comparison(), Translation(data=(corpus,)).usual_comparison()
-    assert [one["budgets"] for one in usual] == [(0.4,), (1.0,)]
+    assert [one["budgets"] for one in usual] == [(0.25,), (1.0,)]
 
 
 def test_means_that_cross_within_their_intervals_claim_no_crossing(finished: Path) -> None:
