@@ -5,18 +5,24 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
+import subprocess
+import sys
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
 from markupsafe import Markup
 
-from selfattn.errors import UserError
+from selfattn.errors import UserError, say
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 HOME = "selfattn.report"
+_CJK = "[\u1100-\u11ff\u2e80-\uffef]"  # Korean, Japanese and Chinese letters
+_NOTO = "Noto Sans CJK KR"
+_SYSTEM_FONTS = {"darwin": "Apple SD Gothic Neo", "win32": "Malgun Gothic"}
 
 
 def number(value: float) -> str:
@@ -69,8 +75,29 @@ def drawn_as(kind: Literal["png", "pdf"], svg: str) -> bytes:
         import cairosvg
     except (ImportError, OSError):  # OSError: the package is there, the cairo library is not
         raise UserError(f"{kind.upper()} needs CairoSVG: pip install 'selfattn[figures]'") from None
+    # CairoSVG uses the first font alone, even for letters that it lacks.
+    svg = svg.replace("ui-monospace", "'DejaVu Sans Mono'")
+    texts = re.compile(f"<text (?=[^>]*>[^<]*{_CJK})")
+    if texts.search(svg):
+        svg = texts.sub(f"<text font-family='{_font_with(''.join(sorted({*re.findall(_CJK, svg)})))}' ", svg)
     data: bytes = cairosvg.svg2png(svg.encode(), scale=2) if kind == "png" else cairosvg.svg2pdf(svg.encode())
     return data
+
+
+@cache
+def _font_with(letters: str) -> str:
+    """An installed font that has all of these letters."""
+    if sys.platform in _SYSTEM_FONTS:
+        return _SYSTEM_FONTS[sys.platform]
+    wanted = ":charset=" + " ".join(f"{ord(letter):x}" for letter in letters)
+    try:
+        fonts = subprocess.run(["fc-list", wanted, "family"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return _NOTO
+    if not fonts:
+        say(f"no installed font has all letters of {letters!r}: PNG and PDF will show boxes; install {_NOTO}")
+        return _NOTO
+    return min(fonts.splitlines()).split(",")[0]
 
 
 @cache

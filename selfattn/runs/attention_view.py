@@ -17,7 +17,6 @@ from selfattn.words.messages import SOURCE
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _MOST = 290_000  # characters that a notebook keeps
-_FIRST_CJK = "\u2e80"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -204,10 +203,7 @@ class AttentionView:
         if path.suffix not in forms:
             raise UserError(f"{path}: attention is saved as SVG, PNG, HTML or JSON; choose a name ending in .svg")
         text = forms[path.suffix]().rstrip("\n") + "\n"
-        data = text.encode()
-        if path.suffix == ".png":  # CairoSVG uses the first font alone
-            font = "Noto Sans Mono CJK KR" if max(text) >= _FIRST_CJK else "DejaVu Sans Mono"
-            data = drawn_as("png", text.replace("ui-monospace", f"'{font}'"))
+        data = drawn_as("png", text) if path.suffix == ".png" else text.encode()
         with writing(path, "choose another place"):
             write_atomically(path, lambda aside: aside.write_bytes(data))
 

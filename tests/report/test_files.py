@@ -3,6 +3,8 @@
 import csv
 import io
 import re
+import shutil
+import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from itertools import pairwise
@@ -17,6 +19,7 @@ from rich.console import Console
 from selfattn.errors import UserError
 from selfattn.report.drawing.numbers import interval_text, mean_text
 from selfattn.report.drawing.tokens import width
+from selfattn.report.pages import drawn_as
 from selfattn.report.render.markdown import markdown_of, plain
 from selfattn.report.render.terminal import print_summary
 from selfattn.report.verdict.ranking import quality
@@ -128,6 +131,16 @@ def test_every_chart_is_three_files_that_need_no_style_sheet(tmp_path: Path) -> 
             assert "class=" not in text
         starts = {".png": b"\x89PNG", ".pdf": b"%PDF-", ".svg": b"<svg "}
         assert path.read_bytes().startswith(starts[path.suffix])
+
+
+def test_pngs_draw_korean_letters_not_boxes() -> None:
+    if (
+        shutil.which("fc-list") is None
+        or not subprocess.run(["fc-list", ":charset=c77c d6c4"], capture_output=True).stdout
+    ):
+        pytest.skip("no installed font has Korean letters")
+    pictures = [drawn_as("png", f"<svg width='40' height='20'><text y='15'>{letter}</text></svg>") for letter in "일후"]
+    assert pictures[0] != pictures[1]
 
 
 def test_without_cairosvg_there_are_svg_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
