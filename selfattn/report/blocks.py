@@ -21,14 +21,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from selfattn.registry import SECTIONS
 from selfattn.report.drawing.numbers import NONE, interval_text, mean_text
 from selfattn.report.drawing.scale import Scale
 from selfattn.results.attention import AttentionExample
 from selfattn.results.quality import Estimate, Unit
+from selfattn.results.record import Record
 from selfattn.words.messages import Message, TextLike, message
+
+Blocks = Callable[[Record], Iterable["Block"]]
 
 
 def _problem(section: type) -> str | None:
@@ -38,6 +41,22 @@ def _problem(section: type) -> str | None:
 
 
 SECTIONS.expect(object, _problem)
+
+
+def section(key: str, after: str = "") -> Callable[[Blocks], Any]:
+    """Register a function of a record as the section `key`, whose title stands in the catalogues as `head.KEY`.
+
+    Args:
+        key: of the section.
+        after: see above; default at the end.
+    """
+
+    def put(blocks: Blocks) -> Blocks:
+        parts = {"title": message(f"head.{key}"), "after": after, "blocks": staticmethod(blocks)}
+        SECTIONS.register(key)(type(key, (), parts))
+        return blocks
+
+    return put
 
 
 @dataclass(frozen=True)
@@ -310,16 +329,6 @@ class ChartLine:
     label: TextLike = ""
 
 
-def shortest(value: float) -> str:
-    """Return a number with as many digits as it needs, at most six.
-
-    Example:
-        >>> shortest(20.0)
-        '20'
-    """
-    return f"{value:g}"
-
-
 @dataclass(frozen=True)
 class Chart:
     """Lines with bands.
@@ -330,7 +339,7 @@ class Chart:
         lines: those without a spot are left out.
         scale: the vertical axis.
         unit: of the horizontal axis.
-        show: returns a value of the horizontal axis as text.
+        show: returns a value of the horizontal axis as text; default six digits at most.
         choice: the name by which the reader chooses this chart, where it is one of several.
         across: the horizontal axis, where it does not go from 0 to the last spot.
         height: the name of the vertical axis, where the caption does not say it.
@@ -341,7 +350,7 @@ class Chart:
     lines: tuple[ChartLine, ...]
     scale: Scale
     unit: TextLike
-    show: Callable[[float], str] = shortest
+    show: Callable[[float], str] = "{:g}".format
     choice: TextLike = ""
     across: Scale | None = None
     height: TextLike = ""

@@ -6,7 +6,7 @@ Files are whole or not there at all, and have the same bytes for the same record
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -104,7 +104,7 @@ def write_report(
     """
     out = Path(out_dir)
     files = ReportFiles(out / "report.html", out / "report.md", out / "results.json")
-    write_all({files.results: results_json(record)})  # first: a section that fails loses no results
+    write_all({files.results: as_json(encode(record))})  # first: a section that fails loses no results
     page = document(record, outputs)
     for part in page.parts:
         if missing := set(LANGS) - set(getattr(part.title, "texts", ()) or LANGS):
@@ -127,18 +127,12 @@ def write_all(files: Mapping[Path, str | bytes]) -> None:
             write_atomically(path, partial(Path.write_bytes, data=data))
 
 
-def results_json(record: Record) -> str:
-    """The record as the text of `results.json`: indented, with every list of plain values in one line."""
-    return as_json(encode(record))
-
-
 def as_json(values: Any) -> str:
-    """Plain values as JSON that people can read: indented, with every list of plain values in one line."""
+    """Plain values as JSON that people can read: a list or object in one line where it fits, plain values always."""
     return _dump(values, "") + "\n"
 
 
 def _dump(value: Any, indent: str) -> str:
-    """JSON that puts a list or object on one line where it fits, and a list of plain values always."""
     inner = indent + "  "
     if isinstance(value, list):
         ends, parts = "[]", [_dump(item, inner) for item in value]
@@ -176,8 +170,8 @@ def write_figures(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
     """
     files: dict[Path, str | bytes] = {}
     for block, signs in _blocks(record):
-        if isinstance(block, Chart):
-            files[out / f"{block.name}.svg"] = svg = chart_svg(block, signs, lang)
+        if isinstance(block, Chart) and (svg := chart_svg(block, signs, lang)):
+            files[out / f"{block.name}.svg"] = svg
             with suppress(UserError):
                 files[out / f"{block.name}.png"] = drawn_as("png", svg)
                 files[out / f"{block.name}.pdf"] = drawn_as("pdf", svg)
@@ -202,15 +196,20 @@ def write_tables(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
 
 
 def _blocks(record: Record) -> Iterator[tuple[Block, Signs]]:
+    """Yield all charts and tables, also those that are folded away, with the signs of the models."""
     page = document(record)
-    signs, parts = Signs(page.names), (block for part in page.parts for block in part.blocks)
-    return ((block, signs) for block in _inside([*page.first, *parts]))
+    signs, waiting = Signs(page.names), [*page.first, *(block for part in page.parts for block in part.blocks)]
+    for block in waiting:
+        if isinstance(block, Charts | Folded):
+            waiting += block.charts if isinstance(block, Charts) else block.blocks
+        yield block, signs
 
 
 def chart_svg(chart: Chart, signs: Signs, lang: str = SOURCE) -> str:
-    """Draw a chart as a picture of its own on a white page."""
+    """Draw a chart as a picture of its own on a white page; empty where it has no line."""
     drawn = curves(chart, signs)
-    assert drawn is not None
+    if drawn is None:
+        return ""
     return picture(
         "chart",
         drawn=drawn,
@@ -221,14 +220,3 @@ def chart_svg(chart: Chart, signs: Signs, lang: str = SOURCE) -> str:
         margin=label_margin(chart.lines),
         font=_FONTS.get(lang, "system-ui, sans-serif"),
     )
-
-
-def _inside(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield all charts that have a line and all tables, also those that are folded away."""
-    for block in blocks:
-        if isinstance(block, Charts):
-            yield from _inside(block.charts)
-        elif isinstance(block, Folded):
-            yield from _inside(block.blocks)
-        elif not isinstance(block, Chart) or any(line.spots for line in block.lines):
-            yield block

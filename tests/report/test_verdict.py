@@ -10,10 +10,10 @@ from report_records import many_models, read
 
 from selfattn.report.blocks import Chart
 from selfattn.report.drawing.charts import chart_table
-from selfattn.report.sections.attention import Alignment
-from selfattn.report.sections.fairness import Fairness
-from selfattn.report.sections.quality import Statistics, pair_table
-from selfattn.report.sections.training import Rates
+from selfattn.report.sections.attention import alignment_section
+from selfattn.report.sections.fairness import fairness_section
+from selfattn.report.sections.quality import pair_table, statistics_section
+from selfattn.report.sections.training import rates_section
 from selfattn.report.verdict.ranking import badges, obstacles, ranked, set_aside
 from selfattn.report.verdict.verdict import limits, question, standing, verdict
 from selfattn.results.plan import AtBudget, Budgets, Interim
@@ -216,7 +216,7 @@ def test_what_attention_is_worth(rich: Record, word: Any, sentence: str) -> None
 
 def test_the_rate_curve_shows_mean_range_and_choice_of_every_model() -> None:
     record = read("rates")
-    _, chart = Rates().blocks(record)
+    _, chart = rates_section(record)
     assert isinstance(chart, Chart)
     spots = {line.name: line.spots for line in chart.lines}["transformer"]
     assert (spots[0].x, spots[0].y, spots[0].low, spots[0].high) == (0.002, pytest.approx(0.334), 0.32, 0.348)
@@ -225,7 +225,7 @@ def test_the_rate_curve_shows_mean_range_and_choice_of_every_model() -> None:
     assert texts(chart.caption) == "exact match, %, against learning rate, after 480,000 dates"
     rows = {row.model: row.cells for row in chart_table(chart).rows}
     assert rows["transformer"][1:3] == ("33.4\u00a0%", "◎34.4\u00a0%")
-    assert Rates().blocks(read("rich")) == ()  # random trials of several settings have no such curve
+    assert rates_section(read("rich")) == ()  # random trials of several settings have no such curve
 
 
 def test_a_budget_has_a_rate_curve_of_its_own() -> None:
@@ -235,7 +235,7 @@ def test_a_budget_has_a_rate_curve_of_its_own() -> None:
         for model in record.models
     )
     cells = tuple(AtBudget(budget, {}, 10, 10) for budget in (0.25, 1.0))
-    _, large, small = Rates().blocks(replace(record, models=smaller, budgets=Budgets("steps", cells)))
+    _, large, small = rates_section(replace(record, models=smaller, budgets=Budgets("steps", cells)))
     assert isinstance(large, Chart)
     assert isinstance(small, Chart)
     assert (large.name, small.name) == ("rates", "rates-0.25")
@@ -303,7 +303,7 @@ def test_the_primary_comparison_is_named_and_the_rest_is_exploratory(rich: Recor
     for line in pair_table(named, "exact_match").rows:
         ending = "(primary)" if {line.cells[0], line.cells[1]} == primary else "(exploratory)"
         assert texts(line.cells[-1]).endswith(ending)
-    assert "tested alone. The other 5 pairs of the metric are exploratory" in texts(Statistics().blocks(named))
+    assert "tested alone. The other 5 pairs of the metric are exploratory" in texts(statistics_section(named))
 
 
 def test_a_budget_where_all_runs_lie_apart_is_not_called_chance(rich: Record) -> None:
@@ -412,7 +412,7 @@ def test_badges_tell_how_far_the_verdict_can_be_believed(rich: Record) -> None:
 
 
 def test_sizes_of_every_model_stand_in_one_table(rich: Record) -> None:
-    (table,) = [block for block in Fairness().blocks(rich) if getattr(block, "name", "") == "matching"]
+    (table,) = [block for block in fairness_section(rich) if getattr(block, "name", "") == "matching"]
     assert len(table.rows) == len(rich.models) + 1
     last = [texts(cell) for cell in table.rows[-1].cells]
     seconds = [model.timing.train_seconds.mean for model in rich.models if model.timing.train_seconds]
@@ -428,7 +428,7 @@ def test_the_head_of_each_step_is_chosen_for_that_step(rich: Record) -> None:
         other = replace(model, alignment=replace(model.alignment, **places))
         (table,) = [
             block
-            for block in Alignment().blocks(replace(rich, models=(other,)))
+            for block in alignment_section(replace(rich, models=(other,)))
             if getattr(block, "name", "") == "alignment"
         ]
         return [[texts(cell).replace("\u00a0", " ") for cell in line.cells] for line in table.rows]
@@ -444,7 +444,7 @@ def test_the_head_of_each_step_is_chosen_for_that_step(rich: Record) -> None:
 def test_a_learning_rate_at_the_edge_of_the_search_is_said(rich: Record) -> None:
     def with_best(lr: float) -> str:
         trials = tuple(TuningTrial({"lr": rate}, 0, 0.9, 1.0, rate == lr) for rate in (0.001, 0.004, 0.016))
-        return texts(Fairness().blocks(with_models(rich, rnn_plain={"trials": trials})))
+        return texts(fairness_section(with_models(rich, rnn_plain={"trials": trials})))
 
     assert "learning rate of rnn-plain lies at the edge" in with_best(0.016)
     assert "of rnn-plain lies at the edge" not in with_best(0.004)

@@ -13,8 +13,7 @@ from typing import SupportsFloat
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from selfattn.data.pairs import Span
-from selfattn.report.drawing.tokens import drawn, shown, token_places, visual_order, width
+from selfattn.report.drawing.tokens import drawn, shown, visual_order, width
 from selfattn.report.pages import picture
 
 _CELL, _ROW = 19, 21  # px
@@ -103,11 +102,6 @@ def weight_rows(
         expected = f"{len(target)} rows (target tokens) of {len(source)} weights (source tokens)"
         raise ValueError(f"{what} expects {expected}, got rows of {[len(row) for row in rows][:3]}")
     return rows
-
-
-def gold_cells(span: Span, source_tokens: Sequence[str], target_tokens: Sequence[str]) -> tuple[list[int], list[int]]:
-    """The rows and columns of a map that a gold span covers (indices of target and source tokens)."""
-    return token_places(target_tokens, *span.target), token_places(source_tokens, *span.source)
 
 
 def attention_text(

@@ -9,7 +9,6 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from functools import partial
 from itertools import groupby
 from typing import Literal
 
@@ -57,7 +56,7 @@ def drawn(tokens: Sequence[str]) -> list[str]:
     out = [shown(token) for token in tokens]
     for k in range(len(tokens) - 1):
         here, there = tokens[k][-1:], tokens[k + 1][:1]
-        if _joins_left(here) and _joins_right(there):
+        if _joins(here) and here not in _RIGHT_JOINING and _joins(there):
             out[k] += _ZWJ
             out[k + 1] = _ZWJ + out[k + 1]
     for k, level in enumerate(_line_levels(tokens)):
@@ -66,15 +65,9 @@ def drawn(tokens: Sequence[str]) -> list[str]:
     return out
 
 
-def _joins_right(char: str) -> bool:
+def _joins(char: str) -> bool:
     """Return whether a letter joins the previous one."""
-    is_arabic = "\u0620" <= char <= "\u06d3" and unicodedata.category(char) == "Lo"
-    return is_arabic and char not in _NOT_JOINING
-
-
-def _joins_left(char: str) -> bool:
-    """Return whether a letter joins the next one."""
-    return _joins_right(char) and char not in _RIGHT_JOINING
+    return "\u0620" <= char <= "\u06d3" and unicodedata.category(char) == "Lo" and char not in _NOT_JOINING
 
 
 def width(text: str) -> int:
@@ -127,7 +120,7 @@ def _line_levels(tokens: Sequence[str]) -> list[int]:
     line = f"{base}{''.join(_LETTERS.get(kind, 'O') for kind in kinds)}{base}"
     line = re.sub("(.)M+", lambda marked: marked[1] * len(marked[0]), line)  # W1
     for stretch, letters, other in (*_RULES, ("O", "O", base)):  # N2
-        line = re.sub(stretch, partial(_replace, letters, other), line)
+        line = re.sub(stretch, lambda run: re.sub(letters, other, run[0]), line)  # noqa: B023  # called at once
     return [{"R": 1, "L": 0 if base == "L" else 2}.get(letter, 2) for letter in line[1:-1]]  # I1, I2
 
 
@@ -137,10 +130,6 @@ def _kind(token: str) -> str:
         return "ON"
     kinds = [unicodedata.bidirectional(char) for char in token]
     return next((kind for kind in kinds if kind in _DIRECTED), kinds[0])
-
-
-def _replace(letters: str, other: str, stretch: re.Match[str]) -> str:
-    return re.sub(letters, other, stretch[0])
 
 
 def pieces(prediction: str, target: str) -> list[tuple[Literal["same", "wrong", "missing"], str]]:

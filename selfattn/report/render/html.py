@@ -7,22 +7,21 @@ out from the end when the page would grow too large; it says how many.
 
 import json
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any
 
 from markupsafe import Markup, escape
 
+from selfattn.data.pairs import Span
 from selfattn.errors import all_visible
 from selfattn.report.blocks import AttentionExplorer, Document
-from selfattn.report.drawing.attention import attention_svg, gold_cells
+from selfattn.report.drawing.attention import attention_svg
 from selfattn.report.drawing.charts import curves, label_margin
 from selfattn.report.drawing.palette import Signs
-from selfattn.report.drawing.tokens import drawn, pieces, shown, visual_order, width
+from selfattn.report.drawing.tokens import drawn, pieces, shown, token_places, visual_order, width
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.results.attention import AttentionExample, ModelAttention
 from selfattn.words.messages import LANGS, SOURCE, Message, TextLike, catalogue, message
 
-_NO_MAPS = AttentionExplorer((), ())
 _MOST = 1_700_000  # characters of JSON; keeps the page under 3 MB
 # Printable ASCII that JSON and HTML leave as it is. A code for each thousandth: one character, from 78 on two; the last
 # twelve characters announce a second one.
@@ -38,8 +37,7 @@ def html_of(page: Document, lang: str = SOURCE) -> str:
         lang: the language that the page opens in; the others are in it too.
     """
     maps = next((block for part in page.parts for block in part.blocks if isinstance(block, AttentionExplorer)), None)
-    context = {field.name: getattr(page, field.name) for field in fields(page)}
-    return _render("report", lang, Signs(page.names), maps or _NO_MAPS, **context)
+    return _render("report", lang, Signs(page.names), maps or AttentionExplorer((), ()), **vars(page))
 
 
 def render_attention(source: str, attention: ModelAttention, name: str, lang: str = SOURCE) -> str:
@@ -175,15 +173,20 @@ def _example(example: AttentionExample, names: Iterable[str]) -> dict[str, Any]:
 def _model(example: AttentionExample, model: ModelAttention) -> dict[str, Any]:
     # Gold spans are no places where the prediction is not as long as the target.
     spans = example.gold if len(model.prediction) == len(example.target) else None
-    cells = ((span.field, gold_cells(span, model.source_tokens, model.target_tokens)) for span in spans or ())
     return {
         "prediction": model.prediction,
         "right": model.prediction == example.target if example.target else None,
         "source": _axis(model.source_tokens),
         "target": _axis(model.target_tokens),
-        "gold": None if spans is None else [{"field": name, "rows": r, "columns": c} for name, (r, c) in cells],
+        "gold": None if spans is None else [_gold(span, model) for span in spans],
         "maps": [{"kind": m.kind, "layer": m.layer, "head": m.head, "weights": pack(m.weights)} for m in model.maps],
     }
+
+
+def _gold(span: Span, model: ModelAttention) -> dict[str, Any]:
+    """Return the rows and columns of a map that a gold span covers."""
+    rows, columns = token_places(model.target_tokens, *span.target), token_places(model.source_tokens, *span.source)
+    return {"field": span.field, "rows": rows, "columns": columns}
 
 
 def _axis(tokens: tuple[str, ...]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, share_text
 from selfattn.report.verdict.ranking import ranked
@@ -17,21 +16,16 @@ _AGREEMENT = ("blocking", "gradient", "between")
 _ALIGNMENT = ("gold_share", "aer", "shifted_gold_share", "shifted_aer", "entropy", "eos_share")
 
 
-@register.section("attention")
-class AttentionSection:
-    """Examples with the maps of every model that has attention."""
-
-    title = message("head.attention")
-
-    def blocks(self, record: Record) -> tuple[b.Block, ...]:
-        """Return the maps, and which models have none."""
-        shown = {name for example in record.attention.examples for name, model in example.models.items() if model.maps}
-        names = tuple(model.name for model in ranked(record) if model.name in shown)
-        if not names:
-            return (b.Paragraph(message("attention.nothing"), without_maps(record)),)
-        page = (message("attention.demo"), DEMO) if record.demo else None
-        text = b.Paragraph(message("attention.text"), without_maps(record), link=page)
-        return text, b.AttentionExplorer(record.attention.examples, names), *_agreement(record)
+@b.section("attention")
+def attention_section(record: Record) -> tuple[b.Block, ...]:
+    """Return the maps, and which models have none."""
+    shown = {name for example in record.attention.examples for name, model in example.models.items() if model.maps}
+    names = tuple(model.name for model in ranked(record) if model.name in shown)
+    if not names:
+        return (b.Paragraph(message("attention.nothing"), without_maps(record)),)
+    page = (message("attention.demo"), DEMO) if record.demo else None
+    text = b.Paragraph(message("attention.text"), without_maps(record), link=page)
+    return text, b.AttentionExplorer(record.attention.examples, names), *_agreement(record)
 
 
 def _agreement(record: Record) -> tuple[b.Block, ...]:
@@ -58,35 +52,27 @@ def without_maps(record: Record) -> Message | None:
     return message("attention.none", names=", ".join(names)) if names else None
 
 
-@register.section("alignment")
-class Alignment:
-    """Attention against the gold alignment: best head and mean of heads of all models, then every head."""
-
-    title = message("head.alignment")
-    after = "cost"
-
-    def blocks(self, record: Record) -> tuple[b.Block, ...]:
-        """Return one table for all models, and folded away the heads of each."""
-        measured = [(model.name, model.alignment) for model in ranked(record) if model.alignment]
-        if not measured:
-            return ()
-        rows = [
-            b.Row((name, which, *_row(head)), name)
-            for name, alignment in measured
-            for which, head in _chosen(alignment)
-        ]
-        diagonal = next((heads.diagonal_aer for _, heads in measured if heads.diagonal_aer is not None), None)
-        if diagonal is not None:  # the same for every model
-            rows.append(b.Row((message("alignment.diagonal"), NONE, NONE, share_text(diagonal), *[NONE] * 4)))
-        spans = any(head.gold_share is not None for _, heads in measured for head in heads.heads)
-        columns = (b.Column(message("col.model"), numeric=False), *_columns("alignment.which", spans))
-        note = message("alignment.note", error=message("alignment.error.spans" if spans else "alignment.error.links"))
-        return (
-            b.Paragraph(message("alignment.text", seed=record.models[0].seeds[0])),
-            b.Table("alignment", columns, tuple(rows)),
-            b.Paragraph(note, without_maps(record), note=True),
-            *(_all_heads(*pair, f"heads-{k}", spans) for k, pair in enumerate(measured) if len(pair[1].heads) > 1),
-        )
+@b.section("alignment", after="cost")
+def alignment_section(record: Record) -> tuple[b.Block, ...]:
+    """Return one table for all models, and folded away the heads of each."""
+    measured = [(model.name, model.alignment) for model in ranked(record) if model.alignment]
+    if not measured:
+        return ()
+    rows = [
+        b.Row((name, which, *_row(head)), name) for name, alignment in measured for which, head in _chosen(alignment)
+    ]
+    diagonal = next((heads.diagonal_aer for _, heads in measured if heads.diagonal_aer is not None), None)
+    if diagonal is not None:  # the same for every model
+        rows.append(b.Row((message("alignment.diagonal"), NONE, NONE, share_text(diagonal), *[NONE] * 4)))
+    spans = any(head.gold_share is not None for _, heads in measured for head in heads.heads)
+    columns = (b.Column(message("col.model"), numeric=False), *_columns("alignment.which", spans))
+    note = message("alignment.note", error=message("alignment.error.spans" if spans else "alignment.error.links"))
+    return (
+        b.Paragraph(message("alignment.text", seed=record.models[0].seeds[0])),
+        b.Table("alignment", columns, tuple(rows)),
+        b.Paragraph(note, without_maps(record), note=True),
+        *(_all_heads(*pair, f"heads-{k}", spans) for k, pair in enumerate(measured) if len(pair[1].heads) > 1),
+    )
 
 
 def _all_heads(name: str, alignment: ModelAlignment, table: str, spans: bool) -> b.Folded:

@@ -1,9 +1,8 @@
 """Cost and fairness: gates, sizes, every setting that differs, tuning; and how to make the comparison again."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
-from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, flatten, measure_text, share_text
 from selfattn.report.sections.first_screen import TIMES
@@ -16,26 +15,21 @@ from selfattn.words.messages import SOURCE, Message, TextLike, message
 _SIZES = tuple(field.name for field in fields(Cost) if field.name != "decoding")
 
 
-@register.section("cost")
-class CostSection:
-    """What models cost."""
-
-    title = message("head.cost")
-
-    def blocks(self, record: Record) -> tuple[b.Block, ...]:
-        """One table a kind of cost; those without any figure but the times are left out."""
-        sizes = [name for name in _SIZES if any(getattr(model.cost, name) is not None for model in record.models)]
-        parts = (
-            ("time", _table(record, "times", TIMES), f"cost.note.{record.times}"),
-            ("size", _table(record, "sizes", sizes), "cost.size.note"),
-            ("decoding", _decoding(record), "cost.decoding.note"),
-        )
-        blocks: list[b.Block] = []
-        for name, table, note in parts:
-            if table.rows:
-                head = b.Heading(message(f"cost.{name}"), table.name)
-                blocks += [head, table, b.Paragraph(message(note), note=True)]
-        return tuple(blocks)
+@b.section("cost")
+def cost_section(record: Record) -> tuple[b.Block, ...]:
+    """One table a kind of cost; those without any figure but the times are left out."""
+    sizes = [name for name in _SIZES if any(getattr(model.cost, name) is not None for model in record.models)]
+    parts = (
+        ("time", _table(record, "times", TIMES), f"cost.note.{record.times}"),
+        ("size", _table(record, "sizes", sizes), "cost.size.note"),
+        ("decoding", _decoding(record), "cost.decoding.note"),
+    )
+    blocks: list[b.Block] = []
+    for name, table, note in parts:
+        if table.rows:
+            head = b.Heading(message(f"cost.{name}"), table.name)
+            blocks += [head, table, b.Paragraph(message(note), note=True)]
+    return tuple(blocks)
 
 
 def _table(record: Record, table: str, names: Sequence[str]) -> b.Table:
@@ -73,21 +67,16 @@ def _decoding(record: Record) -> b.Table:
     return b.Table("decoding", tuple(columns), tuple(rows), shown=12)
 
 
-@register.section("gates")
-class Gates:
-    """Every gate with its finding."""
-
-    title = message("head.gates")
-
-    def blocks(self, record: Record) -> tuple[b.Block, ...]:
-        """Return a row for each gate, those that failed first."""
-        if not record.gates:
-            return (b.Paragraph(message("gates.none")),)
-        heads = ("gates.gate", "col.model", "gates.result", "gates.value", "gates.limit", "gates.reason")
-        columns = tuple(b.Column(message(key), numeric=k in (3, 4)) for k, key in enumerate(heads))
-        rows = tuple(_gate(record, gate) for gate in sorted(record.gates, key=lambda gate: gate.passed))
-        shown = max(10, sum(not gate.passed for gate in record.gates))
-        return b.Paragraph(message("gates.text")), b.Table("gates", columns, rows, shown=shown)
+@b.section("gates")
+def gates_section(record: Record) -> tuple[b.Block, ...]:
+    """Return a row for each gate, those that failed first."""
+    if not record.gates:
+        return (b.Paragraph(message("gates.none")),)
+    heads = ("gates.gate", "col.model", "gates.result", "gates.value", "gates.limit", "gates.reason")
+    columns = tuple(b.Column(message(key), numeric=k in (3, 4)) for k, key in enumerate(heads))
+    rows = tuple(_gate(record, gate) for gate in sorted(record.gates, key=lambda gate: gate.passed))
+    shown = max(10, sum(not gate.passed for gate in record.gates))
+    return b.Paragraph(message("gates.text")), b.Table("gates", columns, rows, shown=shown)
 
 
 def _gate(record: Record, gate: Gate) -> b.Row:
@@ -102,36 +91,31 @@ def _gate(record: Record, gate: Gate) -> b.Row:
     return b.Row(cells, tone="bad" if result == "failed" else "")
 
 
-@register.section("fairness")
-class Fairness:
-    """Whether every model had the same chance."""
-
-    title = message("head.fairness")
-
-    def blocks(self, record: Record) -> tuple[b.Block, ...]:
-        """Return sizes, settings, tuning, the models, and what all share."""
-        differing, statement = differing_settings(record), matched_statement(record)
-        matching = message("fairness.statement", statement=statement)
-        if record.matching.target is not None:
-            target = compact(record.matching.target)
-            matching = message("fairness.target", statement=statement, target=target)
-        differ = (b.Heading(message("settings.differ"), "differing"), b.Paragraph(message("settings.text")), differing)
-        models = (
-            (model.name, [b.Styled(model.summary or NONE, f"({model.source})" if model.source else "")])
-            for model in ranked(record)
-        )
-        return (
-            b.Heading(message("fairness.matching"), "size"),
-            b.Paragraph(matching),
-            _sizes(record),
-            *(differ if differing.rows else ()),
-            b.Heading(message("tuning.head"), "tuning"),
-            *tuning_blocks(record),
-            b.Heading(message("fairness.models"), "models"),
-            b.model_table("models", [message("fairness.model")], models, words=1),
-            b.Heading(message("settings.shared")),
-            b.Facts(tuple(shared_settings(record).items())),
-        )
+@b.section("fairness")
+def fairness_section(record: Record) -> tuple[b.Block, ...]:
+    """Return sizes, settings, tuning, the models, and what all share."""
+    differing, statement = differing_settings(record), matched_statement(record)
+    matching = message("fairness.statement", statement=statement)
+    if record.matching.target is not None:
+        target = compact(record.matching.target)
+        matching = message("fairness.target", statement=statement, target=target)
+    differ = (b.Heading(message("settings.differ"), "differing"), b.Paragraph(message("settings.text")), differing)
+    models = (
+        (model.name, [b.Styled(model.summary or NONE, f"({model.source})" if model.source else "")])
+        for model in ranked(record)
+    )
+    return (
+        b.Heading(message("fairness.matching"), "size"),
+        b.Paragraph(matching),
+        _sizes(record),
+        *(differ if differing.rows else ()),
+        b.Heading(message("tuning.head"), "tuning"),
+        *tuning_blocks(record),
+        b.Heading(message("fairness.models"), "models"),
+        b.model_table("models", [message("fairness.model")], models, words=1),
+        b.Heading(message("settings.shared")),
+        b.Facts(tuple(shared_settings(record).items())),
+    )
 
 
 def _sizes(record: Record) -> b.Table:
@@ -147,19 +131,17 @@ def _sizes(record: Record) -> b.Table:
     ]
     if counts and matched_by == "flops":
         columns.append((message("budget.flops"), lambda model: counts.get(model.name), compact))
-    order = ranked(record)
-    amounts = [[of(model) for model in order] for _, of, _ in columns]
-    shown = [
-        [NONE if value is None else show(value) for value in values]
-        for values, (_, _, show) in zip(amounts, columns, strict=True)
+    cells = {model.name: [of(model) for _, of, _ in columns] for model in ranked(record)}
+    rows = [
+        (name, [NONE if value is None else show(value) for value, (_, _, show) in zip(values, columns, strict=True)])
+        for name, values in cells.items()
     ]
-    rows = [b.Row((model.name, *cells), model.name) for model, *cells in zip(order, *shown, strict=True)]
-    if len(order) > 1:
-        nonzero = ([value for value in values if value] for values in amounts)
-        ratios = (f"{max(values) / min(values):.2f}" if len(values) == len(order) else NONE for values in nonzero)
-        rows.append(b.Row((message("parity.ratio"), *ratios)))
-    heads = (b.Column(head) for head, *_ in columns)
-    return b.Table("matching", (b.Column(message("col.model"), numeric=False), *heads), tuple(rows))
+    table = b.model_table("matching", [head for head, *_ in columns], rows)
+    if len(cells) == 1:
+        return table
+    amounts = zip(*cells.values(), strict=True)
+    ratios = (f"{max(values) / min(values):.2f}" if all(values) else NONE for values in amounts)
+    return replace(table, rows=(*table.rows, b.Row((message("parity.ratio"), *ratios))))
 
 
 def differing_settings(record: Record) -> b.Table:
@@ -186,22 +168,17 @@ def shared_settings(record: Record) -> dict[str, str]:
     return shared
 
 
-@register.section("reproduce")
-class Reproduce:
-    """The command with everything that decides its result."""
-
-    title = message("head.reproduce")
-
-    def blocks(self, record: Record) -> tuple[b.Block, ...]:
-        """Return the command, its conditions, and where the runs lie."""
-        runs = "\n".join(run for model in record.models for run in model.run_dirs)
-        code, name = b.Code(runs, "run-list", message("reproduce.runs")), message("reproduce.runs")
-        return (
-            b.Code(record.command, "command", message("reproduce.command")),
-            b.Facts(_reproduction(record)),
-            *([b.Folded(name, "runs", (code,))] if runs else []),
-            b.Paragraph(message("reproduce.note"), note=True),
-        )
+@b.section("reproduce")
+def reproduce_section(record: Record) -> tuple[b.Block, ...]:
+    """Return the command, its conditions, and where the runs lie."""
+    runs = "\n".join(run for model in record.models for run in model.run_dirs)
+    code, name = b.Code(runs, "run-list", message("reproduce.runs")), message("reproduce.runs")
+    return (
+        b.Code(record.command, "command", message("reproduce.command")),
+        b.Facts(_reproduction(record)),
+        *([b.Folded(name, "runs", (code,))] if runs else []),
+        b.Paragraph(message("reproduce.note"), note=True),
+    )
 
 
 def _reproduction(record: Record) -> tuple[tuple[TextLike, TextLike], ...]:

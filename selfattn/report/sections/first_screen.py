@@ -2,7 +2,6 @@
 
 from dataclasses import fields, replace
 
-from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, p_text
 from selfattn.report.sections.quality import interval_note
@@ -16,16 +15,10 @@ from selfattn.words.messages import Message, TextLike, message
 TIMES = tuple(field.name for field in fields(Timing))
 
 
-@register.section("limits")
-class Limits:
-    """How far the answer goes."""
-
-    title = message("head.limits")
-    after = "rates"
-
-    def blocks(self, record: Record) -> tuple[b.Block, ...]:
-        """Return a sentence each; nothing where there is no answer."""
-        return (b.Items(limits(record)),) if limits(record) else ()
+@b.section("limits", after="rates")
+def limits_section(record: Record) -> tuple[b.Block, ...]:
+    """Return a sentence each; nothing where there is no answer."""
+    return (b.Items(limits(record)),) if limits(record) else ()
 
 
 def first_screen(record: Record) -> tuple[b.Block, ...]:

@@ -2,7 +2,6 @@
 
 import re
 
-from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, p_text, ratio_text, value_text
 from selfattn.report.drawing.scale import Scale, quality_scale
@@ -12,22 +11,17 @@ from selfattn.results.record import Record
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 
 
-@register.section("buckets")
-class Buckets:
-    """Every division of the test that has parts."""
-
-    title = message("head.buckets")
-
-    def blocks(self, record: Record) -> tuple[b.Block, ...]:
-        """A table a division; models stand with the best mean first."""
-        blocks: list[b.Block] = []
-        for k, group in enumerate(group for group in record.buckets if group.buckets):
-            metric, unit = named(record, "metric", group.metric), message(f"unit.{group.kind}")
-            measured = message("col.quality", metric=metric, unit=unit)
-            blocks.append(b.Heading(named(record, "bucket", group.name), f"bucket-{k}", measured))
-            note = Message(f"bucket.note.{group.note}", texts={SOURCE: group.note}) if group.note else ""
-            blocks += [b.Paragraph(note, note=True), _table(record, group, f"bucket-{k}")]
-        return (b.Paragraph(message("buckets.text")), *blocks) if blocks else ()
+@b.section("buckets")
+def buckets_section(record: Record) -> tuple[b.Block, ...]:
+    """A table a division; models stand with the best mean first."""
+    blocks: list[b.Block] = []
+    for k, group in enumerate(group for group in record.buckets if group.buckets):
+        metric, unit = named(record, "metric", group.metric), message(f"unit.{group.kind}")
+        measured = message("col.quality", metric=metric, unit=unit)
+        blocks.append(b.Heading(named(record, "bucket", group.name), f"bucket-{k}", measured))
+        note = Message(f"bucket.note.{group.note}", texts={SOURCE: group.note}) if group.note else ""
+        blocks += [b.Paragraph(note, note=True), _table(record, group, f"bucket-{k}")]
+    return (b.Paragraph(message("buckets.text")), *blocks) if blocks else ()
 
 
 def _table(record: Record, group: BucketGroup, name: str) -> b.Table:
@@ -65,56 +59,45 @@ def _scale(record: Record, group: BucketGroup) -> Scale:
     return quality_scale(best, 0, group.kind)
 
 
-@register.section("differences")
-class Differences:
-    """Answers side by side."""
-
-    title = message("head.differences")
-
-    def blocks(self, record: Record) -> tuple[b.Block, ...]:
-        """One row an item; models stand with the best mean first."""
-        if not record.differences:
-            return (b.Paragraph(message("differences.none")),)
-        names = [model.name for model in ranked(record)]
-        heads = (b.Column(message("col.source"), numeric=False), b.Column(message("col.target"), numeric=False))
-        columns = (*heads, *(b.Column(name, numeric=False, model=True) for name in names))
-        rows = tuple(
-            b.Row(
-                (
-                    b.Styled(item.source, item.format, quoted=True),
-                    b.Styled(item.target, quoted=True),
-                    *(b.MarkedAnswer(item.predictions.get(name), item.target) for name in names),
-                )
+@b.section("differences")
+def differences_section(record: Record) -> tuple[b.Block, ...]:
+    """One row an item; models stand with the best mean first."""
+    if not record.differences:
+        return (b.Paragraph(message("differences.none")),)
+    names = [model.name for model in ranked(record)]
+    heads = (b.Column(message("col.source"), numeric=False), b.Column(message("col.target"), numeric=False))
+    columns = (*heads, *(b.Column(name, numeric=False, model=True) for name in names))
+    rows = tuple(
+        b.Row(
+            (
+                b.Styled(item.source, item.format, quoted=True),
+                b.Styled(item.target, quoted=True),
+                *(b.MarkedAnswer(item.predictions.get(name), item.target) for name in names),
             )
-            for item in record.differences
         )
-        text = message("differences.text", count=len(rows))
-        return b.Paragraph(text), b.Table("differences", columns, rows, "differences", shown=12)
+        for item in record.differences
+    )
+    text = message("differences.text", count=len(rows))
+    return b.Paragraph(text), b.Table("differences", columns, rows, "differences", shown=12)
 
 
-@register.section("statistics")
-class Statistics:
-    """What the verdict rests on."""
-
-    title = message("head.statistics")
-    after = "differences"
-
-    def blocks(self, record: Record) -> tuple[b.Block, ...]:
-        """Return the tests of pairs by metric, the headline's first; further metrics; the meaning of the words."""
-        blocks: list[b.Block] = [b.Paragraph(method_note(record), link=(message("statistics.link"), "#words"))]
-        for metric in dict.fromkeys([record.headline.metric, *(test.metric for test in record.pairs)]):
-            table = pair_table(record, metric)
-            if table.rows:
-                head = message("statistics.metric", metric=named(record, "metric", metric))
-                blocks += [b.Heading(head, table.name), table]
-        if record.headline.signature:
-            blocks.append(b.Paragraph(message("statistics.signature"), note=True, code=record.headline.signature))
-        further = further_table(record)
-        if further.rows:
-            note = b.Paragraph(message("further.note"), note=True)
-            blocks += [b.Heading(message("head.further"), "further"), further, note]
-        words = tuple(message(f"statistics.mean.{key}") for key in ("interval", "few", "better", "same"))
-        return *blocks, b.Heading(message("statistics.link"), "words"), b.Items(words)
+@b.section("statistics", after="differences")
+def statistics_section(record: Record) -> tuple[b.Block, ...]:
+    """Return the tests of pairs by metric, the headline's first; further metrics; the meaning of the words."""
+    blocks: list[b.Block] = [b.Paragraph(method_note(record), link=(message("statistics.link"), "#words"))]
+    for metric in dict.fromkeys([record.headline.metric, *(test.metric for test in record.pairs)]):
+        table = pair_table(record, metric)
+        if table.rows:
+            head = message("statistics.metric", metric=named(record, "metric", metric))
+            blocks += [b.Heading(head, table.name), table]
+    if record.headline.signature:
+        blocks.append(b.Paragraph(message("statistics.signature"), note=True, code=record.headline.signature))
+    further = further_table(record)
+    if further.rows:
+        note = b.Paragraph(message("further.note"), note=True)
+        blocks += [b.Heading(message("head.further"), "further"), further, note]
+    words = tuple(message(f"statistics.mean.{key}") for key in ("interval", "few", "better", "same"))
+    return *blocks, b.Heading(message("statistics.link"), "words"), b.Items(words)
 
 
 def pair_table(record: Record, metric: str) -> b.Table:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from statistics import fmean, stdev
 
 from selfattn.evaluation.statistics.variances import t_quantile
-from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.charts import MOST_BANDS
 from selfattn.report.drawing.numbers import NONE, amount, compact, difference_text, flatten, setting_text, value_text
@@ -20,16 +19,11 @@ from selfattn.words.messages import TextLike, message
 _MARKS = 6  # most labels on the axis of rates
 
 
-@register.section("rates")
-class Rates:
-    """Quality against learning rate."""
-
-    title = message("head.rates")
-
-    def blocks(self, record: Record) -> tuple[b.Block, ...]:
-        """Return a chart for each budget, the largest first; nothing where other settings were tuned, too."""
-        charts = rate_charts(record)
-        return (b.Paragraph(message("rates.text")), *charts) if charts else ()
+@b.section("rates")
+def rates_section(record: Record) -> tuple[b.Block, ...]:
+    """Return a chart for each budget, the largest first; nothing where other settings were tuned, too."""
+    charts = rate_charts(record)
+    return (b.Paragraph(message("rates.text")), *charts) if charts else ()
 
 
 def rate_charts(record: Record) -> tuple[b.Chart, ...]:
@@ -139,26 +133,21 @@ def _trials(record: Record, model: Model, name: str) -> b.Table:
     return b.Table(name, (b.Column(message("tuning.valid"), numeric=False), *map(b.Column, heads)), tuple(rows))
 
 
-@register.section("budgets")
-class BudgetsSection:
-    """What every budget reaches."""
-
-    title = message("head.budgets")
-
-    def blocks(self, record: Record) -> tuple[b.Block, ...]:
-        """Return a chart and a table; nothing where there is one budget."""
-        budgets = record.budgets
-        if budgets is None:
-            return ()
-        most = budgets.cells[-1]
-        spent = most.steps if budgets.unit == "steps" else most.examples or 0
-        full = {"steps": f"{most.steps:,}"} | {budgets.unit: f"{round(spent / most.budget):,}"}
-        return (
-            b.Paragraph(message(f"budgets.{budgets.unit}", **full)),
-            _budget_chart(record, budgets),
-            _budget_table(record, budgets),
-            b.Paragraph(message("budgets.intervals", level=f"{100 * budgets.level:g}"), note=True),
-        )
+@b.section("budgets")
+def budgets_section(record: Record) -> tuple[b.Block, ...]:
+    """Return a chart and a table; nothing where there is one budget."""
+    budgets = record.budgets
+    if budgets is None:
+        return ()
+    most = budgets.cells[-1]
+    spent = most.steps if budgets.unit == "steps" else most.examples or 0
+    full = {"steps": f"{most.steps:,}"} | {budgets.unit: f"{round(spent / most.budget):,}"}
+    return (
+        b.Paragraph(message(f"budgets.{budgets.unit}", **full)),
+        _budget_chart(record, budgets),
+        _budget_table(record, budgets),
+        b.Paragraph(message("budgets.intervals", level=f"{100 * budgets.level:g}"), note=True),
+    )
 
 
 def _budget_chart(record: Record, budgets: Budgets) -> b.Chart:
@@ -204,27 +193,22 @@ _AXES: dict[str, tuple[Callable[[Point], float | None], Callable[[float], str]]]
 }
 
 
-@register.section("learning")
-class Learning:
-    """Quality on validation items during training."""
-
-    title = message("head.learning")
-
-    def blocks(self, record: Record) -> tuple[b.Block, ...]:
-        """Return a chart for each quantity that the record holds."""
-        points = [point for model in record.models for curve in model.curves for point in curve.points]
-        points = [point for point in points if point.valid is not None]
-        names = [name for name, (of, _) in _AXES.items() if any(of(point) is not None for point in points)]
-        charts = tuple(_chart(record, name) for name in names)
-        if not charts:
-            return (b.Paragraph(message("learning.none")),)
-        has_bands = len(record.models) <= MOST_BANDS and any(len(model.curves) > 1 for model in record.models)
-        bands = message("learning.band") if has_bands else None
-        return (
-            b.Paragraph(message("learning.text", metric=headline_name(record)), bands),
-            b.Charts("against", message("learning.against"), charts),
-            b.Paragraph(message("learning.schedule"), note=True),
-        )
+@b.section("learning")
+def learning_section(record: Record) -> tuple[b.Block, ...]:
+    """Return a chart for each quantity that the record holds."""
+    points = [point for model in record.models for curve in model.curves for point in curve.points]
+    points = [point for point in points if point.valid is not None]
+    names = [name for name, (of, _) in _AXES.items() if any(of(point) is not None for point in points)]
+    charts = tuple(_chart(record, name) for name in names)
+    if not charts:
+        return (b.Paragraph(message("learning.none")),)
+    has_bands = len(record.models) <= MOST_BANDS and any(len(model.curves) > 1 for model in record.models)
+    bands = message("learning.band") if has_bands else None
+    return (
+        b.Paragraph(message("learning.text", metric=headline_name(record)), bands),
+        b.Charts("against", message("learning.against"), charts),
+        b.Paragraph(message("learning.schedule"), note=True),
+    )
 
 
 def _chart(record: Record, name: str) -> b.Chart:
