@@ -222,7 +222,7 @@ def align(
         json_: Print the results on --gold as one JSON object.
     """
     from selfattn.evaluation.alignment.links import read_gold, to_pharaoh
-    from selfattn.runs.evaluate import align_against_gold, gold_json, gold_lines
+    from selfattn.runs.evaluate import align_against_gold, gold_lines
 
     if bool(data) == (gold is not None):
         raise UserError("align: give --data to write links, or --gold to measure errors")
@@ -233,7 +233,7 @@ def align(
         raise UserError("--columns goes with --data: leave it out, or give pairs instead of --gold")
     gold_pairs = read_gold(gold, sentences=sentences, base=base)
     result = align_against_gold(_load(run), gold_pairs)
-    return gold_json(result) if json_ else gold_lines(result)
+    return result if json_ else gold_lines(result)
 
 
 def attention(

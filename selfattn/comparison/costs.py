@@ -8,11 +8,9 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from selfattn import codec
 from selfattn.codec import Plain
@@ -22,14 +20,12 @@ from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import Trainings, grid
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example
-from selfattn.decoding.beam import beam_search
 from selfattn.errors import UserError, say
-from selfattn.evaluation.cost import NO_END, BatchShape, decoding_times, greedy_to_length, machine_peak, synchronise
+from selfattn.evaluation.cost import BatchShape, decoding_times, machine_peak, synchronise
 from selfattn.experiments.queue import connect_backend
 from selfattn.files import writing
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
-from selfattn.models.protocol import Seq2Seq
 from selfattn.results.record import DecodingCost
 from selfattn.runs.run import load
 from selfattn.runs.training_set import TrainingSet
@@ -47,8 +43,6 @@ _ADVICE = "remove it, and compare with `resume`: times are taken again"
 _WARM_UP = 2  # turns that do not count
 _STEPS, _SINGLE, _BATCHES, _ROUNDS = 7, 50, 3, 3  # turns: steps, single inputs, inputs in batches, decoding to a length
 _INPUTS = 256  # decoded in batches
-_LENGTHS, _SIZES = (8, 32), (1, 64)  # target tokens and rows of timed decoding
-_BEAM = 5
 _SCHEDULE = 1000  # steps of a training whose middle one is timed
 
 
@@ -251,29 +245,7 @@ def _times_of(trainings: Trainings, tested: Mapping[str, Tested]) -> dict[str, M
     for name in times:
         seconds = steps[name] * tested[name].metrics[-1].step
         share = (tested[name].result.cost.training_flops or 0.0) / seconds / peak
-        decoding = _decoding(runs[name].model, size, shape.source)
+        model = runs[name].model
+        decoding = decoding_times(model, vocab_size=size, source_length=shape.source, repeats=_ROUNDS)
         times[name] = replace(times[name], peak_share=share, decoding=decoding)
     return times
-
-
-def _decoding(model: Seq2Seq, vocab_size: int, source_length: int) -> tuple[DecodingCost, ...]:
-    """Time decoding by method, batch and length."""
-    methods = {"greedy": greedy_to_length, f"beam {_BEAM}": _beam_to_length}
-    return tuple(
-        cost
-        for (method, decode), batch in product(methods.items(), _SIZES)
-        for cost in decoding_times(
-            model,
-            vocab_size=vocab_size,
-            source_length=source_length,
-            target_lengths=_LENGTHS,
-            batch=batch,
-            decode=decode,
-            method=method,
-            repeats=_ROUNDS,
-        )
-    )
-
-
-def _beam_to_length(model: Seq2Seq, source: Tensor, source_mask: Tensor, length: int) -> object:
-    return beam_search(model, source, source_mask, bos_id=1, eos_id=NO_END, max_length=length, beam_size=_BEAM)

@@ -17,16 +17,9 @@ from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.exact import WordRecall
 from selfattn.evaluation.metrics.metric import Metric, make_metric
-from selfattn.evaluation.statistics.buckets import (
-    ItemGroup,
-    by_length,
-    by_tag,
-    by_training_frequency,
-    score_fields,
-    score_groups,
-)
+from selfattn.evaluation.statistics.buckets import by_length, by_tag, score_fields, score_groups, score_rare_words
 from selfattn.evaluation.statistics.design import ALL_BUDGETS, budget_differences, locate
-from selfattn.evaluation.statistics.significance import MIN_SEEDS, compare_outputs, score_counts
+from selfattn.evaluation.statistics.significance import MIN_SEEDS, score_counts
 from selfattn.evaluation.statistics.variances import ALPHA, LEVEL
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
@@ -209,10 +202,11 @@ def measure(record: Record, data: Mapping[str, object], outputs: Outputs) -> Rec
     references, labels = [pair.target for pair in pairs], [task.repeats(pair) for pair in pairs]
     texts = _texts(models)
     primary, alpha = primary_pair(task, list(models)), record.interim.bound if record.interim else ALPHA
-    comparison = compare_outputs(texts, references, metric, clusters=labels, primary=primary, alpha=alpha)
+    counts = metric.count_runs(texts, references)
+    comparison = score_counts(counts, metric, clusters=labels).comparison(primary, alpha)
     # Beside the metric that decides, others: two scores that agree are worth more than one.
     beside = [make_metric(name, task.language) for name in metric.beside]
-    further = [compare_outputs(texts, references, same, clusters=labels) for same in beside]
+    further = [score_counts(same.count_runs(texts, references), same, clusters=labels).comparison() for same in beside]
 
     def estimate(model: str, name: str) -> Estimate:
         if name == metric.name:
@@ -291,20 +285,18 @@ def _buckets(models: Mapping[str, Sequence[Answered]], metric: Metric, task: Tas
     group = partial(BucketGroup, metric=metric.name, kind=metric.unit, better=metric.better)
     fields = score_fields(outputs, pairs, labels) if any(pair.spans for pair in pairs) else []
     often = sorted(fields, key=lambda part: -part.items)[:_MOST_FIELDS]
-    rare = by_training_frequency(references, first.words) if first.words else ()
+    rare = score_rare_words(outputs, references, first.words, labels) if first.words else ()
     lengths = by_length([pair.source for pair in pairs], words=cut)
-    words = (bucket for part, recall in rare for bucket in score([part], metric=recall, resamples=2000))
     groups = [
         group(task.tag_name, score(by_tag(pairs), metric=metric)),
         group("length", score(lengths, metric=metric), note=f"{unit} of the source"),
         BucketGroup("field", tuple(part for part in fields if part in often), note=_FIELDS),
-        BucketGroup("rare words", tuple(words), WordRecall.name, note=_RARE),
+        BucketGroup("rare words", rare, WordRecall.name, note=_RARE),
     ]
     for name in first.probes:
         probed = {model: [replace(run, answers=run.probes[name]) for run in runs] for model, runs in models.items()}
         pairs = next(iter(probed.values()))[0].pairs
         references, labels = [pair.target for pair in pairs], [task.repeats(pair) for pair in pairs]
-        every = ItemGroup(name, tuple(range(len(references))))
-        buckets = score_groups([every], _texts(probed), references, metric, clusters=labels)
+        buckets = score_groups({name: range(len(pairs))}, _texts(probed), references, metric, clusters=labels)
         groups.append(group(name, buckets, note=_UNSEEN))
     return tuple(part for part in groups if part.buckets)

@@ -225,7 +225,7 @@ def _show_attention(run: Run, pairs: Sequence[Pair]) -> tuple[ShownAttention, ..
     """
     if not _has_attention(run):
         return ()
-    places = [group.places[0] for group in by_tag(pairs)] or list(range(min(_EXAMPLES_WITHOUT_TAGS, len(pairs))))
+    places = [places[0] for places in by_tag(pairs).values()] or list(range(min(_EXAMPLES_WITHOUT_TAGS, len(pairs))))
     return tuple(ShownAttention(place, run.attention(pairs[place].source).maps(_SHOWN)) for place in places[:_EXAMPLES])
 
 

@@ -15,6 +15,8 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -24,6 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
+from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import greedy
 from selfattn.errors import UserError
 from selfattn.models.build import build
@@ -32,10 +35,9 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.models.sizing import parameters
 from selfattn.results.record import DecodingCost
 
-NO_END = -1  # as eos_id: an id that no model can write, so that every target gets its full length
+_NO_END = -1  # as eos_id: an id that no model can write, so that every target gets its full length
 _LARGEST = 500_000_000  # parameters of a model that is built only to be counted: 2 GB
 
-Decode = Callable[[Seq2Seq, Tensor, Tensor, int], object]
 Size = tuple[int, ...]
 
 
@@ -122,23 +124,17 @@ def training_flops(config: ModelConfig, vocab_size: int, shape: BatchShape) -> i
     return _count(build(config, vocab_size=vocab_size, pad_id=0, seed=0), shape, _training)
 
 
-def greedy_to_length(model: Seq2Seq, source: Tensor, source_mask: Tensor, length: int) -> object:
-    """Decode greedily to a given length and ignore ``<eos>``: a :data:`Decode` to be timed."""
-    return greedy(model, source, source_mask, bos_id=1, eos_id=NO_END, max_length=length)
-
-
 def decoding_times(
     model: Seq2Seq,
     *,
     vocab_size: int,
     source_length: int,
-    target_lengths: Sequence[int],
-    batch: int = 1,
-    decode: Decode = greedy_to_length,
-    method: str = "greedy",
-    repeats: int = 5,
-) -> list[DecodingCost]:
-    """Time decoding against the target's length.
+    target_lengths: Sequence[int] = (8, 32),
+    batches: Sequence[int] = (1, 64),
+    beam_size: int = 5,
+    repeats: int = 3,
+) -> tuple[DecodingCost, ...]:
+    """Time greedy decoding and beam search against the target's length.
 
     The decoder runs once for one token and once for all of them. The difference, divided by the further tokens, is the
     time per token; the median counts. It is 0 for targets of one token. If steps get slower as the prefix grows,
@@ -148,41 +144,49 @@ def decoding_times(
         model: any model of the protocol, on any device.
         vocab_size: its number of tokens; sources are drawn from it, always the same.
         source_length: tokens of each source.
-        target_lengths: how many tokens to write; each gives one result.
-        batch: sources decoded together; default 1.
-        decode: ``decode(model, source, source_mask, length)`` writes exactly ``length`` tokens, by any search; default
-            greedily.
-        method: what to call the search in the results; default ``greedy``.
-        repeats: measurements of each, of which the median counts; default 5.
+        target_lengths: how many tokens to write, ``<eos>`` or not; default 8 and 32.
+        batches: sources decoded together; default 1 and 64.
+        beam_size: of the beam search; default 5.
+        repeats: measurements of each, of which the median counts; default 3.
+
+    Returns:
+        A result for each method, batch and length.
 
     Example:
         >>> from selfattn.models.build import build
         >>> from selfattn.models.presets import PRESETS
         >>> model = build(PRESETS["rnn-plain"].config, vocab_size=11, pad_id=0, seed=0)
-        >>> times = decoding_times(model, vocab_size=11, source_length=5, target_lengths=[2, 3], repeats=1)
-        >>> [time.length for time in times], times[0].first_ms > 0
-        ([2, 3], True)
+        >>> sizes = {"source_length": 5, "target_lengths": [2], "batches": [1], "repeats": 1}
+        >>> times = decoding_times(model, vocab_size=11, **sizes)
+        >>> [(time.method, time.length) for time in times], times[0].first_ms > 0
+        ([('greedy', 2), ('beam 5', 2)], True)
     """
-    device, draw = model.device, torch.Generator().manual_seed(0)
-    source = torch.randint(vocab_size, (batch, source_length), generator=draw).to(device)
-    source_mask = torch.ones_like(source, dtype=torch.bool)
-
-    def seconds(length: int) -> float:
-        synchronise(device)
-        started = time.perf_counter()
-        decode(model, source, source_mask, length)
-        synchronise(device)
-        return time.perf_counter() - started
-
-    seconds(1)  # warms up
+    device = model.device
+    methods: dict[str, Callable[..., object]] = {
+        "greedy": greedy,
+        f"beam {beam_size}": partial(beam_search, beam_size=beam_size),
+    }
     times = []
-    for length in target_lengths:
-        # One token and all of them by turns, so that a busy moment of the machine meets both.
-        pairs = [(seconds(1), seconds(length)) for _ in range(repeats)]
-        first = statistics.median(short for short, _ in pairs)
-        further = statistics.median((full - short) / max(1, length - 1) for short, full in pairs)
-        times.append(DecodingCost(method, batch, length, 1000 * first, 1000 * further if length > 1 else 0.0))
-    return times
+    for (method, decode), batch in product(methods.items(), batches):
+        draw = torch.Generator().manual_seed(0)
+        source = torch.randint(vocab_size, (batch, source_length), generator=draw).to(device)
+        write = partial(decode, model, source, torch.ones_like(source, dtype=torch.bool), bos_id=1, eos_id=_NO_END)
+
+        def seconds(length: int, write: partial[object] = write) -> float:
+            synchronise(device)
+            started = time.perf_counter()
+            write(max_length=length)
+            synchronise(device)
+            return time.perf_counter() - started
+
+        seconds(1)  # warms up
+        for length in target_lengths:
+            # One token and all of them by turns, so that a busy moment of the machine meets both.
+            pairs = [(seconds(1), seconds(length)) for _ in range(repeats)]
+            first = statistics.median(short for short, _ in pairs)
+            further = statistics.median((full - short) / max(1, length - 1) for short, full in pairs)
+            times.append(DecodingCost(method, batch, length, 1000 * first, 1000 * further if length > 1 else 0.0))
+    return tuple(times)
 
 
 def peak_memory(run: Callable[[], object]) -> int:

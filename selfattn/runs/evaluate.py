@@ -10,8 +10,8 @@ from rich.cells import cell_len
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore
 from selfattn.errors import SettingError, UserError, say
-from selfattn.evaluation.alignment.links import AlignmentCounts, GoldPair
-from selfattn.evaluation.alignment.word_alignment import AlignmentReport, report_alignment, word_links
+from selfattn.evaluation.alignment.links import GoldPair
+from selfattn.evaluation.alignment.word_alignment import Way, report_alignment, word_links
 from selfattn.registry import METRICS
 from selfattn.runs.ledger import record_access
 from selfattn.runs.run import Run
@@ -153,12 +153,15 @@ def score_summary(run: Run, data: Sequence[Path], scores: Sequence[TargetScore])
     }
 
 
-def align_against_gold(run: Run, gold: Sequence[GoldPair]) -> AlignmentReport:
+def align_against_gold(run: Run, gold: Sequence[GoldPair]) -> dict[str, Any]:
     """Compare the attention of a run, read as word alignments in every way, with gold links.
 
     Args:
         run: a model with attention, from the gold's sources to its targets.
         gold: sentence pairs with links.
+
+    Returns:
+        Plain JSON values, see :func:`selfattn.evaluation.alignment.word_alignment.report_alignment`.
 
     Raises:
         UserError: there are no pairs, the model has no attention to its source, or a sentence is too long for it.
@@ -172,36 +175,21 @@ def align_against_gold(run: Run, gold: Sequence[GoldPair]) -> AlignmentReport:
     return report_alignment(links, gold)
 
 
-def gold_lines(report: AlignmentReport) -> Iterator[str]:
-    """Write a comparison with gold links as a table: a line for each layer, head and shift."""
-    yield f"{report.pairs:,} sentence pairs, {report.sure:,} sure and {report.possible - report.sure:,} possible links"
+def gold_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """Write the results of :func:`align_against_gold` as a table: a line for each layer, head and shift."""
+    possible = report["possible"] - report["sure"]
+    yield f"{report['pairs']:,} sentence pairs, {report['sure']:,} sure and {possible:,} possible links"
     yield "AER: alignment error rate, lower is better; shift 1: the step that reads a token, not the one that writes it"
     yield ""
     yield f"{'':<16}  {'head':>4}  shift     AER  precision  recall  links"
-    for way, counts in report.counts.items():
-        head = "mean" if way.head is None else way.head
-        yield f"layer {way.layer:<10}  {head:>4}  {int(way.shifted):>5}  {_counts_line(counts)}"
-    yield f"{'diagonal, no model':<29}  {_counts_line(report.diagonal)}"
-    yield f"best here: {report.best}"
+    for way in report["ways"]:
+        head = "mean" if way["head"] is None else way["head"]
+        yield f"layer {way['layer']:<10}  {head:>4}  {int(way['shifted']):>5}  {_figures_line(way)}"
+    yield f"{'diagonal, no model':<29}  {_figures_line(report['diagonal'])}"
+    yield f"best here: {Way(**report['best'])}"
 
 
-def gold_json(report: AlignmentReport) -> dict[str, Any]:
-    """Return a comparison with gold links as plain JSON values; what cannot be computed is null."""
-    return {
-        "pairs": report.pairs,
-        "sure": report.sure,
-        "possible": report.possible,
-        "ways": [way._asdict() | _counts_json(counts) for way, counts in report.counts.items()],
-        "best": report.best._asdict(),
-        "diagonal": _counts_json(report.diagonal),
-    }
-
-
-def _counts_line(counts: AlignmentCounts) -> str:
-    shares = (counts.aer, counts.precision, counts.recall)
+def _figures_line(figures: Mapping[str, Any]) -> str:
+    shares = (figures["aer"], figures["precision"], figures["recall"])
     aer, precision, recall = ("-" if value is None else f"{value:.1%}" for value in shares)
-    return f"{aer:>6}  {precision:>9}  {recall:>6}  {counts.links:>5}"
-
-
-def _counts_json(counts: AlignmentCounts) -> dict[str, float | int | None]:
-    return {name: getattr(counts, name) for name in ("aer", "precision", "recall", "links")}
+    return f"{aer:>6}  {precision:>9}  {recall:>6}  {figures['links']:>5}"

@@ -154,12 +154,12 @@ GOLD = [
 
 def test_a_report_by_hand() -> None:
     report = report_alignment(LINKS, GOLD)
-    assert (report.pairs, report.sure, report.possible) == (2, 3, 4)
-    unshifted, shifted = report.counts.values()
-    assert (unshifted.links, unshifted.in_sure, unshifted.in_possible) == (3, 1, 2)
-    assert unshifted.aer == pytest.approx(1 - 3 / 6)
-    assert shifted.aer == 0
-    assert report.best == Way(0, 0, True)
+    assert (report["pairs"], report["sure"], report["possible"]) == (2, 3, 4)
+    unshifted, shifted = report["ways"]
+    rates = {"aer": 1 - 3 / 6, "precision": 2 / 3, "recall": 1 / 3}
+    assert unshifted == pytest.approx({"layer": 0, "head": 0, "shifted": False, "links": 3} | rates)
+    assert shifted["aer"] == 0
+    assert report["best"] == Way(0, 0, True)._asdict()
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

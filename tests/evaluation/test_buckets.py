@@ -12,12 +12,11 @@ from selfattn.evaluation.metrics.evaluate import evaluate_outputs
 from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch, edit_distance
 from selfattn.evaluation.metrics.translation import Bleu
 from selfattn.evaluation.statistics.buckets import (
-    ItemGroup,
     by_length,
     by_tag,
-    by_training_frequency,
     score_fields,
     score_groups,
+    score_rare_words,
     span_fields,
 )
 from selfattn.tasks.dates import Dates
@@ -26,37 +25,33 @@ from selfattn.tasks.translation import Translation
 DATES = DateSource(split="test").pairs(211)
 
 
-def places(buckets: list[ItemGroup]) -> dict[str, tuple[int, ...]]:
-    return {bucket.name: bucket.places for bucket in buckets}
-
-
 # --- divisions --------------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.text(alphabet="ab ", max_size=17), max_size=40), st.integers(1, 7))
 def test_every_text_is_in_one_length_bucket_and_they_ascend(texts: list[str], groups: int) -> None:
     buckets = by_length(texts, groups=groups)
-    assert sorted(place for bucket in buckets for place in bucket.places) == list(range(len(texts)))
+    assert sorted(place for places in buckets.values() for place in places) == list(range(len(texts)))
     assert len(buckets) <= groups
     longest = -1
-    for bucket in buckets:
-        lengths = [len(texts[place]) for place in bucket.places]
+    for name, places in buckets.items():
+        lengths = [len(texts[place]) for place in places]
         assert longest < min(lengths)
         longest = max(lengths)
-        assert bucket.name == (str(longest) if min(lengths) == longest else f"{min(lengths)} to {longest}")
+        assert name == (str(longest) if min(lengths) == longest else f"{min(lengths)} to {longest}")
 
 
 def test_length_buckets_are_of_about_one_size_where_lengths_allow_it() -> None:
-    sizes = [len(bucket.places) for bucket in by_length([" " * length for length in range(100)])]
-    assert sizes == [25, 25, 25, 25]
-    assert places(by_length(["a b", "a b c", "d"], words=str.split, groups=3)) == {"1": (2,), "2": (0,), "3": (1,)}
+    buckets = by_length([" " * length for length in range(100)])
+    assert [len(places) for places in buckets.values()] == [25, 25, 25, 25]
+    assert by_length(["a b", "a b c", "d"], words=str.split, groups=3) == {"1": [2], "2": [0], "3": [1]}
 
 
 def test_tags_of_dates() -> None:
-    found = places(by_tag(DATES))
+    found = by_tag(DATES)
     assert sum(map(len, found.values())) == len(DATES)
     assert all(DATES[place].tag == name for name, some in found.items() for place in some)
-    assert by_tag([Pair("a", "b")]) == []
+    assert by_tag([Pair("a", "b")]) == {}
 
 
 # --- estimates --------------------------------------------------------------------------------------------------------
@@ -64,7 +59,7 @@ def test_tags_of_dates() -> None:
 
 def test_buckets_get_the_scores_of_their_items() -> None:
     outputs = {"a": ["r-rr", "r--r"], "b": ["----", "rrrr"]}
-    groups = [ItemGroup("x", (0, 3)), ItemGroup("y", (1, 2))]
+    groups = {"x": [0, 3], "y": [1, 2]}
     first, second = score_groups(groups, outputs, "rrrr", ExactMatch())
     assert (first.name, first.items, first.models["a"].runs) == ("x", 2, (1.0, 1.0))
     assert second.models["a"].runs == (0.5, 0.0)
@@ -77,8 +72,8 @@ def test_buckets_get_the_corpus_score_of_their_items() -> None:
     references = [f"der Hund Nummer {number} rennt über die Wiese" for number in range(23)]
     outputs = [text.replace("rennt", "läuft") if number % 2 else text for number, text in enumerate(references)]
     metric = Bleu("de")
-    odd, even = (ItemGroup(name, tuple(range(start, 23, 2))) for name, start in (("odd", 1), ("even", 0)))
-    found = score_groups([odd, even], {"a": [outputs] * 2}, references, metric, resamples=50)
+    groups = {"odd": range(1, 23, 2), "even": range(0, 23, 2)}
+    found = score_groups(groups, {"a": [outputs] * 2}, references, metric, resamples=50)
     alone = metric.of(outputs[1::2], references[1::2])
     assert found[0].models["a"].mean == pytest.approx(alone)
     assert alone < found[1].models["a"].mean == pytest.approx(100)
@@ -89,16 +84,14 @@ def test_rare_words_by_hand() -> None:
     training = Counter({"the": 99, "dog": 7})
     references = ["The dog sees the cow", "a cow", "the dog"]
     outputs = ["cow the cow the the", "", "The dog ."]
-    groups = by_training_frequency(references, training)
-    runs = {"a": [outputs, references]}
-    found = {group.name: score_groups([group], runs, references, recall)[0] for group, recall in groups}
+    found = {bucket.name: bucket for bucket in score_rare_words({"a": [outputs, references]}, references, training)}
     assert found.keys() == {"0", "6 to 50", "51 and more"}
     assert found["0"].items == 2
     assert found["0"].models["a"].runs == (0.25, 1.0)  # of sees, cow, a, cow: one cow
     assert found["6 to 50"].models["a"].runs == (0.5, 1.0)
     assert found["51 and more"].models["a"].runs == (1.0, 1.0)
     with pytest.raises(ValueError, match="as many references as outputs, at least one; got 3 and 1"):
-        score_groups([groups[0][0]], {"a": [["x"]]}, references, groups[0][1])
+        score_rare_words({"a": [["x"]]}, references, training)
 
 
 # --- fields -----------------------------------------------------------------------------------------------------------

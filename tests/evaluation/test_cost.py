@@ -31,26 +31,32 @@ def model() -> Seq2Seq:
     return build(PRESETS["rnn-attention"].config, vocab_size=VOCAB, pad_id=0, seed=0)
 
 
-def test_times_are_taken_of_the_lengths_asked_for(model: Seq2Seq, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock on which the first token takes 5 seconds and every further one 2."""
+def test_times_are_taken_of_the_lengths_requested(model: Seq2Seq, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock on which the first token takes 5 seconds and every further one 2; with a beam, ten times as long."""
     calls: list[tuple[tuple[int, ...], int]] = []
     now = 0.0
 
-    def decode(_: Seq2Seq, source: torch.Tensor, source_mask: torch.Tensor, length: int) -> None:
+    def decode(
+        _: Seq2Seq, source: torch.Tensor, source_mask: torch.Tensor, *, max_length: int, beam_size: int = 1, **ids: int
+    ) -> None:
         nonlocal now
         assert source_mask.all()
-        calls.append((tuple(source.shape), length))
-        now += 5 + 2 * (length - 1)
+        calls.append((tuple(source.shape), max_length))
+        now += (5 + 2 * (max_length - 1)) * (10 if beam_size > 1 else 1)
 
     monkeypatch.setattr(cost.time, "perf_counter", lambda: now)
-    found = decoding_times(
-        model, vocab_size=VOCAB, source_length=7, target_lengths=[1, 4], batch=3, decode=decode, repeats=2
+    monkeypatch.setattr(cost, "greedy", decode)
+    monkeypatch.setattr(cost, "beam_search", decode)
+    times = decoding_times(
+        model, vocab_size=VOCAB, source_length=7, target_lengths=[1, 4], batches=[3], beam_size=2, repeats=2
     )
-    assert found == [
+    assert times == (
         DecodingCost("greedy", 3, 1, first_ms=5000, token_ms=0),
         DecodingCost("greedy", 3, 4, first_ms=5000, token_ms=2000),
-    ]
-    assert [length for _, length in calls] == [1, 1, 1, 1, 1, 1, 4, 1, 4]  # one to warm up
+        DecodingCost("beam 2", 3, 1, first_ms=50000, token_ms=0),
+        DecodingCost("beam 2", 3, 4, first_ms=50000, token_ms=20000),
+    )
+    assert [length for _, length in calls] == 2 * [1, 1, 1, 1, 1, 1, 4, 1, 4]  # one to warm up
     assert {shape for shape, _ in calls} == {(3, 7)}
 
 

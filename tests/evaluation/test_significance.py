@@ -17,7 +17,6 @@ from selfattn.evaluation.metrics.metric import Array, Metric, of_each
 from selfattn.evaluation.metrics.translation import Chrf
 from selfattn.evaluation.statistics.significance import (
     choose_word,
-    compare_outputs,
     compare_scores,
     estimate,
     score_counts,
@@ -370,6 +369,12 @@ class Similarity(Metric):
 
     def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
         return of_each([0.9 + 0.1 * (output == right) for output, right in zip(outputs, references, strict=True)])
+
+
+def compare_outputs(
+    outputs: dict[str, Any], references: Sequence[str], metric: Metric, clusters: Sequence[int] | None = None
+) -> Comparison:
+    return score_counts(metric.count_runs(outputs, references), metric, clusters=clusters).comparison()
 
 
 def test_intervals_stay_within_what_a_metric_can_be() -> None:

@@ -25,7 +25,7 @@ from selfattn.evaluation.metrics.translation import (
     moses_tokens,
     translation_metrics,
 )
-from selfattn.evaluation.statistics.significance import compare_outputs
+from selfattn.evaluation.statistics.significance import score_counts
 
 WORDS = ["ein", "Hund", "rennt", "über", "die", "Wiese", ",", "eine", "Frau", "am", "U-Bahn-Schild", ".", "Zwei"]
 sentences = st.lists(st.sampled_from(WORDS), max_size=11).map(" ".join)
@@ -168,5 +168,6 @@ def test_moses_tokens_are_as_many_as_in_the_tokenised_files(
 def test_where_nothing_is_clear_the_tests_lie_near_each_other(metric: SacrebleuMetric) -> None:
     references = corpus(0)
     first, second = noisy(references, 0.2, seed=10), noisy(references, 0.2, seed=20)
-    ours = compare_outputs({"a": [first], "b": [second]}, references, metric).between("a", "b").p
+    counts = metric.count_runs({"a": [first], "b": [second]}, references)
+    ours = score_counts(counts, metric).comparison().between("a", "b").p
     assert ours == pytest.approx(paired_sacrebleu(first, second, references, metric, samples=2000), abs=0.05)

@@ -9,8 +9,8 @@ from third_party import isolated_registries
 
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.metric import Metric, make_metric
-from selfattn.evaluation.statistics.buckets import ItemGroup, score_groups
-from selfattn.evaluation.statistics.significance import compare_outputs
+from selfattn.evaluation.statistics.buckets import score_groups
+from selfattn.evaluation.statistics.significance import score_counts
 from selfattn.registry import METRICS, load_plugin
 
 FILE = Path(__file__).with_name("edit_similarity.py")
@@ -54,7 +54,8 @@ def test_its_score_is_that_of_sums_over_any_items(name: str) -> None:
 
 def test_models_are_told_apart_by_it() -> None:
     metric = make_metric("edit_similarity")
-    found = compare_outputs({"good": cut(1, 1, 2), "poor": cut(5, 6, 6)}, REFERENCES, metric)
+    counts = metric.count_runs({"good": cut(1, 1, 2), "poor": cut(5, 6, 6)}, REFERENCES)
+    found = score_counts(counts, metric).comparison()
     good = found.estimates["good"]
     assert good.low is not None
     assert good.high is not None
@@ -65,6 +66,6 @@ def test_models_are_told_apart_by_it() -> None:
 
 
 def test_parts_of_the_test_are_measured_by_it() -> None:
-    groups = [ItemGroup("even", tuple(range(0, 110, 2))), ItemGroup("odd", tuple(range(1, 110, 2)))]
+    groups = {"even": range(0, 110, 2), "odd": range(1, 110, 2)}
     even, odd = score_groups(groups, {"a": cut(2, 3)}, REFERENCES, make_metric("edit_similarity"))
     assert even.models["a"].mean == 1 > odd.models["a"].mean

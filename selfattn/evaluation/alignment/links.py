@@ -216,6 +216,11 @@ class AlignmentCounts:
         both = self.links + self.sure
         return 1 - (self.in_sure + self.in_possible) / both if both else None
 
+    @property
+    def figures(self) -> dict[str, float | int | None]:
+        """Rates and the number of links, as plain JSON values; what cannot be computed is None."""
+        return {name: getattr(self, name) for name in ("aer", "precision", "recall", "links")}
+
 
 def count_alignment(alignments: Sequence[AbstractSet[Link]], gold: Sequence[Links]) -> AlignmentCounts:
     """Compare alignments with gold.

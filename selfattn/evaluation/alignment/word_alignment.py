@@ -7,9 +7,8 @@ belongs to the word that follows, as in subwords. Each target word is linked to 
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -40,27 +39,6 @@ class Way(NamedTuple):
     def __str__(self) -> str:
         head = "mean of heads" if self.head is None else f"head {self.head}"
         return f"layer {self.layer}, {head}, shifted by {int(self.shifted)}"
-
-
-@dataclass(frozen=True)
-class AlignmentReport:
-    """Attention against gold.
-
-    Attributes:
-        pairs: number of sentence pairs.
-        sure: number of their sure links.
-        possible: number of their possible links, the sure ones among them.
-        counts: what the links share with gold, for every way to read the attention.
-        best: the way with the lowest error on these pairs; the choice inflates its score.
-        diagonal: the same counts for `diagonal` links from each target word, as a baseline.
-    """
-
-    pairs: int
-    sure: int
-    possible: int
-    counts: Mapping[Way, AlignmentCounts]
-    best: Way
-    diagonal: AlignmentCounts
 
 
 @torch.inference_mode()
@@ -102,23 +80,29 @@ def word_links(model: Seq2Seq, tokenizer: Tokenizer, pairs: Sequence[GoldPair]) 
     return {way: [by_place[place] for place in range(len(pairs))] for way, by_place in links.items()}
 
 
-def report_alignment(links: Mapping[Way, Sequence[set[Link]]], gold: Sequence[GoldPair]) -> AlignmentReport:
+def report_alignment(links: Mapping[Way, Sequence[set[Link]]], gold: Sequence[GoldPair]) -> dict[str, Any]:
     """Compare links with gold.
 
     Args:
         links: from `word_links`.
         gold: the sentence pairs.
+
+    Returns:
+        Plain JSON values: number of ``pairs``, of their ``sure`` links and of their ``possible`` ones, the sure ones
+        among them; ``ways`` to read the attention, each with its figures (`AlignmentCounts.figures`); ``best``, the way
+        with the lowest error on these pairs, whose choice inflates its score; and as a baseline the figures of the
+        ``diagonal``.
     """
     right = [pair.links for pair in gold]
     counts = {way: count_alignment(some, right) for way, some in links.items()}
-    return AlignmentReport(
-        pairs=len(gold),
-        sure=sum(len(some.sure) for some in right),
-        possible=sum(len(some.possible) for some in right),
-        counts=counts,
-        best=min(counts, key=lambda way: _error(counts[way])),
-        diagonal=_diagonal_counts(gold),
-    )
+    return {
+        "pairs": len(gold),
+        "sure": sum(len(some.sure) for some in right),
+        "possible": sum(len(some.possible) for some in right),
+        "ways": [way._asdict() | some.figures for way, some in counts.items()],
+        "best": min(counts, key=lambda way: _error(counts[way]))._asdict(),
+        "diagonal": _diagonal_counts(gold).figures,
+    }
 
 
 def align_words(model: Seq2Seq, tokenizer: Tokenizer, gold: Sequence[GoldPair]) -> ModelAlignment | None:

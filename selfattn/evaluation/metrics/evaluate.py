@@ -50,7 +50,7 @@ def evaluate_outputs(
         if tested.signature:
             signatures[metric.name] = tested.signature
     scores = {"items": len(pairs)} | results[0] | {"interval": {"level": LEVEL, "over": "items"}}
-    scores["by_format"] = {group.name: evaluate_part(outputs, pairs, metrics, group.places) for group in by_tag(pairs)}
+    scores["by_format"] = {tag: evaluate_part(outputs, pairs, metrics, places) for tag, places in by_tag(pairs).items()}
     scores |= {"signatures": signatures} if signatures else {}
     return scores if against is None else scores | {"against": results[1] | {"p": p_values}}
 

@@ -1,7 +1,6 @@
 """Test items in groups of like kind, the fields of an answer, and how good each model is on each."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -16,36 +15,23 @@ from selfattn.results.quality import Bucket
 FREQUENCIES: Sequence[tuple[int, int | None]] = ((0, 0), (1, 5), (6, 50), (51, None))
 
 
-@dataclass(frozen=True)
-class ItemGroup:
-    """Some of the test items.
-
-    Attributes:
-        name: what they have in common.
-        places: their places in the test set, ascending.
-    """
-
-    name: str
-    places: tuple[int, ...]
-
-
-def by_tag(pairs: Sequence[Pair]) -> list[ItemGroup]:
+def by_tag(pairs: Sequence[Pair]) -> dict[str, list[int]]:
     """Group by tag (the format of a date, the kind of a phrase), in alphabetical order; pairs without one are left out.
 
     Example:
         >>> by_tag([Pair("a", "b", tag="x"), Pair("c", "d", tag="y"), Pair("e", "f", tag="x")])
-        [ItemGroup(name='x', places=(0, 2)), ItemGroup(name='y', places=(1,))]
+        {'x': [0, 2], 'y': [1]}
     """
     places: dict[str, list[int]] = {}
     for place, pair in enumerate(pairs):
         if pair.tag:
             places.setdefault(pair.tag, []).append(place)
-    return [ItemGroup(tag, tuple(places[tag])) for tag in sorted(places)]
+    return dict(sorted(places.items()))
 
 
 def by_length(
     texts: Sequence[str], *, groups: int = 4, words: Callable[[str], Sequence[str]] = list
-) -> list[ItemGroup]:
+) -> dict[str, list[int]]:
     """Group by length, into buckets of about the same size.
 
     Texts of one length are in one bucket, so there may be fewer buckets than requested, and their sizes may differ.
@@ -56,47 +42,21 @@ def by_length(
         words: what is counted; default characters. ``str.split`` counts what stands between spaces.
 
     Example:
-        >>> [(bucket.name, bucket.places) for bucket in by_length(["a", "abc", "ab", "abcdef"], groups=2)]
-        [('1 to 2', (0, 2)), ('3 to 6', (1, 3))]
+        >>> by_length(["a", "abc", "ab", "abcdef"], groups=2)
+        {'1 to 2': [0, 2], '3 to 6': [1, 3]}
     """
     if not texts:
-        return []
+        return {}
     lengths = np.array([len(words(text)) for text in texts])
     ordered = np.sort(lengths)
     edges = sorted({int(ordered[len(ordered) * number // groups]) for number in range(1, groups)})
     numbers = np.searchsorted(np.array(edges), lengths, side="right")
     buckets = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
-    return [
-        ItemGroup(range_name(int(lengths[places].min()), int(lengths[places].max())), tuple(places.tolist()))
-        for places in buckets
-    ]
-
-
-def by_training_frequency(references: Sequence[str], training: Mapping[str, int]) -> list[tuple[ItemGroup, WordRecall]]:
-    """Group items by how often training has the words of their references; an item may be in several groups.
-
-    Args:
-        references: one for each item, at least one.
-        training: how often the training's targets have each word.
-
-    Returns:
-        For each of `FREQUENCIES` the items that have such a word, and the metric that looks at those words only.
-
-    Example:
-        >>> groups = by_training_frequency(["the cow", "a dog"], {"the": 1, "a": 1, "dog": 1})
-        >>> [(group.name, group.places) for group, recall in groups]
-        [('0', (0,)), ('1 to 5', (0, 1))]
-    """
-    groups = []
-    for low, high in FREQUENCIES:
-        recall = WordRecall(training=training, seen=(low, high))
-        if places := tuple(np.flatnonzero(recall.counts(references, references)[:, 1]).tolist()):
-            groups.append((ItemGroup(range_name(low, high), places), recall))
-    return groups
+    return {range_name(int(lengths[places].min()), int(lengths[places].max())): places.tolist() for places in buckets}
 
 
 def score_groups(
-    groups: Sequence[ItemGroup],
+    groups: Mapping[str, Sequence[int]],
     outputs: Mapping[str, Sequence[Sequence[str]]],
     references: Sequence[str],
     metric: Metric,
@@ -107,7 +67,7 @@ def score_groups(
     """Estimate each model's score on each group, over seeds and the items of the group.
 
     Args:
-        groups: with places among the test items.
+        groups: places among the test items, by the name of the group.
         outputs: for each model the outputs of each of its runs.
         references: one for each test item.
         metric: any.
@@ -120,17 +80,52 @@ def score_groups(
     Example:
         >>> from selfattn.evaluation.metrics.metric import make_metric
         >>> outputs = {"a": [["x", "-", "-"], ["x", "y", "-"]]}
-        >>> (bucket,) = score_groups([ItemGroup("short", (0, 2))], outputs, ["x", "y", "z"], make_metric("exact_match"))
+        >>> (bucket,) = score_groups({"short": [0, 2]}, outputs, ["x", "y", "z"], make_metric("exact_match"))
         >>> bucket.items, bucket.models["a"].mean
         (2, 0.5)
     """
     counts = metric.count_runs(outputs, references)
     buckets = []
-    for group in groups:
-        chosen = {model: values[:, list(group.places)] for model, values in counts.items()}
-        labels = None if clusters is None else [clusters[place] for place in group.places]
+    for name, places in groups.items():
+        chosen = {model: values[:, list(places)] for model, values in counts.items()}
+        labels = None if clusters is None else [clusters[place] for place in places]
         scores = score_counts(chosen, metric, resamples=resamples, clusters=labels)
-        buckets.append(Bucket(group.name, len(group.places), scores.estimates()))
+        buckets.append(Bucket(name, len(places), scores.estimates()))
+    return tuple(buckets)
+
+
+def score_rare_words(
+    outputs: Mapping[str, Sequence[Sequence[str]]],
+    references: Sequence[str],
+    training: Mapping[str, int],
+    clusters: Sequence[Hashable] | None = None,
+) -> tuple[Bucket, ...]:
+    """Estimate each model's word recall, by how often training has the words; an item may be in several groups.
+
+    Args:
+        outputs: for each model the outputs of each of its runs.
+        references: one for each test item.
+        training: how often the training's targets have each word.
+        clusters: see `score_groups`.
+
+    Returns:
+        For each of `FREQUENCIES` the items whose references have such a word, and the recall of those words alone.
+
+    Raises:
+        ValueError: not as many outputs as references.
+
+    Example:
+        >>> outputs = {"a": [["the cow", "a cat"]]}
+        >>> buckets = score_rare_words(outputs, ["the cow", "a dog"], {"the": 1, "a": 1, "dog": 1})
+        >>> [(bucket.name, bucket.items, round(bucket.models["a"].mean, 2)) for bucket in buckets]
+        [('0', 1, 1.0), ('1 to 5', 2, 0.67)]
+    """
+    buckets: list[Bucket] = []
+    for low, high in FREQUENCIES:
+        recall = WordRecall(training=training, seen=(low, high))
+        if places := np.flatnonzero(recall.counts(references, references)[:, 1]).tolist():
+            group = {range_name(low, high): places}
+            buckets += score_groups(group, outputs, references, recall, resamples=2000, clusters=clusters)
     return tuple(buckets)
 
 

@@ -96,39 +96,6 @@ def compare_scores(
     return score_runs(scores, clusters).comparison(primary, alpha)
 
 
-def compare_outputs(
-    outputs: Mapping[str, Sequence[Sequence[str]]],
-    references: Sequence[str],
-    metric: Metric,
-    *,
-    clusters: Sequence[Hashable] | None = None,
-    primary: tuple[str, str] | None = None,
-    alpha: float = ALPHA,
-) -> Comparison:
-    """Do what `compare_scores` does for any metric, also one that is no mean over items, such as BLEU.
-
-    Args:
-        outputs: for each model the outputs of each of its runs.
-        references: one for each item.
-        metric: such as ``make_metric("bleu", "de")``.
-        clusters: see `compare_scores`.
-        primary: see `compare_scores`.
-        alpha: see `compare_scores`.
-
-    Raises:
-        ValueError: no model, no run, or not as many outputs as references.
-
-    Example:
-        >>> from selfattn.evaluation.metrics.metric import make_metric
-        >>> right = [f"the dog number {number} runs" for number in range(50)]
-        >>> wrong = [text.replace("runs", "ran") for text in right]
-        >>> comparison = compare_outputs({"a": [right] * 3, "b": [wrong] * 3}, right, make_metric("bleu", "en"))
-        >>> comparison.between("a", "b").word
-        'better'
-    """
-    return score_counts(metric.count_runs(outputs, references), metric, clusters=clusters).comparison(primary, alpha)
-
-
 def wilson(share: float, items: float) -> tuple[float, float]:
     r"""Return the 95 % Wilson score interval of a share (Wilson 1927).
 
