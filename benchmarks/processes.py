@@ -120,7 +120,7 @@ def stream_pass(pairs: int) -> None:
     """Make batches of a stream of pairs, with a step now and then, for its memory."""
     step = training.dates_step()
     read = (Example([4 + place % 50, 5, 2], [6, 4 + place % 40, 2]) for place in range(pairs))
-    cut = stream_batches(read, batch_size=64, pad_id=0, bos_id=1, generator=torch.Generator().manual_seed(0))
+    cut = stream_batches(read, batch_size=64, generator=torch.Generator().manual_seed(0))
     for number, _ in enumerate(cut):
         if number % 10_000 == 0:
             step()

@@ -113,8 +113,7 @@ def steps_of(data: TrainingSet, recipe: TrainingConfig) -> int:
     """
     if recipe.max_steps:
         return recipe.max_steps
-    ids, order = data.tokenizer, generator(recipe.seed, "data/0")
-    _, count = cut_epoch(data.epoch(0), recipe, pad_id=ids.pad_id, bos_id=ids.bos_id, generator=order)
+    _, count = cut_epoch(data.epoch(0), recipe, generator(recipe.seed, "data/0"))
     if count is None:
         raise UserError("max_steps: the data are a stream of unknown length; say how many steps to train")
     return count * recipe.epochs

@@ -155,8 +155,7 @@ def _published_baseline(
 
 def _overfitting(run: Run, tests: TestSet) -> Gate:
     tokenizer, build = run.tokenizer, partial(build_model, run.config.model, run.tokenizer, run.config.training.seed)
-    ids = {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
-    return overfitting(build, encode_pairs(tests.validation, tokenizer), **ids)
+    return overfitting(build, encode_pairs(tests.validation, tokenizer))
 
 
 def _align_with_gold(run: Run, tests: TestSet) -> ModelAlignment | None:
@@ -187,7 +186,7 @@ def _scored(run: Run, pairs: Sequence[Pair]) -> ModelAlignment | None:
         for pair in pairs
     ]
     examples = encode_pairs(pairs, tokenizer)
-    return score_attention(run.model, examples, gold, pad_id=tokenizer.pad_id, bos_id=tokenizer.bos_id)
+    return score_attention(run.model, examples, gold)
 
 
 def _ranges(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
@@ -208,9 +207,8 @@ def _attention_agreement(run: Run, tests: TestSet, outputs: Sequence[Output]) ->
     """
     if not _has_attention(run):
         return None
-    tokenizer = run.tokenizer
     wrote = [Pair(pair.source, output.text) for pair, output in zip(tests.pairs[:_BLOCKED], outputs, strict=False)]
-    return agreement(run.model, encode_pairs(wrote, tokenizer), pad_id=tokenizer.pad_id, bos_id=tokenizer.bos_id)
+    return agreement(run.model, encode_pairs(wrote, run.tokenizer))
 
 
 def _show_attention(run: Run, pairs: Sequence[Pair]) -> tuple[ShownAttention, ...]:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from selfattn.data.pairs import Example
+from selfattn.tokenizers.protocol import BOS, PAD
 
 BUFFER = 10_000
 """Examples of a stream that are held at once."""
@@ -106,9 +107,9 @@ def batches(
     *,
     batch_size: int | None,
     max_tokens: int | None,
-    pad_id: int,
-    bos_id: int,
-    generator: torch.Generator | None,
+    generator: torch.Generator | None = None,
+    pad_id: int = PAD,
+    bos_id: int = BOS,
 ) -> Iterator[Batch]:
     """Return an iterator over batches that together have every example once.
 
@@ -121,17 +122,17 @@ def batches(
         batch_size: most rows in a batch; None for no bound.
         max_tokens: most tokens in a batch, padding included, source and target together; None for no bound. A longer
             example makes a batch by itself.
-        pad_id: see `collate`.
-        bos_id: see `collate`.
-        generator: of the shuffling, on the CPU; None keeps the order.
+        generator: of the shuffling, on the CPU; default None, which keeps the order.
+        pad_id: see `collate`; default that of every tokenizer.
+        bos_id: see `collate`; default that of every tokenizer.
 
     Raises:
         ValueError: neither bound is given, or one is not positive.
 
     Example:
         >>> examples = [Example([5] * n + [2], [6, 2]) for n in (3, 1, 4, 1, 5)]
-        >>> options = dict(batch_size=2, max_tokens=None, pad_id=0, bos_id=1)
-        >>> [batch.indices for batch in batches(examples, **options, generator=None)]
+        >>> options = dict(batch_size=2, max_tokens=None)
+        >>> [batch.indices for batch in batches(examples, **options)]
         [[0, 1], [2, 3], [4]]
         >>> shuffled = batches(examples, **options, generator=torch.Generator().manual_seed(0))
         >>> sorted(index for batch in shuffled for index in batch.indices)
@@ -174,8 +175,6 @@ def stream_batches(
     batch_size: int | None = None,
     max_tokens: int | None = None,
     buffer: int = BUFFER,
-    pad_id: int,
-    bos_id: int,
     generator: torch.Generator,
 ) -> Iterator[Batch]:
     """Do what `batches` does for a stream, which may be larger than memory or endless.
@@ -189,8 +188,6 @@ def stream_batches(
         batch_size: see `batches`.
         max_tokens: see `batches`.
         buffer: examples in a window; default 10,000.
-        pad_id: see `collate`.
-        bos_id: see `collate`.
         generator: of the shuffling, on the CPU.
 
     Returns:
@@ -202,7 +199,7 @@ def stream_batches(
     Example:
         >>> examples = (Example([5] * n + [2], [6, 2]) for n in (3, 1, 4, 1, 5))
         >>> chance = torch.Generator().manual_seed(0)
-        >>> stream = stream_batches(examples, batch_size=2, buffer=4, pad_id=0, bos_id=1, generator=chance)
+        >>> stream = stream_batches(examples, batch_size=2, buffer=4, generator=chance)
         >>> [sorted(batch.indices) for batch in stream]
         [[1, 3], [0, 2], [4]]
     """
@@ -213,7 +210,7 @@ def stream_batches(
         order = sorted(_order(len(window), generator), key=lengths.__getitem__)
         groups = list(_cut(order, lengths, rows, tokens))
         for group in (groups[place] for place in _order(len(groups), generator)):
-            yield collate([window[place] for place in group], pad_id, bos_id, [start + place for place in group])
+            yield collate([window[place] for place in group], PAD, BOS, [start + place for place in group])
         start += len(window)
 
 

@@ -11,7 +11,6 @@ from selfattn.data.batches import Batch, batches
 from selfattn.data.pairs import Example
 from selfattn.errors import DivergedError
 from selfattn.models.protocol import Seq2Seq
-from selfattn.tokenizers.protocol import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -72,13 +71,12 @@ def check_number(log_probability: float) -> None:
 
 
 def batches_by_length(
-    model: Seq2Seq, tokenizer: Tokenizer, examples: Sequence[Example], *, batch_size: int, max_tokens: int
+    model: Seq2Seq, examples: Sequence[Example], *, batch_size: int, max_tokens: int
 ) -> Iterator[tuple[Batch, list[int]]]:
     """Cut examples into batches of like length, which changes nothing but the time that they take.
 
     Args:
         model: on whose device the batches are to be.
-        tokenizer: gives the special tokens.
         examples: sources and targets as ids.
         batch_size: most examples in a batch, at least 1.
         max_tokens: most tokens in a batch, at least 1: long texts go in smaller ones, so that memory stays bounded.
@@ -89,11 +87,9 @@ def batches_by_length(
     Example:
         >>> from selfattn.models.build import build
         >>> from selfattn.models.presets import PRESETS
-        >>> from selfattn.tokenizers.char import CharTokenizer
-        >>> tokenizer = CharTokenizer("abc")
-        >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
+        >>> model = build(PRESETS["transformer"].config, vocab_size=7, pad_id=0, seed=0)
         >>> examples = [Example([4, 5, 2], [2]), Example([4, 2], [2]), Example([6, 2], [2])]
-        >>> cut = batches_by_length(model, tokenizer, examples, batch_size=2, max_tokens=100)
+        >>> cut = batches_by_length(model, examples, batch_size=2, max_tokens=100)
         >>> [places for _, places in cut]
         [[1, 2], [0]]
     """
@@ -102,9 +98,6 @@ def batches_by_length(
         [examples[place] for place in order],
         batch_size=batch_size,
         max_tokens=max_tokens,
-        pad_id=tokenizer.pad_id,
-        bos_id=tokenizer.bos_id,
-        generator=None,
     ):
         yield batch.to(model.device), [order[place] for place in batch.indices]
 

@@ -64,7 +64,7 @@ class TargetScore:
         return self.log_probability / self.tokens
 
 
-def score_examples(model: Seq2Seq, tokenizer: Tokenizer, examples: Sequence[Example]) -> list[TargetScore]:
+def score_examples(model: Seq2Seq, examples: Sequence[Example]) -> list[TargetScore]:
     """Score the target of every example, given its source.
 
     Args:
@@ -81,11 +81,11 @@ def score_examples(model: Seq2Seq, tokenizer: Tokenizer, examples: Sequence[Exam
         >>> from selfattn.tokenizers.char import CharTokenizer
         >>> tokenizer = CharTokenizer("abc")
         >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
-        >>> [score.tokens for score in score_examples(model, tokenizer, [Example([4, 2], [5, 6, 2])])]
+        >>> [score.tokens for score in score_examples(model, [Example([4, 2], [5, 6, 2])])]
         [3]
     """
     scored: dict[int, TargetScore] = {}
-    for batch, places in batches_by_length(model, tokenizer, examples, batch_size=BATCH_SIZE, max_tokens=MAX_TOKENS):
+    for batch, places in batches_by_length(model, examples, batch_size=BATCH_SIZE, max_tokens=MAX_TOKENS):
         sums = score_targets(model, batch).double().sum(dim=-1).tolist()
         for place, summed, count in zip(places, sums, batch.target_mask.sum(dim=1).tolist(), strict=True):
             scored[place] = TargetScore(summed, count)
@@ -166,7 +166,7 @@ def score_texts(model: Seq2Seq, tokenizer: Tokenizer, texts: Sequence[str], *, c
         >>> score.tokens, score.characters
         (7, 5)
     """
-    scores = score_examples(model, tokenizer, text_examples(texts, tokenizer, context))
+    scores = score_examples(model, text_examples(texts, tokenizer, context))
     return TextScore(
         math.fsum(score.log_probability for score in scores),
         sum(score.tokens for score in scores),

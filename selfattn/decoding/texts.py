@@ -91,7 +91,6 @@ def decode_sources(
     processes, done = processes or Processes(), []
     cut = batches_by_length(
         model,
-        tokenizer,
         [Example(source, [tokenizer.eos_id]) for source in sources],
         batch_size=max(1, BATCH_SIZE // options.beam),
         max_tokens=max(1, MAX_TOKENS // options.beam),

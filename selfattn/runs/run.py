@@ -127,7 +127,7 @@ class Run:
             UserError: the run is a language model, or a text is longer than the model can read.
         """
         with self.of_pairs("score"):
-            return score_examples(self.model, self.tokenizer, encode_pairs(_composed(pairs), self.tokenizer))
+            return score_examples(self.model, encode_pairs(_composed(pairs), self.tokenizer))
 
     def align(
         self, pairs: Sequence[Pair], *, layer: int = -1, head: int | None = None, shifted: bool = False
@@ -149,8 +149,7 @@ class Run:
         """
         with self.of_pairs("align"):
             examples = encode_pairs(_composed(pairs), self.tokenizer)
-            special = {"pad_id": self.tokenizer.pad_id, "bos_id": self.tokenizer.bos_id}
-            return token_links(self.model, examples, **special, layer=layer, head=head, shifted=shifted)
+            return token_links(self.model, examples, layer=layer, head=head, shifted=shifted)
 
     def attention(self, text: str, *, dependence: bool = True) -> AttentionView:
         """Return the attention of the model while it writes the output for a text.
@@ -187,7 +186,7 @@ class Run:
             ids, target = (torch.tensor(each, device=device) for each in (source_ids, target_ids))
             model = _private(self.model)  # hooks and modes that other threads do not see
             blocking = by_blocking(model, ids, torch.cat([target.new_tensor([tokenizer.bos_id]), target[:-1]]))
-            gradient = by_gradient(model, ids, target, bos_id=tokenizer.bos_id)
+            gradient = by_gradient(model, ids, target)
         tokens = token_texts(tokenizer.source, text), token_texts(tokenizer.target, prediction)
         return AttentionView(text, prediction, *tokens, cross, encoder, decoder, blocking, gradient, self.config.preset)
 

@@ -16,7 +16,7 @@ from selfattn.evaluation.metrics.exact import words_of
 from selfattn.evaluation.metrics.metric import make_metric, score_outputs
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.record import Gate
-from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.tokenizers.protocol import BOS, EOS, PAD, Tokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Processes
 from selfattn.training.validation import Criterion
@@ -69,6 +69,8 @@ def make_training_set(
     Raises:
         UserError: a setting or the data are not usable, or a metric fails on the first two targets.
     """
+    if [tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id] != [PAD, BOS, EOS]:
+        raise UserError(f"{type(tokenizer).__name__}: expected pad_id {PAD}, bos_id {BOS} and eos_id {EOS}")
     cache: dict[int, list[Example]] = {}
     sampling = task.sampling()
 

@@ -10,7 +10,7 @@ from typing import Self
 from selfattn.codec import read_json, refuse_newer
 from selfattn.errors import UserError
 from selfattn.files import write_text
-from selfattn.tokenizers.protocol import SPECIALS, Tokenizer, printable
+from selfattn.tokenizers.protocol import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, printable
 
 FILE_NAME = "char.json"
 _ADVICE = "restore the file of the run, or train again"
@@ -36,7 +36,7 @@ class CharTokenizer:
         ['N', '␣', '<eos>']
     """
 
-    pad_id, bos_id, eos_id, unk_id = range(4)
+    pad_id, bos_id, eos_id, unk_id = PAD, BOS, EOS, UNK
 
     def __init__(self, characters: Iterable[str]) -> None:
         self.characters = "".join(sorted(set("".join(characters))))

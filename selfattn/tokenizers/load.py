@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from selfattn.errors import UserError
 from selfattn.tokenizers import char
-from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.tokenizers.protocol import BOS, EOS, PAD, UNK, Tokenizer
 
 TokenizerKind = Literal["characters", "unigram", "bpe"]
 
@@ -95,7 +95,7 @@ class SeparateTokenizer:
         (6, 7)
     """
 
-    pad_id, bos_id, eos_id, unk_id = range(4)
+    pad_id, bos_id, eos_id, unk_id = PAD, BOS, EOS, UNK
 
     def __init__(self, source: Tokenizer, target: Tokenizer) -> None:
         self.source, self.target = source, target

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol, Self
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
-"""Names of the ids 0 to 3, the same in every tokenizer."""
+PAD, BOS, EOS, UNK = range(4)
+"""The ids of the special tokens, the same in every tokenizer."""
 
 
 class Tokenizer(Protocol):
@@ -16,10 +17,10 @@ class Tokenizer(Protocol):
     of a text uses that side's tokenizer, so it also works with separate vocabularies.
 
     Attributes:
-        pad_id: of padding.
-        bos_id: at the start of every decoder input.
-        eos_id: at the end of a text.
-        unk_id: of text outside the vocabulary.
+        pad_id: of padding: 0, which training relies on.
+        bos_id: at the start of every decoder input: 1.
+        eos_id: at the end of a text: 2.
+        unk_id: of text outside the vocabulary: 3.
         source: tokenizer of the source side.
         target: tokenizer of the target side.
 

@@ -17,7 +17,7 @@ import sentencepiece
 from selfattn import codec
 from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_atomically
-from selfattn.tokenizers.protocol import SPECIALS, Tokenizer, printable
+from selfattn.tokenizers.protocol import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, printable
 from selfattn.tokenizers.sampling import SPACE_MARK, SegmentSampler
 
 SubwordKind = Literal["unigram", "bpe"]
@@ -111,7 +111,7 @@ class SubwordTokenizer:
         'lowest new é'
     """
 
-    pad_id, bos_id, eos_id, unk_id = range(4)
+    pad_id, bos_id, eos_id, unk_id = PAD, BOS, EOS, UNK
 
     def __init__(self, model: bytes, settings: SubwordSettings) -> None:
         self.model, self.settings = model, settings

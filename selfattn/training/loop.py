@@ -16,6 +16,7 @@ from selfattn.data.pairs import Example
 from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
+from selfattn.tokenizers.protocol import BOS, PAD
 from selfattn.training.checkpoint import Checkpoint, CheckpointFile, TrainingState
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Processes, Replica
@@ -52,10 +53,8 @@ def train_model(
     examples: Callable[[int], Iterable[Example]],
     validation: Sequence[Example],
     config: TrainingConfig,
-    *,
-    pad_id: int,
-    bos_id: int,
     criterion: Criterion,
+    *,
     observers: Sequence[Observer] = (),
     checkpoints: CheckpointFile | None = None,
     processes: Processes | None = None,
@@ -81,8 +80,6 @@ def train_model(
             them.
         validation: unseen examples for the loss.
         config: of the training.
-        pad_id: padding token.
-        bos_id: first token of every target.
         criterion: measures quality and says which weights are best.
         observers: of the first process.
         checkpoints: where to keep checkpoints; default nowhere.
@@ -101,8 +98,7 @@ def train_model(
     with processes.together():
         replica = Replica(model, processes)
         device = replica.device
-        special = {"pad_id": pad_id, "bos_id": bos_id}
-        loop = _Loop(replica, examples, validation, config, special, criterion, observers, checkpoints)
+        loop = _Loop(replica, examples, validation, config, criterion, observers, checkpoints)
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             try:
                 status = loop.run()
@@ -125,7 +121,6 @@ class _Loop:
     examples: Callable[[int], Iterable[Example]]
     validation: Sequence[Example]
     config: TrainingConfig
-    special: dict[str, int]
     criterion: Criterion
     observers: Sequence[Observer]
     checkpoints: CheckpointFile | None
@@ -211,7 +206,7 @@ class _Loop:
         examples = self.examples(progress.epoch)
         with progress.timed():
             order = generator(config.seed, f"data/{progress.epoch}")
-            groups, count = cut_epoch(examples, config, **self.special, generator=order)
+            groups, count = cut_epoch(examples, config, order)
             for _ in range(progress.position):
                 next(groups, None)
         if not progress.total_steps:
@@ -264,7 +259,7 @@ class _Loop:
         state.average.validating()
         with self.replica.shown(state.average):
             epoch = progress.epoch - (progress.position == 0)  # of the last step
-            loss = validation_loss(model, self.validation, self.config, **self.special, processes=self.processes)
+            loss = validation_loss(model, self.validation, self.config, self.processes)
             check_finite("validation loss", loss, progress.step, epoch, progress.lr, self.config.precision)
             measures = self.criterion.measure(model, loss, self.processes)
             if self.processes.is_main:
@@ -314,12 +309,7 @@ class _Loop:
 
 
 def cut_epoch(
-    examples: Iterable[Example],
-    config: TrainingConfig,
-    *,
-    pad_id: int,
-    bos_id: int,
-    generator: torch.Generator,
+    examples: Iterable[Example], config: TrainingConfig, generator: torch.Generator
 ) -> tuple[Iterator[Group], int | None]:
     """Cut an epoch into groups of batches; each group is a step.
 
@@ -329,8 +319,6 @@ def cut_epoch(
     Args:
         examples: of the epoch.
         config: gives ``batch_size``, ``max_tokens`` and ``accumulate``.
-        pad_id: padding token.
-        bos_id: first token of every target.
         generator: of the order.
 
     Returns:
@@ -340,16 +328,15 @@ def cut_epoch(
         >>> examples = [Example([4, 2], [5, 2])] * 7
         >>> config = TrainingConfig(batch_size=2, accumulate=3)
         >>> chance = torch.Generator().manual_seed(0)
-        >>> groups, count = cut_epoch(examples, config, pad_id=0, bos_id=1, generator=chance)
+        >>> groups, count = cut_epoch(examples, config, chance)
         >>> count, [len(group) for group in groups]
         (2, [3, 1])
     """
-    special = {"pad_id": pad_id, "bos_id": bos_id}
     sizes: dict[str, Any] = {"batch_size": config.batch_size, "max_tokens": config.max_tokens}
     if not isinstance(examples, Sequence):
-        return _grouped(stream_batches(examples, **sizes, **special, generator=generator), config.accumulate), None
+        return _grouped(stream_batches(examples, **sizes, generator=generator), config.accumulate), None
     places = batch_places(examples, **sizes, generator=generator)
-    cut = (collate([examples[place] for place in group], pad_id, bos_id, group) for group in places)
+    cut = (collate([examples[place] for place in group], PAD, BOS, group) for group in places)
     return _grouped(cut, config.accumulate), -(-len(places) // config.accumulate)
 
 

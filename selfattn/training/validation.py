@@ -45,9 +45,6 @@ def validation_loss(
     model: Seq2Seq,
     examples: Sequence[Example],
     config: TrainingConfig,
-    *,
-    pad_id: int,
-    bos_id: int,
     processes: Processes | None = None,
 ) -> float:
     """Return the mean loss on unseen examples, nats per token, without label smoothing; sets evaluation mode.
@@ -59,8 +56,6 @@ def validation_loss(
         model: on its device.
         examples: at least one.
         config: gives ``batch_size``, ``max_tokens`` and ``precision``.
-        pad_id: padding token.
-        bos_id: first token of every target.
         processes: that share out the batches; default this one alone.
     """
     model.eval()
@@ -69,9 +64,6 @@ def validation_loss(
         sorted(examples, key=lambda example: len(example.source)),
         batch_size=config.batch_size,
         max_tokens=config.max_tokens,
-        pad_id=pad_id,
-        bos_id=bos_id,
-        generator=None,
     )
     losses: list[tuple[float, int]] = []
     for batch in processes.share_of(cut):

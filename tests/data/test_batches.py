@@ -18,9 +18,7 @@ def deal(
     examples: list[Example], seed: int | None = 0, *, batch_size: int | None = None, max_tokens: int | None = None
 ) -> list[Batch]:
     generator = None if seed is None else torch.Generator().manual_seed(seed)
-    return list(
-        batches(examples, batch_size=batch_size, max_tokens=max_tokens, pad_id=PAD, bos_id=BOS, generator=generator)
-    )
+    return list(batches(examples, batch_size=batch_size, max_tokens=max_tokens, generator=generator))
 
 
 def test_a_batch_by_hand() -> None:
@@ -80,11 +78,7 @@ def chance(seed: int = 0) -> torch.Generator:
 
 
 def test_every_example_comes_once_and_no_batch_exceeds_its_bounds() -> None:
-    stream = list(
-        stream_batches(
-            examples(1009), batch_size=23, max_tokens=500, buffer=211, pad_id=PAD, bos_id=BOS, generator=chance()
-        )
-    )
+    stream = list(stream_batches(examples(1009), batch_size=23, max_tokens=500, buffer=211, generator=chance()))
     assert sorted(index for batch in stream for index in batch.indices) == list(range(1009))
     for batch in stream:
         assert len(batch.indices) <= 23
@@ -105,7 +99,7 @@ def test_no_more_than_the_window_is_read_ahead() -> None:
             yield item
 
     dealt = 0
-    stream = stream_batches(counted(), max_tokens=400, buffer=101, pad_id=PAD, bos_id=BOS, generator=chance())
+    stream = stream_batches(counted(), max_tokens=400, buffer=101, generator=chance())
     for batch in stream:
         assert read - dealt <= 101
         dealt += len(batch.indices)
@@ -122,7 +116,7 @@ def test_sorting_within_windows_saves_padding() -> None:
     # Targets are about as long as their sources, as in real text.
     lengths = [(2 + number * 7919 % 31, number * 104_729 % 3) for number in range(5003)]
     like_text = [Example([5] * length, [6] * (length + more)) for length, more in lengths]
-    bounds = {"batch_size": None, "max_tokens": 2000, "pad_id": PAD, "bos_id": BOS}
+    bounds = {"batch_size": None, "max_tokens": 2000}
     assert padding_share(batches(like_text, **bounds, generator=None)) > 0.4  # type: ignore[arg-type]  # options of several types
     assert padding_share(stream_batches(like_text, **bounds, generator=chance())) < 0.06  # type: ignore[arg-type]  # options of several types
 

@@ -95,7 +95,7 @@ def test_where_words_are_tokens_links_are_those_of_the_tokens(name: str) -> None
         Example([*tokenizer.encode(" ".join(p.source)), 2], [*tokenizer.encode(" ".join(p.target)), 2]) for p in pairs
     ]
     for way, links in found.items():
-        expected = token_links(model, examples, pad_id=0, bos_id=1, layer=way.layer, head=way.head, shifted=way.shifted)
+        expected = token_links(model, examples, layer=way.layer, head=way.head, shifted=way.shifted)
         assert [set(some) for some in expected] == links
     heads = 4 if name != "rnn-attention" else 1
     assert {(way.head, way.shifted) for way in found} == {(h, s) for h in (*range(heads), None) for s in (False, True)}
@@ -222,7 +222,7 @@ def score(maps: Sequence[Tensor], gold: Tensor) -> ModelAlignment:
     """Score the maps ``[h t s]`` of one example, one a layer."""
     t, s = gold.shape
     example = Example([5] * (s - 1) + [EOS], [6] * (t - 1) + [EOS])
-    found = score_attention(told(*maps), [example], [gold], pad_id=0, bos_id=1)
+    found = score_attention(told(*maps), [example], [gold])
     assert found is not None
     return found
 
@@ -297,7 +297,7 @@ def test_examples_are_added_up_whatever_the_batches() -> None:
     gold = [gold_of(pair) for pair in pairs]
     for name in ("rnn-multi-head", "decoder-only"):
         model = build(PRESETS[name].config, vocab_size=len(tokenizer), pad_id=0, seed=0).double().train()
-        scores = [score_attention(model, examples, gold, pad_id=0, bos_id=1, batch_size=size) for size in (1, 3, 7)]
+        scores = [score_attention(model, examples, gold, batch_size=size) for size in (1, 3, 7)]
         assert scores[0] is not None
         assert model.training
         for other in scores[1:]:
@@ -328,7 +328,7 @@ def test_a_model_without_attention_has_no_scores() -> None:
     model = build(PRESETS["rnn-plain"].config, vocab_size=23, pad_id=0, seed=0)
     example = Example([5, EOS], [6, EOS])
     gold = gold_of_links({(0, 0)}, 2, 2)
-    assert score_attention(model, [example], [gold], pad_id=0, bos_id=1) is None
+    assert score_attention(model, [example], [gold]) is None
 
 
 def test_an_empty_source_has_nowhere_to_point() -> None:
@@ -341,7 +341,7 @@ def test_an_empty_source_has_nowhere_to_point() -> None:
 def test_gold_must_fit() -> None:
     example = Example([5, EOS], [6, EOS])
     with pytest.raises(ValueError, match=r"expected gold of the shapes \[\(2, 2\)\]"):
-        score_attention(told(torch.ones(1, 2, 2)), [example], [CROSSED], pad_id=0, bos_id=1)
+        score_attention(told(torch.ones(1, 2, 2)), [example], [CROSSED])
 
 
 # "5 6 7 <eos>" with the target "8 9 <eos>": each row is a step, each column a source token.
@@ -351,7 +351,7 @@ THIRD = [[0.1, 0.1, 0.8, 0.0], [0.0, 0.3, 0.7, 0.0], [0.5, 0.5, 0.0, 0.0]]
 
 
 def links_of(*layers: list[list[list[float]]], **settings: Any) -> list[tuple[int, int]]:
-    (links,) = token_links(told(*layers), [Example([5, 6, 7, EOS], [8, 9, EOS])], pad_id=0, bos_id=1, **settings)
+    (links,) = token_links(told(*layers), [Example([5, 6, 7, EOS], [8, 9, EOS])], **settings)
     return links
 
 

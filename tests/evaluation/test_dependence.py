@@ -62,7 +62,7 @@ def log_probabilities(model: Seq2Seq, place: int, scale: float) -> Tensor:
 def test_gradient_times_input_is_the_slope_along_the_embedding(name: str) -> None:
     """By finite differences: the log-probability changes by g . e when one token's embedding grows."""
     model = small(name).double().eval()
-    found = by_gradient(model, SOURCE, TARGET, bos_id=1)
+    found = by_gradient(model, SOURCE, TARGET)
     assert found is not None
     up, down = (
         torch.stack([log_probabilities(model, place, scale) for place in range(len(SOURCE))], dim=1)
@@ -83,7 +83,7 @@ def test_rank_correlation_is_scipys() -> None:
 def test_agreement_of_every_family_and_none_without_attention() -> None:
     examples = [Example([5, 6, 7, 2], [9, 4, 2]), Example([8, 7, 5, 6, 2], [4, 2])]
     for name in ("rnn-attention", "transformer"):
-        found = agreement(small(name), examples, pad_id=0, bos_id=1)
+        found = agreement(small(name), examples)
         assert found is not None
         assert found.items == 2
         for one in (found.blocking, found.gradient, found.between):
@@ -91,7 +91,7 @@ def test_agreement_of_every_family_and_none_without_attention() -> None:
             assert one.low is not None
             assert one.high is not None
             assert -1 <= one.low <= one.mean <= one.high <= 1
-    assert agreement(small("rnn-plain"), examples, pad_id=0, bos_id=1) is None
+    assert agreement(small("rnn-plain"), examples) is None
 
 
 def test_attention_that_is_what_the_output_depends_on_agrees_fully(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_attention_that_is_what_the_output_depends_on_agrees_fully(monkeypatch: 
     monkeypatch.setattr(dependence, "source_shares", lambda *_, **__: [(0, [attention[None]])])
     monkeypatch.setattr(dependence, "by_blocking", lambda *_: attention**2)
     monkeypatch.setattr(dependence, "by_gradient", lambda *_, **__: -attention)
-    found = agreement(model, [example], pad_id=0, bos_id=1)
+    found = agreement(model, [example])
     assert found is not None
     means = [one and one.mean for one in (found.blocking, found.gradient, found.between)]
     assert means == pytest.approx([1, -1, -1])
@@ -111,7 +111,7 @@ def test_attention_that_is_what_the_output_depends_on_agrees_fully(monkeypatch: 
 def test_a_model_is_left_as_it_was() -> None:
     model = small("rnn-attention").train()
     by_blocking(model, SOURCE, TARGET_IN)
-    by_gradient(model, SOURCE, TARGET, bos_id=1)
+    by_gradient(model, SOURCE, TARGET)
     assert model.training
     assert not any(part._forward_hooks for part in model.modules())
     assert all(weight.grad is None for weight in model.parameters())

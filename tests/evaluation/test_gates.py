@@ -174,6 +174,6 @@ def test_a_value_at_the_limit_passes() -> None:
 
 def test_a_fresh_model_learns_the_first_64_sources_each_once() -> None:
     many = [Example([3 + place // 2, 2], [7 + place % 2, 7, 2]) for place in range(200)]
-    gate = overfitting(lambda: build("rnn-plain", vocab_size=200), many, pad_id=0, bos_id=1, eos_id=2, steps=1)
+    gate = overfitting(lambda: build("rnn-plain", vocab_size=200), many, steps=1)
     assert (gate.name, gate.passed, gate.limit) == ("overfitting", False, 0.98)
     assert re.fullmatch(r"a fresh model writes \d of 64 pairs after 1 steps in .* nats a token", gate.reason)

@@ -264,7 +264,7 @@ def test_it_knows_examples_by_heart(zoo: Zoo, variant: str) -> None:
     def make() -> Seq2Seq:
         return build(config, vocab_size=12, pad_id=0, seed=0)
 
-    gate = overfitting(make, pad_id=0, bos_id=1, eos_id=2, examples=examples, lr=0.01, steps=400)
+    gate = overfitting(make, examples=examples, lr=0.01, steps=400)
     assert gate.passed, gate
 
 

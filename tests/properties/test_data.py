@@ -61,8 +61,6 @@ def test_an_epoch_has_every_example_once_within_the_bounds(
                 examples,
                 batch_size=batch_size,
                 max_tokens=max_tokens,
-                pad_id=PAD,
-                bos_id=BOS,
                 generator=None if seed is None else torch.Generator().manual_seed(seed),
             )
         )

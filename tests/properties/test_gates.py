@@ -234,7 +234,7 @@ def overfit(
         return wrapper(build(config, vocab_size=VOCAB, pad_id=0, seed=0))
 
     chosen = {"examples": examples(), "lr": 0.01, "steps": 400} | settings
-    return overfitting(make, pad_id=0, bos_id=1, eos_id=EOS, **chosen)
+    return overfitting(make, **chosen)
 
 
 LEARN = ("rnn-plain", "rnn-attention", "luong-input-feeding", "bahdanau-gru", "transformer", "decoder-only")

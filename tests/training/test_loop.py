@@ -92,9 +92,7 @@ def run(
         epoch,
         examples(7, seed=2),
         config,
-        pad_id=0,
-        bos_id=1,
-        criterion=criterion,
+        criterion,
         observers=[] if watcher is None else [watcher],
     )
     return model, outcome

@@ -8,7 +8,6 @@ from Neural Machine Translation"). Both are scored, the second as "shifted".
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -76,8 +75,6 @@ def score_attention(
     examples: Sequence[Example],
     gold: Sequence[Tensor],
     *,
-    pad_id: int,
-    bos_id: int,
     batch_size: int = 64,
 ) -> ModelAlignment | None:
     """Score the attention of a model that writes given targets.
@@ -86,8 +83,6 @@ def score_attention(
         model: any model of the protocol; put into evaluation mode for the call and back after it.
         examples: sources and right targets, ``<eos>`` behind each.
         gold: for each example, as from `gold_from_spans`.
-        pad_id: padding token.
-        bos_id: what targets begin with.
         batch_size: examples read together; default 64.
 
     Returns:
@@ -101,7 +96,7 @@ def score_attention(
         >>> from selfattn.models.build import build
         >>> gold = torch.tensor([[True, True, False], [True, True, False], [False, False, False]])
         >>> model = build("transformer", vocab_size=11)
-        >>> scores = score_attention(model, [Example([5, 6, 2], [7, 8, 2])], [gold], pad_id=0, bos_id=1)
+        >>> scores = score_attention(model, [Example([5, 6, 2], [7, 8, 2])], [gold])
         >>> len(scores.heads), len(scores.means), 0 < scores.heads[0].gold_share < 1
         (4, 1, True)
     """
@@ -109,8 +104,7 @@ def score_attention(
     if not shapes or shapes != [tuple(matrix.shape) for matrix in gold]:
         raise ValueError(f"expected gold of the shapes {shapes}, at least one")
     sums: dict[int, Tensor] = {}
-    special = {"pad_id": pad_id, "bos_id": bos_id}
-    for place, layers in source_shares(model, examples, **special, batch_size=batch_size, dtype=torch.float64):
+    for place, layers in source_shares(model, examples, batch_size=batch_size, dtype=torch.float64):
         for layer, shares in enumerate(layers):
             added = _sums(shares, gold[place])
             sums[layer] = added + sums[layer] if layer in sums else added
@@ -148,8 +142,6 @@ def source_shares(
     model: Seq2Seq,
     examples: Sequence[Example],
     *,
-    pad_id: int,
-    bos_id: int,
     batch_size: int = 64,
     dtype: torch.dtype = torch.float32,
 ) -> Iterator[tuple[int, list[Tensor]]]:
@@ -158,8 +150,6 @@ def source_shares(
     Args:
         model: any model of the protocol; put into evaluation mode meanwhile.
         examples: sources and right targets.
-        pad_id: padding token.
-        bos_id: what targets begin with.
         batch_size: examples read together; default 64.
         dtype: to compute in; default float32.
 
@@ -167,9 +157,8 @@ def source_shares(
         The place of each example, and for each layer ``[h + 1, t s]``: every head, and their mean as the last. A row
         without attention to the source is 0. There are no layers where the model has no attention to its source.
     """
-    sizes: dict[str, Any] = {"batch_size": batch_size, "max_tokens": None, "generator": None}
     with evaluating(model):
-        for batch in batches(examples, **sizes, pad_id=pad_id, bos_id=bos_id):
+        for batch in batches(examples, batch_size=batch_size, max_tokens=None):
             moved = batch.to(model.device)
             maps = model.attention_maps(moved.source, moved.target_in, source_mask=moved.source_mask).cross
             for row, place in enumerate(batch.indices):
@@ -182,8 +171,6 @@ def token_links(
     model: Seq2Seq,
     examples: Sequence[Example],
     *,
-    pad_id: int,
-    bos_id: int,
     layer: int = -1,
     head: int | None = None,
     shifted: bool = False,
@@ -196,8 +183,6 @@ def token_links(
     Args:
         model: any model of the protocol.
         examples: sources and right targets, ``<eos>`` behind each.
-        pad_id: padding token.
-        bos_id: what targets begin with.
         layer: counted from 0, or from the end where negative; default the last. In a deep Transformer the last but one
             often aligns best (Garg et al. 2019).
         head: counted from 0; default the mean over the layer's heads.
@@ -213,12 +198,12 @@ def token_links(
     Example:
         >>> from selfattn.models.build import build
         >>> model = build("transformer", vocab_size=11)
-        >>> (links,) = token_links(model, [Example([5, 6, 2], [7, 8, 9, 2])], pad_id=0, bos_id=1)
+        >>> (links,) = token_links(model, [Example([5, 6, 2], [7, 8, 9, 2])])
         >>> [target for _, target in links], {source for source, _ in links} <= {0, 1}
         ([0, 1, 2], True)
     """
     linked: dict[int, list[Link]] = {}
-    for example, layers in source_shares(model, examples, pad_id=pad_id, bos_id=bos_id, batch_size=16):
+    for example, layers in source_shares(model, examples, batch_size=16):
         if not layers:
             raise ValueError(f"{type(model).__name__} has no attention to its source, so there is nothing to align by")
         if not -len(layers) <= layer < len(layers):

@@ -20,6 +20,7 @@ from selfattn.evaluation.alignment.attention_scores import source_shares
 from selfattn.evaluation.statistics.significance import estimate
 from selfattn.models.protocol import Memory, Seq2Seq
 from selfattn.results.attention import Agreement
+from selfattn.tokenizers.protocol import BOS
 
 _NUMBERS = 1 << 24  # probabilities held at once
 
@@ -63,7 +64,7 @@ def by_blocking(model: Seq2Seq, source: Tensor, target_in: Tensor) -> Tensor:
     return (0.5 * torch.cat(changes).T).clamp(0, 1).cpu()
 
 
-def by_gradient(model: Seq2Seq, source: Tensor, target: Tensor, *, bos_id: int) -> Tensor | None:
+def by_gradient(model: Seq2Seq, source: Tensor, target: Tensor) -> Tensor | None:
     r"""Return the share of each source token in gradient times input (Shrikumar et al. 2017).
 
     .. math:: |\nabla_{e_i} \log p(y_k \mid y_{<k}, x) \cdot e_i| \; / \; \sum_j |\nabla_{e_j} \log p \cdot e_j|
@@ -74,7 +75,6 @@ def by_gradient(model: Seq2Seq, source: Tensor, target: Tensor, *, bos_id: int) 
         model: any model of the protocol; put into evaluation mode for the call and back after it.
         source: ids ``[s]``, int64, ``<eos>`` behind them.
         target: ids ``[t]``, int64, what the steps write, ``<eos>`` behind them.
-        bos_id: what the decoder reads first.
 
     Returns:
         Shares ``[t s]``, float32; a row without any gradient is 0. None where the model embeds no source tokens by an
@@ -84,10 +84,10 @@ def by_gradient(model: Seq2Seq, source: Tensor, target: Tensor, *, bos_id: int) 
         >>> from selfattn.models.build import build
         >>> from selfattn.models.presets import PRESETS
         >>> model = build(PRESETS["rnn-attention"].config, vocab_size=11, pad_id=0, seed=0)
-        >>> by_gradient(model, torch.tensor([5, 6, 2]), torch.tensor([7, 2]), bos_id=1).sum(dim=1).round(decimals=4)
+        >>> by_gradient(model, torch.tensor([5, 6, 2]), torch.tensor([7, 2])).sum(dim=1).round(decimals=4)
         tensor([1., 1.])
     """
-    target_in = torch.cat([target.new_tensor([bos_id]), target[:-1]])
+    target_in = torch.cat([target.new_tensor([BOS]), target[:-1]])
     rows = max(1, _NUMBERS // (len(target) * model_width(model)))
     products = []
     # cuDNN's recurrent kernels run backward in training only.
@@ -128,7 +128,7 @@ def rank_correlation(first: Tensor, second: Tensor) -> Tensor:
     return agree / (counts[0] * counts[1]).sqrt()
 
 
-def agreement(model: Seq2Seq, examples: Sequence[Example], *, pad_id: int, bos_id: int) -> Agreement | None:
+def agreement(model: Seq2Seq, examples: Sequence[Example]) -> Agreement | None:
     """Measure how far attention agrees with what the output depends on: Kendall's rank correlation over source tokens.
 
     Attention is the mean over heads and layers in the step that writes a token. Values that agree to four decimals are
@@ -137,23 +137,21 @@ def agreement(model: Seq2Seq, examples: Sequence[Example], *, pad_id: int, bos_i
     Args:
         model: any model of the protocol.
         examples: sources and what the model wrote for them.
-        pad_id: padding token.
-        bos_id: what targets begin with.
 
     Returns:
         None where the model has no attention to its source, or no example has a correlation.
     """
     correlations: list[list[float]] = [[], [], []]
-    for place, layers in source_shares(model, examples, pad_id=pad_id, bos_id=bos_id):
+    for place, layers in source_shares(model, examples):
         if not layers:
             return None
         source, target = (
             torch.tensor(x, device=model.device) for x in (examples[place].source, examples[place].target)
         )
-        target_in = torch.cat([target.new_tensor([bos_id]), target[:-1]])
+        target_in = torch.cat([target.new_tensor([BOS]), target[:-1]])
         attention = torch.stack([shares[-1] for shares in layers]).mean(dim=0)
         blocked = by_blocking(model, source, target_in)
-        gradient = by_gradient(model, source, target, bos_id=bos_id)
+        gradient = by_gradient(model, source, target)
         pairs = [(attention, blocked), (attention, gradient), (blocked, gradient)]
         for values, (first, second) in zip(correlations, pairs, strict=True):
             if second is not None:

@@ -71,8 +71,7 @@ def word_links(model: Seq2Seq, tokenizer: Tokenizer, pairs: Sequence[GoldPair]) 
     sides = [(_tokens(pair.source, tokenizer), _tokens(pair.target, tokenizer)) for pair in pairs]
     examples = [Example(source[0], target[0]) for source, target in sides]
     links: dict[Way, dict[int, set[Link]]] = {}
-    pad, bos = tokenizer.pad_id, tokenizer.bos_id
-    for place, layers in source_shares(model, examples, pad_id=pad, bos_id=bos, batch_size=_BATCH_SIZE):
+    for place, layers in source_shares(model, examples, batch_size=_BATCH_SIZE):
         source, target = sides[place]
         for layer, shares in enumerate(layers):
             for way, read in _read(shares, source[1], target[1], layer).items():

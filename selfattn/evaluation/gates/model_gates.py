@@ -19,6 +19,7 @@ from selfattn.errors import DivergedError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.record import Gate
 from selfattn.streams import seed_for
+from selfattn.tokenizers.protocol import BOS, EOS, PAD
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loss import batch_loss
 from selfattn.training.step import make_optimizer
@@ -148,9 +149,6 @@ def overfitting(
     make: Callable[[], Seq2Seq],
     examples: Sequence[Example],
     *,
-    pad_id: int,
-    bos_id: int,
-    eos_id: int,
     lr: float = 3e-3,
     steps: int = 1500,
 ) -> Gate:
@@ -162,9 +160,6 @@ def overfitting(
     Args:
         make: builds the model, with first values, on the device where it is to be trained.
         examples: the first 64 with different sources are used; fewer are enough where there are not so many.
-        pad_id: padding token.
-        bos_id: what targets begin with.
-        eos_id: what targets end with.
         lr: learning rate of AdamW, constant after 20 steps of warm-up; default 0.003.
         steps: at most; default 1500. They decide, never the clock: what a gate finds does not depend on how busy the
             machine is.
@@ -179,7 +174,7 @@ def overfitting(
         >>> config = DecoderOnlyConfig(stack=TransformerConfig(dim=16, num_heads=2, ffn_dim=16))
         >>> examples = [Example([3, 4, 2], [4, 3, 2]), Example([4, 4, 2], [3, 2])]
         >>> make = lambda: build(config, vocab_size=5, pad_id=0, seed=0)
-        >>> overfitting(make, examples, pad_id=0, bos_id=1, eos_id=2, lr=0.01).passed
+        >>> overfitting(make, examples, lr=0.01).passed
         True
     """
     first: dict[tuple[int, ...], Example] = {}
@@ -191,17 +186,17 @@ def overfitting(
     if not chosen:
         raise ValueError("the overfitting gate needs at least one example")
     model = make().train()
-    batch = collate(chosen, pad_id, bos_id, range(len(chosen))).to(model.device)
+    batch = collate(chosen, PAD, BOS, range(len(chosen))).to(model.device)
     optimizer = make_optimizer(model, TrainingConfig(lr=lr, weight_decay=0.0))
 
     def count_known() -> int:
         longest = batch.target_out.shape[1]
         try:
-            written = greedy(model, batch.source, batch.source_mask, bos_id=bos_id, eos_id=eos_id, max_length=longest)
+            written = greedy(model, batch.source, batch.source_mask, bos_id=BOS, eos_id=EOS, max_length=longest)
         except DivergedError:
             return 0
         ends = zip(written, chosen, strict=True)
-        return sum(reason.finished and [*reason.ids, eos_id] == example.target for reason, example in ends)
+        return sum(reason.finished and [*reason.ids, EOS] == example.target for reason, example in ends)
 
     known, started = 0, time.perf_counter()
     with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []), torch.enable_grad():
