@@ -95,7 +95,8 @@ def _verdict(record: ClaimsRecord) -> blocks.Verdict:
     if record.plan:
         planned = blocks.Badge("ok", message("badge.planned"))
         badges.append(blocks.Badge("warn", message("badge.departed")) if departed else planned)
-    origin = filter(None, (record.created.partition("T")[0], str(record.environment.get("cpu") or "")))
+    machines = dict.fromkeys(str(record.environment.get("cpu") or "").split(", "))  # of several records, each one once
+    origin = filter(None, (record.created.partition("T")[0], ", ".join(machines)))
     return blocks.Verdict(
         words("title"), words("lead"), tuple(others), False, tuple(aside), tuple(badges), tuple(origin)
     )
