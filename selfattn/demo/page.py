@@ -59,23 +59,6 @@ def write_demo(
         raise UserError("a demo needs at least one run; give the directory of a trained model")
     if out.is_dir():
         raise UserError(f"{out}: is a directory; name the file of the page")
-    page = render_demo(runs, lang, examples, labels, names)
-    with writing(out, "choose another place"):
-        write_text(out, page)
-
-
-def render_demo(
-    runs: Sequence[Run],
-    lang: str = "en",
-    examples: Sequence[tuple[str, str]] = (),
-    labels: Sequence[str] = (),
-    names: Sequence[str] = (),
-) -> str:
-    """Return the page of :func:`write_demo` as text; the arguments are the same.
-
-    Raises:
-        UserError: none of the runs can run on a page, one is given twice, or the language is unknown.
-    """
     words = read_words(resources.files(_HOME) / "words", "page")
     if lang not in words:
         raise UserError(f"language {lang!r}: the page does not speak it; choose one of {', '.join(LANGS)}")
@@ -100,7 +83,9 @@ def render_demo(
         "data": embedded({"words": words, "version": __version__, "examples": list(examples)}),
         "models": [embedded(model) for model in models],
     }
-    return templates(_HOME).get_template("page.html.j2").render(context) + "\n"
+    page = templates(_HOME).get_template("page.html.j2").render(context)
+    with writing(out, "choose another place"):
+        write_text(out, page + "\n")
 
 
 def _names(runs: Sequence[Run]) -> list[str]:

@@ -82,22 +82,20 @@ def explore(
             )
         with watch(model, layers=layers, heads=heads) as seen:
             model(**inputs, **({"use_cache": False} if is_pair else {}))
-    maps: dict[Kind, list[Tensor]] = {"cross": [], "encoder": [], "decoder": []}
-    numbers: dict[Any, list[int]] = {"cross": [], "encoder": [], "decoder": []}
+    maps: dict[Kind, dict[int, Tensor]] = {"cross": {}, "encoder": {}, "decoder": {}}
     for layer in seen.layers:
         kind = layer.kind if is_pair else "encoder"  # of one sequence, to itself
         for call in layer.calls:  # more than one where layers share their weights
-            maps[kind].append(call[0].float().cpu())
-            numbers[kind].append(layer.number if len(layer.calls) == 1 else len(numbers[kind]))
+            maps[kind][layer.number if len(layer.calls) == 1 else len(maps[kind])] = call[0].float().cpu()
     return AttentionView(
         source=read,
         prediction=str(tokenizer.decode(labels[0], skip_special_tokens=True)),
         source_tokens=_tokens(tokenizer, source[0]),
         target_tokens=_tokens(tokenizer, labels[0]),
-        weights=tuple(maps["cross"]),
-        encoder_weights=tuple(maps["encoder"]),
-        decoder_weights=tuple(maps["decoder"]),
-        layers=dict(numbers),
+        weights=tuple(maps["cross"].values()),
+        encoder_weights=tuple(maps["encoder"].values()),
+        decoder_weights=tuple(maps["decoder"].values()),
+        layers={kind: list(weights) for kind, weights in maps.items()},
         heads=() if heads is None else tuple(heads),
         model=Path(model.config.name_or_path or "").name or type(model).__name__,
     )

@@ -14,7 +14,7 @@ from chromium import Browser
 from selenium.webdriver.common.keys import Keys
 
 from selfattn.data.dates.source import DateSource
-from selfattn.demo.page import render_demo, write_demo
+from selfattn.demo.page import write_demo
 from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
@@ -53,6 +53,12 @@ def run(name: str, *, task: str = "dates", characters: str = "abcMy 0123456789-,
             parameter += 0.25 * torch.randn(parameter.shape, generator=noise)
         model.get_parameter("output.bias" if name == "decoder-only" else "decoder.output.bias")[:4] -= 9  # no specials
     return Run(Path(name), RunConfig(task, name, CONFIGS[name], TrainingConfig(), {}, limit), model, tokenizer)
+
+
+def written(folder: Path, *runs: Run, **options: Any) -> str:
+    """The page of some runs."""
+    write_demo(runs, folder / "demo.html", **options)
+    return (folder / "demo.html").read_text("utf-8")
 
 
 class Page(Browser):
@@ -255,17 +261,17 @@ def test_what_cannot_run_says_so(open_page: Open, tmp_path: Path) -> None:
     page.set("#text", "May 13")
     assert page.output("#models [data-model='learned']") == short.predict(["May 13"])[0]
     (tmp_path / "foreign.html").write_text(
-        render_demo([run("rnn-attention")]).replace('"score":"dot"', '"score":"mine"')
+        written(tmp_path, run("rnn-attention")).replace('"score":"dot"', '"score":"mine"')
     )
     page.driver.get((tmp_path / "foreign.html").as_uri())
     page.set("#text", TEXT)
     assert "does not know (score mine)" in page.text("#models .panel")
     with pytest.raises(UserError, match="none of these models can run"):
-        render_demo([language_model])
+        written(tmp_path, language_model)
     with pytest.raises(UserError, match="at least one run"):
         write_demo([], Path("nowhere.html"))
     with pytest.raises(UserError, match="language 'xx'"):
-        render_demo([short], "xx")
+        written(tmp_path, short, lang="xx")
     with pytest.raises(UserError, match="cannot be written"):
         write_demo([short], Path("no such folder", "demo.html"))
 
@@ -274,20 +280,20 @@ def test_a_run_without_weights_and_a_directory_are_refused(tmp_path: Path) -> No
     exported = run("transformer")
     exported.model = torch.nn.Module()  # type: ignore[assignment]  # an exported run computes elsewhere
     with pytest.raises(UserError, match="transformer: an exported run has no weights for a page"):
-        render_demo([exported])
+        written(tmp_path, exported)
     with pytest.raises(UserError, match="is a directory; name the file of the page"):
         write_demo([run("transformer")], tmp_path)
 
 
-def test_models_of_one_preset_are_told_apart() -> None:
+def test_models_of_one_preset_are_told_apart(tmp_path: Path) -> None:
     runs = [run("transformer"), run("transformer")]
     runs[1].path = Path("second-seed")
-    page = render_demo(runs)
+    page = written(tmp_path, *runs)
     assert '"name":"second-seed"' in page
     runs[1].path = Path("elsewhere/transformer")
-    assert '"name":"elsewhere/transformer"' in render_demo(runs)
+    assert '"name":"elsewhere/transformer"' in written(tmp_path, *runs)
     with pytest.raises(UserError, match="given twice"):
-        render_demo([runs[0], runs[0]])
+        written(tmp_path, runs[0], runs[0])
 
 
 @pytest.mark.slow
@@ -308,9 +314,9 @@ def test_trained_models_write_500_dates_as_torch_does(tmp_path: Path, open_page:
     assert [list(column) for column in zip(*answers, strict=True)] == [one.predict(texts) for one in runs]
 
 
-def test_a_renamed_model_has_the_name_and_the_colour_of_the_report() -> None:
+def test_a_renamed_model_has_the_name_and_the_colour_of_the_report(tmp_path: Path) -> None:
     mine = run("rnn-attention")
-    page = render_demo([mine], labels=["far"], names=["other", "third", "far"])
+    page = written(tmp_path, mine, labels=["far"], names=["other", "third", "far"])
     sign = Signs(["other", "third", "far"])["far"]
     assert '"name":"far"' in page
     assert f'"colour":{sign.colour}' in page
