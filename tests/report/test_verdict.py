@@ -141,13 +141,6 @@ def test_one_run_of_each_decides_nothing() -> None:
     assert ("note", "one run each") in badge_texts(record)
 
 
-def test_points_are_said_as_points() -> None:
-    assert lead(read("translation")) == (
-        "Yes. After 5.29 M target tokens, each with its best settings, the Transformer reaches 27.3 BLEU, "
-        "the RNN with attention 24.6 (difference 2.7 [1.3, 4.1] points, 3 seeds each)."
-    )
-
-
 def test_metrics_that_disagree_are_named() -> None:
     record = read("translation")
     assert "do not agree" not in said(record)
@@ -226,20 +219,6 @@ def test_the_rate_curve_shows_mean_range_and_choice_of_every_model() -> None:
     rows = {row.model: row.cells for row in chart_table(chart).rows}
     assert rows["transformer"][1:3] == ("33.4\u00a0%", "◎34.4\u00a0%")
     assert rates_section(read("rich")) == ()  # random trials of several settings have no such curve
-
-
-def test_a_budget_has_a_rate_curve_of_its_own() -> None:
-    record = read("rates")
-    smaller = tuple(
-        replace(model, trials=(*model.trials, *(replace(t, budget=0.25) for t in model.trials)))
-        for model in record.models
-    )
-    cells = tuple(AtBudget(budget, {}, 10, 10) for budget in (0.25, 1.0))
-    _, large, small = rates_section(replace(record, models=smaller, budgets=Budgets("steps", cells)))
-    assert isinstance(large, Chart)
-    assert isinstance(small, Chart)
-    assert (large.name, small.name) == ("rates", "rates-0.25")
-    assert texts(small.caption).endswith("after 120,000 dates")
 
 
 def test_the_answer_names_its_rates_and_what_a_wrong_one_costs() -> None:

@@ -8,12 +8,8 @@ from pathlib import Path
 import pytest
 from babel.messages import Message as Entry
 from babel.messages.pofile import read_po
-from report_records import read
 
 from selfattn.errors import UserError
-from selfattn.report.render.markdown import markdown_of
-from selfattn.report.write import document
-from selfattn.results.reading import read_record
 from selfattn.results.record import Subject
 from selfattn.words.messages import LANGS, SOURCE, Message, catalogue, message, phrase, read_words
 
@@ -99,12 +95,6 @@ def test_every_sentence_of_the_demo_page_is_asked_for_and_there() -> None:
     assert asked <= set(words)
 
 
-def test_korean_uses_one_word_for_one_thing() -> None:
-    text = "\n".join(path.read_text(encoding="utf-8") for path in CATALOGUES)
-    for other in ("매개변수", "시험", "더 높음", "더 낮음"):  # 파라미터, 테스트, 더 나음, 더 못함
-        assert other not in text
-
-
 @pytest.mark.parametrize("task", ["dates", "translation"])
 def test_tasks_bring_words_of_their_own(task: str) -> None:
     found = read_words(PACKAGE / "tasks" / "words", task)
@@ -120,18 +110,3 @@ def test_words_of_a_record_go_before_the_catalogue_and_english_stands_in() -> No
     assert phrase(en="Calibration").say("ko") == "Calibration"
     with pytest.raises(KeyError, match="no such key"):
         message("no such key").say("en")
-
-
-def test_gates_that_pass_are_described_in_korean() -> None:
-    record = read("rich")
-    text = markdown_of(document(record), "ko")
-    assert "뒤의 출력 토큰을 바꾸어도" in text
-    assert [gate.reason for gate in record.gates if gate.passed and gate.reason in text] == []
-
-
-def test_parts_of_the_test_are_named_in_korean() -> None:
-    record = read_record(PACKAGE.parent / "docs" / "results" / "reports" / "dates.json")
-    text = markdown_of(document(record), "ko").replace("\\~", "~")
-    for name in ("6~11", "연", "학습에 없던 형식", "입력의 글자 수", "en_US long"):
-        assert f"| {name} |" in text or f"{name}\n" in text
-    assert [english for english in ("6 to 11", "of the source", "never shown") if english in text] == []

