@@ -150,9 +150,6 @@ def _dump(value: Any, indent: str) -> str:
 
 # charts and tables as files
 
-# CairoSVG uses the first family alone, so the first one has the letters of the language.
-_FONTS = {"ko": "'Noto Sans CJK KR', 'Noto Sans KR', 'Malgun Gothic', 'Apple SD Gothic Neo', sans-serif"}
-
 
 def write_figures(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
     """Write every chart of a report as SVG, and as PNG and PDF where CairoSVG is installed.
@@ -218,5 +215,4 @@ def chart_svg(chart: Chart, signs: Signs, lang: str = SOURCE) -> str:
         unit=text_of(chart.unit, lang),
         titles=[text_of(line.title, lang) for line in drawn.lines],
         margin=label_margin(chart.lines),
-        font=_FONTS.get(lang, "system-ui, sans-serif"),
     )

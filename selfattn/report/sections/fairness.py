@@ -7,7 +7,7 @@ from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, flatten, measure_text, share_text
 from selfattn.report.sections.first_screen import TIMES
 from selfattn.report.sections.training import tuning_blocks
-from selfattn.report.verdict.conditions import SPENT
+from selfattn.report.verdict.conditions import spent
 from selfattn.report.verdict.ranking import matched_statement, named, ranked, tuning_badge
 from selfattn.results.record import Cost, Gate, Model, Record
 from selfattn.words.messages import SOURCE, Message, TextLike, message
@@ -125,9 +125,9 @@ def _sizes(record: Record) -> b.Table:
         (message("col.parameters"), lambda model: model.parameters, "{:,}".format),
         (message("col.non_embedding"), lambda model: model.parameters_non_embedding, "{:,}".format),
         (message("col.body"), lambda model: model.parameters_body, "{:,}".format),
-        (message("parity.tokens"), SPENT["tokens"], compact),
-        (message("parity.flops"), SPENT["flops"], compact),
-        (message(f"cost.train_seconds.{record.times}"), SPENT["seconds"], amount),
+        (message("parity.tokens"), lambda model: spent(model)["tokens"], compact),
+        (message("parity.flops"), lambda model: spent(model)["flops"], compact),
+        (message(f"cost.train_seconds.{record.times}"), lambda model: spent(model)["seconds"], amount),
     ]
     if counts and matched_by == "flops":
         columns.append((message("budget.flops"), lambda model: counts.get(model.name), compact))
@@ -188,9 +188,8 @@ def _reproduction(record: Record) -> tuple[tuple[TextLike, TextLike], ...]:
     facts.append((message("reproduce.seeds"), ", ".join(map(str, seeds))))
     facts.append((message("reproduce.tuning"), tuning_badge(record).text))
     timings = [model.timing.train_seconds for model in record.models]
-    spent = [sum(time.runs) if time.runs else time.mean for time in timings if time]
-    if len(spent) == len(timings):
-        seconds = message("reproduce.seconds", seconds=amount(sum(spent)))
-        facts.append((message(f"reproduce.time.{record.times}"), seconds))
+    if all(timings):
+        total = amount(sum(sum(time.runs) if time.runs else time.mean for time in timings if time))
+        facts.append((message(f"reproduce.time.{record.times}"), message("reproduce.seconds", seconds=total)))
     facts += [(name, NONE if value is None else str(value)) for name, value in record.environment.items()]
     return tuple(facts)

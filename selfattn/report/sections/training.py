@@ -1,7 +1,7 @@
 """Training: quality against learning rate, budget, and what a training spends; and every trial of the tuning."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from statistics import fmean, stdev
 
 from selfattn.evaluation.statistics.variances import t_quantile
@@ -10,7 +10,7 @@ from selfattn.report.drawing.charts import MOST_BANDS
 from selfattn.report.drawing.numbers import NONE, amount, compact, difference_text, flatten, setting_text, value_text
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.report.verdict.conditions import amount_of_training, share
-from selfattn.report.verdict.ranking import headline_name, headline_unit, ranked, rate_scores, record_scale
+from selfattn.report.verdict.ranking import headline_name, measured, ranked, rate_scores, record_scale
 from selfattn.results.plan import Budgets
 from selfattn.results.quality import Point, Unit, is_estimable
 from selfattn.results.record import Model, Record, TuningTrial
@@ -33,26 +33,24 @@ def rate_charts(record: Record) -> tuple[b.Chart, ...]:
 
 
 def _rate_chart(record: Record, budget: float | None) -> b.Chart | None:
-    lines: list[b.ChartLine] = []
-    for model in record.models:
-        chosen = {trial.settings.get("lr") for trial in model.trials if trial.chosen and trial.budget == budget}
-        spots = (
-            b.Spot(rate, fmean(scores), min(scores), max(scores), rate in chosen)
-            for rate, scores in rate_scores(record, model, budget).items()
-        )
-        lines.append(b.ChartLine(model.name, tuple(spots)))
+    lines = tuple(b.ChartLine(model.name, tuple(_rate_spots(record, model, budget))) for model in record.models)
     spots_of_all = [spot for line in lines for spot in line.spots]
     rates = sorted({spot.x for spot in spots_of_all})
     if len(rates) < 2:
         return None
     marks = tuple((rate, f"{rate:g}") for rate in rates[:: math.ceil(len(rates) / _MARKS)])
     across = Scale(None, 1.15 * rates[-1], "number", rates[0] / 1.15, powers=True, marks=marks)
-    measured = {"metric": headline_name(record), "scale": headline_unit(record)}
-    caption = message("rates.caption", **measured, training=amount_of_training(record, budget))
+    caption = message("rates.caption", **measured(record), training=amount_of_training(record, budget))
     items = record.test_items if record.headline.better == "higher" else 0
     scale = quality_scale(max(spot.y for spot in spots_of_all), items, record.headline.kind)
     name = "rates" if budget is None else f"rates-{budget:g}"
-    return b.Chart(name, caption, tuple(lines), scale, message("rates.unit"), across=across)
+    return b.Chart(name, caption, lines, scale, message("rates.unit"), across=across)
+
+
+def _rate_spots(record: Record, model: Model, budget: float | None) -> Iterator[b.Spot]:
+    chosen = {trial.settings.get("lr") for trial in model.trials if trial.chosen and trial.budget == budget}
+    for rate, scores in rate_scores(record, model, budget).items():
+        yield b.Spot(rate, fmean(scores), min(scores), max(scores), rate in chosen)
 
 
 def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
@@ -160,7 +158,7 @@ def _budget_chart(record: Record, budgets: Budgets) -> b.Chart:
     )
     marks = tuple((place, compact(place)) for place, _ in cells)
     across = Scale(None, marks[-1][0], "number", marks[0][0], powers=True, marks=marks)
-    caption = message("budgets.caption", metric=headline_name(record), scale=headline_unit(record))
+    caption = message("budgets.caption", **measured(record))
     unit = message(f"budgets.unit.{budgets.unit}")
     return b.Chart("budgets", caption, lines, record_scale(record), unit, compact, across=across)
 
@@ -213,7 +211,7 @@ def learning_section(record: Record) -> tuple[b.Block, ...]:
 
 def _chart(record: Record, name: str) -> b.Chart:
     (of, show), unit, kind = _AXES[name], message(f"spent.{name}"), record.headline.kind
-    caption = message("learning.caption", metric=headline_name(record), scale=headline_unit(record), unit=unit)
+    caption = message("learning.caption", **measured(record), unit=unit)
     lines = tuple(b.ChartLine(model.name, mean_curve(model, of, kind)) for model in record.models)
     return b.Chart(name, caption, lines, record_scale(record), unit, show, message(f"against.{name}"))
 

@@ -1,6 +1,7 @@
 """Say under which conditions a verdict holds: how much training, at which learning rates and budgets, by which plan."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from operator import itemgetter
 from statistics import fmean
 
 from selfattn.report.drawing.numbers import amount, compact, value_text
@@ -14,20 +15,15 @@ _NEAR = 1.05  # times as much still counts as equal
 _FACTORS = (1.5, 10.0)  # between which a learning rate is called wrong
 
 
-def _tokens(model: Model) -> float | None:
+def spent(model: Model) -> dict[str, float | None]:
+    """Return what a training spent besides parameters: target tokens, FLOPs and seconds."""
     ends = [curve.points[-1].tokens for curve in model.curves if curve.points]
-    return None if not ends or None in ends else fmean(end or 0 for end in ends)
-
-
-def _seconds(model: Model) -> float | None:
-    return None if model.timing.train_seconds is None else model.timing.train_seconds.mean
-
-
-SPENT: Mapping[str, Callable[[Model], float | None]] = {  # in training, besides parameters
-    "tokens": _tokens,
-    "flops": lambda model: model.cost.training_flops,
-    "seconds": _seconds,
-}
+    time = model.timing.train_seconds
+    return {
+        "tokens": None if not ends or None in ends else fmean(end or 0 for end in ends),
+        "flops": model.cost.training_flops,
+        "seconds": None if time is None else time.mean,
+    }
 
 
 def amount_of_training(record: Record, budget: float | None = None) -> Message:
@@ -37,7 +33,7 @@ def amount_of_training(record: Record, budget: float | None = None) -> Message:
     if budgets and cell and budgets.unit == "examples":
         return message("training.distinct", count=f"{cell.examples:,}")
     part = cell.budget / budgets.cells[-1].budget if budgets and cell else 1.0
-    tokens = [count for model in record.models if (count := _tokens(model))]
+    tokens = [count for model in record.models if (count := spent(model)["tokens"])]
     steps = {
         curve.points[-1].step
         for model in record.models
@@ -79,12 +75,8 @@ def wrong_rate(record: Record, models: Sequence[Model]) -> list[Message]:
     if not shared:
         return []
     kind, factor = record.headline.kind, max(shared)
-    texts = [
-        message(
-            "rate.cost", model=spoken(record, model), cost=value_text(lost[factor], kind, 0).removesuffix("\u00a0%")
-        )
-        for model, lost in zip(models, costs, strict=True)
-    ]
+    points = [value_text(lost[factor], kind, 0).removesuffix("\u00a0%") for lost in costs]
+    texts = [message("rate.cost", model=spoken(record, a), cost=b) for a, b in zip(models, points, strict=True)]
     unit = message(f"difference.{kind}")
     return [message("rate.wrong", factor=f"{factor:g}", costs=listed(texts), unit=unit)]
 
@@ -93,11 +85,10 @@ def open_budgets(record: Record, pair: tuple[Model, Model]) -> list[Message]:
     """Say of FLOPs and time which model used more, where it is not worse: with equal amounts the answer may differ."""
     sentences = []
     for what in ("flops", "seconds"):
-        spent = {model.name: SPENT[what](model) or 0.0 for model in pair}
-        less, more = sorted(pair, key=lambda model: spent[model.name])
-        if not spent[less.name] or record.matching.budget == what:
+        (least, less), (most, more) = sorted(((spent(model)[what] or 0.0, model) for model in pair), key=itemgetter(0))
+        if not least or record.matching.budget == what:
             continue
-        ratio = spent[more.name] / spent[less.name]
+        ratio = most / least
         if ratio > _NEAR and outcome(record, more, less) in ("better", "same"):
             names = {"more": more.name, "less": less.name}
             sentences.append(message("verdict.open", what=message(f"equal.{what}"), ratio=amount(ratio), **names))
@@ -155,8 +146,8 @@ def departures(record: Record) -> list[Message]:
     sentences = []
     for departure in record.plan.departures if record.plan else ():
         what: TextLike = ", ".join(departure.what[:_NAMED])
-        if len(departure.what) > _NAMED:
-            what = message("departure.more", names=what, count=len(departure.what) - _NAMED)
+        if (more := len(departure.what) - _NAMED) > 0:
+            what = message("departure.more", names=what, count=more)
         sentences.append(message(f"departure.{departure.kind}", what=what))
     return sentences
 

@@ -57,6 +57,11 @@ def headline_unit(record: Record) -> Message:
     return Message(f"unit.{record.headline.kind}")
 
 
+def measured(record: Record) -> dict[str, Message]:
+    """Return what captions name: that metric and its unit."""
+    return {"metric": headline_name(record), "scale": headline_unit(record)}
+
+
 def asked_pair(record: Record) -> tuple[Model, Model] | None:
     """Return the two models that the task asks about; None where one of them is not in the record."""
     by_name = {model.name: model for model in record.models}

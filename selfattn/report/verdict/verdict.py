@@ -123,16 +123,15 @@ def _field_sentence(record: Record) -> Message:
         return message("verdict.missing", names=", ".join(model.name for model in record.models), metric=metric)
     best, others = order[0], order[1:]
     base = {"metric": metric, "condition": conditions.condition(record)}
+    leader = ranking.scores(record, (best,))
     if not others:
-        return message("verdict.alone", scores=ranking.scores(record, (best,)), **base)
-    outcomes = {model.name: ranking.outcome(record, model, best) for model in others}
-    near = tuple(model for model in others if outcomes[model.name] != "worse")
+        return message("verdict.alone", scores=leader, **base)
+    outcomes = [(model, ranking.outcome(record, model, best)) for model in others]
+    near = tuple(model for model, word in outcomes if word != "worse")
     if not near:
-        return message(
-            "verdict.field.best", best=ranking.scores(record, (best,)), next=ranking.scores(record, others[:1]), **base
-        )
-    words = {outcomes[model.name] for model in near}
-    kind = "unknown" if "unknown" in words else "few" if "few" in words else "same"
+        return message("verdict.field.best", best=leader, next=ranking.scores(record, others[:1]), **base)
+    words = {word for _, word in outcomes}
+    kind = next((word for word in ("unknown", "few") if word in words), "same")
     return message(f"verdict.field.{kind}", scores=ranking.scores(record, (best, *near)), **base)
 
 
@@ -151,17 +150,14 @@ def _attention_sentence(record: Record) -> list[Message]:
 
 def _disagreement(record: Record, first: Model, second: Model) -> list[Message]:
     """Say which metrics rank the two models one way and which the other way; nothing where all agree."""
-    leads: dict[str, list[TextLike]] = {first.name: [], second.name: []}
-    for metric, leader in leaders(record.pairs, first.name, second.name).items():
-        leads[leader].append(ranking.named(record, "metric", metric))
-    if not all(leads.values()):
+    names = leaders(record.pairs, first.name, second.name)
+    if len(set(names.values())) < 2:
         return []
-    values = {"first": spoken(record, first), "second": spoken(record, second)}
-    return [
-        message(
-            "verdict.metrics", a=conditions.listed(leads[first.name]), b=conditions.listed(leads[second.name]), **values
-        )
-    ]
+    values: dict[str, TextLike] = {"first": spoken(record, first), "second": spoken(record, second)}
+    for key, model in (("a", first), ("b", second)):
+        metrics = [ranking.named(record, "metric", metric) for metric, name in names.items() if name == model.name]
+        values[key] = conditions.listed(metrics)
+    return [message("verdict.metrics", **values)]
 
 
 def _margin_sentence(record: Record, first: Model, second: Model) -> list[Message]:
@@ -242,15 +238,13 @@ def _ceiling_sentence(record: Record) -> list[Message]:
     """Say how many runs may fail where none of so few did."""
     if record.headline.kind != "share" or record.headline.better != "higher":
         return []
-    runs = {
-        model.name: score.runs for model in ranking.sound(record) if (score := quality(record, model)) and score.runs
-    }
-    good = {name: values for name, values in runs.items() if len(values) > 1 and min(values) >= _GOOD}
-    if not good:
+    runs = {model.name: score.runs for model in ranking.sound(record) if (score := quality(record, model))}
+    counts = {name: len(values) for name, values in runs.items() if len(values) > 1 and min(values) >= _GOOD}
+    if not counts:
         return []
-    fewest = min(map(len, good.values()))
+    fewest = min(counts.values())
     percent = amount(100 * most_failing(fewest))
-    return [message("verdict.ceiling", names=", ".join(good), count=fewest, percent=percent)]
+    return [message("verdict.ceiling", names=", ".join(counts), count=fewest, percent=percent)]
 
 
 def _seed_span(models: Sequence[Model]) -> str:
