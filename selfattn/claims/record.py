@@ -17,7 +17,7 @@ from selfattn.claims.rules import Trials, claim_ps, judge
 from selfattn.codec import decode, read_json, refuse_newer
 from selfattn.errors import UserError
 from selfattn.registry import CLAIMS, check_plugins
-from selfattn.results.claims import CLAIMS_SCHEMA, ClaimResult, ClaimsRecord, Contrast, Finding, Judgement
+from selfattn.results.claims import CLAIMS_SCHEMA, ClaimResult, ClaimsRecord, Contrast, Judgement
 
 RECORD = "claims.json"
 _ADVICE = "run the claims again"
@@ -94,40 +94,35 @@ def judge_claims(record: ClaimsRecord) -> ClaimsRecord:
     Raises:
         UserError: a claim is unknown.
     """
-    first, failed = _judge(record, {result.name: result.seeds for result in record.claims})
-    further: dict[str, list[Finding]] = {result.name: [] for result in record.claims}
-    for k in range(max((len(result.blocks) for result in record.claims), default=0)):
-        blocks = {result.name: result.blocks[k] for result in record.claims if k < len(result.blocks)}
-        for name, judgement in _judge(record, blocks)[0].items():
-            further[name].append(judgement.verdict)
+    first, failed = _judge(record, 0)
+    count = max((len(result.blocks) for result in record.claims), default=0)
+    further = [_judge(record, number)[0] for number in range(1, count + 1)]
     claims = tuple(
         replace(
             result,
             judgement=first.get(result.name),
             failed=tuple(dict.fromkeys([*result.failed, *failed.get(result.name, ())])),
-            replications=tuple(further[result.name]),
+            replications=tuple(judged[result.name].verdict for judged in further if result.name in judged),
         )
         for result in record.claims
     )
     return replace(record, claims=claims)
 
 
-def _judge(
-    record: ClaimsRecord, seeds: Mapping[str, Sequence[int]]
-) -> tuple[dict[str, Judgement], dict[str, tuple[str, ...]]]:
-    """Return the verdicts of one block of seeds, and why claims have none."""
+def _judge(record: ClaimsRecord, number: int) -> tuple[dict[str, Judgement], dict[str, tuple[str, ...]]]:
+    """Return the verdicts of the block of seeds of this number, and why claims have none."""
     tested: dict[str, Rule] = {}
     failed: dict[str, tuple[str, ...]] = {}
     for result in record.claims:
-        if result.name not in seeds:
+        if number > len(result.blocks):
             continue
-        claim = claim_of(record, result)
-        trials = Trials(trial for trial in result.trials if trial.seed in seeds[result.name])
+        claim, seeds = claim_of(record, result), (result.seeds, *result.blocks)[number]
+        trials = Trials(trial for trial in result.trials if trial.seed in seeds)
         try:
             if not result.seeds:
                 raise UserError("not measured in this run")
             for arm in claim.arms():
-                if [trial.seed for trial in trials.trials if trial.arm == arm.name] != list(seeds[result.name]):
+                if [trial.seed for trial in trials.trials if trial.arm == arm.name] != list(seeds):
                     raise UserError(f"arm {arm.name} was not measured with every seed")
             tested[result.name] = claim.contrasts(trials), claim.conditions(trials)
         except Exception as error:  # of a plugin's rule as well

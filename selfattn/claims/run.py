@@ -257,9 +257,8 @@ def _tune(runner: Measurements, claims: Sequence[Claim]) -> Rates:
         runner.run_all([trial for key, rates in tried.items() for trial in trials(key, rates)])
         return {key: [valid(trial) for trial in trials(key, rates)] for key, rates in tried.items()}
 
-    def beyond(tried: Mapping[Key, Sequence[float]], best: Mapping[Key, int]) -> dict[Key, list[float]]:
-        places = {key: best[key] for key, rates in tried.items() if runner.is_done(trials(key, rates)[best[key]])}
-        return {key: _next_rates(tried[key], tried[key][place]) for key, place in places.items()}
+    def beyond(key: Key, rates: Sequence[float], best: int) -> list[float]:
+        return _next_rates(rates, rates[best]) if runner.is_done(trials(key, rates)[best]) else []
 
     chosen = {key: Rate(arm.name, arm.rates[0], arm.rates) for key, (_, arm) in arms.items()}
     grids = {key: arm.rates for key, (_, arm) in arms.items() if len(arm.rates) > 1}

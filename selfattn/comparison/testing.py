@@ -205,8 +205,6 @@ def _attention_agreement(run: Run, tests: TestSet, outputs: Sequence[Output]) ->
     Returns:
         None without attention.
     """
-    if not _has_attention(run):
-        return None
     wrote = [Pair(pair.source, output.text) for pair, output in zip(tests.pairs[:_BLOCKED], outputs, strict=False)]
     return agreement(run.model, encode_pairs(wrote, run.tokenizer))
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import product
 from statistics import mean
 from typing import Any
 
@@ -208,9 +209,8 @@ def tune(plan: Plan, trainings: Trainings) -> Plan:
     for budget in plan.variants:
         tuning = _Tuning(plan, trainings, budget)
         tried, best = search(dict.fromkeys(plan.models, settings), tuning.measure, _beyond, widenings=widenings)
-        for name, same in tried.items():
-            chosen = same[best[name]]
-            trials[name] += tuple(replace(t, chosen=t.settings == chosen) for t in tuning.trials(name, same))
+        for name, same in tuning.trials.items():
+            trials[name] += tuple(replace(t, chosen=t.settings == tried[name][best[name]]) for t in same)
     return replace(plan, trials=trials, tuned=True)
 
 
@@ -227,34 +227,7 @@ class _Tuning:
         self.plan, self.trainings, self.budget = plan, trainings, budget
         # Places of the settings that are tried with every seed; the others are tried with the first seed alone.
         self.repeated = {name: set(range(trainings.options.trials)) for name in plan.models}
-
-    def jobs(self, name: str, tried: Sequence[Settings]) -> list[tuple[Settings, Training]]:
-        """List the trials of a model with their settings, seed after seed."""
-        plan, budget, jobs = self.plan, self.budget, []
-        start = f"tuning/{name}" + ("" if budget == plan.main else f"-budget{budget!r}")
-        for seed in plan.tuning_seeds:
-            for place, settings in enumerate(tried):
-                if seed == plan.tuning_seeds[0] or place in self.repeated[name]:
-                    path, model = f"{start}-trial{place}-seed{seed}", plan.models[name].tuned(settings)
-                    variant = plan.variants[budget]
-                    job = Training(path, name, model, seed, budget, variant, plan.steps, tested=False)
-                    jobs.append((settings, job))
-        return jobs
-
-    def trials(self, name: str, tried: Sequence[Settings]) -> list[TuningTrial]:
-        """Read the trials of a model from their directories: the best metric and the lowest loss of each."""
-        trials = []
-        for settings, job in self.jobs(name, tried):
-            directory = RunDirectory(self.trainings.options.out / job.path)
-            record, valid, loss = directory.record(), None, None
-            if record.status != DIVERGED:
-                best, reports = max if self.plan.headline.better == "higher" else min, directory.metrics()
-                valid = best(report.measures[self.plan.headline.metric] for report in reports)
-                loss = min(report.valid_loss for report in reports)
-            budget = None if self.budget == self.plan.main else self.budget
-            seconds = record.train_seconds
-            trials.append(TuningTrial(settings, job.seed, valid, seconds, loss=loss, budget=budget))
-        return trials
+        self.trials: dict[str, list[TuningTrial]] = {}
 
     def measure(self, tried: Tried) -> dict[str, list[tuple[float, float]]]:
         """Run trials; return the rank of each setting, lower is better: the metric, then the validation loss.
@@ -262,19 +235,42 @@ class _Tuning:
         The best rate of each model and its neighbours are repeated, until all of them have all seeds.
         """
         while True:
-            jobs = [job for name, settings in tried.items() for _, job in self.jobs(name, settings)]
-            self.trainings.run_all(sorted(jobs, key=lambda job: job.seed))
+            self.run(tried)
             ranks: dict[str, list[tuple[float, float]]] = {}
             count = sum(map(len, self.repeated.values()))
             for name, settings in tried.items():
-                trials = self.trials(name, settings)
-                ranks[name] = [self.rank([trial for trial in trials if trial.settings == same]) for same in settings]
+                ranks[name] = [self.rank([t for t in self.trials[name] if t.settings == same]) for same in settings]
                 # the best learning rate and its neighbours
                 order = sorted(range(len(settings)), key=lambda place: settings[place]["lr"])
                 at = order.index(min(range(len(settings)), key=ranks[name].__getitem__))
                 self.repeated[name].update(order[max(at - 1, 0) : at + 2])
             if sum(map(len, self.repeated.values())) == count or len(self.plan.tuning_seeds) == 1:
                 return ranks
+
+    def run(self, tried: Tried) -> None:
+        """Run the trials that are left, seed after seed, and read those of each model."""
+        plan, jobs = self.plan, list[tuple[str, Settings, Training]]()
+        budget = "" if self.budget == plan.main else f"-budget{self.budget!r}"
+        for seed, (name, settings) in product(plan.tuning_seeds, tried.items()):
+            for place, same in enumerate(settings):
+                if seed == plan.tuning_seeds[0] or place in self.repeated[name]:
+                    path, model = f"tuning/{name}{budget}-trial{place}-seed{seed}", plan.models[name].tuned(same)
+                    variant = plan.variants[self.budget]
+                    job = Training(path, name, model, seed, self.budget, variant, plan.steps, tested=False)
+                    jobs.append((name, same, job))
+        self.trainings.run_all([job for *_, job in jobs])
+        self.trials = {name: [self.read(same, job) for of, same, job in jobs if of == name] for name in tried}
+
+    def read(self, settings: Settings, job: Training) -> TuningTrial:
+        """Read a trial from its directory: the best metric and the lowest loss."""
+        directory = RunDirectory(self.trainings.options.out / job.path)
+        record, headline, valid, loss = directory.record(), self.plan.headline, None, None
+        if record.status != DIVERGED:
+            best, reports = max if headline.better == "higher" else min, directory.metrics()
+            valid = best(report.measures[headline.metric] for report in reports)
+            loss = min(report.valid_loss for report in reports)
+        budget = None if self.budget == self.plan.main else self.budget
+        return TuningTrial(settings, job.seed, valid, record.train_seconds, loss=loss, budget=budget)
 
     def rank(self, trials: Sequence[TuningTrial]) -> tuple[float, float]:
         """The mean metric and loss over seeds; settings with which a training diverged are worse than all others."""
@@ -285,11 +281,8 @@ class _Tuning:
         return sign * mean(scores), mean(trial.loss or 0.0 for trial in trials)
 
 
-def _beyond(tried: Tried, best: Mapping[str, int]) -> dict[str, list[Settings]]:
-    """Return the next rate for each model whose best rate is the lowest or highest that it has tried."""
-    more: dict[str, list[Settings]] = {}
-    for name, settings in tried.items():
-        rates = [same["lr"] for same in settings]
-        factor = {min(rates): 1 / _STEP, max(rates): _STEP}.get(chosen := rates[best[name]])
-        more[name] = [{"lr": chosen * factor}] if factor else []
-    return more
+def _beyond(name: str, settings: Sequence[Settings], best: int) -> list[Settings]:
+    """Return the next rate for a model whose best rate is the lowest or highest that it has tried."""
+    rates = [same["lr"] for same in settings]
+    factor = {min(rates): 1 / _STEP, max(rates): _STEP}.get(rates[best])
+    return [{"lr": rates[best] * factor}] if factor else []

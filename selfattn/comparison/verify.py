@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import isclose
 from pathlib import Path
 from random import SystemRandom
-from typing import Any, TypeAlias
+from typing import Any
 
 from selfattn.codec import encode, short
 from selfattn.comparison.archive import ARCHIVE, Outputs, read_archive
@@ -28,7 +28,6 @@ _OF_OUTPUTS = ("test_items", "interval", "pairs", "buckets", "differences", "gat
 _OUTPUT_GATES = ("endings", "repetition", "variety")
 _DEPTHS = defaultdict(lambda: 1, models=3, pairs=2, buckets=2, gates=2)  # of a figure in the record
 _LABELS = ("name", "first", "second", "metric", "model", "seed", "budget")
-_Place: TypeAlias = tuple[tuple[str | int, str], ...]  # key and label at each level
 
 
 @dataclass(frozen=True)
@@ -81,9 +80,13 @@ def verify(place: Path, items: int | None = None) -> Iterator[Finding]:
         yield from _from_archive(file.with_name(ARCHIVE if file.name == RESULTS else f"{file.stem}-{ARCHIVE}"), record)
 
 
+def _check_archive(sha256: str, name: str, record: Record) -> Finding:
+    return Finding(name, () if sha256 == record.outputs_sha256 else ("is not the archive of this record",), 1)
+
+
 def _from_archive(path: Path, record: Record) -> Iterator[Finding]:
     sha256, data, outputs = read_archive(path)
-    yield Finding(path.name, () if sha256 == record.outputs_sha256 else ("is not the archive of this record",), 1)
+    yield _check_archive(sha256, path.name, record)
     seeds = {model.name: list(model.seeds) for model in record.models}
     budgets = [cell.budget for cell in record.budgets.cells] if record.budgets else [max(outputs)]
     archived = {
@@ -108,8 +111,7 @@ def _from_weights(comparison: Path, record: Record, items: int | None) -> Iterat
                     outputs.setdefault(budget, {}).setdefault(name, []).append(answered)
                     yield finding
     if (comparison / ARCHIVE).is_file():
-        sha256, *_ = read_archive(comparison / ARCHIVE)
-        yield Finding(ARCHIVE, () if sha256 == record.outputs_sha256 else ("is not the archive of this record",), 1)
+        yield _check_archive(read_archive(comparison / ARCHIVE)[0], ARCHIVE, record)
     again = make_record(runs, plan, outputs)
     again = replace(
         again,
@@ -174,36 +176,30 @@ def _compare(record: Record, again: Record, *, outputs_alone: bool = False) -> I
     figures: dict[str, list[str]] = {}
     counts: Counter[str] = Counter()
     for place in dict.fromkeys((*before, *after)):
-        was, now = before.get(place), after.get(place)
-        if outputs_alone and place[0][0] not in _OF_OUTPUTS and [key for key, _ in place[2:3]] != ["metrics"]:
+        was, now, of_model = before.get(place), after.get(place), place[2:3]
+        if outputs_alone and place[0] not in _OF_OUTPUTS and of_model != ("metrics",):
             continue
-        labels = [label for _, label in place]
-        depth = (
-            4 if labels[2:3] in (["metrics"], ["buckets"]) else 3 if labels[1:2] == ["cells"] else _DEPTHS[labels[0]]
-        )
-        figure = ".".join(labels[:depth])
+        depth = 4 if of_model in (("metrics",), ("buckets",)) else 3 if place[1:2] == ("cells",) else _DEPTHS[place[0]]
+        figure, value = ".".join(place[:depth]), ".".join(place[depth:]) or "value"
         counts[figure] += 1
         if not _agree(was, now):
-            figures.setdefault(figure, []).append(
-                f"{'.'.join(labels[depth:]) or 'value'} {short(was)} in the record, {short(now)} again"
-            )
+            figures.setdefault(figure, []).append(f"{value} {short(was)} in the record, {short(now)} again")
     for figure, count in counts.items():
         yield Finding(figure, tuple(figures.get(figure, ())), count)
 
 
-def _leaves(value: Any, place: _Place = ()) -> Iterator[tuple[_Place, object]]:
-    """Yield every plain value with its place: for each level the number or key, and a label."""
+def _leaves(value: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Yield every plain value with its place, a key for each level; items of a list have their labels or numbers."""
+    if isinstance(value, list):
+        items: dict[str, Any] = {}
+        for number, item in enumerate(value):
+            labels = [item.get(key) for key in _LABELS] if isinstance(item, dict) else []
+            label = " ".join(str(text) for text in labels if text not in ("", None))
+            items[str(number) if not label else f"{label} {number}" if label in items else label] = item
+        value = items
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _leaves(item, (*place, (key, str(key))))
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            label = (
-                " ".join(str(item[key]) for key in _LABELS if item.get(key) not in ("", None))
-                if isinstance(item, dict)
-                else ""
-            )
-            yield from _leaves(item, (*place, (number, label or str(number))))
+            yield from _leaves(item, (*place, str(key)))
     else:
         yield place, value
 

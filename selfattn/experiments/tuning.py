@@ -11,7 +11,7 @@ Losses = Sequence[tuple[float, float]]
 def search(
     settings: Mapping[K, Sequence[S]],
     measure: Callable[[Mapping[K, Sequence[S]]], Mapping[K, Losses]],
-    beyond: Callable[[Mapping[K, Sequence[S]], Mapping[K, int]], Mapping[K, Sequence[S]]],
+    beyond: Callable[[K, Sequence[S], int], Sequence[S]],
     *,
     widenings: int,
 ) -> tuple[Mapping[K, Sequence[S]], Mapping[K, int]]:
@@ -20,7 +20,7 @@ def search(
     Args:
         settings: to try for each arm.
         measure: returns the loss of each setting, and a second one that breaks ties.
-        beyond: returns further settings for each arm, given those tried and the index of each best.
+        beyond: returns further settings for an arm, given those tried and the index of the best.
         widenings: most times that the search is widened.
 
     Returns:
@@ -28,7 +28,7 @@ def search(
 
     Example:
         >>> def measure(tried): return {arm: [(abs(rate - 4), 0) for rate in rates] for arm, rates in tried.items()}
-        >>> def beyond(tried, best): return {arm: [2 * max(r)] for arm, r in tried.items() if r[best[arm]] == max(r)}
+        >>> def beyond(arm, rates, best): return [2 * max(rates)] if rates[best] == max(rates) else []
         >>> search({"a": [1, 2]}, measure, beyond, widenings=3)
         ({'a': [1, 2, 4, 8]}, {'a': 2})
     """
@@ -36,7 +36,7 @@ def search(
     while True:
         losses = measure(tried)
         best = {arm: min(range(len(same)), key=same.__getitem__) for arm, same in losses.items()}
-        more = beyond(tried, best) if widenings else {}
+        more = {arm: beyond(arm, same, best[arm]) for arm, same in tried.items()} if widenings else {}
         if not any(more.values()):
             return tried, best
-        tried, widenings = {arm: [*same, *more.get(arm, ())] for arm, same in tried.items()}, widenings - 1
+        tried, widenings = {arm: [*same, *more[arm]] for arm, same in tried.items()}, widenings - 1

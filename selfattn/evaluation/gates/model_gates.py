@@ -52,7 +52,7 @@ def model_gates(model: Seq2Seq, batch: Batch) -> list[Gate]:
         >>> [(gate.name, gate.passed) for gate in model_gates(model, batch)]
         [('causal', True), ('padding', True), ('batch', True), ('forward = step', True)]
     """
-    return [causal(model, batch), padding(model, batch), batch_rows(model, batch), forward_is_step(model, batch)]
+    return [causal(model, batch), *same_logits(model, batch)]
 
 
 def causal(model: Seq2Seq, batch: Batch) -> Gate:
@@ -88,61 +88,45 @@ def causal(model: Seq2Seq, batch: Batch) -> Gate:
     return Gate("causal", worst <= 0, where or held, value=worst, limit=0.0)
 
 
-def padding(model: Seq2Seq, batch: Batch) -> Gate:
-    """Check that wider padding of the sources, and other tokens in it, change nothing.
+def same_logits(model: Seq2Seq, batch: Batch) -> list[Gate]:
+    """Check that the logits stay the same, but for rounding, however a batch is read.
+
+    ==============  ================================================================================================
+    padding         with wider padding of the sources, and other tokens in it
+    batch           each row alone (with its padding), and all rows in reverse order
+    forward = step  by ``step``, token by token, which decoding uses, instead of ``forward``, which is trained
+    ==============  ================================================================================================
 
     Args:
         model: see :func:`model_gates`.
         batch: see :func:`model_gates`.
-    """
-    batch = batch.to(model.device)
-    with _mode(model):
-        before = _logits(model, batch)
-        extra = batch.source.new_zeros(len(batch.source), _EXTRA)
-        mask = torch.cat([batch.source_mask, extra.bool()], dim=1)
-        wider = replace(batch, source=torch.cat([batch.source, extra], dim=1), source_mask=mask)
-        others = replace(wider, source=torch.where(mask, wider.source, _other(wider.source, before.shape[-1])))
-        shares = {
-            "with more padding": _share(_logits(model, wider), before),
-            "with other tokens in the padding": _share(_logits(model, others), before),
-        }
-    return _judge("padding", shares, before.dtype, "padding changes nothing")
-
-
-def batch_rows(model: Seq2Seq, batch: Batch) -> Gate:
-    """Check that each row alone, and all rows in reverse order, give the same logits.
-
-    Args:
-        model: see :func:`model_gates`.
-        batch: see :func:`model_gates`; a row alone keeps its padding, which is another gate's.
     """
     batch = batch.to(model.device)
     rows = torch.arange(len(batch.source), device=batch.source.device)
+    extra = batch.source.new_zeros(len(rows), _EXTRA)
+    mask = torch.cat([batch.source_mask, extra.bool()], dim=1)
+    wider = replace(batch, source=torch.cat([batch.source, extra], dim=1), source_mask=mask)
     with _mode(model):
         before = _logits(model, batch)
-        alone = torch.cat([_logits(model, _pick(batch, row)) for row in rows[:, None]])
-        reverse = _logits(model, _pick(batch, rows.flip(0))).flip(0)
-    shares = {"read alone": _share(alone, before), "in reverse order": _share(reverse, before)}
-    return _judge("batch", shares, before.dtype, "a row's neighbours change nothing")
-
-
-def forward_is_step(model: Seq2Seq, batch: Batch) -> Gate:
-    """Check that ``step``, which decoding uses, gives the logits of ``forward``, which is trained.
-
-    Args:
-        model: see :func:`model_gates`.
-        batch: see :func:`model_gates`.
-    """
-    batch = batch.to(model.device)
-    with _mode(model):
-        before = _logits(model, batch)
-        state = model.start(model.encode(batch.source, batch.source_mask))
-        steps = []
+        others = replace(wider, source=torch.where(mask, wider.source, _other(wider.source, before.shape[-1])))
+        padded = {
+            "with more padding": _logits(model, wider),
+            "with other tokens in the padding": _logits(model, others),
+        }
+        reordered = {
+            "read alone": torch.cat([_logits(model, _pick(batch, row)) for row in rows[:, None]]),
+            "in reverse order": _logits(model, _pick(batch, rows.flip(0))).flip(0),
+        }
+        state, steps = model.start(model.encode(batch.source, batch.source_mask)), []
         for token in batch.target_in.unbind(dim=1):
             logits, state = model.step(token, state)
             steps.append(logits)
-    shares = {"token by token": _share(torch.stack(steps, dim=1), before)}
-    return _judge("forward = step", shares, before.dtype, "token by token the logits are those of the whole target")
+    token_by_token = {"token by token": torch.stack(steps, dim=1)}
+    return [
+        _judge("padding", padded, before, "padding changes nothing"),
+        _judge("batch", reordered, before, "a row's neighbours change nothing"),
+        _judge("forward = step", token_by_token, before, "token by token the logits are those of the whole target"),
+    ]
 
 
 def overfitting(
@@ -220,8 +204,10 @@ def overfitting(
     return Gate("overfitting", share >= LIMIT, reason, value=share, limit=LIMIT)
 
 
-def _judge(name: str, shares: dict[str, float], dtype: torch.dtype, held: str) -> Gate:
-    limit = _ROUNDING[dtype]
+def _judge(name: str, readings: dict[str, Tensor], before: Tensor, held: str) -> Gate:
+    """Compare the logits of several readings with those before; the largest difference counts."""
+    limit = _ROUNDING[before.dtype]
+    shares = {how: _share(logits, before) for how, logits in readings.items()}
     how, worst = max(shares.items(), key=lambda item: item[1])
     passed = worst <= limit
     figures = f"{worst:.1e} of the largest logit, at most {limit:.0e} is rounding"
