@@ -358,19 +358,17 @@ def load_installed() -> None:
     """Load the plugins of installed packages, by the entry point group ``selfattn.plugins``, once."""
     global _installed
     with _loads:  # other threads wait for the parts
-        if not _installed:
-            _installed = True
-            _load_entry_points()
+        if _installed:
+            return
+        _installed = True
+        from importlib.metadata import entry_points  # takes 60 ms
 
-
-def _load_entry_points() -> None:
-    from importlib.metadata import entry_points  # takes 60 ms
-
-    for point in entry_points(group=GROUP):
-        try:
-            with _importing(point.value, f"plugin {point.name} ({point.value})", "mend or remove it"):
-                point.load()
-        except UserError as error:  # of a package that this command may not need
-            say(f"note: {error}")
-        else:
-            _loaded[point.value] = _version(point.module, getattr(sys.modules.get(point.module), "__file__", None))
+        for point in entry_points(group=GROUP):
+            try:
+                with _importing(point.value, f"plugin {point.name} ({point.value})", "mend or remove it"):
+                    point.load()
+            except UserError as error:  # of a package that this command may not need
+                say(f"note: {error}")
+            else:
+                file = getattr(sys.modules.get(point.module), "__file__", None)
+                _loaded[point.value] = _version(point.module, file)

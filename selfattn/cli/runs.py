@@ -244,7 +244,6 @@ def attention(
     save: MaybePath = None,
     layer: MaybeWhole = None,
     head: MaybeWhole = None,
-    all_heads: bool = False,
     target: str | None = None,
 ) -> None:
     """Show what a model attends to while it writes the output for a text.
@@ -255,7 +254,6 @@ def attention(
         save: File to write: a picture (.svg, .png), an interactive page (.html) or all weights (.json).
         layer: Layer, counted from 0. Default: the last.
         head: Head, counted from 0. Default: the mean of the layer's heads.
-        all_heads: Draw every head of every layer.
         target: Output text, for a Hugging Face encoder-decoder. Default: the text that it generates.
     """
     from rich.console import Console
@@ -274,7 +272,7 @@ def attention(
         view = explore(*model, text, target)
     picture = view.picture(layer, head).tolist()
     if save is not None:
-        view.save(save, layer, head, every=all_heads)
+        view.save(save, layer, head)
     console = Console(highlight=False)
     said = f"{view.source} → {view.prediction}" if view.prediction else view.source
     console.print(visible(f"{said}   ({view.caption(layer, head)})"), markup=False, soft_wrap=True)

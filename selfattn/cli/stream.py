@@ -9,7 +9,6 @@ from typing import BinaryIO, Literal, NamedTuple
 
 from rich.console import Console
 
-from selfattn.codec import short
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import NOTHING, Output
 from selfattn.errors import SettingError, UserError, say, visible
@@ -71,8 +70,6 @@ def predict_stream(
     limit = input_limit(run.config, options, max_input)
     lines = bounded_lines(source, max(_BLOCK, _BYTES_A_TOKEN * limit))
     unknown, count = Counter[str](), 0
-    problems: list[str] = []
-    wrong = 0
     console, started = Console(stderr=True), time.monotonic()
     status = console.status("")
     try:
@@ -91,8 +88,6 @@ def predict_stream(
             unknown += run.unknown(texts)
             decoded = run.decode(texts, options, first=count)
             outputs = [[NOTHING] if text is None else row for text, row in zip(readable, decoded, strict=True)]
-            new = _problems(run, texts, outputs, count + 1)
-            problems, wrong = [*problems, *new][:_SHOWN], wrong + len(new)
             with writing("standard output", "free some space and try again"):
                 target.write(_rows(outputs, count + 1 if numbered else None, shown=target.isatty()))
                 target.flush()
@@ -105,9 +100,6 @@ def predict_stream(
         status.stop()
     if unknown:
         say(unknown_line(unknown))
-    if problems:
-        more = ", ..." if wrong > len(problems) else ""
-        say(f"{wrong:,} outputs cannot be right: {', '.join(problems)}{more}")
 
 
 def unknown_line(unknown: Counter[str]) -> str:
@@ -119,18 +111,6 @@ def unknown_line(unknown: Counter[str]) -> str:
     """
     shown = ", ".join(f"{character!r} {times:,}" for character, times in unknown.most_common(_SHOWN))
     return f"{unknown.total():,} characters that the model does not know, {len(unknown):,} different: {shown}"
-
-
-def _problems(run: Run, texts: Sequence[str], outputs: Sequence[Sequence[Output]], first: int) -> list[str]:
-    """List the outputs that cannot be right, with the reason; empty inputs are not checked."""
-    task = TASKS[run.config.task]
-    return [
-        f"line {number}: {short(output.text)} {problem}"
-        for number, (text, row) in enumerate(zip(texts, outputs, strict=True), first)
-        if text.strip()
-        for output in row
-        if (problem := task.problem(output.text, run.config.data))
-    ]
 
 
 def input_limit(config: RunConfig, options: DecodingOptions, requested: int | None = None) -> int:

@@ -82,8 +82,8 @@ class AttentionView:
         counts = f"{layers} layer{'s' * (layers != 1)}, {heads} head{'s' * (heads != 1)}"
         return f"<AttentionView {self.prediction!r} ← {self.source!r}: {counts}>"
 
-    def _place(self, layer: int | None, head: int | None) -> tuple[int, int | None]:
-        """Return where a layer and a head lie in the weights that are drawn."""
+    def _drawn(self, layer: int | None, head: int | None) -> tuple[Tensor, str]:
+        """Return the weights that are drawn, and what they are in words."""
         kind, weights, _ = self._shown
         if not weights:
             raise UserError("no attention was kept")
@@ -91,10 +91,13 @@ class AttentionView:
         if layer is not None and layer not in layers:
             raise UserError(f"layer {layer}: the model has layers {layers[0]} to {layers[-1]}")
         place = len(layers) - 1 if layer is None else layers.index(layer)
-        heads = [self._head(place) for place in range(len(weights[place]))]
+        heads = [self._head(number) for number in range(len(weights[place]))]
         if head is not None and head not in heads:
             raise UserError(f"head {head}: the layer has heads {heads[0]} to {heads[-1]}")
-        return place, None if head is None else heads.index(head)
+        if head is None and len(heads) > 1:
+            return weights[place].mean(dim=0), f"layer {layers[place]}, mean of {len(heads)} heads"
+        head = heads[0] if head is None else head
+        return weights[place][heads.index(head)], f"layer {layers[place]}, head {head}"
 
     def picture(self, layer: int | None = None, head: int | None = None) -> Tensor:
         """Return the weights ``[t s]`` of one head, or the mean of a layer's heads; ``[s s]`` without a target.
@@ -106,18 +109,11 @@ class AttentionView:
         Raises:
             UserError: there is no such layer or head.
         """
-        layer_place, head_place = self._place(layer, head)
-        heads = self._shown[1][layer_place]
-        return heads.mean(dim=0) if head_place is None else heads[head_place]
+        return self._drawn(layer, head)[0]
 
     def caption(self, layer: int | None = None, head: int | None = None) -> str:
         """Say in words what :meth:`picture` shows."""
-        place, _ = self._place(layer, head)
-        kind, weights, _ = self._shown
-        heads = len(weights[place])
-        number = self._head(0) if head is None else head
-        which = f"mean of {heads} heads" if head is None and heads > 1 else f"head {number}"
-        return f"layer {self._layer(kind, place)}, {which}"
+        return self._drawn(layer, head)[1]
 
     def maps(self, kinds: Sequence[str] = KINDS) -> ModelAttention:
         """Return the weights of these kinds as plain figures, as `results.json` has them.
@@ -154,41 +150,30 @@ class AttentionView:
 
         return render_attention(self.source, self.maps(), self.model, lang)
 
-    def to_svg(self, layer: int | None = None, head: int | None = None, *, every: bool = False) -> str:
+    def to_svg(self, layer: int | None = None, head: int | None = None) -> str:
         """Draw :meth:`picture` as SVG.
 
         Args:
             layer: see :meth:`picture`.
             head: see :meth:`picture`.
-            every: draw every head in one picture, a row for each layer; default False.
 
         Raises:
             UserError: no such layer or head.
         """
-        from selfattn.report.drawing.attention import attention_svg, gallery_svg
+        from selfattn.report.drawing.attention import attention_svg
 
-        kind, layers, rows = self._shown
-        tokens = self.source_tokens, rows
-        if not every:
-            text = f"{self.source} → {self.prediction}" if self.prediction else self.source
-            title = f"{text} ({self.caption(layer, head)})"
-            return attention_svg(self.picture(layer, head).tolist(), *tokens, title=title)
-        pictures = []
-        for layer_place, heads in enumerate(layers):
-            layer = self._layer(kind, layer_place)
-            captions = [self.caption(layer, self._head(head_place)) for head_place in range(len(heads))]
-            maps = zip(heads, captions, strict=True)
-            pictures.append([attention_svg(weights.tolist(), *tokens, title=title) for weights, title in maps])
-        return gallery_svg(pictures)
+        weights, caption = self._drawn(layer, head)
+        text = f"{self.source} → {self.prediction}" if self.prediction else self.source
+        tokens = self.source_tokens, self._shown[2]
+        return attention_svg(weights.tolist(), *tokens, title=f"{text} ({caption})")
 
-    def save(self, path: str | Path, layer: int | None = None, head: int | None = None, *, every: bool = False) -> None:
+    def save(self, path: str | Path, layer: int | None = None, head: int | None = None) -> None:
         """Write :meth:`to_svg`, :meth:`to_html` or :meth:`to_json` to a file, by its ending.
 
         Args:
             path: ends in ``.svg``, ``.png`` (the picture at twice its size), ``.html`` or ``.json``.
             layer: of a picture; see :meth:`picture`.
             head: of a picture; see :meth:`picture`.
-            every: of a picture; see :meth:`to_svg`.
 
         Raises:
             UserError: another ending, a place that cannot be written to, no such layer or head, or CairoSVG is missing.
@@ -196,7 +181,7 @@ class AttentionView:
         from selfattn.report.pages import drawn_as
 
         def draw() -> str:
-            return self.to_svg(layer, head, every=every)
+            return self.to_svg(layer, head)
 
         path = Path(path)
         forms = {".svg": draw, ".png": draw, ".html": self.to_html, ".json": self.to_json}

@@ -174,16 +174,6 @@ class Task:
 
         return CharTokenizer.train(text for pair in splits.sample() for text in (pair.source, pair.target))
 
-    @classmethod
-    def problem(cls, output: str, data: Mapping[str, Any]) -> str | None:
-        """Say why an output is wrong for every input; default None.
-
-        Args:
-            output: of a model that was trained on the task.
-            data: settings of the training set, see :attr:`selfattn.runs.directory.RunConfig.data`.
-        """
-        return None
-
     def recipe(self, quick: bool) -> TrainingConfig:
         """Return the default configuration of a training.
 

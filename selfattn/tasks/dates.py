@@ -5,7 +5,6 @@ import runpy
 import sys
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -71,21 +70,6 @@ class DateOptions:
 
 class Dates(Task):
     """Write dates in ISO form."""
-
-    @classmethod
-    def problem(cls, output: str, data: Mapping[str, Any]) -> str | None:
-        """Say whether an output is no calendar day; None for pairs from files, whose form is unknown.
-
-        Example:
-            >>> [Dates.problem(text, {"kind": "embedded"}) for text in ("2031-02-14", "2031-2-214")]
-            [None, 'is not a date']
-        """
-        if data.get("kind") != "embedded":
-            return None
-        try:
-            return None if date.fromisoformat(output).isoformat() == output else "is not a date"
-        except ValueError:
-            return "is not a date"
 
     name = "dates"
     Options = DateOptions

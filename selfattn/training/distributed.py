@@ -25,7 +25,7 @@ from selfattn.data.batches import Batch
 from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.training.launch import process_count
-from selfattn.training.weights import Average, Weights, copy_into, copy_of, named_weights
+from selfattn.training.weights import Average, copy_into, copy_of, named_weights
 
 # Longer than what the first process does alone: it writes, and scores what all have decoded.
 _PATIENCE = timedelta(hours=2)
@@ -171,9 +171,6 @@ class Processes:
             distributed.broadcast(tensor, src=0)
 
 
-HOST = torch.device("cpu")
-
-
 class LossOf(nn.Module):
     """A model for PyTorch's parallel modules: everything that reads its weights is computed inside ``forward``."""
 
@@ -251,7 +248,3 @@ class Replica:
             finally:
                 if before:
                     copy_into(weights, before)
-
-    def snapshot(self) -> Weights:
-        """Return a copy of the model's weights, in the host's memory."""
-        return {name: tensor.to(HOST, copy=True) for name, tensor in named_weights(self.model).items()}

@@ -267,7 +267,7 @@ class _Loop:
                 before = self.best
                 is_best = before is None or self._rank(report) > self._rank(before)
                 if is_best:
-                    state.best_weights = self.replica.snapshot()
+                    state.best_weights = {name: x.to("cpu", copy=True) for name, x in named_weights(model).items()}
                 state.reports.append(report)
                 for observer in self.observers:
                     observer.validated(report, model, is_best)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from selfattn.codec import Plain, decode, encode
 from selfattn.errors import UserError
@@ -166,8 +166,7 @@ class StopAtStep(Observer):
 class TensorBoardObserver(Observer):
     """Writes loss, learning rate and speed of the steps, and all measures of the validations, for TensorBoard.
 
-    Use it as a context manager: it closes its file. When a training is resumed, TensorBoard drops what came after the
-    checkpoint.
+    When a training is resumed, TensorBoard drops what came after the checkpoint.
 
     Args:
         folder: of the event files, such as ``RUN/tensorboard``; made when the training begins.
@@ -185,15 +184,6 @@ class TensorBoardObserver(Observer):
         self._make: Any = SummaryWriter
         self._writer: Any = None
         self.folder, self.every = folder, every
-
-    def __enter__(self) -> Self:
-        """Begin."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close the file."""
-        if self._writer is not None:
-            self._writer.close()
 
     def stepped(self, report: StepReport) -> None:
         """Write a point of the curves of the steps, every few steps."""

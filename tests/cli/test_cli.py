@@ -46,7 +46,6 @@ def test_predict_gives_a_line_for_a_line(cli: Cli, runs: dict[str, Run]) -> None
     assert done.code == 0
     assert done.out.split("\n") == [*run.predict(texts), ""]
     assert done.err.startswith("2 characters that the model does not know, 2 different: 'ß' 1, '☃' 1\n")
-    assert "outputs cannot be right: line 1: " in done.err
 
 
 @pytest.mark.parametrize(
@@ -100,7 +99,6 @@ def test_attention_in_other_forms(
     page = saved("x.html")
     assert page.startswith("<!doctype html>")
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
-    assert saved("x.svg", "--all-heads").count("<svg ") == 1 + sum(len(layer) for layer in view.weights)
     pytest.importorskip("cairosvg")
     view.save(tmp_path / "x.png")
     head = (tmp_path / "x.png").read_bytes()[:24]

@@ -81,7 +81,6 @@ def test_attention_has_tokens_on_both_axes(runs: dict[str, Run], tmp_path: Path)
             torch.testing.assert_close(layer.sum(dim=-1), torch.ones(heads, t))
         torch.testing.assert_close(view.picture(), view.weights[-1].mean(dim=0))
         assert torch.equal(view.picture(layer=0, head=heads - 1), view.weights[0][heads - 1])
-        assert view.to_svg(every=True).count("<svg") == 1 + sum(len(layer) for layer in view.weights)
         assert len(view._repr_html_()) < 300_000
         assert len(repr(view)) < 200
         for depends in (view.blocking, view.gradient):

@@ -5,7 +5,6 @@ target tokens down the side. The darker a cell, the larger its weight; zero is t
 its value on hover. The same input gives the same bytes.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import SupportsFloat
@@ -74,19 +73,6 @@ def attention_svg(
         cell=_CELL,
         row=_ROW,
     )
-
-
-def gallery_svg(rows: Sequence[Sequence[str]]) -> str:
-    """Put pictures of equal size, from :func:`attention_svg`, into one: row below row."""
-    width, height = (int(size) for size in re.findall(r'(?:width|height)="(\d+)', rows[0][0])[:2])
-    inside = "".join(
-        picture.replace("<svg ", f'<svg x="{width * place}" y="{height * line}" ', 1)
-        for line, row in enumerate(rows)
-        for place, picture in enumerate(row)
-    )
-    across, down = width * max(map(len, rows)), height * len(rows)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{across}" height="{down}" viewBox="0 0 {across} {down}">'
-    return f"{head}{inside}</svg>"
 
 
 def weight_rows(
