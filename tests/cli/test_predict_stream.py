@@ -252,16 +252,11 @@ def test_streams_that_are_closed_or_full(runs: dict[str, Run]) -> None:
     for command, code, told in (
         ("PREDICT <&-", 2, b"error: standard input is closed; leave it open, or redirect it to a file\n"),
         ("PREDICT >&-", 2, b"error: standard output is closed; leave it open, or redirect it to a file\n"),
-        *(
-            [("PREDICT > /dev/full", 2, b"error: standard output: cannot be written (No space left on device); ")]
-            if Path("/dev/full").exists()
-            else []
-        ),
     ):
         done = in_a_shell(command, run)
         assert done.returncode == code, (command, done)
         assert done.stderr.startswith(told), (command, done)
-        assert done.stderr.count(b"\n") == told.startswith(b"error"), (command, done)
+        assert done.stderr.count(b"\n") == 1, (command, done)
 
 
 def test_a_terminal_shows_what_it_can(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,27 +268,3 @@ def test_a_terminal_shows_what_it_can(runs: dict[str, Run], monkeypatch: pytest.
     monkeypatch.setattr(sys, "stdout", Terminal(shown, encoding="cp949"))
     main(["attention", str(runs["rnn-attention"].path), "1 May 1999 é 월"])
     assert shown.getvalue().decode("cp949").startswith("1 May 1999 ? 월 → ")
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_a_line(runs: dict[str, Run], tmp_path: Path) -> None:
-    pytest.importorskip("resource", reason="is of POSIX")
-
-    def peak(length: int) -> int:
-        path = tmp_path / "lines.txt"
-        with path.open("wb") as file:
-            for _ in range(length // 1000):
-                file.write(b"5/4/99 and " * 91)
-            file.write(b"\n1/2/03\n")
-        program = (
-            "import resource, sys; from selfattn.cli.main import main\n"
-            f"sys.argv = ['selfattn', 'predict', {str(runs['rnn-plain'].path)!r}]\nmain()\n"
-            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
-        )
-        with path.open("rb") as file:
-            done = subprocess.run([sys.executable, "-c", program], stdin=file, capture_output=True, check=True)
-        assert done.stdout.count(b"\n") == 2
-        return int(done.stderr.split()[-1])
-
-    small, large = peak(10_000), peak(100_000_000)
-    assert large - small < 20_000  # kibibytes; the line has 100,000

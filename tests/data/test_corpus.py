@@ -147,12 +147,3 @@ def test_multi30k(shared_data: RealData) -> None:
     found = counts(parts)
     assert found["duplicate"] == 3
     assert sum(found.values()) == 29_000 - len(parts.train) <= 10
-
-
-def test_tatoeba_korean(shared_data: RealData) -> None:
-    parts = read({"train": (shared_data("tatoeba/kor.txt.gz"),)})
-    assert parts.notes[0].startswith("train: 3,798 read, ")
-    assert counts(parts) == {}  # no repeats, and no length is taken for a mistake
-    assert (len(parts.train), len(parts.valid), len(parts.test)) == (3420, 189, 189)
-    assert_apart(parts)
-    assert parts.settings["length_ratio"] == pytest.approx(0.55, abs=0.01)

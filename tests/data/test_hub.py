@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from types import SimpleNamespace
 
 import pytest
 
@@ -94,11 +93,6 @@ def read_everything(name: str, config: str | None, columns: tuple[str, str], str
         list(source.rows())
 
 
-def test_nothing_is_written_to_the_terminal(nested: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    read_corpus(hub_sources(str(nested), columns=("en", "ko")))
-    assert capfd.readouterr() == ("", "")
-
-
 def test_without_a_network_the_cache_is_used(nested: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # What lies in the cache after loading a directory of this name is what lies there after loading it from the Hub.
     with hub_access(str(nested)):
@@ -120,24 +114,6 @@ def test_the_libraries_are_offline_only_while_nothing_can_be_reached(monkeypatch
             hub_sources(name)
     assert not datasets.config.HF_HUB_OFFLINE
     assert not constants.HF_HUB_OFFLINE
-
-
-@pytest.mark.parametrize(
-    ("status", "advice"), [(403, "hf auth login"), (429, "try again later"), (503, "try again later")]
-)
-def test_the_status_of_the_hub_is_said(nested: Path, monkeypatch: pytest.MonkeyPatch, status: int, advice: str) -> None:
-    class RefusedError(Exception):
-        response = SimpleNamespace(status_code=status)
-
-    def refuse(*arguments: object, **options: object) -> None:
-        try:
-            raise RefusedError
-        except RefusedError as error:
-            raise ConnectionError("Couldn't reach it on the Hub") from error
-
-    monkeypatch.setattr(datasets, "load_dataset", refuse)
-    with pytest.raises(UserError, match=f"the Hub answered with status {status}; .*{advice}"):
-        hub_sources(str(nested))
 
 
 @pytest.fixture

@@ -200,7 +200,7 @@ def test_what_comes_in_is_read_or_refused_in_one_line(entries: dict[str, Entry],
 
 OPTIONS = {
     "predict": "--beam --length-penalty --n-best --sample --temperature --top-k --top-p --seed --max-length --check",
-    "attention": "--layer --head --all-heads --target --too-long",
+    "attention": "--layer --head --target --too-long",
     "score": "--data --data --columns --json",
     "align": "--data --data --layer --head --shift --gold --base --json",
     "report": "--lang --declared --tables",

@@ -122,11 +122,6 @@ def test_a_comparison_whose_versions_are_unknown_is_reported(cli: Cli, copy: Pat
     assert cli("report", copy, "--out", copy.parent / "report").code == 0
 
 
-def test_a_terminal_without_a_size_gets_help(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "0")
-    assert cli("--help").code == 0
-
-
 @pytest.mark.parametrize("option", ["--model", "--set", "--locales", "--device", "--epochs", "--data", "--unknown"])
 def test_an_option_of_any_length_gives_a_short_message(cli: Cli, tmp_path: Path, option: str) -> None:
     done = cli("train", "dates", "--out", tmp_path / "new", option, "9x" * 2500)
@@ -138,7 +133,7 @@ def test_an_option_of_any_length_gives_a_short_message(cli: Cli, tmp_path: Path,
     ("options", "reason"),
     [
         (("predict", "RUN", "--beam", "1000000"), "beam: expected at most 1000, got 1000000"),
-        (("predict", "RUN", "--beam", "2", "--length-penalty", "1e30"), "length"),
+        (("predict", "RUN", "--beam", "2", "--length-penalty", "1e30"), "a number from -10 to 10, got 1e+30"),
         (("train", "dates", "--out", "x" * 300), "file name too long"),
         (("compare", "dates", "--models", "x" * 300 + "=rnn-plain", "--out", "OUT"), "at most 100 letters"),
         (

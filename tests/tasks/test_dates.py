@@ -194,25 +194,6 @@ def test_withheld_years_travel_with_a_run(tmp_path: Path, train: Train) -> None:
     assert set(loaded.task.splits(0).probes()) == {"unseen years", "withheld years", "unseen formats"}
 
 
-@pytest.mark.parametrize(
-    ("given", "fault"),
-    [
-        (("--withhold-years", "1850"), "'1850' is no year"),
-        (("--withhold-years", "1943,2050-"), "'2050-' is no year"),
-        (("--withhold-years", "2059-2050"), "'2059-2050' is no year"),
-        (("--withhold-years", "1900-2099"), "no year from 1969 to 2068 is left"),
-        (("--withhold-years", "1943", "--data", "pairs.tsv"), "leave it out with"),
-    ],
-)
-def test_years_that_cannot_be_withheld_get_one_line(
-    given: tuple[str, ...], fault: str, tmp_path: Path, cli: Cli
-) -> None:
-    done = cli("train", "dates", "--out", tmp_path / "run", *given)
-    assert (done.code, done.out) == (2, "")
-    assert fault in done.err
-    assert done.err.count("\n") == 1
-
-
 def test_a_task_may_give_a_finite_list(tmp_path: Path) -> None:
     class Capitals(Task):
         """Write a word in capitals."""

@@ -53,13 +53,6 @@ def parts(folder: Path, *suffixes: str) -> dict[str, tuple[Path, ...]]:
     }
 
 
-@pytest.fixture
-def train_dates(request: pytest.FixtureRequest) -> Callable[..., Run]:
-    """Train on dates."""
-    trained: Callable[..., Run] = request.getfixturevalue("train")
-    return trained
-
-
 def train(out: Path, **changes: Any) -> Run:
     training = changes.pop("training", TINY)
     return train_on("translation", out=out, **{"set": SMALL} | training | changes)
@@ -345,18 +338,6 @@ def test_a_corpus_that_is_no_longer_there_or_the_same(cli: Cli, divided: Path, c
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
         assert said in done.err
         assert "--data SOURCE TARGET" in done.err
-
-
-def test_dates_are_read_in_the_same_way(cli: Cli, train_dates: Callable[..., Run], tmp_path: Path) -> None:
-    ways = every_way(tmp_path, [(f"day {number}", f"{number:03}") for number in range(150)])
-    training = {"epochs": 1, "batch_size": 64, "validation_items": 10}
-    run = train_dates("rnn-plain", tmp_path / "two", data=tuple(ways["parallel"]), training=training)
-    own, named = (cli("evaluate", run.path, "--json", *more) for more in ((), ("--data", *ways["parallel"])))
-    assert json.loads(own.out)["items"] == json.loads(named.out)["items"] == 15
-    (tmp_path / "a.de.gz").write_bytes(gzip.compress(b"x\n" * 150))
-    changed = cli("evaluate", run.path)
-    assert (changed.code, changed.err.count("\n")) == (2, 1)
-    assert "a.de.gz: has changed since this run was trained" in changed.err
 
 
 BAD: list[tuple[tuple[str, ...], str]] = [
