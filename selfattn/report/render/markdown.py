@@ -160,7 +160,7 @@ class MarkdownPage:
                 texts = (
                     f"{'█' * full}{'░' * (8 - full)} {value} {text_of(label, self.lang)}" for full, label, value in bars
                 )
-                return (", " if self.quote else "\n").join(map(self.escape, texts))
+                return ("; " if self.quote else "\n").join(map(self.escape, texts))
             case b.Strip():
                 drawn = (strip_text(axis or Scale(), self.signs[name], mean) for name, mean in cell.entries)
                 return (" " if self.quote else "\n").join(f"{self.quote}{strip}{self.quote}" for strip in drawn)
