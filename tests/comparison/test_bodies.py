@@ -15,8 +15,6 @@ from selfattn.errors import UserError
 from selfattn.evaluation.cost import BatchShape, count_flops
 from selfattn.models.presets import PRESETS
 from selfattn.models.sizing import body, parameters
-from selfattn.report.verdict.ranking import badges
-from selfattn.results.reading import read_record
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.run import load
 from selfattn.tasks.dates import Dates
@@ -58,14 +56,6 @@ def test_an_untied_output_matrix_does_not_pass_for_a_model() -> None:
     assert matching.budget == "body"
     assert matching.counts == {name: body(config) for name, config in found.items()}
     assert max(matching.counts.values()) / min(matching.counts.values()) < 1.02
-
-
-def test_the_record_has_the_body_of_every_model(finished: Path) -> None:
-    record = read_record(finished / "results.json")
-    for model in record.models:
-        config = RunDirectory(finished / model.run_dirs[0]).config()
-        assert model.parameters_body == body(config.model)
-    assert any("parameters without vocabulary" in badge.text.say("en") for badge in badges(record))
 
 
 def test_both_passes_of_r_drop_and_padding_are_counted(finished: Path) -> None:

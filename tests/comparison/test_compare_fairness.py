@@ -95,12 +95,6 @@ def test_dates_of_one_day_are_one_item(finished: Path, tmp_path: Path, monkeypat
     assert "겹치는 18개 항목" in interval_note(record).say("ko")
 
 
-def test_two_copies_of_one_model_are_not_different(tmp_path: Path) -> None:
-    both: dict[str, Any] = {"models": ("a=transformer", "b=transformer"), "set": ("encoder.dim=16", "decoder.dim=16")}
-    (pair,) = compare_small(tmp_path / "out", **both, seeds=3).pairs
-    assert (pair.first, pair.second, pair.difference, pair.word) == ("a", "b", 0.0, "no difference seen")
-
-
 def test_a_model_of_twice_the_size_is_refused_or_named(tmp_path: Path) -> None:
     bigger = (*SMALL, "transformer:encoder.ffn_dim=400")
     with pytest.raises(UserError, match=r"parameters outside embeddings: transformer has .*`apart`"):

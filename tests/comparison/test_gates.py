@@ -12,7 +12,6 @@ from selfattn.comparison.check import make_gates
 from selfattn.comparison.plan import Plan
 from selfattn.evaluation.gates.output_gates import variety
 from selfattn.models.presets import PRESETS
-from selfattn.models.sizing import body
 from selfattn.results.record import UNMATCHED, Baseline, Gate, Matching, TuningTrial
 from selfattn.tasks.dates import Dates
 from selfattn.training.config import TrainingConfig
@@ -174,14 +173,9 @@ def test_bodies_more_than_a_factor_of_two_apart_are_no_match(monkeypatch: pytest
     twice, more = (only("matched budgets", Run("a", model="small"), Run("b", model=one)) for one in ("twice", "more"))
     assert (twice.passed, more.passed) == (True, False)
     assert more.reason.endswith("; without any axis over the vocabulary b has 101.0% more than a")
-    matched = Matching("parameters", 100, {"a": 100.0, "b": 100.0}, allowed_apart=True)
-    asked = only("matched budgets", Run("a", model="small"), Run("b", model="more"), matching=matched)
-    assert asked.passed
-    assert asked.reason.endswith("101.0% more than a; the comparison was asked for all the same")
     of_bodies = Matching("body", 100, {"a": 100.0, "b": 100.0})
     found = only("matched budgets", Run("a", model="small"), Run("b", model="more"), matching=of_bodies)
     assert (found.passed, "vocabulary" in found.reason) == (True, False)
-    assert body(MODEL) > 0  # the real one
 
 
 def test_steps_are_compared_within_a_seed_and_not_with_those_that_diverged() -> None:
@@ -196,18 +190,6 @@ def test_who_stops_by_one_rule_may_make_other_steps(rule: dict[str, Any]) -> Non
     found = only("same training", Run("a", **rule), Run("b", steps=3, **rule))
     assert found.passed
     assert found.reason == "all runs had the same settings of the training, and stopped by the same rule"
-
-
-def test_what_was_declared_to_differ_is_said() -> None:
-    found = only("same training", Run("a", lr=0.1), Run("b", lr=0.2), declared=("lr", "dropout"))
-    assert found.passed
-    assert found.reason == (
-        "all runs had the same settings of the training, and each the steps and tokens of the others of its seed; "
-        "lr differs as declared"
-    )
-    found = only("same training", Run("a", epochs=1), Run("b", epochs=2, steps=20), declared=("epochs",))
-    assert found.passed
-    assert found.reason == "all runs had the same settings of the training; epochs differs as declared"
 
 
 def trials_of(chosen: int, *rates: float) -> tuple[TuningTrial, ...]:
@@ -248,11 +230,6 @@ def test_a_rate_that_was_not_found_by_the_same_search_is_none(
     found = tuned(Run("a", lr=rates[0]), Run("b", lr=rates[1]), trials=trials)
     assert not found.passed
     assert found.reason == f"lr: {rates[0]} of a-seed0, {rates[1]} of b-seed0"
-
-
-def test_what_was_tuned_for_excuses_nothing_else() -> None:
-    found = tuned(Run("a", lr=0.1, weight_decay=0.0), Run("b", lr=0.2, weight_decay=0.5), trials=TRIALS)
-    assert found.reason == "weight_decay: 0.0 of a-seed0, 0.5 of b-seed0; lr was tuned for"
 
 
 def test_a_random_search_excuses_all_settings_that_it_tried() -> None:

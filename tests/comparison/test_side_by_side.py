@@ -24,16 +24,9 @@ from selfattn.runs.training_set import TrainingSet
 MODELS = ("rnn-plain", "rnn-attention")
 LABELS = ("rnn-plain-seed0", "rnn-attention-seed0")
 SETTINGS: dict[str, Any] = {
-    "models": MODELS,
-    "quick": True,
-    "test_items": 8,
-    "set": ("encoder.hidden_dim=8", "decoder.hidden_dim=8"),
-    "apart": True,
-    "epochs": 2,
-    "items_per_epoch": 800,
-    "batch_size": 8,
-    "validation_items": 5,
-}
+    "models": MODELS, "quick": True, "test_items": 8, "set": ("encoder.hidden_dim=8", "decoder.hidden_dim=8"),
+    "apart": True, "epochs": 2, "items_per_epoch": 800, "batch_size": 8, "validation_items": 5,
+}  # fmt: skip
 OPTIONS = (
     "--models rnn-plain,rnn-attention --quick --test-items 8 --set encoder.hidden_dim=8 --set decoder.hidden_dim=8 "
     "--apart --epochs 2 --items-per-epoch 800 --batch-size 8 --validation-items 5"

@@ -264,13 +264,6 @@ def test_models_may_have_different_numbers_of_runs() -> None:
     assert pair.p_items == pytest.approx(sign_flip_p(sums))
 
 
-def test_all_pairs_are_corrected_together() -> None:
-    comparison = compare_scores(simulated(0.6, 0.62, 0.9, 0.61, items=499))
-    assert " ".join(pair.first + pair.second for pair in comparison.pairs) == "ab ac ad bc bd cd"
-    assert [pair.p_holm for pair in comparison.pairs] == holm([pair.p for pair in comparison.pairs])
-    assert compare_scores({"a": np.ones((3, 5))}).pairs == ()
-
-
 def test_further_models_cost_the_primary_contrast_nothing() -> None:
     """A difference that a test of its own shows is drowned by pairs of four more models, unless it was primary."""
     generator = np.random.default_rng(3)
