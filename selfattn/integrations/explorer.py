@@ -112,9 +112,8 @@ def foreign_model(place: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase
     """
     directory = fetch(place) if is_address(place) else place
     config = directory / "config.json"
-    if (directory / "run.json").exists() or not config.is_file():
-        return None
-    if '"model_type"' not in config.read_text(encoding="utf-8", errors="replace"):
+    text = config.read_text(encoding="utf-8", errors="replace") if config.is_file() else ""
+    if (directory / "run.json").exists() or '"model_type"' not in text:
         return None
     return open_model(re.sub(r"^hf:/+|@.*$", "", str(place)) if is_address(place) else place)
 

@@ -49,20 +49,16 @@ class Contrast(Plain):
             >>> Contrast("lead", 0.2, 0.11, 0.29, 0.01, "above", 0.1, (0.2, 0.2)).met
             True
         """
-        if self.need == "above":
-            return self.low > self.bound
-        if self.need == "below":
-            return self.high < self.bound
-        return self.low > -self.bound and self.high < self.bound
+        if self.need == "within":
+            return self.low > -self.bound and self.high < self.bound
+        return self.low > self.bound if self.need == "above" else self.high < self.bound
 
     @property
     def opposed(self) -> bool:
         """Whether the whole interval is on the other side."""
-        if self.need == "above":
-            return self.high < self.bound
-        if self.need == "below":
-            return self.low > self.bound
-        return self.low > self.bound or self.high < -self.bound
+        if self.need == "within":
+            return self.low > self.bound or self.high < -self.bound
+        return self.high < self.bound if self.need == "above" else self.low > self.bound
 
 
 @dataclass(frozen=True)

@@ -79,12 +79,6 @@ def test_results_and_gradients_are_pytorchs(first: int, close: Callable[[Tensor,
                     close(parameter.grad, their_parameter.grad)
 
 
-def test_state_dicts_are_exchanged_both_ways() -> None:
-    theirs, ours = (kind(6, 2, add_bias_kv=True, kdim=5) for kind in (nn.MultiheadAttention, MultiheadAttention))
-    ours.load_state_dict(theirs.state_dict())
-    theirs.load_state_dict(ours.state_dict())
-
-
 def test_a_row_that_may_attend_to_nothing_gives_the_bias() -> None:
     module = MultiheadAttention(6, 2, batch_first=True)
     nn.init.uniform_(module.out_proj.bias)

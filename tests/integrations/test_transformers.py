@@ -303,10 +303,11 @@ def test_without_a_target_an_encoder_decoder_generates_one(tmp_path: Path) -> No
     assert view.weights[0].shape[1] == 5
 
 
-def test_weights_that_no_page_can_show_are_refused(tmp_path: Path) -> None:
+def test_a_text_without_tokens_and_weights_that_no_page_can_show_are_refused(tmp_path: Path) -> None:
     model, tokenizer = open_model(saved(tmp_path, "Llama"))
-    with pytest.raises(UserError, match=r"give a shorter text, or choose `layers` and `heads`"):
-        explore(model, tokenizer, PROMPT * 300)
+    for text, message in ((PROMPT * 300, "give a shorter text, or choose `layers`"), ("", "the text has no token")):
+        with pytest.raises(UserError, match=message):
+            explore(model, tokenizer, text)
 
 
 def test_a_directory_that_is_no_model_is_refused(tmp_path: Path) -> None:
@@ -324,9 +325,3 @@ def test_the_command_line_shows_a_hugging_face_model(
     main()
     assert f"{PROMPT}   (layer 1, mean of 2 heads)" in capsys.readouterr().out
     assert page.exists()
-
-
-def test_an_empty_text_is_refused(tmp_path: Path) -> None:
-    model, tokenizer = open_model(saved(tmp_path, "Llama"))
-    with pytest.raises(UserError, match="the text has no token"):
-        explore(model, tokenizer, "")

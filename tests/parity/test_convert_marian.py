@@ -29,22 +29,12 @@ def theirs(seed: int = 341, **settings: Any) -> Any:
     positions, and the seeds were looked for: those of this page end their targets, after different lengths.
     """
     known: dict[str, Any] = {
-        "vocab_size": VOCAB,
-        "d_model": 12,
-        "encoder_layers": 2,
-        "encoder_attention_heads": 3,
-        "encoder_ffn_dim": 17,
-        "decoder_layers": 3,
-        "decoder_attention_heads": 2,
-        "decoder_ffn_dim": 13,
-        "max_position_embeddings": 64,
-        "pad_token_id": PAD,
-        "decoder_start_token_id": PAD,
-        "eos_token_id": EOS,
-        "forced_eos_token_id": None,
-        "activation_function": "swish",
-        "scale_embedding": True,
-    }
+        "vocab_size": VOCAB, "d_model": 12, "max_position_embeddings": 64,
+        "encoder_layers": 2, "encoder_attention_heads": 3, "encoder_ffn_dim": 17,
+        "decoder_layers": 3, "decoder_attention_heads": 2, "decoder_ffn_dim": 13,
+        "pad_token_id": PAD, "decoder_start_token_id": PAD, "eos_token_id": EOS, "forced_eos_token_id": None,
+        "activation_function": "swish", "scale_embedding": True,
+    }  # fmt: skip
     config = transformers.MarianConfig(**(known | settings))
     config._attn_implementation = "eager"  # the only one that hands out attention weights
     model = transformers.MarianMTModel(config).eval()
@@ -73,18 +63,14 @@ def converted(model: Any) -> Marian:
     return from_marian(model.state_dict(), model.config.to_dict())
 
 
+TWO_TABLES = {"share_encoder_decoder_embeddings": False}
 KINDS: dict[str, dict[str, Any]] = {
     "published": {},
     "relu": {"seed": 47, "activation_function": "relu"},
     "gelu": {"activation_function": "gelu"},
     "unscaled": {"seed": 47, "scale_embedding": False},
-    "two vocabularies": {
-        "seed": 129,
-        "share_encoder_decoder_embeddings": False,
-        "vocab_size": 23,
-        "decoder_vocab_size": VOCAB,
-    },
-    "untied output": {"seed": 211, "share_encoder_decoder_embeddings": False, "tie_word_embeddings": False},
+    "two vocabularies": {"seed": 129, "vocab_size": 23, "decoder_vocab_size": VOCAB} | TWO_TABLES,
+    "untied output": {"seed": 211, "tie_word_embeddings": False} | TWO_TABLES,
 }
 kinds = pytest.mark.parametrize("kind", KINDS)
 
@@ -142,28 +128,12 @@ def test_beam(kind: str, alpha: float) -> None:
     """All four of four hypotheses, and their scores."""
     reference = theirs(**KINDS[kind])
     marian = converted(reference)
-    found = beam_search(
-        marian.model,
-        texts(),
-        MASK,
-        bos_id=marian.ids.start_id,
-        eos_id=marian.ids.eos_id,
-        max_length=LONGEST,
-        beam_size=4,
-        n_best=4,
-        length_penalty=LengthPenalty(alpha, offset=0),
-    )
-    expected = reference.generate(
-        input_ids=texts(),
-        attention_mask=MASK.long(),
-        num_beams=4,
-        num_return_sequences=4,
-        length_penalty=alpha,
-        early_stopping="never",
-        max_new_tokens=LONGEST,
-        return_dict_in_generate=True,
-        output_scores=True,
-    )
+    ids = {"bos_id": marian.ids.start_id, "eos_id": marian.ids.eos_id}
+    options: dict[str, Any] = {"beam_size": 4, "n_best": 4, "length_penalty": LengthPenalty(alpha, offset=0)}
+    found = beam_search(marian.model, texts(), MASK, **ids, max_length=LONGEST, **options)
+    options = {"num_beams": 4, "num_return_sequences": 4, "length_penalty": alpha, "early_stopping": "never"}
+    options |= {"max_new_tokens": LONGEST, "return_dict_in_generate": True, "output_scores": True}
+    expected = reference.generate(input_ids=texts(), attention_mask=MASK.long(), **options)
     hypotheses = [hypothesis for sentence in found for hypothesis in sentence]
     assert [hypothesis.ids for hypothesis in hypotheses] == cut(expected.sequences)
     assert all(hypothesis.finished for hypothesis in hypotheses)

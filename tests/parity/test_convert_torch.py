@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -18,28 +19,14 @@ PADDING = torch.tensor([[True] * 5 + [False] * 2, [True] * 7])
 # PyTorch says so whenever its encoder cannot take the nested-tensor path, which is not asked for here.
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 
-LAYERS = [
-    (norm_first, activation, bias)
-    for norm_first in (True, False)
-    for activation in ("relu", "gelu", F.silu)
-    for bias in (True, False)
-]
+LAYERS = list(product((True, False), ("relu", "gelu", F.silu), (True, False)))
 layers = pytest.mark.parametrize(("norm_first", "activation", "bias"), LAYERS)
 
 
 def settings(norm_first: bool, activation: Any, bias: bool) -> dict[str, Any]:
-    return {
-        "d_model": DIM,
-        "nhead": HEADS,
-        "dim_feedforward": FFN,
-        "dropout": 0.0,
-        "activation": activation,
-        "norm_first": norm_first,
-        "bias": bias,
-        "layer_norm_eps": 1e-3,
-        "batch_first": True,
-        "dtype": torch.float64,
-    }
+    sizes = {"d_model": DIM, "nhead": HEADS, "dim_feedforward": FFN, "dropout": 0.0, "layer_norm_eps": 1e-3}
+    kind = {"activation": activation, "norm_first": norm_first, "bias": bias}
+    return sizes | kind | {"batch_first": True, "dtype": torch.float64}
 
 
 def randomised(module: nn.Module) -> Any:

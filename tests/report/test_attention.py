@@ -37,16 +37,6 @@ def test_every_weight_is_a_cell_as_dark_as_the_weight() -> None:
     ]
 
 
-def test_the_same_input_gives_the_same_bytes_and_a_file_of_its_own() -> None:
-    def draw() -> str:
-        return attention_svg([[0.3, 0.7]], ["가", "나"], ["다"], title="제목 <b>")
-
-    assert draw() == draw()
-    root = ET.fromstring(draw())
-    assert root.tag == f"{SVG}svg"
-    assert root.findtext(f"{SVG}title") == "제목 <b>"
-
-
 def test_right_to_left_sources_stand_as_they_are_read() -> None:
     found = cells(attention_svg([[0.1, 0.2, 0.3, 0.4]], ["א", "ב", "<eos>", "1"], ["x"]))
     left_to_right = sorted(found, key=lambda cell: float(cell.get("x") or 0))

@@ -99,13 +99,11 @@ def gaps(record: Record) -> tuple[Message, ...]:
     models_without: dict[tuple[str, str], list[str]] = {}
     metric = record.headline.metric
     for model in record.models:
-        missing = [] if quality(record, model) else [metric]
-        missing += [name for name in TIMES if getattr(model.timing, name) is None]
-        if model.cost.training_flops_per_token is None:
-            missing.append("training_flops_per_token")
-        if not any(point.valid is not None for curve in model.curves for point in curve.points):
-            missing.append("curves")
-        for name in missing:
+        values: dict[str, object] = {metric: quality(record, model)} | vars(model.timing)
+        values["training_flops_per_token"] = model.cost.training_flops_per_token
+        points = (point for curve in model.curves for point in curve.points)
+        values["curves"] = next((point for point in points if point.valid is not None), None)
+        for name in (name for name, value in values.items() if value is None):
             models_without.setdefault((name, model.not_measured.get(name, "")), []).append(model.name)
     sentences = []
     for (name, reason), names in models_without.items():

@@ -170,11 +170,8 @@ def matched_within(record: Record) -> float:
 
 def failed_gates(record: Record, *, notes: bool = False) -> tuple[Gate, ...]:
     """Return the gates that did not pass, each once a model; with `notes` those that are only noted."""
-    failed: dict[tuple[str, str], Gate] = {}
-    for gate in record.gates:
-        if not gate.passed and gate.note == notes:
-            failed.setdefault((gate.model, gate.name), gate)
-    return tuple(failed.values())
+    failed = [gate for gate in record.gates if not gate.passed and gate.note == notes]
+    return tuple({(gate.model, gate.name): gate for gate in reversed(failed)}.values())[::-1]
 
 
 def sound(record: Record) -> tuple[Model, ...]:
@@ -220,10 +217,9 @@ def _gate_sentence(record: Record, gate: Gate) -> Message:
 def matched_statement(record: Record) -> Message:
     """Return how near the models are in size, and in what."""
     matching, apart = record.matching, matched_within(record)
-    if apart <= matching.limit:
-        key = "badge.matched"
-    else:
-        key = "badge.unmatched.asked" if matching.budget != "none" and matching.allowed_apart else "badge.unmatched"
+    is_intended = matching.budget != "none" and matching.allowed_apart
+    unmatched = "badge.unmatched.asked" if is_intended else "badge.unmatched"
+    key = "badge.matched" if apart <= matching.limit else unmatched
     return message(key, size=message(f"budget.{matching.budget}"), percent=_percent(apart))
 
 
