@@ -147,10 +147,10 @@ def make_forecast(trainings: Trainings, plan: Plan) -> list[str]:
     with connect_backend(trainings.workers, total) as (_, jobs):
         minutes = sum(steps) * sum(seconds.values()) / jobs / 60
     ends = " to ".join(f"{count:,}" for count in dict.fromkeys((min(steps), max(steps))))
-    each = f"{len(steps)} trainings of {ends} steps"
+    each = f"{len(steps)} training{'s' if len(steps) > 1 else ''} of {ends} steps"
     return [
         *(f"{name}: {each}, {1000 * step:.1f} ms a step" for name, step in seconds.items()),
-        f"{total} trainings, {jobs} side by side: about {minutes:,.1f} minutes, besides validation, tests and report",
+        f"{total} trainings, {jobs} in parallel: about {minutes:,.1f} minutes, plus validation, tests and report",
     ]
 
 

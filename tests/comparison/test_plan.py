@@ -349,7 +349,7 @@ def test_a_forecast_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: p
 
     assert lines("--no-tune")[0] == "rnn-plain: 6 trainings of 3 to 12 steps, 500.0 ms a step"
     # twice 3, 6 and 12 steps, of two models, half a second each, two at once
-    assert lines("--no-tune")[2].startswith("12 trainings, 2 side by side: about 0.3 minutes")
+    assert lines("--no-tune")[2].startswith("12 trainings, 2 in parallel: about 0.3 minutes")
     assert lines("--trials", 3)[2].startswith("48 trainings")  # of each model three settings, two seeds, three budgets
     assert lines("--rates", "1e-3,2e-3", "--tuning-seeds", 1)[2].startswith("24 trainings")
     assert not (tmp_path / "out").exists()
