@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from selfattn.streams import seed_for
 
@@ -51,38 +51,6 @@ class Pair:
     target: str
     tag: str = ""
     spans: tuple[Span, ...] = ()
-
-
-class DrawnPairs(Sequence[Pair]):
-    """A sequence of pairs that are made from their index on each access.
-
-    Args:
-        make: gives the pair of an index.
-        places: the indices.
-
-    Example:
-        >>> drawn = DrawnPairs(lambda index: Pair(str(index), ""), range(5, 9))
-        >>> len(drawn), drawn[0].source, [pair.source for pair in drawn[1::2]]
-        (4, '5', ['6', '8'])
-    """
-
-    def __init__(self, make: Callable[[int], Pair], places: range) -> None:
-        self.make, self.places = make, places
-
-    def __len__(self) -> int:
-        """Return the number of pairs."""
-        return len(self.places)
-
-    @overload
-    def __getitem__(self, place: int) -> Pair: ...
-    @overload
-    def __getitem__(self, place: slice) -> DrawnPairs: ...
-
-    def __getitem__(self, place: int | slice) -> Pair | DrawnPairs:
-        """Make one pair, or for a slice none yet."""
-        if isinstance(place, slice):
-            return DrawnPairs(self.make, self.places[place])
-        return self.make(self.places[place])
 
 
 @dataclass(frozen=True, slots=True)

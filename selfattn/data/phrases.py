@@ -21,7 +21,7 @@ from babel.numbers import format_currency, format_decimal, get_currency_precisio
 from babel.units import format_unit
 
 from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, PatternPiece, compile_pieces, find_locale
-from selfattn.data.pairs import DrawnPairs, Pair, Span
+from selfattn.data.pairs import Pair, Span
 from selfattn.data.splits import EndlessSplits, Split
 
 LONGEST = 80
@@ -491,11 +491,7 @@ class CldrSource:
 
     def pairs(self, count: int, start: int = 0) -> list[Pair]:
         """Return the pairs with the indices from `start` (default 0) to ``start + count - 1``."""
-        return list(self.drawn(count, start))
-
-    def drawn(self, count: int, start: int = 0) -> DrawnPairs:
-        """Return the same pairs as `pairs`, each made when it is read."""
-        return DrawnPairs(self._pair, range(start, start + count))
+        return [self._pair(index) for index in range(start, start + count)]
 
     def _pair(self, index: int) -> Pair:
         kind = ""
@@ -545,7 +541,7 @@ class EmbeddedPhrases(EndlessSplits):
     def draw(self, part: Split, seed: int, epoch: int, count: int) -> Sequence[Pair]:
         """Return the next pairs of the source; for validation and test the first that differ in their sources."""
         phrases = CldrSource(self.source, self.target, seed=seed, split=part)
-        return phrases.drawn(count, start=epoch * count) if part == "train" else _different(phrases, count)
+        return phrases.pairs(count, start=epoch * count) if part == "train" else _different(phrases, count)
 
 
 def _different(source: CldrSource, count: int) -> list[Pair]:
@@ -554,7 +550,7 @@ def _different(source: CldrSource, count: int) -> list[Pair]:
     for index in count_up():
         if len(pairs) == count:
             break
-        pair = source.drawn(1, index)[0]
+        pair = source.pairs(1, index)[0]
         pairs.setdefault(pair.source, pair)
     return list(pairs.values())
 

@@ -144,6 +144,8 @@ def _pairs_of(splits: Splits, epoch: int, training: TrainingConfig, first: int |
 def first_pairs(splits: Splits, training: TrainingConfig, first: int | None) -> Iterator[Pair]:
     """Iterate over the first training pairs, from as many epochs as needed; None for all pairs."""
     epochs = range(1) if training.items_per_epoch is None else range(training.epochs)
+    if first is not None and first <= (training.items_per_epoch or 0):
+        return iter(splits.train(0, first))
     return islice(chain.from_iterable(splits.train(epoch, training.items_per_epoch) for epoch in epochs), first)
 
 

@@ -23,7 +23,7 @@ from selfattn.data.dates.patterns import (
     parse,
     shape,
 )
-from selfattn.data.pairs import DrawnPairs, Pair, Span
+from selfattn.data.pairs import Pair, Span
 from selfattn.data.readers import file_sha256, is_book_file, read_pairs
 from selfattn.data.splits import EndlessSplits, FiniteSplits, Split
 from selfattn.errors import UserError
@@ -199,11 +199,7 @@ class DateSource:
 
     def pairs(self, count: int, start: int = 0) -> list[Pair]:
         """Return the pairs with the indices from `start` (default 0) to ``start + count - 1``."""
-        return list(self.drawn(count, start))
-
-    def drawn(self, count: int, start: int = 0) -> DrawnPairs:
-        """Return the same pairs as `pairs`, each made when it is read."""
-        return DrawnPairs(self._pair, range(start, start + count))
+        return [self._pair(index) for index in range(start, start + count)]
 
     def readings(self, text: str) -> set[date]:
         """Return every day that a text (without a tag) may stand for in the chosen locales.
@@ -379,7 +375,7 @@ class EmbeddedDates(EndlessSplits):
 
     def draw(self, part: Split, seed: int, epoch: int, count: int) -> Sequence[Pair]:
         """Return the next pairs of the source."""
-        return DateSource(self.locales, seed=seed, split=part, without=self.withheld).drawn(count, start=epoch * count)
+        return DateSource(self.locales, seed=seed, split=part, without=self.withheld).pairs(count, start=epoch * count)
 
     def probes(self) -> Mapping[str, Sequence[Pair]]:
         """Return dates of years, and in formats, that are not in the training data."""
