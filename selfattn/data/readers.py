@@ -25,6 +25,9 @@ from selfattn.data.pairs import Pair
 from selfattn.errors import SettingError, UserError, say
 from selfattn.files import check_ends, sha256_of
 
+Columns = tuple[str, str] | None
+"""Names or numbers of the columns of source and target; None for the usual ones."""
+
 _MOST = 64 << 20  # bytes of a line; a few megabytes of gzip unpack to gigabytes
 _TOLD = 5_000_000  # lines between two that say how far it is
 _START = 200  # bytes that tell what a file is
@@ -202,7 +205,7 @@ class BadRecord:
     lines: int = 1
 
 
-def file_records(paths: tuple[Path, ...], columns: tuple[str, str] | None = None) -> Iterator[RawPair | BadRecord]:
+def file_records(paths: tuple[Path, ...], columns: Columns = None) -> Iterator[RawPair | BadRecord]:
     """Read the records of two parallel files, or of one file with both sides.
 
     The format of one file follows its name or else its first line; see `format_of`.
@@ -427,7 +430,7 @@ class PairSource:
     settings: dict[str, Any]
 
 
-def file_sources(files: Mapping[str, Sequence[Path]], columns: tuple[str, str] | None = None) -> dict[str, PairSource]:
+def file_sources(files: Mapping[str, Sequence[Path]], columns: Columns = None) -> dict[str, PairSource]:
     """Open the files of a corpus.
 
     Args:
@@ -448,7 +451,7 @@ def file_sources(files: Mapping[str, Sequence[Path]], columns: tuple[str, str] |
     return sources
 
 
-def read_pairs(*paths: str | os.PathLike[str], columns: tuple[str, str] | None = None) -> list[Pair]:
+def read_pairs(*paths: str | os.PathLike[str], columns: Columns = None) -> list[Pair]:
     """Read pairs of texts without cleaning. A broken line is an error.
 
     Args:
@@ -513,7 +516,7 @@ def is_book_file(*paths: str | os.PathLike[str]) -> bool:
     return len(paths) == 1 and format_of(Path(paths[0])) == "book"
 
 
-def chosen_columns(names: Sequence[str]) -> tuple[str, str] | None:
+def chosen_columns(names: Sequence[str]) -> Columns:
     """Return the names of two columns, checked.
 
     Args:

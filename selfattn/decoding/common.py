@@ -94,11 +94,7 @@ def batches_by_length(
         [[1, 2], [0]]
     """
     order = sorted(range(len(examples)), key=lambda place: (len(examples[place].source), len(examples[place].target)))
-    for batch in batches(
-        [examples[place] for place in order],
-        batch_size=batch_size,
-        max_tokens=max_tokens,
-    ):
+    for batch in batches([examples[place] for place in order], batch_size=batch_size, max_tokens=max_tokens):
         yield batch.to(model.device), [order[place] for place in batch.indices]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
+from selfattn.data.readers import Columns
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore
 from selfattn.errors import SettingError, UserError, say
@@ -24,7 +25,7 @@ def evaluate_run(
     data: Path | Sequence[Path] = (),
     options: DecodingOptions = GREEDY,
     *,
-    columns: tuple[str, str] | None = None,
+    columns: Columns = None,
     metric: str | None = None,
     against: Run | None = None,
 ) -> dict[str, Any]:

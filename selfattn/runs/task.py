@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from selfattn.codec import decode, encode
 from selfattn.data.pairs import Pair
-from selfattn.data.readers import read_pairs
+from selfattn.data.readers import Columns, read_pairs
 from selfattn.data.splits import FiniteSplits, GeneratedSplits, Splits, seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
@@ -295,7 +295,7 @@ class Task:
         """Return the strength of subword sampling; default 0, none."""
         return 0.0
 
-    def held_out(self, data: Sequence[Path] = (), columns: tuple[str, str] | None = None) -> HeldOut:
+    def held_out(self, data: Sequence[Path] = (), columns: Columns = None) -> HeldOut:
         """Return the pairs to test a run on.
 
         Args:
@@ -311,12 +311,7 @@ class Task:
         return HeldOut(splits.test(self.test_items(quick=False)), splits.name, splits.known())
 
     def evaluate(
-        self,
-        run: Run,
-        data: Sequence[Path],
-        options: DecodingOptions,
-        columns: tuple[str, str] | None,
-        against: Run | None = None,
+        self, run: Run, data: Sequence[Path], options: DecodingOptions, columns: Columns, against: Run | None = None
     ) -> dict[str, Any]:
         """Test a run on unseen data; see `selfattn.runs.evaluate.evaluate_run`.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from selfattn.data.pairs import Pair
-from selfattn.data.readers import chosen_columns, file_sha256, is_book_file
+from selfattn.data.readers import Columns, chosen_columns, file_sha256, is_book_file
 from selfattn.data.splits import Splits, book_split
 from selfattn.errors import SettingError, UserError
 from selfattn.results.record import Baseline, Subject
@@ -150,7 +150,7 @@ class Dates(Task):
         is_english = settings.get("locales") == list(LOCALES) or settings.get("split") == "book"
         return baselines.DATES if is_english else {}
 
-    def held_out(self, data: Sequence[Path] = (), columns: tuple[str, str] | None = None) -> HeldOut:
+    def held_out(self, data: Sequence[Path] = (), columns: Columns = None) -> HeldOut:
         """Return the pairs to test a run on; for its training file and the book's file, the test part."""
         files, named = self.options.data, " ".join(map(str, data))
         if not data or list(files) == [Path(os.path.realpath(path)) for path in data]:

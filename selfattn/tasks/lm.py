@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from selfattn.data.readers import file_sha256, read_texts
+from selfattn.data.readers import Columns, file_sha256, read_texts
 from selfattn.data.splits import Splits, hold_out, repeated
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError, UserError
@@ -138,12 +138,7 @@ class LanguageModel(Task):
         return train, valid, texts.empty
 
     def evaluate(
-        self,
-        run: Run,
-        data: Sequence[Path],
-        options: DecodingOptions,
-        columns: tuple[str, str] | None,
-        against: Run | None = None,
+        self, run: Run, data: Sequence[Path], options: DecodingOptions, columns: Columns, against: Run | None = None
     ) -> dict[str, Any]:
         """Measure the perplexity of a run on a text.
 

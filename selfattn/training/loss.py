@@ -187,12 +187,7 @@ def sampled_logits(model: Seq2Seq, batch: Batch, *, teacher_forcing: float, gene
 
 
 def linear_cross_entropy(
-    states: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    target: Tensor,
-    *,
-    label_smoothing: float = 0.0,
+    states: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, *, label_smoothing: float = 0.0
 ) -> Tensor:
     r"""Mean of ``cross_entropy(linear(states, weight, bias), target, label_smoothing)`` over all tokens.
 

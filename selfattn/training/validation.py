@@ -42,10 +42,7 @@ class Criterion:
 
 @torch.no_grad()
 def validation_loss(
-    model: Seq2Seq,
-    examples: Sequence[Example],
-    config: TrainingConfig,
-    processes: Processes | None = None,
+    model: Seq2Seq, examples: Sequence[Example], config: TrainingConfig, processes: Processes | None = None
 ) -> float:
     """Return the mean loss on unseen examples, nats per token, without label smoothing; sets evaluation mode.
 

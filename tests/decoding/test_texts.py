@@ -11,7 +11,7 @@ from selfattn.data.batches import Batch
 from selfattn.decoding import texts as decode_module
 from selfattn.decoding import texts as module
 from selfattn.decoding.options import DecodingOptions
-from selfattn.decoding.scoring import TargetScore, TextScore, score_targets, score_texts, text_examples
+from selfattn.decoding.scoring import score_targets, score_texts, text_examples
 from selfattn.decoding.texts import continue_texts, decode_sources, decode_texts
 from selfattn.models.build import build
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
@@ -156,12 +156,6 @@ def test_windows_have_every_token_once_and_one_end() -> None:
     assert all(example.source == [] for example in examples)
 
 
-def test_figures_by_hand() -> None:
-    found = TextScore(log_probability=-6 * math.log(4), tokens=6, characters=4)
-    assert found.perplexity == pytest.approx(4.0)
-    assert found.bits_per_character == pytest.approx(3.0)  # 2 bits for each of 6 tokens, over 4 characters
-
-
 def test_a_model_that_knows_nothing_has_the_perplexity_of_its_vocabulary() -> None:
     model = language_model()
     with torch.no_grad():
@@ -217,10 +211,6 @@ def test_scores_by_hand() -> None:
     torch.testing.assert_close(scores, -math.log(2) * halvings)
     assert scores.double().sum(dim=-1).tolist() == pytest.approx([-6 * math.log(2), -3 * math.log(2)], abs=1e-5)
     assert model.training
-
-
-def test_the_mean_of_a_token() -> None:
-    assert TargetScore(log_probability=-6.0, tokens=4).per_token == -1.5
 
 
 def test_what_stands_at_padding_is_not_read() -> None:

@@ -16,7 +16,6 @@ from selfattn.data.dates.patterns import date_patterns
 from selfattn.data.dates.source import DateSource, split_of
 from selfattn.data.pairs import Example, Pair
 from selfattn.data.readers import read_pairs
-from selfattn.data.splits import book_split
 from selfattn.tokenizers.char import CharTokenizer
 
 PAD, BOS = 0, 1
@@ -114,16 +113,6 @@ def test_files_come_back(rows: list[tuple[str, str]], suffix: str) -> None:
         path = Path(folder, f"pairs.{suffix}")
         path.write_bytes(text.encode())
         assert read_pairs(path) == [Pair(normalize("NFC", source), normalize("NFC", target)) for source, target in rows]
-
-
-@quick
-@given(st.integers(10, 300))
-def test_the_book_split_is_a_partition(count: int) -> None:
-    pairs = [Pair(str(number), "x") for number in range(count)]
-    train, test = book_split(pairs)
-    assert len(test) == count // 10
-    assert {pair.source for pair in train} | {pair.source for pair in test} == {pair.source for pair in pairs}
-    assert len(train) + len(test) == count
 
 
 @cache

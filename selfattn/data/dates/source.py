@@ -24,7 +24,7 @@ from selfattn.data.dates.patterns import (
     shape,
 )
 from selfattn.data.pairs import Pair, Span
-from selfattn.data.readers import file_sha256, is_book_file, read_pairs
+from selfattn.data.readers import Columns, file_sha256, is_book_file, read_pairs
 from selfattn.data.splits import EndlessSplits, FiniteSplits, Split
 from selfattn.errors import UserError
 
@@ -388,9 +388,7 @@ class EmbeddedDates(EndlessSplits):
             return probes
 
 
-def file_dates(
-    files: Sequence[Path], columns: tuple[str, str] | None, seed: int, validation_items: int
-) -> FiniteSplits:
+def file_dates(files: Sequence[Path], columns: Columns, seed: int, validation_items: int) -> FiniteSplits:
     """Read pairs from files, and split them by source; the book's file has its own split (seed 1984, the last tenth).
 
     Args:
