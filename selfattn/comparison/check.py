@@ -221,32 +221,37 @@ def check_plan(comparison: Path, plan: Plan, runs: Runs, pairs: Sequence[PairTes
     )
 
 
-def check_together(models: Mapping[str, Sequence[Tested]]) -> PlanCheck:
+def plans_of(runs: Iterable[Tested]) -> dict[Path, Plan | None]:
+    """Return the plan of each comparison that runs come from; None where there is none."""
+    homes = dict.fromkeys(run.home for run in runs)
+    return {home: read_plan(home) if (home / PLAN).is_file() else None for home in homes}
+
+
+def check_together(models: Models, plans: Mapping[Path, Plan | None]) -> PlanCheck:
     """Check runs that were put together afterwards against the plans of the comparisons that they come from.
 
     Args:
         models: for each model its runs.
+        plans: of :func:`plans_of`.
     """
-    every = [run for same in models.values() for run in same]
-    homes = dict.fromkeys(run.home for run in every)
-    plans = {home: read_plan(home) for home in homes if (home / PLAN).is_file()}
     missing: list[str] = []
     counts: list[tuple[int, int]] = []
     for same in models.values():
         paths = [run.path.resolve() for run in same]
         places = {(run.home, run.directory_name) for run in same}
-        if not all(home in plans for home, _ in places):
+        known = [(home, model, plan) for home, model in places if (plan := plans[home])]
+        if len(known) < len(places):
             continue
-        planned = [home / run.path for home, model in places for run in plans[home].runs() if run.name == model]
+        planned = [home / run.path for home, model, plan in known for run in plan.runs() if run.name == model]
         missing += [path.name for path in planned if path not in paths]
-        counts.append((len(same), sum(len(plans[home].seed_numbers) for home, _ in places)))
-    lost = [home.name for home in homes if home not in plans and (home / LEDGER).is_file()]
+        counts.append((len(same), sum(len(plan.seed_numbers) for *_, plan in known)))
+    lost = [home.name for home, plan in plans.items() if plan is None and (home / LEDGER).is_file()]
     seeds, planned_seeds = min(counts, key=lambda pair: pair[0] - pair[1], default=(None, None))
     return PlanCheck(
         departures=tuple(departures(plan=lost, missing=missing)),
         seeds=seeds,
         planned_seeds=planned_seeds,
-        machines=differing_machines(every),
+        machines=differing_machines(run for same in models.values() for run in same),
     )
 
 

@@ -166,20 +166,16 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
     looks = options.seeds if len(options.seeds) > 1 else ()
     if looks and primary is None:
         raise SettingError("`seeds`: which difference do interim analyses test? Name two models")
+    same = ("quick", "first_seed", "test_draw", "budget_in", "pilot", "margin", "threads")
     return Plan(
+        **{name: getattr(options, name) for name in same},
         task=task.name,
         command=trainings.command,
-        quick=options.quick,
         seeds=options.seed_count,
-        first_seed=options.first_seed,
-        test_draw=options.test_draw,
         budgets=tuple(sorted(options.budgets)),
-        budget_in=options.budget_in,
         steps=steps_of(data, recipe) if options.budgets != (1.0,) else 0,
         examples=examples,
-        pilot=options.pilot,
         primary=primary,
-        margin=options.margin,
         models={name: replace(model, config=sized[name]) for name, model in chosen.items()},
         headline=task.headline,
         matching=matching,
@@ -189,7 +185,6 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
         bounds=obrien_fleming(looks) if looks else (),
         baseline=task.stated_baseline,
         tuned=not options.tune,
-        threads=options.threads,
         plugins=used_plugins(task.name, task.metric_names(), *(model.config for model in chosen.values())),
     )
 

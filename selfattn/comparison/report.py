@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import Tensor
 
 from selfattn.comparison.archive import ARCHIVE, write_archive
-from selfattn.comparison.check import check_plan, check_together
+from selfattn.comparison.check import check_plan, check_together, plans_of
 from selfattn.comparison.options import Lang
 from selfattn.comparison.plan import Plan, read_plan
 from selfattn.comparison.record import make_record, outputs_of
@@ -129,7 +129,8 @@ def report(
     runs = {name: sorted(same, key=lambda run: run.seed) for name, same in models.items()}
     options = {"out": out} | ({"declared": tuple(declared)} if declared else {})
     command = command_line("report " + " ".join(shlex.quote(str(path)) for path in paths), options)
-    trials, space = _tuning(runs)
+    plans = plans_of(tested)
+    trials, space = _tuning(runs, plans)
     plan = Plan(
         task=first.config.task,
         command=command,
@@ -141,7 +142,7 @@ def report(
         space=space,
         declared=tuple(declared),
     )
-    record = replace(make_record({plan.main: runs}, plan), plan=check_together(runs))
+    record = replace(make_record({plan.main: runs}, plan), plan=check_together(runs, plans))
     # The runs lie elsewhere than beside this report.
     placed = [replace(model, run_dirs=tuple(str(run.path) for run in runs[model.name])) for model in record.models]
     return write_files(replace(record, models=tuple(placed)), plan, {plan.main: runs}, out, lang)
@@ -154,18 +155,18 @@ def _runs_at(path: Path) -> list[Tested]:
     return [Tested(path / run.path, run.name) for run in plan.runs() if run.budget == plan.main]
 
 
-def _tuning(runs: Mapping[str, Sequence[Tested]]) -> tuple[dict[str, tuple[TuningTrial, ...]], Mapping[str, str]]:
+def _tuning(
+    runs: Mapping[str, Sequence[Tested]], plans: Mapping[Path, Plan | None]
+) -> tuple[dict[str, tuple[TuningTrial, ...]], Mapping[str, str]]:
     """Return the trials of the tuning and its space, where it is the same for all."""
     trials: dict[str, tuple[TuningTrial, ...]] = {}
     spaces = []
-    for name, same in runs.items():
-        for run in same:
-            home = run.home
-            plan = read_plan(home) if (home / PLAN).is_file() else None
-            of_run = plan.trials.get(run.directory_name) if plan else None
-            if plan is None or not of_run or trials.setdefault(name, of_run) != of_run:
-                return {}, {}
-            spaces.append(plan.space)
+    for name, run in ((name, run) for name, same in runs.items() for run in same):
+        plan = plans[run.home]
+        of_run = plan.trials.get(run.directory_name) if plan else None
+        if plan is None or not of_run or trials.setdefault(name, of_run) != of_run:
+            return {}, {}
+        spaces.append(plan.space)
     return (trials, spaces[0]) if all(space == spaces[0] for space in spaces) else ({}, {})
 
 

@@ -15,8 +15,7 @@ from selfattn.comparison.tested import Tested, is_tested
 from selfattn.comparison.testing import count_failed, test_run
 from selfattn.errors import DivergedError, UserError, say
 from selfattn.experiments.progress import Logs, Reporter
-from selfattn.experiments.queue import Runner, Workers, run_all
-from selfattn.experiments.tuning import search
+from selfattn.experiments.queue import Runner, Workers, run_all, search
 from selfattn.results.record import TuningTrial
 from selfattn.runs.directory import RECORD, RunConfig, RunDirectory
 from selfattn.runs.fit import fit

@@ -1,1 +1,1 @@
-"""The engine of comparisons and claims: plan, trials, queue, tuning, progress."""
+"""The engine of comparisons and claims: plan, trials, queue and search, progress."""

@@ -1,4 +1,4 @@
-"""Run the trials of an experiment side by side: in processes of this machine, or on a Dask or Ray cluster.
+"""Run and search the trials of an experiment side by side, in processes of this machine, or on a Dask or Ray cluster.
 
 joblib sends the trials out. A trial writes all that it does into the directory of the experiment, which every worker
 sees; the main process reads from there what became of it. A worker that dies loses only the steps since the last
@@ -13,7 +13,7 @@ import traceback
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -81,6 +81,8 @@ class Trial(Protocol):
 
 
 T = TypeVar("T", bound=Trial)
+K = TypeVar("K")
+S = TypeVar("S")
 
 
 class Runner(ABC, Generic[T]):
@@ -164,6 +166,40 @@ def run_all(runner: Runner[T], trials: Sequence[T]) -> dict[str, str]:
             raise KeyboardInterrupt
     logs.clear([trial.label for trial in trials if trial.label not in failed])
     return failed
+
+
+def search(
+    settings: Mapping[K, Sequence[S]],
+    measure: Callable[[Mapping[K, Sequence[S]]], Mapping[K, Sequence[tuple[float, float]]]],
+    beyond: Callable[[K, Sequence[S], int], Sequence[S]],
+    *,
+    widenings: int,
+) -> tuple[Mapping[K, Sequence[S]], Mapping[K, int]]:
+    """Find the best setting of each arm by trials; widen the search where a best lies at an edge.
+
+    Args:
+        settings: to try for each arm.
+        measure: returns the loss of each setting, and a second one that breaks ties.
+        beyond: returns further settings for an arm, given those tried and the index of the best.
+        widenings: most times that the search is widened.
+
+    Returns:
+        The settings of each arm in the order in which they were tried, and for each arm the index of its best one.
+
+    Example:
+        >>> def measure(tried): return {arm: [(abs(rate - 4), 0) for rate in rates] for arm, rates in tried.items()}
+        >>> def beyond(arm, rates, best): return [2 * max(rates)] if rates[best] == max(rates) else []
+        >>> search({"a": [1, 2]}, measure, beyond, widenings=3)
+        ({'a': [1, 2, 4, 8]}, {'a': 2})
+    """
+    tried = {arm: list(first) for arm, first in settings.items()}
+    while True:
+        losses = measure(tried)
+        best = {arm: min(range(len(same)), key=same.__getitem__) for arm, same in losses.items()}
+        more = {arm: beyond(arm, same, best[arm]) for arm, same in tried.items()} if widenings else {}
+        if not any(more.values()):
+            return tried, best
+        tried, widenings = {arm: [*same, *more[arm]] for arm, same in tried.items()}, widenings - 1
 
 
 @contextmanager

@@ -52,7 +52,6 @@ def test_a_grid_widens_while_its_best_rate_is_at_its_edge(
     (rate,) = result.rates
     assert (rate.chosen, list(rate.tried), rate.at_edge, rate.failed) == (chosen_rate, rates, at_edge, ())
     assert counted.made[len(rates) :] == [(seed, chosen_rate) for seed in range(1000, 1005)]
-    assert result.judgement is not None
     assert result.judgement.verdict == "holds"
 
 
@@ -119,7 +118,6 @@ def test_a_run_is_resumed(counted: Counted, tmp_path: Path) -> None:
 def test_trials_and_record_are_checked(counted: Counted, tmp_path: Path) -> None:
     """A changed figure is found by its checksum; without the checksum, by the ledger."""
     record = measure([counted], tmp_path)
-    assert record.plan is not None
     assert record.plan.departures == ()
     file = tmp_path / "trials" / "counted.a-seed1001.json"
     file.write_text(file.read_text().replace("1.01", "7.01"))
@@ -129,7 +127,6 @@ def test_trials_and_record_are_checked(counted: Counted, tmp_path: Path) -> None
     del values["checksum"]
     file.write_text(json.dumps(values))
     changed = measure([counted], tmp_path, resumed=True)
-    assert changed.plan is not None
     assert [(one.kind, one.what) for one in changed.plan.departures] == [("unrecorded", ("counted.a-seed1001.json",))]
     aside = [message.say("en") for message in document_of(changed).verdict.aside]
     assert any("ledger" in text and "counted.a-seed1001.json" in text for text in aside)
@@ -191,7 +188,6 @@ def test_an_interrupted_run_is_resumed(
     counted.made.clear()
     record = measure([counted], tmp_path, resumed=True)
     assert [seed for seed, _ in counted.made] == [1002, 1003, 1004]
-    assert record.plan is not None
     assert record.plan.departures == ()
 
 
@@ -229,7 +225,6 @@ def test_a_rule_that_is_edited_after_the_run_is_said(counted: Counted, tmp_path:
     """By its bound and by its words; the plan has both the bound and the code."""
     record = measure([counted], tmp_path)
     assert record.claims[0].rule == {"c": "above 0"}
-    assert record.plan is not None
     assert record.plan.seal.decides["claims"]["counted"]["rule"] == {"c": "above 0"}
     assert "edited" not in markdown_of(document_of(record), "en")
     Counted.bound = 2.0
@@ -238,7 +233,6 @@ def test_a_rule_that_is_edited_after_the_run_is_said(counted: Counted, tmp_path:
         page = markdown_of(document_of(replace(record, claims=(edited,))), "en")
     finally:
         Counted.bound = 0.0
-    assert edited.judgement is not None
     assert edited.judgement.verdict == "does not hold"
     assert "The rule was edited after the run" in page
     assert "c: above 0 → above 2" in page

@@ -145,7 +145,6 @@ def test_seeds_do_what_is_asked_of_them_and_one_less_does_not() -> None:
     design = designed([0.0, 1.0, 2.0], [0.0, 1.0, 2.0], 2.776 * math.sqrt(2 / 3))
     for difference in (3.0, -1.0, 0.3):
         seeds = design.seeds_needed(difference)
-        assert seeds is not None
         assert design.smallest(seeds) <= abs(difference)
         assert seeds == 3 or design.smallest(seeds - 1) > abs(difference)
     few = [0.0, 0.001, 0.002]

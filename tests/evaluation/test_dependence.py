@@ -63,7 +63,6 @@ def test_gradient_times_input_is_the_slope_along_the_embedding(name: str) -> Non
     """By finite differences: the log-probability changes by g . e when one token's embedding grows."""
     model = small(name).double().eval()
     found = by_gradient(model, SOURCE, TARGET)
-    assert found is not None
     up, down = (
         torch.stack([log_probabilities(model, place, scale) for place in range(len(SOURCE))], dim=1)
         for scale in (1 + 1e-5, 1 - 1e-5)
@@ -84,12 +83,8 @@ def test_agreement_of_every_family_and_none_without_attention() -> None:
     examples = [Example([5, 6, 7, 2], [9, 4, 2]), Example([8, 7, 5, 6, 2], [4, 2])]
     for name in ("rnn-attention", "transformer"):
         found = agreement(small(name), examples)
-        assert found is not None
         assert found.items == 2
         for one in (found.blocking, found.gradient, found.between):
-            assert one is not None
-            assert one.low is not None
-            assert one.high is not None
             assert -1 <= one.low <= one.mean <= one.high <= 1
     assert agreement(small("rnn-plain"), examples) is None
 
@@ -103,7 +98,6 @@ def test_attention_that_is_what_the_output_depends_on_agrees_fully(monkeypatch: 
     monkeypatch.setattr(dependence, "by_blocking", lambda *_: attention**2)
     monkeypatch.setattr(dependence, "by_gradient", lambda *_, **__: -attention)
     found = agreement(model, [example])
-    assert found is not None
     means = [one and one.mean for one in (found.blocking, found.gradient, found.between)]
     assert means == pytest.approx([1, -1, -1])
 

@@ -199,7 +199,6 @@ def test_shares_are_tested_on_the_log_odds_of_their_runs() -> None:
     logits = [np.log((np.array(counts) + 0.5) / (1000.5 - np.array(counts))) for counts in right]
     expected = stats.ttest_ind(*logits, equal_var=False)
     interval = expected.confidence_interval(0.95)
-    assert pair.odds is not None
     assert (pair.p, pair.odds.difference) == pytest.approx((expected.pvalue, logits[0].mean() - logits[1].mean()))
     assert (pair.odds.low, pair.odds.high) == pytest.approx((interval.low, interval.high), rel=1e-6)
     # In points: both models' runs moved in log-odds until they are as far apart as the ends say.
@@ -214,7 +213,6 @@ def test_a_mean_that_disagrees_with_the_log_odds_decides_nothing() -> None:
     shares = {"a": [0.9999] * 7 + [0.8], "b": [0.99, 0.991, 0.992, 0.989, 0.99, 0.99, 0.991, 0.99]}
     scores = {name: np.arange(20_000) < 20_000 * np.array([runs]).T for name, runs in shares.items()}
     pair = compare_scores(scores).pairs[0]
-    assert pair.odds is not None
     assert pair.difference < 0 < pair.odds.low
     assert pair.p < 0.05
     assert pair.word == "no difference seen"
@@ -236,7 +234,6 @@ def test_all_right_and_all_wrong_runs_are_no_certainty(seeds: int, right: int) -
     pair = compare_scores({"a": same, "b": same}).between("a", "b")
     assert (pair.difference, pair.p, pair.word == "no difference seen") == (0.0, 1.0, seeds == 3)
     # Each run has 1 / 200.5 + 1 / 0.5, about, of variance (Gart and Zweifel 1967).
-    assert pair.odds is not None
     assert pair.odds.high == -pair.odds.low == pytest.approx(1.971957 * math.sqrt(2 * 2 / seeds), rel=0.01)
     assert 0.002 < pair.high == -pair.low < 0.05
     far = compare_scores({"a": same, "b": 1 - same}).pairs[0]
