@@ -120,23 +120,19 @@ def fairness_section(record: Record) -> tuple[b.Block, ...]:
 
 def _sizes(record: Record) -> b.Table:
     """Return what every model had of all that models can be matched by, and the most beside the least."""
-    counts, matched_by = record.matching.counts, record.matching.budget
-    columns: list[tuple[Message, Callable[[Model], float | None], Callable[[float], str]]] = [
-        (message("col.parameters"), lambda model: model.parameters, "{:,}".format),
-        (message("col.non_embedding"), lambda model: model.parameters_non_embedding, "{:,}".format),
-        (message("col.body"), lambda model: model.parameters_body, "{:,}".format),
-        (message("parity.tokens"), lambda model: spent(model)["tokens"], compact),
-        (message("parity.flops"), lambda model: spent(model)["flops"], compact),
-        (message(f"cost.train_seconds.{record.times}"), lambda model: spent(model)["seconds"], amount),
-    ]
-    if counts and matched_by == "flops":
-        columns.append((message("budget.flops"), lambda model: counts.get(model.name), compact))
-    cells = {model.name: [of(model) for _, of, _ in columns] for model in ranked(record)}
+    counts = record.matching.counts if record.matching.budget == "flops" else {}
+    heads = ["col.parameters", "col.non_embedding", "col.body", "parity.tokens", "parity.flops"]
+    heads += [f"cost.train_seconds.{record.times}", *(["budget.flops"] if counts else [])]
+    shows: list[Callable[[float], str]] = [*["{:,}".format] * 3, compact, compact, amount, compact]
+    cells: dict[str, list[float | None]] = {}
+    for model in ranked(record):
+        parameters = model.parameters, model.parameters_non_embedding, model.parameters_body
+        cells[model.name] = [*parameters, *spent(model).values(), *([counts.get(model.name)] if counts else [])]
     rows = [
-        (name, [NONE if value is None else show(value) for value, (_, _, show) in zip(values, columns, strict=True)])
+        (name, [NONE if value is None else show(value) for value, show in zip(values, shows, strict=False)])
         for name, values in cells.items()
     ]
-    table = b.model_table("matching", [head for head, *_ in columns], rows)
+    table = b.model_table("matching", map(message, heads), rows)
     if len(cells) == 1:
         return table
     amounts = zip(*cells.values(), strict=True)
