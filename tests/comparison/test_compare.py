@@ -175,3 +175,14 @@ def test_all_means_every_preset() -> None:
     assert list(choose(Dates(), CompareOptions(models=("all",), out=Path("out")))) == list(PRESETS)
     with pytest.raises(UserError, match="model 'all' is not known"):
         choose(Dates(), CompareOptions(models=("all", "transformer"), out=Path("out")))
+
+
+@pytest.mark.slow
+def test_every_preset_takes_part(tmp_path: Path) -> None:
+    training = {"epochs": 1, "items_per_epoch": 64, "validation_items": 5}
+    record, files = compare("dates", models=("all",), quick=True, out=tmp_path / "out", test_items=20, **training)
+    assert [model.name for model in record.models] == list(PRESETS)
+    shown = record.attention.examples[0].models
+    assert set(shown) == {name for name, preset in PRESETS.items() if preset.attention}
+    assert all(one.maps for one in shown.values())
+    assert files.html.stat().st_size < 3_000_000

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,3 +52,9 @@ def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) ->
     assert all(same == replace(training, lr=same.lr) for _, _, same in steps)
     assert len(steps) == len(averaged) == 2 * (costs._STEPS + costs._WARM_UP)
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_comparison_computes_where_it_is_told_to(cli: Any, tmp_path: Path) -> None:
+    done = cli("compare", "dates", "--device", "cuda", "--out", tmp_path / "out", "--plan-only")
+    if not torch.cuda.is_available():
+        assert (done.code, done.err) == (2, "error: device: torch sees no CUDA device; take cpu\n")

@@ -1,6 +1,7 @@
 """Tuning gives every model the same chance: one grid of rates for all, wider at an edge, with seeds of its own."""
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from math import log
 from pathlib import Path
 from types import SimpleNamespace
@@ -162,3 +163,14 @@ def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(tmp_p
         with pytest.raises(SettingError, match=problem):
             planned(**wrong)
     assert Dates().usual_comparison()["first_seed"] + Dates().usual_comparison()["seeds"][0] < 900  # of the pilot
+
+
+@pytest.mark.parametrize("count", [8, 16])
+def test_rates_of_a_random_search_cover_a_factor_of_thirty_evenly(count: int) -> None:
+    rates = sorted(settings["lr"] for settings in tuning.draw_settings(count, RECIPE))
+    low, high = (factor * RECIPE.lr for factor in tuning.LR_FACTORS)
+    assert low <= rates[0]
+    assert rates[-1] <= high
+    assert rates[-1] / rates[0] > 30 ** (1 - 2 / count)
+    gaps = [log(b / a) for a, b in pairwise(rates)]
+    assert max(gaps) < 3 * log(high / low) / count  # nowhere is much left out

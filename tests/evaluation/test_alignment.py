@@ -1,7 +1,7 @@
 """Attention against gold, by tokens and by words; gold links, their files, and the alignment error rate."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -417,3 +417,16 @@ def test_a_wrong_base_is_found_out() -> None:
         parse_links("0-1", base=1)
     with pytest.raises(UserError, match=r"2-2: outside its sentences of 2 and 2 words; does this file count from 1\?"):
         parse_links("1-1 2-2", lengths=(2, 2))
+
+
+@pytest.mark.parametrize(("name", "pairs", "sure", "extra"), [("enfr", 447, 4038, 13400), ("roen", 248, 6198, 0)])
+def test_real_gold_has_the_counts_of_its_description(
+    shared_data: Callable[[str], Path], name: str, pairs: int, sure: int, extra: int
+) -> None:
+    sentences, path = (shared_data(f"alignments/{name}/{name}.{ending}") for ending in ("src-tgt", "gold"))
+    gold = [pair.links for pair in read_gold(path, sentences=sentences, base=1)]
+    counts = len(gold), sum(len(links.sure) for links in gold), sum(len(links.possible - links.sure) for links in gold)
+    assert counts == (pairs, sure, extra)
+    assert count_alignment([links.possible for links in gold], gold).aer == 0
+    with pytest.raises(UserError, match=r"does this file count from 1\?"):
+        read_gold(path, sentences=sentences, base=0)

@@ -16,7 +16,7 @@ from selfattn.evaluation.statistics.design import (
     locate,
     obrien_fleming,
 )
-from selfattn.evaluation.statistics.significance import compare_scores, score_runs
+from selfattn.evaluation.statistics.significance import compare_scores, holm, score_runs
 from selfattn.evaluation.statistics.variances import SMALLEST_P, sign_flip_p, t_quantile, t_tail
 from selfattn.results.quality import BudgetDifference, Crossing, LogOdds, PairTest
 
@@ -194,3 +194,20 @@ def test_scale_does_not_matter_and_p_stays_in_its_range() -> None:
 def test_bad_differences_are_refused(wrong: object) -> None:
     with pytest.raises(ValueError, match=r"expects \[items\] whole numbers"):
         sign_flip_p(wrong)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_mcnemar_by_hand() -> None:
+    # Of 2^4 choices of signs, 4 plus and 4 minus are as far from 0 as observed: 2 / 16.
+    assert sign_flip_p(flips(4, 0)) == pytest.approx(2 / 16)
+    # 3 to 1: all but the 6 of 16 choices with two of each.
+    assert sign_flip_p(flips(3, 1)) == pytest.approx(10 / 16)
+    assert sign_flip_p(flips(2, 2)) == sign_flip_p(flips(0, 0, 5)) == 1
+    assert sign_flip_p(flips(7, 2, 0)) == pytest.approx(sign_flip_p(flips(7, 2, 991)), rel=1e-12)
+
+
+def test_holm_by_hand() -> None:
+    # Sorted: 0.005 x 4, 0.01 x 3, 0.03 x 2, and 0.04 x 1 raised to the 0.06 before it.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.04]) == [0.04]
+    assert holm([]) == []
+    assert holm([0.5, 0.9, 0.5]) == [1.0, 1.0, 1.0]
