@@ -2,8 +2,10 @@
 
 import runpy
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -17,7 +19,7 @@ from selfattn.results.record import Baseline, Subject
 from selfattn.runs.task import RECIPE, HeldOut, Task
 from selfattn.settings import changed, check
 from selfattn.tasks import baselines
-from selfattn.tokenizers.load import SeparateTokenizer, TokenizerKind, train_tokenizer
+from selfattn.tokenizers.load import DEFAULT_VOCAB_SIZE, SeparateTokenizer, TokenizerKind, train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
 
@@ -31,6 +33,10 @@ SENTENCES = TrainingConfig(
     average="last",
     average_last=10,
 )
+# Fewer pairs give too few steps and too few repetitions of a subword: measured in docs/log.md, "Small corpora".
+SMALL = 10_000
+FEW_SENTENCES = replace(SENTENCES, max_tokens=1024)
+_FEW_SUBWORDS = 2000
 # The comparison on phrases, by the pilot in docs/log.md, whose seeds are others.
 RATES = (2e-3, 4e-3, 8e-3, 1.6e-2)
 SEEDS, FIRST_SEED = 5, 220
@@ -59,7 +65,7 @@ class TranslationOptions:
         keep_overlap: Keep training pairs that share a text with validation or test.
         keep_duplicates: Keep repeated training pairs.
         tokenizer: Token type. Default: characters for CLDR phrases, else BPE.
-        vocab_size: Subword vocabulary size. Default: 8,000.
+        vocab_size: Subword vocabulary size. Default: 8,000, or 2,000 for files with fewer than 10,000 pairs.
         separate: Learn one vocabulary per language instead of a joint one.
         sampling: Subword regularisation while training (BPE-dropout or unigram sampling). 0: none.
     """
@@ -234,11 +240,23 @@ class Translation(Task):
     def tokenizer(self, splits: Splits) -> Tokenizer:
         """Make the vocabulary from the training texts: characters or subwords."""
         options, sample = self.options, splits.sample()
+        most = _FEW_SUBWORDS if self._is_small else DEFAULT_VOCAB_SIZE
+
+        def train(texts: Iterable[str]) -> Tokenizer:
+            return train_tokenizer(options.kind, texts, options.vocab_size, most=most)
+
         if options.separate:
-            sides = (pair.source for pair in sample), (pair.target for pair in sample)
-            return SeparateTokenizer(*(train_tokenizer(options.kind, side, options.vocab_size) for side in sides))
-        texts = (text for pair in sample for text in (pair.source, pair.target))
-        return train_tokenizer(options.kind, texts, options.vocab_size)
+            return SeparateTokenizer(*(train(getattr(pair, side) for pair in sample) for side in ("source", "target")))
+        return train(text for pair in sample for text in (pair.source, pair.target))
+
+    @cached_property
+    def _is_small(self) -> bool:
+        """Whether the training files, before cleaning, have fewer than `SMALL` pairs; pipes are not read for that."""
+        options = self.options
+        if options.streaming or not options.data or not all(path.is_file() for path in options.data):
+            return False
+        train = file_sources({"train": options.data}, chosen_columns(options.columns))["train"]
+        return sum(1 for _ in islice(train.rows(), SMALL)) < SMALL
 
     def sampling(self) -> float:
         """Return the strength of subword sampling."""
@@ -246,7 +264,7 @@ class Translation(Task):
 
     def recipe(self, quick: bool) -> TrainingConfig:
         """Return the recipe for phrases or for sentences."""
-        recipe = RECIPE if self.options.is_cldr else SENTENCES
+        recipe = RECIPE if self.options.is_cldr else FEW_SENTENCES if self._is_small else SENTENCES
         return replace(recipe, epochs=2, items_per_epoch=8_000, validation_items=200) if quick else recipe
 
     def size(self, config: ModelConfig) -> ModelConfig:

@@ -16,13 +16,16 @@ DEFAULT_VOCAB_SIZE = 8000
 _SUBWORDS = "subword.json"
 
 
-def train_tokenizer(kind: TokenizerKind, texts: Iterable[str], vocab_size: int | None = None) -> Tokenizer:
+def train_tokenizer(
+    kind: TokenizerKind, texts: Iterable[str], vocab_size: int | None = None, most: int = DEFAULT_VOCAB_SIZE
+) -> Tokenizer:
     """Train a tokenizer on texts.
 
     Args:
         kind: characters, or subwords by unigram or BPE.
         texts: of the training data.
-        vocab_size: of subwords; default 8,000, or fewer for few texts.
+        vocab_size: of subwords; default `most`, or fewer for few texts.
+        most: the default of `vocab_size`.
 
     Raises:
         UserError: the texts do not give so many subwords; the message says how many they give.
@@ -36,7 +39,7 @@ def train_tokenizer(kind: TokenizerKind, texts: Iterable[str], vocab_size: int |
     # sentencepiece, which characters do without
     from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
-    settings = SubwordSettings(kind, DEFAULT_VOCAB_SIZE if vocab_size is None else vocab_size)
+    settings = SubwordSettings(kind, most if vocab_size is None else vocab_size)
     return SubwordTokenizer.train(texts, settings, clip=vocab_size is None)
 
 

@@ -7,6 +7,8 @@ import csv
 import gzip
 import io
 import json
+import os
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -383,3 +385,23 @@ def test_the_library_takes_paths_as_the_command_line_does(tmp_path: Path) -> Non
             train_on(task, data=wrong, out=out)
     with pytest.raises(UserError, match=r"missing\.tsv: no such file"):
         compare("dates", data=tmp_path / "missing.tsv", models="transformer", out=str(tmp_path / "out"))
+
+
+def test_files_of_few_pairs_get_fewer_subwords_and_smaller_batches(tmp_path: Path) -> None:
+    chance = random.Random(0)
+    words = ["".join(chance.choices("abcdefghijklmnop", k=6)) for _ in range(20_000)]
+    pairs = [f"{source}\t{target}\n" for source, target in zip(words[::2], words[1::2], strict=True)]
+    tasks = []
+    for count in (9_999, 10_000):
+        (tmp_path / f"{count}.tsv").write_text("".join(pairs[:count]), "utf-8")
+        tasks.append(Translation(data=(tmp_path / f"{count}.tsv",), target="de"))
+    assert [task.recipe(quick=False).max_tokens for task in tasks] == [1024, 4096]
+    few, many = (len(task.tokenizer(task.splits(0))) for task in tasks)
+    assert few == 2000 < many
+    stated = Translation(data=(tmp_path / "9999.tsv",), target="de", vocab_size=500)
+    assert len(stated.tokenizer(stated.splits(0))) == 500
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.tsv")
+    assert Translation(data=(tmp_path / "pipe.tsv",), target="de").recipe(quick=False).max_tokens == 4096
