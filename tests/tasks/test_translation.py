@@ -402,6 +402,7 @@ def test_files_of_few_pairs_get_fewer_subwords_and_smaller_batches(tmp_path: Pat
     assert len(stated.tokenizer(stated.splits(0))) == 500
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")
 def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.tsv")
     assert Translation(data=(tmp_path / "pipe.tsv",), target="de").recipe(quick=False).max_tokens == 4096
