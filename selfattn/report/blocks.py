@@ -20,7 +20,7 @@ stands at the end. A section whose `blocks` takes a second argument, `outputs`, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from selfattn.registry import SECTIONS
@@ -350,7 +350,7 @@ class Chart:
     lines: tuple[ChartLine, ...]
     scale: Scale
     unit: TextLike
-    show: Callable[[float], str] = "{:g}".format
+    show: Callable[[float], str] = field(default=lambda value: f"{value:g}")
     choice: TextLike = ""
     across: Scale | None = None
     height: TextLike = ""
