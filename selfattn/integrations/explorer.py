@@ -65,7 +65,7 @@ def explore(
         labels, inputs = source[:, :0], {"input_ids": source}
         if is_pair:
             if target is None:
-                labels = model.generate(source, max_new_tokens=max_new_tokens)[:, 1:]  # type: ignore[operator]
+                labels = model.generate(source, max_new_tokens=max_new_tokens)[:, 1:]  # type: ignore[operator]  # typed loosely
             else:
                 labels = tokenizer(text_target=target, return_tensors="pt").input_ids.to(model.device)
             start = model.generation_config.decoder_start_token_id

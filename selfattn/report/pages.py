@@ -77,9 +77,8 @@ def drawn_as(kind: Literal["png", "pdf"], svg: str) -> bytes:
         raise UserError(f"{kind.upper()} needs CairoSVG: pip install 'selfattn[figures]'") from None
     # CairoSVG uses the first font alone, even for letters that it lacks.
     svg = svg.replace("ui-monospace", "'DejaVu Sans Mono'")
-    texts = re.compile(f"<text (?=[^>]*>[^<]*{_CJK})")
-    if texts.search(svg):
-        svg = texts.sub(f"<text font-family='{_font_with(''.join(sorted({*re.findall(_CJK, svg)})))}' ", svg)
+    if letters := "".join(sorted({*re.findall(_CJK, svg)})):
+        svg = re.sub(f"<text (?=[^>]*>[^<]*{_CJK})", f"<text font-family='{_font_with(letters)}' ", svg)
     data: bytes = cairosvg.svg2png(svg.encode(), scale=2) if kind == "png" else cairosvg.svg2pdf(svg.encode())
     return data
 

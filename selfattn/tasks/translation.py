@@ -264,7 +264,8 @@ class Translation(Task):
 
     def recipe(self, quick: bool) -> TrainingConfig:
         """Return the recipe for phrases or for sentences."""
-        recipe = RECIPE if self.options.is_cldr else FEW_SENTENCES if self._is_small else SENTENCES
+        sentences = FEW_SENTENCES if self._is_small else SENTENCES
+        recipe = RECIPE if self.options.is_cldr else sentences
         return replace(recipe, epochs=2, items_per_epoch=8_000, validation_items=200) if quick else recipe
 
     def size(self, config: ModelConfig) -> ModelConfig:
