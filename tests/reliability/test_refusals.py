@@ -237,3 +237,8 @@ def test_a_program_that_is_stopped_early_says_so(tmp_path: Path, number: int, mo
         _, errors = process.communicate(timeout=LIMIT)
     assert (process.returncode, errors) == (130, "interrupted\n")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_terminal_without_a_size_gets_help(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "0")
+    assert cli("--help").code == 0
