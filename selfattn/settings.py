@@ -97,9 +97,7 @@ def changed(options: Any) -> dict[str, Any]:
     return {name: value for name, default in defaults.items() if (value := getattr(options, name)) != default}
 
 
-def check(
-    options: Any, names: str, kind: type, holds: Callable[[Any], bool], expected: str, *, said: str = "`{}`"
-) -> None:
+def check(options: Any, names: str, kind: type, holds: Callable[[Any], bool], expected: str) -> None:
     """Check type and range of fields of a dataclass; a field with the default None may be None.
 
     Args:
@@ -108,7 +106,6 @@ def check(
         kind: their type; ``float`` accepts whole numbers; NaN, infinity and bools are no numbers.
         holds: whether a value is in the range.
         expected: description of the range for the message.
-        said: how the message names a field; default in backquotes, which the command line turns into an option.
 
     Raises:
         SettingError: a field has another type, or is out of range.
@@ -128,7 +125,7 @@ def check(
         right_kind = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
         finite = not isinstance(value, float) or math.isfinite(value)
         if not (right_kind and finite and holds(value)):
-            raise SettingError(f"{said.format(name)}: expected {expected}, got {value!r}")
+            raise SettingError(f"`{name}`: expected {expected}, got {value!r}")
 
 
 def command_line(command: str, given: Settings) -> str:

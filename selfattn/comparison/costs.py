@@ -115,7 +115,7 @@ def steps_of(data: TrainingSet, recipe: TrainingConfig) -> int:
         return recipe.max_steps
     _, count = cut_epoch(data.epoch(0), recipe, generator(recipe.seed, "data/0"))
     if count is None:
-        raise UserError("max_steps: the data are a stream of unknown length; say how many steps to train")
+        raise UserError("`max_steps`: the data are a stream of unknown length; say how many steps to train")
     return count * recipe.epochs
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from selfattn.errors import UserError
+from selfattn.errors import SettingError
 from selfattn.settings import check
 
 WeightPrecision = Literal["float32", "bfloat16"]
@@ -32,7 +32,7 @@ class DecodingOptions:
         max_length: Longest output, in tokens, with the end token. Default: as in training.
 
     Raises:
-        UserError: a value is out of its range, or two of them do not go together.
+        SettingError: a value is out of its range, or two of them do not go together.
 
     Example:
         >>> DecodingOptions(beam=5, n_best=3).n_best
@@ -40,7 +40,7 @@ class DecodingOptions:
         >>> DecodingOptions(top_k=5)
         Traceback (most recent call last):
         ...
-        selfattn.errors.UserError: top_k: says how to draw; it needs sample
+        selfattn.errors.SettingError: `top_k`: says how to draw; it needs `sample`
     """
 
     beam: int = 1
@@ -54,7 +54,7 @@ class DecodingOptions:
     max_length: int | None = None
 
     def __post_init__(self) -> None:
-        fits = partial(check, self, said="{}")
+        fits = partial(check, self)
         fits("beam n_best top_k max_length", int, lambda x: x >= 1, "a whole number of at least 1")
         fits("beam n_best", int, lambda x: x <= _MOST_HYPOTHESES, f"at most {_MOST_HYPOTHESES}")
         fits("top_k max_length", int, lambda x: x <= _MOST, f"at most {_MOST}")
@@ -63,15 +63,15 @@ class DecodingOptions:
         limits = f"a number from -{LARGEST_PENALTY} to {LARGEST_PENALTY}"
         fits("length_penalty", float, lambda x: abs(x) <= LARGEST_PENALTY, limits)
         if self.n_best > self.beam:
-            raise UserError(f"n_best: {self.n_best} outputs need a beam of at least {self.n_best}, got {self.beam}")
+            raise SettingError(f"`n_best`: {self.n_best} outputs need a beam of at least {self.n_best}, got {self.beam}")
         if self.length_penalty and self.beam == 1:
-            raise UserError("length_penalty: ranks the outputs of a beam; give a beam of 2 or more")
+            raise SettingError("`length_penalty`: ranks the outputs of a beam; give a beam of 2 or more")
         if self.sample and self.beam > 1:
-            raise UserError("sample: draws one output, a beam searches the best; give one of them")
+            raise SettingError("`sample`: draws one output, a beam searches the best; give one of them")
         if not self.sample:
             for name, default in (("temperature", 1.0), ("top_k", None), ("top_p", None), ("seed", 0)):
                 if getattr(self, name) != default:
-                    raise UserError(f"{name}: says how to draw; it needs sample")
+                    raise SettingError(f"`{name}`: says how to draw; it needs `sample`")
 
 
 GREEDY = DecodingOptions()

@@ -147,7 +147,7 @@ def run_all(runner: Runner[T], trials: Sequence[T]) -> dict[str, str]:
             if broken and not any(progress.state == "running" for progress in states.values()):
                 breaks += 1
                 if breaks == _BREAKS:
-                    raise UserError(f"jobs: cannot be sent out ({broken}); see `jobs`, `backend` and `address`")
+                    raise UserError(f"`jobs`: cannot be sent out ({broken}); see `jobs`, `backend` and `address`")
             for trial in together:
                 label, progress = trial.label, states.get(trial.label)
                 if progress is not None and progress.state == "failed":

@@ -168,7 +168,7 @@ class CheckpointFile:
 
     def __init__(self, path: Path, every: int | None = None) -> None:
         if every is not None and every < 1:
-            raise UserError(f"save_every: expected a whole number of at least 1, got {every}")
+            raise UserError(f"`save_every`: expected a whole number of at least 1, got {every}")
         self.path, self.every = path, every
         self._cost, self._written = 0.0, time.monotonic()
 

@@ -56,7 +56,7 @@ class TrainingConfig(Plain):
         >>> TrainingConfig(lr=-1.0)
         Traceback (most recent call last):
         ...
-        selfattn.errors.SettingError: lr: expected a number above 0, got -1.0
+        selfattn.errors.SettingError: `lr`: expected a number above 0, got -1.0
     """
 
     seed: int = 0
@@ -87,7 +87,7 @@ class TrainingConfig(Plain):
     target_exact_match: float | None = None
 
     def __post_init__(self) -> None:
-        fits = partial(check, self, said="{}")
+        fits = partial(check, self)
         fits("seed", int, lambda x: True, "a whole number")
         counts = "epochs batch_size accumulate average_last validation_items max_steps items_per_epoch max_tokens"
         fits(f"{counts} validate_every patience", int, lambda x: x >= 1, "a whole number of at least 1")

@@ -228,7 +228,7 @@ class _Loop:
         config, steps = self.config, self.config.max_steps
         if steps is None:
             if steps_per_epoch is None:
-                raise UserError("max_steps: the data are a stream of unknown length; give the number of steps")
+                raise UserError("`max_steps`: the data are a stream of unknown length; give the number of steps")
             steps = steps_per_epoch * config.epochs
         return steps, -(-steps // (config.validate_every or steps_per_epoch or steps))
 

@@ -99,7 +99,7 @@ class Stepper:
         if steps is None:
             steps = round(self.config.warmup * total_steps)
         if steps > total_steps:
-            raise UserError(f"warmup_steps: {steps}, but the training has {total_steps} steps; give fewer")
+            raise UserError(f"`warmup_steps`: {steps}, but the training has {total_steps} steps; give fewer")
         return steps
 
     def _seen(self, group: Sequence[Batch]) -> str:

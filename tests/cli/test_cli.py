@@ -192,7 +192,7 @@ def test_options_are_read_from_a_file(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(name).write_text(text)
-    assert "epochs: expected a whole number of at least 1, got 0" in cli("train", "dates", "--config", name).err
+    assert "--epochs: expected a whole number of at least 1, got 0" in cli("train", "dates", "--config", name).err
     assert "got -1" in cli("--config", name, "train", "dates", "--epochs", "-1").err  # the command line goes before
     assert "no such file" in cli("train", "dates", "--config", "none.toml").err
     assert "expected a run, or a file that ends in" in cli("train", "dates", "--config", "none.txt").err

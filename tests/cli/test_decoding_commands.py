@@ -101,10 +101,10 @@ def test_align_prints_pharaoh_lines(cli: Cli, runs: dict[str, Run], pairs_file: 
 
 
 BAD = [
-    (("predict", "--n-best", "2"), "n_best: 2 outputs need a beam of at least 2, got 1"),
-    (("predict", "--length-penalty", "1"), "length_penalty: ranks the outputs of a beam"),
-    (("predict", "--sample", "--beam", "2"), "sample: draws one output"),
-    (("predict", "--temperature", "0.5"), "temperature: says how to draw; it needs sample"),
+    (("predict", "--n-best", "2"), "--n-best: 2 outputs need a beam of at least 2, got 1"),
+    (("predict", "--length-penalty", "1"), "--length-penalty: ranks the outputs of a beam"),
+    (("predict", "--sample", "--beam", "2"), "--sample: draws one output"),
+    (("predict", "--temperature", "0.5"), "--temperature: says how to draw; it needs --sample"),
     (("predict", "--max-input", "0"), "--max-input: expected a whole number of at least 1, got 0"),
     (("predict", "--max-input", "1.5"), "--max-input: expected a whole number, got 1.5"),
     (("predict", "--too-long", "guess"), "guess"),

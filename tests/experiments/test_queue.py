@@ -84,7 +84,7 @@ def test_a_worker_that_is_killed_before_its_first_trial_is_replaced(
     assert run_all(Writer(tmp_path, jobs=2), NUMBERS) == {}
     assert calls == [labels] * 3
     pool(monkeypatch, breaks=99)
-    with pytest.raises(UserError, match=r"jobs: cannot be sent out \(SIGKILL\(-9\)\)"):
+    with pytest.raises(UserError, match=r"`jobs`: cannot be sent out \(SIGKILL\(-9\)\)"):
         run_all(Writer(tmp_path / "never", jobs=2), NUMBERS)
 
 

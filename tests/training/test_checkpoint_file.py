@@ -83,7 +83,7 @@ def test_a_checksum_is_of_names_dtypes_and_shapes_too() -> None:
 
 
 def test_every_below_1_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="save_every: expected a whole number of at least 1, got 0"):
+    with pytest.raises(UserError, match="`save_every`: expected a whole number of at least 1, got 0"):
         CheckpointFile(tmp_path / "c", every=0)
     assert CheckpointFile(tmp_path / "c", every=1).is_due(1)
 

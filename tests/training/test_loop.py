@@ -352,7 +352,7 @@ def test_warmup_steps_go_before_the_share() -> None:
     watcher = Watcher()
     run(TrainingConfig(epochs=1, batch_size=4, lr=1.0, warmup=0.9, warmup_steps=2), watcher=watcher)
     assert [step.lr for step in watcher.steps] == pytest.approx([0.5, 1.0, 0.8, 0.6, 0.4, 0.2])
-    with pytest.raises(UserError, match="warmup_steps: 9, but the training has 6 steps"):
+    with pytest.raises(UserError, match="`warmup_steps`: 9, but the training has 6 steps"):
         run(TrainingConfig(epochs=1, batch_size=4, warmup_steps=9))
 
 
@@ -381,7 +381,7 @@ def test_a_stream_that_ends_begins_the_next_epoch() -> None:
 
 
 def test_a_stream_needs_a_number_of_steps_and_an_epoch_examples() -> None:
-    with pytest.raises(UserError, match="max_steps: the data are a stream"):
+    with pytest.raises(UserError, match="`max_steps`: the data are a stream"):
         run(TrainingConfig(), epoch=lambda number: endless())
 
     nothings: tuple[Iterable[Example], ...] = [], iter([])

@@ -129,7 +129,7 @@ def test_threads_follow_from_the_size_of_the_model_alone(
     ],
 )  # fmt: skip
 def test_a_value_out_of_range_is_named(name: str, value: object) -> None:
-    with pytest.raises(UserError, match=f"^{name}: expected .*, got ") as caught:
+    with pytest.raises(UserError, match=f"^`{name}`: expected .*, got ") as caught:
         TrainingConfig(**{name: value})  # type: ignore[arg-type]  # a setting of any type
     assert "\n" not in str(caught.value)
 
@@ -146,7 +146,7 @@ def test_only_what_is_given_replaces_the_recipe() -> None:
     assert {field.name for field in fields(made) if field.default is None} == settings - {"seed", "betas"}
     assert replace(recipe, **changed(made())) == recipe
     assert replace(recipe, **changed(made(clip_norm=0.0))) == TrainingConfig(lr=0.5, epochs=7, clip_norm=0.0)
-    with pytest.raises(UserError, match="epochs: expected"):
+    with pytest.raises(UserError, match="`epochs`: expected"):
         replace(recipe, **changed(made(epochs=0)))
 
 
