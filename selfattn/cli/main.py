@@ -15,7 +15,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, UnusedCliTokensError
+from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnknownCommandError, UnusedCliTokensError
 
 from selfattn import __version__
 from selfattn.cli import runs
@@ -122,6 +122,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         unknown = error.unused_tokens[0] if error.unused_tokens else ""
         is_task = rest[0] in ("train", "compare") and not difflib.get_close_matches(unknown, TASKS.names())
         fail(as_options(TASKS.unknown(unknown)) if is_task else _cut(str(error)))
+    except MissingArgumentError as error:
+        missing = error.argument.name if error.argument else ""
+        is_there = any(word.partition("=")[0] == missing for word in rest)
+        wrong = (
+            "expected a value" if is_there else f"is missing; see selfattn {' '.join(error.command_chain or ())} --help"
+        )
+        fail(f"{missing}: {wrong}")
     except CycloptsError as error:
         fail(_cut(str(error)))
     except UserError as error:

@@ -63,7 +63,7 @@ class DecodingOptions:
         limits = f"a number from -{LARGEST_PENALTY} to {LARGEST_PENALTY}"
         fits("length_penalty", float, lambda x: abs(x) <= LARGEST_PENALTY, limits)
         if self.n_best > self.beam:
-            raise SettingError(f"`n_best`: {self.n_best} outputs need a beam of at least {self.n_best}, got {self.beam}")
+            raise SettingError(f"`n_best`: {self.n_best} outputs need a beam of that size at least, got {self.beam}")
         if self.length_penalty and self.beam == 1:
             raise SettingError("`length_penalty`: ranks the outputs of a beam; give a beam of 2 or more")
         if self.sample and self.beam > 1:

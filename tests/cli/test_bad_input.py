@@ -40,14 +40,15 @@ TRANSLATE = ("train", "translation", "--quick", "--out", "new")
 TABLE: list[tuple[tuple[str, ...], str]] = [
     # commands and flags
     (("trian",), 'Unknown command "trian". Did you mean "train"?'),
-    (("train", "dates"), "--out"),
+    (("train", "dates"), "--out: is missing; see selfattn train dates --help"),
+    (("train", "dates", "--out"), "--out: expected a value"),
     ((*TRAIN, "--epoch", "3"), "Unknown option: --epoch. Did you mean --epochs?"),
     ((*COMPARE, "--models", "transformer", "rnn-plain"), "rnn-plain: belongs to no option; a list has commas"),
     (("predict",), "RUN"),
     # numbers and choices
     ((*TRAIN, "--epochs", "many"), "--epochs"),
     ((*TRAIN, "--precision", "float16"), "--precision"),
-    ((*TRAIN, "--threads", "0"), "threads"),
+    ((*TRAIN, "--threads", "0"), "--threads: expected"),
     ((*TRAIN, "--seed", "1.5"), "--seed: expected a whole number, got 1.5"),
     ((*COMPARE, "--seeds", "0"), "--seeds 0: expected rising numbers"),
     # models and their settings

@@ -101,7 +101,7 @@ def test_align_prints_pharaoh_lines(cli: Cli, runs: dict[str, Run], pairs_file: 
 
 
 BAD = [
-    (("predict", "--n-best", "2"), "--n-best: 2 outputs need a beam of at least 2, got 1"),
+    (("predict", "--n-best", "2"), "--n-best: 2 outputs need a beam of that size at least, got 1"),
     (("predict", "--length-penalty", "1"), "--length-penalty: ranks the outputs of a beam"),
     (("predict", "--sample", "--beam", "2"), "--sample: draws one output"),
     (("predict", "--temperature", "0.5"), "--temperature: says how to draw; it needs --sample"),
