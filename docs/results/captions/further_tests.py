@@ -1,4 +1,4 @@
-"""Score the runs of a comparison of captions on tests that it left closed: ``further_tests.py COMPARISON DATA OUT``.
+"""Score a comparison of captions on further tests, outside its plan: ``further_tests.py COMPARISON DATA OUT``.
 
 DATA is the folder of Multi30k. The outputs of every run are kept in OUT, so that a second call only scores. Prints
 BLEU, chrF and TER on each test and on all three together, with intervals over runs and captions, and the differences.
