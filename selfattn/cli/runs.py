@@ -35,32 +35,30 @@ def _load(*runs: Path, **options: Any) -> Any:
 
 
 def report(
-    *runs: Path,
+    comparison: Path,
+    /,
+    *,
     out: NamedPath,
     lang: Lang = SOURCE,
-    declared: Names = (),
     figures: MaybePath = None,
     tables: MaybePath = None,
 ) -> None:
-    """Write the report of a comparison again, or one report on runs of several comparisons. Nothing is trained.
+    """Write the report of a comparison again. Nothing is trained.
 
     Args:
-        runs: Directory of a comparison, or directories of tested runs and of comparisons to join.
+        comparison: Directory of a comparison.
         out: Directory for the report.
         lang: Language of the report and of the printed summary.
-        declared: Training settings in which the runs differ on purpose, separated by commas.
         figures: Directory for every chart as SVG, PNG and PDF.
         tables: Directory for every table as CSV.
     """
     from rich.console import Console
 
-    from selfattn.comparison.report import report as make_report
+    from selfattn.comparison.report import write_comparison
     from selfattn.report.render.terminal import print_summary
     from selfattn.report.write import write_figures, write_tables
 
-    if not runs:
-        raise UserError("report: name a comparison, or tested runs")
-    record, files = make_report(runs, out, lang, declared)
+    record, files = write_comparison(comparison, out, lang)
     for folder, write in ((figures, write_figures), (tables, write_tables)):
         if folder is not None:
             written = write(record, folder, lang)

@@ -1,13 +1,13 @@
 """Check a comparison: its gates, those of its runs and on what its models share; and departures from its plan."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from selfattn.codec import decode, encode, fingerprint, read_json
 from selfattn.comparison.models import check_sizes
-from selfattn.comparison.plan import Plan, read_plan
+from selfattn.comparison.plan import Plan
 from selfattn.comparison.tested import Runs, Tested
 from selfattn.comparison.trainings import Trainings
 from selfattn.data.pairs import Pair
@@ -16,13 +16,11 @@ from selfattn.experiments.plan import PLAN, check_ledger, departures
 from selfattn.results.plan import Departure, PlanCheck, Seal
 from selfattn.results.quality import PairTest
 from selfattn.results.record import Gate, Matching
-from selfattn.runs.ledger import LEDGER, read_ledger
+from selfattn.runs.ledger import read_ledger
 from selfattn.training.config import TrainingConfig
 
 _OF_THE_DATA = ("overlap", "similar texts")  # the same for every model of a seed
-_LENGTH = {"epochs", "max_steps", "accumulate", "patience", "target_exact_match"}  # settings that decide the steps
 _MACHINE = ("selfattn", "python", "torch", "threads", "cpu")  # the bits of the weights may depend on them
-_SCALED = "warmup_steps"  # with the share of a budget; the check against the plan covers it
 _EARLY_END = ("patience", "target_exact_match")  # one rule for all, by which each training stops by itself
 
 Models = Mapping[str, Sequence[Tested]]
@@ -59,9 +57,6 @@ def make_gates(trained: Runs, plan: Plan) -> tuple[Gate, ...]:
 
 def _matched(models: Models, matching: Matching) -> Gate:
     """Whether the models have the same size."""
-    if not matching.counts:
-        sizes = {name: float(runs[0].record.parameters_non_embedding) for name, runs in models.items()}
-        matching = replace(matching, counts=sizes)
     return check_sizes(matching, {name: runs[0].config.model for name, runs in models.items()})
 
 
@@ -113,31 +108,29 @@ def _gate(name: str, apart: Sequence[str], alike: str) -> Gate:
 def _same_training(models: Models, plan: Plan, budget: float) -> Gate:
     """Whether all runs have the same settings of the training, and the steps and target tokens of others of their seed.
 
-    A setting may differ where every model has the value of its chosen trial, or where the difference was declared.
+    Learning rates may differ where every run has the rate that tuning chose for its model.
     """
     runs = [run for same in models.values() for run in same]
-    apart, excused = [], set()
-    for name in asdict(runs[0].config.training):
-        values = {run: getattr(run.config.training, name) for run in runs}
-        if name == "seed" or len(set(values.values())) == 1:
+    first = runs[0].config.training
+    chosen = {name: plan.chosen(name, budget).get("lr") for name in models}
+    is_tuned = all(run.config.training.lr == chosen[name] for name, same in models.items() for run in same)
+    apart, tuned = [], ""
+    for name, value in vars(first).items():
+        other = next((run for run in runs if getattr(run.config.training, name) != value), None)
+        if other is None or name == "seed":
             continue
-        is_tuned = name in plan.space and (name == _SCALED or _is_tuned(name, models, plan, budget))
-        if name in plan.declared or is_tuned:
-            excused.add(name)
-            continue
-        other = next(run for run in runs if values[run] != values[runs[0]])
-        apart.append(f"{name}: {values[runs[0]]} of {runs[0].path.name}, {values[other]} of {other.path.name}")
-    if any(getattr(runs[0].config.training, name) is not None for name in _EARLY_END):
+        if name == "lr" and is_tuned:
+            tuned = "; lr was tuned for"
+        else:
+            there = getattr(other.config.training, name)
+            apart.append(f"{name}: {value} of {runs[0].path.name}, {there} of {other.path.name}")
+    if any(getattr(first, name) is not None for name in _EARLY_END):
         end = ", and stopped by the same rule"
-    elif excused & _LENGTH:
-        end = ""
     else:
         apart += _work_apart(runs)
         end = ", and each the steps and tokens of the others of its seed"
-    reason = "; ".join(apart) or f"all runs had the same settings of the training{end}"
-    for words, names in (("was tuned for", excused - set(plan.declared)), ("differs as declared", set(plan.declared))):
-        reason += f"; {', '.join(sorted(names & excused))} {words}" if names & excused else ""
-    return Gate("same training", not apart, reason, value=float(len(apart)), limit=0.0)
+    gate = _gate("same training", apart, f"all runs had the same settings of the training{end}")
+    return replace(gate, reason=gate.reason + tuned)
 
 
 def _work_apart(runs: Sequence[Tested]) -> Iterator[str]:
@@ -149,19 +142,6 @@ def _work_apart(runs: Sequence[Tested]) -> Iterator[str]:
             count, expected = (getattr(same.metrics[-1], name) for same in (run, other))
             if count != expected:
                 yield f"{count:,} {name.removesuffix('s')}s of {run.path.name}, {expected:,} of {other.path.name}"
-
-
-def _is_tuned(name: str, models: Models, plan: Plan, budget: float) -> bool:
-    """Whether every run has the value that tuning chose for its model.
-
-    All models must have tried the same two or more rates; one may have gone on beyond them.
-    """
-    tried = [{float(str(trial.settings["lr"])) for trial in plan.trials.get(model, ())} for model in models]
-    grid, every = set.intersection(*tried), set.union(*tried)
-    if len(grid) < 2 or any(min(grid) <= rate <= max(grid) for rate in every - grid):
-        return False
-    chosen = {model: plan.chosen(model, budget)[name] for model in models}
-    return all(getattr(run.config.training, name) == chosen[model] for model, runs in models.items() for run in runs)
 
 
 # the plan
@@ -218,40 +198,6 @@ def check_plan(comparison: Path, plan: Plan, runs: Runs, pairs: Sequence[PairTes
         planned_seeds=planned if isinstance(planned, int) else plan.seeds,
         replays=_published(plan.seal),
         machines=machines,
-    )
-
-
-def plans_of(runs: Iterable[Tested]) -> dict[Path, Plan | None]:
-    """Return the plan of each comparison that runs come from; None where there is none."""
-    homes = dict.fromkeys(run.home for run in runs)
-    return {home: read_plan(home) if (home / PLAN).is_file() else None for home in homes}
-
-
-def check_together(models: Models, plans: Mapping[Path, Plan | None]) -> PlanCheck:
-    """Check runs that were put together afterwards against the plans of the comparisons that they come from.
-
-    Args:
-        models: for each model its runs.
-        plans: of :func:`plans_of`.
-    """
-    missing: list[str] = []
-    counts: list[tuple[int, int]] = []
-    for same in models.values():
-        paths = [run.path.resolve() for run in same]
-        places = {(run.home, run.directory_name) for run in same}
-        known = [(home, model, plan) for home, model in places if (plan := plans[home])]
-        if len(known) < len(places):
-            continue
-        planned = [home / run.path for home, model, plan in known for run in plan.runs() if run.name == model]
-        missing += [path.name for path in planned if path not in paths]
-        counts.append((len(same), sum(len(plan.seed_numbers) for *_, plan in known)))
-    lost = [home.name for home, plan in plans.items() if plan is None and (home / LEDGER).is_file()]
-    seeds, planned_seeds = min(counts, key=lambda pair: pair[0] - pair[1], default=(None, None))
-    return PlanCheck(
-        departures=tuple(departures(plan=lost, missing=missing)),
-        seeds=seeds,
-        planned_seeds=planned_seeds,
-        machines=differing_machines(run for same in models.values() for run in same),
     )
 
 

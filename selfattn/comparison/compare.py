@@ -32,7 +32,7 @@ from selfattn.training.config import TrainingConfig
 from selfattn.training.device import use_threads
 
 _REHEARSAL: dict[str, Any] = {
-    **{"quick": True, "seeds": 1, "tune": False, "rates": (), "trials": 0, "budgets": (1.0,)},
+    **{"quick": True, "seeds": 1, "tune": False, "rates": (), "budgets": (1.0,)},
     **{"jobs": 1, "backend": "local", "address": None},
     **{"resume": False, "max_steps": 2, "warmup_steps": None, "validation_items": 5, "test_items": 5},
 }
@@ -124,10 +124,10 @@ def _prepare(task: str | Task, settings: Mapping[str, Any]) -> tuple[Trainings, 
     if chosen_options.get("quick") or any(name in training for name in LENGTH):
         usual = {name: usual[name] for name in ("models", "out", "match")}  # the others hold for the usual training
     options = CompareOptions(**usual | chosen_options)
-    wants_tuning = options.tune or options.trials or chosen_options.get("rates")
+    wants_tuning = options.tune or chosen_options.get("rates")
     if options.tune is False and chosen_options.get("rates"):
         raise SettingError("`rates` are tried by tuning: leave out `no_tune` or `rates`")
-    if "lr" in training and wants_tuning and not options.trials:
+    if "lr" in training and wants_tuning:
         raise SettingError("`lr` is one rate for all models: leave it out to try several, or give `no_tune`")
     usual |= {name: getattr(options, name) for name in NOT_THE_RESULT}  # no part of the command
     written = changed(options) | {name: getattr(options, name) for name in chosen_options if name in usual}
@@ -191,5 +191,5 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
 
 def is_decided(comparison: Path, plan: Plan) -> bool:
     """Whether the primary contrast passes the bound of the look after which a plan has ended."""
-    (pair,) = (pair for pair in make_record(read_runs(comparison, plan), plan).pairs if pair.primary)
+    (pair,) = (pair for pair in make_record(comparison, read_runs(comparison, plan), plan).pairs if pair.primary)
     return pair.p <= pair.alpha

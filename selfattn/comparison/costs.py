@@ -135,9 +135,8 @@ def make_forecast(trainings: Trainings, plan: Plan) -> list[str]:
     data, recipe, options = trainings.data(plan.first_seed)[0], trainings.recipe, trainings.options
     models = {name: planned.config for name, planned in plan.models.items()}
     full = steps_of(data, recipe)
-    settings = 0 if plan.tuned else options.trials or len(grid(options, recipe))
-    repeated = settings if options.trials else min(settings, 3)  # the best rate and its neighbours
-    trials = settings + repeated * (len(plan.tuning_seeds) - 1)
+    rates = 0 if plan.tuned else len(grid(options, recipe))
+    trials = rates + min(rates, 3) * (len(plan.tuning_seeds) - 1)  # the best rate and its neighbours have all seeds
     steps: list[int] = []
     for variant in plan.variants.values():
         steps += [variant.applied_to(recipe, full).max_steps or full] * (plan.seeds + trials)

@@ -43,7 +43,7 @@ class CompareOptions:
         test_draw: Number of the draw of generated test pairs. Use a new draw after a pilot.
         budgets: Shares of the full training to compare at, such as 0.25,0.5,1. Each is a separate training.
         budget_in: Quantity that budgets are shares of: training steps, or distinct examples.
-        pilot: Mark the comparison as exploratory. Its runs are never merged with others.
+        pilot: Mark the comparison as exploratory: it confirms nothing.
         match: Quantity that is made equal for all models: parameters (outside embeddings), body (outside the
             vocabulary), or training FLOPs.
         budget: Target value of --match. Default: the median of the models.
@@ -52,8 +52,6 @@ class CompareOptions:
         tune: Try several learning rates for each model. On by default, except with --quick or --lr.
         rates: Learning rates to try, such as 1e-3,2e-3,4e-3. Default: the task's grid.
         tuning_seeds: Number of tuning seeds. The best learning rate and its neighbours are tried with all of them.
-        trials: Settings to try by random search over learning rate, warm-up, dropout and label smoothing. 0: try
-            --rates.
         metric: Metric that decides, by name. Default: the first metric of the task.
         margin: Smallest difference that matters, in points. Written into the plan.
         jobs: Trainings to run in parallel. Default: one per core or GPU.
@@ -67,7 +65,7 @@ class CompareOptions:
     repeated: ClassVar[tuple[str, ...]] = ("set",)
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "Fairness": ("match", "budget", "match_limit", "apart"),
-        "Tuning (on validation items)": ("tune", "rates", "tuning_seeds", "trials"),
+        "Tuning (on validation items)": ("tune", "rates", "tuning_seeds"),
         "Budgets": ("budgets", "budget_in"),
         "Plan": ("metric", "margin", "first_seed", "test_draw", "pilot"),
         "Parallel training": ("jobs", "backend", "address", "threads", "device"),
@@ -95,7 +93,6 @@ class CompareOptions:
     tune: bool | None = None
     rates: tuple[float, ...] = ()
     tuning_seeds: int = 2
-    trials: int = 0
     jobs: int | None = None
     backend: Backend = "local"
     address: str | None = None
@@ -111,14 +108,11 @@ class CompareOptions:
     def __post_init__(self) -> None:
         check(self, "test_items jobs threads tuning_seeds", int, lambda x: x >= 1, "a whole number of at least 1")
         check(self, "first_seed test_draw", int, lambda x: x >= 0, "a whole number of at least 0")
-        check(self, "trials", int, lambda x: x == 0 or x > 1, "a whole number of at least 2, or 0")
         rising = list(self.seeds) == sorted(set(self.seeds))
         if not rising or not all(0 < count <= MOST_SEEDS - self.first_seed for count in self.seeds):
             raise SettingError(f"`seeds` {_listed(self.seeds)}: expected rising numbers; seeds stay below {MOST_SEEDS}")
         if len(self.rates) == 1 or not all(rate > 0 for rate in self.rates) or len(set(self.rates)) < len(self.rates):
             raise SettingError(f"`rates` {_listed(self.rates)}: expected two or more different rates above 0")
-        if self.tune is False and self.trials:
-            raise SettingError("`trials` is tuning: leave out `no_tune` or `trials`")
         check(self, "threads", int, lambda x: x <= MOST_THREADS, f"at most {MOST_THREADS}")
         check(self, "match_limit", float, lambda x: 0 < x < 1, "a share between 0 and 1")
         check(self, "budget", float, lambda x: x > 0, "a number above 0")

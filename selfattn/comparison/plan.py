@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from selfattn.codec import Plain, short
 from selfattn.comparison.options import MOST_SEEDS, BudgetIn
 from selfattn.errors import SettingError
 from selfattn.experiments import plan as experiments
-from selfattn.models.config import ModelConfig, override
+from selfattn.models.config import ModelConfig
 from selfattn.registry import is_name
 from selfattn.results.quality import Headline
 from selfattn.results.record import UNMATCHED, Baseline, Matching, TuningTrial
@@ -34,22 +34,6 @@ class PlannedModel(Plain):
     preset: str
     config: ModelConfig
     training: Mapping[str, Any] = field(default_factory=dict)
-
-    def tuned(self, settings: Mapping[str, Any]) -> PlannedModel:
-        """Return the model with settings of its training, and with a ``dropout`` for all of its parts."""
-        training, config = dict(settings), self.config
-        if "dropout" in training:
-            config = override(config, dict.fromkeys(_dropouts(config), training.pop("dropout")))
-        return PlannedModel(self.preset, config, training)
-
-
-def _dropouts(config: Any, prefix: str = "") -> Iterator[str]:
-    """Yield the settings called ``dropout``, dotted."""
-    for part in fields(config):
-        if is_dataclass(value := getattr(config, part.name)):
-            yield from _dropouts(value, f"{prefix}{part.name}.")
-        elif part.name == "dropout":
-            yield prefix + part.name
 
 
 @dataclass(frozen=True)
@@ -201,7 +185,7 @@ class Plan(experiments.Plan):
 
     def planned(self, name: str, budget: float) -> PlannedModel:
         """Return a model with the settings that were tuned for a budget."""
-        return self.models[name].tuned(self.chosen(name, budget))
+        return replace(self.models[name], training=self.chosen(name, budget))
 
     def chosen(self, name: str, budget: float) -> Mapping[str, Any]:
         """Return the settings that tuning chose for a model and a budget."""

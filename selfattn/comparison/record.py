@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from selfattn.codec import encode
@@ -40,12 +41,13 @@ _FIELDS = "a field is right where the answer has it as the target has"
 _UNSEEN = "never shown in training"
 
 
-def make_record(trained: Runs, plan: Plan, outputs: Outputs | None = None) -> Record:
-    """Put runs together.
+def make_record(comparison: Path, trained: Runs, plan: Plan, outputs: Outputs | None = None) -> Record:
+    """Put the runs of a comparison together.
 
     Args:
+        comparison: its directory.
         trained: runs by budget and model, seed after seed, all tested on the same pairs.
-        plan: of the comparison; it may have no models.
+        plan: of the comparison.
         outputs: of all runs; default those of their tests.
 
     Raises:
@@ -66,10 +68,9 @@ def make_record(trained: Runs, plan: Plan, outputs: Outputs | None = None) -> Re
     task: Task = TASKS[first.config.task].from_settings(first.config.data, str(first.path))
     metrics = {name: make_metric(name, task.language) for name in (plan.headline.metric, *first.result.scores)}
     data = {name: value for name, value in first.config.data.items() if name not in _NOT_DATA}
-    times = _times(models)
+    times = read_costs(comparison)
     planned = {
         "tuning_space": dict(plan.space),
-        "declared": list(plan.declared),
         "test_draw": plan.test_draw,
         "training_time": _UNDISTURBED if times else "",
     }
@@ -122,16 +123,14 @@ def _training(run: Tested) -> dict[str, Any]:
     return {name: encode(value) for name, value in vars(training).items() if name != "seed"}
 
 
-def _model(
-    name: str, runs: Sequence[Tested], shared: Mapping[str, Any], plan: Plan, times: Sequence[ModelTimes] | None
-) -> Model:
+def _model(name: str, runs: Sequence[Tested], shared: Mapping[str, Any], plan: Plan, times: ModelTimes | None) -> Model:
     first = next(run for run in runs if not run.failed)
     known = first.config.preset in PRESETS
     preset = get_preset(first.config.preset) if known else Preset("", "", lambda: first.config.model)
     training = {key: value for key, value in _training(first).items() if key not in shared}
     cost = first.result.cost
     if times:
-        cost = replace(cost, peak_share=times[0].peak_share, decoding=times[0].decoding)
+        cost = replace(cost, peak_share=times.peak_share, decoding=times.decoding)
     return Model(
         name=name,
         attention=bool(first.result.attention) or preset.attention,
@@ -154,21 +153,12 @@ def _model(
     )
 
 
-def _times(models: Mapping[str, Sequence[Tested]]) -> dict[str, list[ModelTimes]]:
-    """Return the times of each sound run's model, where all were timed; otherwise nothing."""
-    costs = {home: read_costs(home) for home in {run.home for runs in models.values() for run in runs}}
-    sound = {name: [run for run in runs if not run.failed] for name, runs in models.items()}
-    if not all(run.directory_name in costs[run.home] for runs in sound.values() for run in runs):
-        return {}
-    return {name: [costs[run.home][run.directory_name] for run in runs] for name, runs in sound.items()}
-
-
-def _timing(runs: Sequence[Tested], times: Sequence[ModelTimes]) -> Timing:
+def _timing(runs: Sequence[Tested], times: ModelTimes) -> Timing:
     """Return the times of a model alone on the machine."""
     last = [run.metrics[-1] for run in runs if not run.failed]
-    seconds = [timed.step_seconds * report.step for timed, report in zip(times, last, strict=True)]
+    seconds = [times.step_seconds * report.step for report in last]
     speed = [report.tokens / taken for report, taken in zip(last, seconds, strict=True)]
-    single, batch = [timed.predict_ms for timed in times], [timed.predict_batch_ms for timed in times]
+    single, batch = [times.predict_ms] * len(last), [times.predict_batch_ms] * len(last)
     return Timing(*(MeanOverRuns(statistics.mean(each), tuple(each)) for each in (seconds, speed, single, batch)))
 
 

@@ -8,7 +8,6 @@ test.json             :class:`TestResult`: scores, gates, cost, attention, probe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -161,16 +160,6 @@ class Tested:
     def seed(self) -> int:
         """Seed of the training."""
         return self.config.training.seed
-
-    @property
-    def home(self) -> Path:
-        """Directory of its comparison."""
-        return self.path.resolve().parent.parent
-
-    @property
-    def directory_name(self) -> str:
-        """Name of the model in its comparison, from the name of its directory."""
-        return re.sub(r"-seed[0-9]+.*$", "", self.path.name)
 
     @property
     def failed(self) -> bool:

@@ -1,13 +1,11 @@
 """The trials of a comparison: a model trained with one seed and tested; and equal tuning, judged on validation."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import product
 from statistics import mean
 from typing import Any
-
-from torch.quasirandom import SobolEngine
 
 from selfattn.comparison.options import CompareOptions
 from selfattn.comparison.plan import Plan, Training
@@ -23,7 +21,6 @@ from selfattn.runs.ledger import record_access
 from selfattn.runs.run import load
 from selfattn.runs.task import Task
 from selfattn.runs.training_set import TestSet, TrainingSet, first_pairs
-from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
 
 DIVERGED = "diverged"  # status of a trial of the tuning
@@ -124,18 +121,12 @@ class Trainings(Runner[Training]):
             record_access(path, self.command, plan=trial.seal, answers=Tested(path).result.answers_sha256)
 
 
-# tuning: the same settings for every model, tried with seeds of their own
+# tuning: the same learning rates for every model, tried with seeds of their own
 
 GRID = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the recipe's rate, where the task has no grid
-LR_FACTORS = (0.125, 4.0)  # of the recipe's rate, evenly in log, in a random search
-WARMUPS = (0.05, 0.1, 0.2)
-WARMUP_FACTORS = (0.25, 0.5, 1.0)  # where the recipe has a number of steps
-DROPOUTS = (0.0, 0.1, 0.2, 0.3)
-SMOOTHINGS = (0.0, 0.05, 0.1)
 _WIDENINGS, _STEP = 4, 2.0  # most widenings of the grid, and its factor
 
-Settings = Mapping[str, float]
-Tried = Mapping[str, Sequence[Settings]]  # by model
+Rates = Mapping[str, Sequence[float]]  # by model
 
 
 def space(options: CompareOptions, recipe: TrainingConfig) -> dict[str, str]:
@@ -146,18 +137,8 @@ def space(options: CompareOptions, recipe: TrainingConfig) -> dict[str, str]:
         >>> space(CompareOptions(models=("a",), out=Path("out")), TrainingConfig(lr=0.004))
         {'lr': '0.001, 0.002, 0.004, 0.008, 0.016; beyond if best at an edge'}
     """
-    if not options.trials:
-        return {"lr": f"{_listed(grid(options, recipe))}; beyond if best at an edge"}
-    low, high = LR_FACTORS
-    warmup = {"warmup": _listed(WARMUPS)}
-    if recipe.warmup_steps is not None:
-        warmup = {"warmup_steps": f"the recipe's times {_listed(WARMUP_FACTORS)}"}
-    rates = {"lr": f"the recipe's times {low:g} to {high:g}, even in log"}
-    return rates | warmup | {"dropout": _listed(DROPOUTS), "label_smoothing": _listed(SMOOTHINGS)}
-
-
-def _listed(values: Iterable[float]) -> str:
-    return ", ".join(f"{value:g}" for value in values)
+    rates = ", ".join(f"{rate:g}" for rate in grid(options, recipe))
+    return {"lr": f"{rates}; beyond if best at an edge"}
 
 
 def grid(options: CompareOptions, recipe: TrainingConfig) -> tuple[float, ...]:
@@ -165,51 +146,26 @@ def grid(options: CompareOptions, recipe: TrainingConfig) -> tuple[float, ...]:
     return tuple(sorted(options.rates)) or tuple(float(f"{recipe.lr * factor:.6g}") for factor in GRID)
 
 
-def draw_settings(count: int, recipe: TrainingConfig) -> list[Settings]:
-    """Draw the settings of a random search: the recipe's, then a scrambled Sobol' sequence over all four.
-
-    Example:
-        >>> [round(settings["lr"], 5) for settings in draw_settings(3, TrainingConfig(lr=0.004))]
-        [0.004, 0.00876, 0.00183]
-    """
-    low, high = map(math.log, LR_FACTORS)
-    name, warmups = "warmup", list(WARMUPS)
-    if recipe.warmup_steps is not None:
-        name, warmups = "warmup_steps", [max(1, round(recipe.warmup_steps * factor)) for factor in WARMUP_FACTORS]
-    drawn: list[Settings] = [{setting: getattr(recipe, setting) for setting in ("lr", name, "label_smoothing")}]
-    sequence = SobolEngine(4, scramble=True, seed=seed_for(0, "tuning"))  # type: ignore[no-untyped-call]  # PyTorch has no types for it
-    for rate, warmup, smoothing, dropout in sequence.draw(count).tolist()[:-1]:
-        settings = {"lr": recipe.lr * math.exp(low + rate * (high - low)), name: _at(warmups, warmup)}
-        drawn.append(settings | {"label_smoothing": _at(SMOOTHINGS, smoothing), "dropout": _at(DROPOUTS, dropout)})
-    return drawn
-
-
-def _at(values: Sequence[float], share: float) -> float:
-    return values[min(int(share * len(values)), len(values) - 1)]
-
-
 def tune(plan: Plan, trainings: Trainings) -> Plan:
-    """Try the same settings for every model at every budget, and choose each model's best on validation.
+    """Try the same learning rates for every model at every budget, and choose each model's best on validation.
 
     Every rate is tried with the first tuning seed. The other seeds go to each model's best rate and its neighbours,
-    since a repeated trial far away from the best changes nothing; in a random search, every setting has all seeds. The
-    best settings have the best mean of the validation metric over their seeds; equal ones are ordered by their mean
-    validation loss. A model whose best rate is the lowest or highest that it has tried goes on to the next one.
+    since a repeated trial far away from the best changes nothing. The best rate has the best mean of the validation
+    metric over its seeds; equal ones are ordered by their mean validation loss. A model whose best rate is the lowest
+    or highest that it has tried goes on to the next one.
 
     Args:
         plan: of the comparison.
         trainings: runs the trials.
     """
-    options, recipe = trainings.options, trainings.recipe
-    rates: list[Settings] = [{"lr": rate} for rate in grid(options, recipe)]
-    settings = draw_settings(options.trials, recipe) if options.trials else rates
-    widenings = 0 if options.trials else _WIDENINGS
+    rates = grid(trainings.options, trainings.recipe)
     trials: dict[str, tuple[TuningTrial, ...]] = dict.fromkeys(plan.models, ())
     for budget in plan.variants:
         tuning = _Tuning(plan, trainings, budget)
-        tried, best = search(dict.fromkeys(plan.models, settings), tuning.measure, _beyond, widenings=widenings)
+        tried, best = search(dict.fromkeys(plan.models, rates), tuning.measure, _beyond, widenings=_WIDENINGS)
         for name, same in tuning.trials.items():
-            trials[name] += tuple(replace(t, chosen=t.settings == tried[name][best[name]]) for t in same)
+            chosen = tried[name][best[name]]
+            trials[name] += tuple(replace(trial, chosen=trial.settings["lr"] == chosen) for trial in same)
     return replace(plan, trials=trials, tuned=True)
 
 
@@ -224,12 +180,11 @@ class _Tuning:
 
     def __init__(self, plan: Plan, trainings: Trainings, budget: float) -> None:
         self.plan, self.trainings, self.budget = plan, trainings, budget
-        # Places of the settings that are tried with every seed; the others are tried with the first seed alone.
-        self.repeated = {name: set(range(trainings.options.trials)) for name in plan.models}
+        self.repeated = {name: set[float]() for name in plan.models}  # rates that are tried with every seed
         self.trials: dict[str, list[TuningTrial]] = {}
 
-    def measure(self, tried: Tried) -> dict[str, list[tuple[float, float]]]:
-        """Run trials; return the rank of each setting, lower is better: the metric, then the validation loss.
+    def measure(self, tried: Rates) -> dict[str, list[tuple[float, float]]]:
+        """Run trials; return the rank of each rate, lower is better: the metric, then the validation loss.
 
         The best rate of each model and its neighbours are repeated, until all of them have all seeds.
         """
@@ -237,30 +192,28 @@ class _Tuning:
             self.run(tried)
             ranks: dict[str, list[tuple[float, float]]] = {}
             count = sum(map(len, self.repeated.values()))
-            for name, settings in tried.items():
-                ranks[name] = [self.rank([t for t in self.trials[name] if t.settings == same]) for same in settings]
-                # the best learning rate and its neighbours
-                order = sorted(range(len(settings)), key=lambda place: settings[place]["lr"])
-                at = order.index(min(range(len(settings)), key=ranks[name].__getitem__))
-                self.repeated[name].update(order[max(at - 1, 0) : at + 2])
+            for name, rates in tried.items():
+                ranks[name] = [self.rank([t for t in self.trials[name] if t.settings["lr"] == rate]) for rate in rates]
+                ordered = sorted(rates)
+                place = ordered.index(rates[ranks[name].index(min(ranks[name]))])
+                self.repeated[name].update(ordered[max(place - 1, 0) : place + 2])
             if sum(map(len, self.repeated.values())) == count or len(self.plan.tuning_seeds) == 1:
                 return ranks
 
-    def run(self, tried: Tried) -> None:
+    def run(self, tried: Rates) -> None:
         """Run the trials that are left, seed after seed, and read those of each model."""
-        plan, jobs = self.plan, list[tuple[str, Settings, Training]]()
+        plan, jobs = self.plan, list[Training]()
         budget = "" if self.budget == plan.main else f"-budget{self.budget!r}"
-        for seed, (name, settings) in product(plan.tuning_seeds, tried.items()):
-            for place, same in enumerate(settings):
-                if seed == plan.tuning_seeds[0] or place in self.repeated[name]:
-                    path, model = f"tuning/{name}{budget}-trial{place}-seed{seed}", plan.models[name].tuned(same)
-                    variant = plan.variants[self.budget]
-                    job = Training(path, name, model, seed, self.budget, variant, plan.steps, tested=False)
-                    jobs.append((name, same, job))
-        self.trainings.run_all([job for *_, job in jobs])
-        self.trials = {name: [self.read(same, job) for of, same, job in jobs if of == name] for name in tried}
+        for seed, (name, rates) in product(plan.tuning_seeds, tried.items()):
+            for number, rate in enumerate(rates):
+                if seed == plan.tuning_seeds[0] or rate in self.repeated[name]:
+                    path = f"tuning/{name}{budget}-trial{number}-seed{seed}"
+                    model, variant = replace(plan.models[name], training={"lr": rate}), plan.variants[self.budget]
+                    jobs.append(Training(path, name, model, seed, self.budget, variant, plan.steps, tested=False))
+        self.trainings.run_all(jobs)
+        self.trials = {name: [self.read(job) for job in jobs if job.name == name] for name in tried}
 
-    def read(self, settings: Settings, job: Training) -> TuningTrial:
+    def read(self, job: Training) -> TuningTrial:
         """Read a trial from its directory: the best metric and the lowest loss."""
         directory = RunDirectory(self.trainings.options.out / job.path)
         record, headline, valid, loss = directory.record(), self.plan.headline, None, None
@@ -269,10 +222,10 @@ class _Tuning:
             valid = best(report.measures[headline.metric] for report in reports)
             loss = min(report.valid_loss for report in reports)
         budget = None if self.budget == self.plan.main else self.budget
-        return TuningTrial(settings, job.seed, valid, record.train_seconds, loss=loss, budget=budget)
+        return TuningTrial(job.model.training, job.seed, valid, record.train_seconds, loss=loss, budget=budget)
 
     def rank(self, trials: Sequence[TuningTrial]) -> tuple[float, float]:
-        """The mean metric and loss over seeds; settings with which a training diverged are worse than all others."""
+        """The mean metric and loss over seeds; a rate at which a training diverged is worse than all others."""
         scores = [trial.valid for trial in trials if trial.valid is not None]
         if len(scores) < len(trials):
             return math.inf, math.inf
@@ -280,8 +233,7 @@ class _Tuning:
         return sign * mean(scores), mean(trial.loss or 0.0 for trial in trials)
 
 
-def _beyond(name: str, settings: Sequence[Settings], best: int) -> list[Settings]:
+def _beyond(name: str, rates: Sequence[float], best: int) -> list[float]:
     """Return the next rate for a model whose best rate is the lowest or highest that it has tried."""
-    rates = [same["lr"] for same in settings]
     factor = {min(rates): 1 / _STEP, max(rates): _STEP}.get(rates[best])
-    return [{"lr": rates[best] * factor}] if factor else []
+    return [rates[best] * factor] if factor else []

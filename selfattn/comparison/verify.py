@@ -112,7 +112,7 @@ def _from_weights(comparison: Path, record: Record, items: int | None) -> Iterat
                     yield finding
     if (comparison / ARCHIVE).is_file():
         yield _check_archive(read_archive(comparison / ARCHIVE)[0], ARCHIVE, record)
-    again = make_record(runs, plan, outputs)
+    again = make_record(comparison, runs, plan, outputs)
     again = replace(
         again,
         plan=check_plan(comparison, plan, runs, again.pairs),

@@ -17,7 +17,7 @@ from selfattn.runs.ledger import begin_ledger, is_chained, read_ledger, record_a
 
 PLAN = "plan.json"
 SCHEMA = 1
-_ADVICE = "choose another --out and start again"
+_ADVICE = "name the directory of a comparison or of claims, or start again in a new one"
 _DECIDE_NOTHING = ("--lang", "--plugin", "--out")  # options that may differ on --resume
 
 

@@ -55,7 +55,7 @@ class Departure(Plain):
     Attributes:
         kind: the `plan` was changed or is gone; the `ledger` was changed or is gone; `settings` of runs differ from
             the plan; the `test` set is another; runs began `before` the plan, or were
-            tested `again`; tests are `unrecorded` in the ledger; or planned runs are `missing` from the report.
+            tested `again`; tests are `unrecorded` in the ledger; or tested runs are `missing` from the report.
         what: the runs, or the fields of the plan.
     """
 
@@ -68,12 +68,12 @@ class PlanCheck(Plain):
     """An experiment checked against its plan.
 
     Attributes:
-        seal: the plan as it was fixed; None without a plan, as for runs that were put together afterwards.
-        pilot: whether the experiment explores, and confirms nothing. Also true where a run was copied out of a pilot.
+        seal: the plan as it was fixed; None where it is gone.
+        pilot: whether the experiment explores, and confirms nothing.
         departures: empty where all was done as planned.
         entries: of the ledger, in their order, without the first.
-        seeds: number of seeds in the report, of the model that lacks most; None where no plan is known.
-        planned_seeds: number of seeds that the plans of these runs have; None where no plan is known.
+        seeds: number of seeds in the report; None for claims.
+        planned_seeds: number of seeds of the plan; None for claims.
         replays: name of the published comparison that had this very plan before; empty where there is none.
         machines: what differs between the machines of the runs, such as ``torch: 2.12.0, 2.13.0``.
     """

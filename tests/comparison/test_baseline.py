@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from selfattn.comparison.compare import compare
-from selfattn.comparison.report import report
+from selfattn.comparison.report import write_comparison
 from selfattn.comparison.testing import _published_baseline
 from selfattn.errors import UserError
 from selfattn.results.record import Baseline
@@ -74,7 +74,7 @@ def test_a_model_is_held_against_it_and_it_cannot_be_moved_afterwards(tmp_path: 
     assert all(gate.reason.endswith(f"at least 99 expected ({SOURCE})") for gate in gates)
     assert f"--baseline bleu=99 --baseline-source '{SOURCE}'" in record.command
     assert SOURCE in files.markdown.read_text()
-    again, _ = report([tmp_path / "out"], tmp_path / "again")
+    again, _ = write_comparison(tmp_path / "out", tmp_path / "again")
     assert again == record
     with pytest.raises(UserError, match="holds another experiment"):
         compare("translation", **settings | {"baseline": "bleu=1", "resume": True})

@@ -12,10 +12,10 @@ Cli = Callable[..., Any]
 RUN = "runs/rnn-plain-seed5"
 
 
-def refused(cli: Cli, *runs: Path) -> str:
+def refused(cli: Cli, comparison: Path) -> str:
     """Ask for a report that cannot be, and return the one line that says why."""
-    out = runs[0].parent / "report"
-    done = cli("report", *runs, "--out", out)
+    out = comparison.parent / "report"
+    done = cli("report", comparison, "--out", out)
     assert (done.code, done.out, done.err.count("\n"), out.exists()) == (2, "", 1, False)
     return str(done.err)
 
@@ -50,8 +50,7 @@ def test_a_run_that_is_not_there_yet(cli: Cli, copy: Path, gone: str) -> None:
     assert found.endswith(" --resume\n")
 
 
-def test_two_runs_of_one_name_and_seed_are_both_named(cli: Cli, finished: Path, copy: Path) -> None:
-    found = refused(cli, copy, finished)
-    assert found == (
-        f"error: {copy / RUN} and {finished / RUN}: two runs of rnn-plain with the same seed; name one of them\n"
-    )
+def test_a_run_or_a_comparison_without_its_plan_has_no_report(cli: Cli, copy: Path) -> None:
+    (copy / "plan.json").unlink()
+    for place in (copy / RUN, copy):
+        assert refused(cli, place).startswith(f"error: {place / 'plan.json'}: no such file; name the directory of a ")

@@ -8,13 +8,12 @@ import pytest
 
 from selfattn.attention import layer
 from selfattn.comparison.compare import _prepare, compare, make_plan
-from selfattn.comparison.costs import COSTS
-from selfattn.comparison.report import report
+from selfattn.comparison.report import write_comparison
 from selfattn.data.dates.source import DateSource, EmbeddedDates
 from selfattn.errors import UserError
 from selfattn.report.sections.quality import interval_note
 from selfattn.results.reading import read_record
-from selfattn.results.record import Gate, Record, Timing
+from selfattn.results.record import Record
 from selfattn.runs.run import Run
 from selfattn.tasks.dates import Dates
 
@@ -39,57 +38,11 @@ def is_stopped(out: Path) -> bool:
     return "ot comparable" in (out / "report.md").read_text().partition("|")[0]
 
 
-def test_a_report_of_single_runs(copy: Path, tmp_path: Path) -> None:
-    full = read_record(copy / "results.json")
-    runs = sorted(run for run in (copy / "runs").iterdir() if "budget" not in run.name)
-    record, _ = report(runs, tmp_path / "again", lang="ko")
-    for name in ("metrics", "timing"):
-        before, now = ({model.name: getattr(model, name) for model in same.models} for same in (full, record))
-        assert now == before
-    assert record.pairs[0].turned().p == full.pairs[0].p
-    assert record.settings["training_time"] == full.settings["training_time"]
-    (copy / COSTS).unlink()
-    record, _ = report(runs, tmp_path / "no times")
-    assert {model.timing for model in record.models} == {Timing()}
-    with pytest.raises(UserError, match="the same seed"):
-        report([runs[0], runs[0]], tmp_path / "twice")
-    with pytest.raises(UserError, match="no such run directory"):
-        report([tmp_path / "nothing"], tmp_path / "none")
-
-
-def test_what_is_declared_may_differ_and_is_said(finished: Path, tmp_path: Path) -> None:
-    runs = [finished / "runs" / name for name in ("rnn-plain-seed5", "rnn-attention-seed5-budget0.25")]
-
-    def gate(*declared: str) -> Gate:
-        record, _ = report(runs, tmp_path / "report", declared=declared)
-        (gate,) = [gate for gate in record.gates if gate.name == "same training"]
-        return gate
-
-    apart = gate("warmup_steps")
-    assert not apart.passed
-    assert apart.reason.startswith("max_steps: None of rnn-plain-seed5, 4 of rnn-attention-seed5-budget0.25; 4 steps")
-    assert apart.reason.endswith("; warmup_steps differs as declared")
-    assert is_stopped(tmp_path / "report")
-    alike = gate("warmup_steps", "max_steps")
-    assert alike.passed
-    assert alike.reason.endswith(
-        "all runs had the same settings of the training; max_steps, warmup_steps differs as declared"
-    )
-    record, text = read_record(tmp_path / "report" / "results.json"), (tmp_path / "report" / "report.md").read_text()
-    assert record.settings["declared"] == ["warmup_steps", "max_steps"]
-    assert "--declared warmup_steps,max_steps" in record.command
-    assert "trained differently on purpose: warmup_steps, max_steps" in text
-    with pytest.raises(UserError, match="`declared` rate: not a setting of the training; choose of seed, epochs, "):
-        report(runs, tmp_path / "none", declared=("rate",))
-    with pytest.raises(UserError, match="`declared`: the runs of one comparison"):
-        report([finished], tmp_path / "none", declared=("lr",))
-
-
 def test_dates_of_one_day_are_one_item(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that is short of days gives no narrow intervals, and says so."""
-    plain, _ = report([finished], tmp_path / "plain")
+    plain, _ = write_comparison(finished, tmp_path / "plain")
     monkeypatch.setattr(Dates, "repeats", lambda self, pair: pair.target[:2])
-    record, files = report([finished], tmp_path / "centuries")
+    record, files = write_comparison(finished, tmp_path / "centuries")
     assert (record.interval.repeated, plain.interval.repeated) == (18, 0)
     assert "18 items repeat another" in files.markdown.read_text()
     assert "겹치는 18개 항목" in interval_note(record).say("ko")
@@ -103,10 +56,6 @@ def test_a_model_of_twice_the_size_is_refused_or_named(tmp_path: Path) -> None:
     record = compare_small(tmp_path / "asked", set=bigger)
     (gate,) = [gate for gate in record.gates if gate.name == "matched budgets"]
     assert "asked for" in gate.reason
-    # Runs of such models, put together afterwards, were not asked for.
-    record, _ = report(sorted((tmp_path / "asked" / "runs").iterdir()), tmp_path / "again")
-    assert ("matched budgets", "") in failed(record)
-    assert is_stopped(tmp_path / "again")
 
 
 @pytest.mark.parametrize("what", ["parameters", "body", "flops"])

@@ -18,10 +18,10 @@ from selfattn.comparison import compare as compare_module
 from selfattn.comparison import costs, tested, trainings
 from selfattn.comparison.compare import _prepare, compare, is_decided, make_plan
 from selfattn.comparison.plan import Plan, PlannedModel, Variant, read_plan
-from selfattn.comparison.report import report, write_comparison
+from selfattn.comparison.report import write_comparison
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.statistics.design import locate, obrien_fleming
-from selfattn.experiments.plan import PLAN, write_plan
+from selfattn.experiments.plan import write_plan
 from selfattn.models.presets import PRESETS
 from selfattn.registry import load_plugin
 from selfattn.report.verdict.conditions import budget_outcomes
@@ -89,7 +89,7 @@ def test_the_plan_is_sealed_before_and_every_access_is_in_the_ledger(finished: P
 
 
 def test_a_report_that_is_made_again_has_the_same_bytes(finished: Path, tmp_path: Path) -> None:
-    report([finished], tmp_path / "again")
+    write_comparison(finished, tmp_path / "again")
     for file in ("report.html", "report.md", "results.json"):
         assert (tmp_path / "again" / file).read_bytes() == (finished / file).read_bytes()
 
@@ -125,17 +125,6 @@ def test_a_ledger_that_was_changed_is_told(copy: Path) -> None:
     assert departures(copy)["ledger"] == ("ledger.jsonl",)
 
 
-def test_a_ledger_without_a_plan_is_told(copy: Path, tmp_path: Path) -> None:
-    (copy / PLAN).unlink()
-    for smaller in (copy / "runs").glob("*-budget*"):
-        shutil.rmtree(smaller)
-    runs = [copy / "runs" / f"{name}-seed5" for name in MODELS]
-    for paths in ([copy], runs):
-        record, files = report(paths, tmp_path / "report")
-        assert [(one.kind, one.what) for one in record.plan.departures] == [("plan", ("out",))]
-    assert "Not as planned: the plan was changed or removed" in files.markdown.read_text()
-
-
 def test_a_run_of_before_the_plan_is_told_unless_the_clock_went_back(copy: Path) -> None:
     plan = read_plan(copy)
     late = replace(plan.seal, created="2100-01-01T00:00:00+00:00")
@@ -155,6 +144,13 @@ def test_tests_that_are_repeated_are_told(copy: Path, cli: Cli, tmp_path: Path, 
     shutil.rmtree(copy / "runs" / "rnn-plain-seed6")
     compare("dates", resume=True, out=copy, **settings)
     assert departures(copy) == {"again": ("rnn-plain-seed5", "rnn-plain-seed6")}
+
+
+def test_runs_of_different_tests_are_not_compared(copy: Path) -> None:
+    run = tested.Tested(copy / "runs" / "rnn-attention-seed6")
+    tested.keep(run.path, run.result, run.answers[1:])
+    with pytest.raises(UserError, match="rnn-attention-seed6: not tested on the same pairs as "):
+        write_comparison(copy, copy)
 
 
 def test_a_margin_is_part_of_the_plan(copy: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
@@ -177,8 +173,6 @@ def test_a_confirmation_may_draw_a_new_test_and_says_so(
     assert sum(pair.target in held_out for pair in drawn.pairs) >= 19
     assert plan.seal.decides["test_draw"] == plan.test_draw == record.settings["test_draw"] == 1
     assert record.plan.departures == ()
-    with pytest.raises(UserError, match="not tested on the same pairs"):
-        report([finished / "runs" / "rnn-attention-seed5", drawn.path], tmp_path / "pooled")
     file = tmp_path / "pairs.tsv"
     file.write_text("".join(f"{number}\t{number}\n" for number in range(200)))
     with pytest.raises(SettingError, match=r"`test_draw`: .*pairs.tsv, test part has one test part"):
@@ -327,16 +321,11 @@ def test_a_diverged_training_counts_as_a_failed_run(
     assert again == record
 
 
-def test_a_pilot_says_so_and_is_reported_alone(copy: Path, finished: Path, tmp_path: Path) -> None:
-    run = RunDirectory(copy / "runs" / "rnn-plain-seed5")
-    run.write_record(replace(run.record(), command="selfattn compare dates --pilot"))
+def test_a_pilot_says_so(copy: Path, tmp_path: Path) -> None:
     write_plan(copy, replace(read_plan(copy), pilot=True))
     _, files = write_comparison(copy, tmp_path / "report")
     assert "pilot: explores, confirms nothing" in files.markdown.read_text()
     assert "예비 실험" in files.html.read_text()
-    for runs in ([copy, finished / "runs" / "rnn-plain-seed5"], [run.path]):
-        with pytest.raises(UserError, match="of a pilot, which only explores"):
-            report(runs, tmp_path / "pooled")
 
 
 def test_a_forecast_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,7 +339,6 @@ def test_a_forecast_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: p
     assert lines("--no-tune")[0] == "rnn-plain: 6 trainings of 3 to 12 steps, 500.0 ms a step"
     # twice 3, 6 and 12 steps, of two models, half a second each, two at once
     assert lines("--no-tune")[2].startswith("12 trainings, 2 in parallel: about 0.3 minutes")
-    assert lines("--trials", 3)[2].startswith("48 trainings")  # of each model three settings, two seeds, three budgets
     assert lines("--rates", "1e-3,2e-3", "--tuning-seeds", 1)[2].startswith("24 trainings")
     assert not (tmp_path / "out").exists()
 
@@ -438,9 +426,6 @@ def test_every_budget_is_trained_with_the_rate_that_was_tuned_for_it(tmp_path: P
     assert record_from_dict(encode(record)) == record
     said = files.markdown.read_text().replace("\u00a0", " ")
     assert re.search(r"50 %: lr 0\.", said)
-    alone, _ = report([out / "runs" / f"{name}-seed5"], tmp_path / "alone")
-    assert all(gate.passed for gate in alone.gates if gate.name == "same training")
-    assert alone.models[0].trials == trials
     # A rate that was not chosen in a trial is a departure.
     turned = tuple(
         replace(trial, settings={"lr": 0.5}) if trial.chosen and trial.budget == 0.5 else trial for trial in trials

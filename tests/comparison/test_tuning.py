@@ -1,7 +1,6 @@
 """Tuning gives every model the same chance: one grid of rates for all, wider at an edge, with seeds of its own."""
 
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from math import log
 from pathlib import Path
 from types import SimpleNamespace
@@ -120,21 +119,6 @@ def test_every_budget_has_a_grid_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
         assert len(rates_of(plan, "transformer", None if budget == 1 else budget)) == 8
 
 
-def test_a_random_search_tries_the_same_settings_for_all_models_with_all_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, jobs = tuned(monkeypatch, {"rnn-attention": near(0.1), "transformer": near(0.001)}, trials=6)
-    drawn = tuning.draw_settings(6, RECIPE)
-    assert len(jobs) == 2 * 2 * 6
-    for trials in plan.trials.values():
-        assert [(trial.settings, trial.seed) for trial in trials] == [(s, 10_000 + k) for k in (0, 1) for s in drawn]
-    chosen, planned = plan.chosen("transformer", plan.main), plan.planned("transformer", plan.main)
-    assert set(planned.training) == {"lr", "warmup", "label_smoothing"}
-    config: Any = planned.config
-    assert (config.encoder.dropout, config.decoder.dropout) == (chosen["dropout"], chosen["dropout"])
-    assert plan.models["transformer"].training == {}  # what is sealed does not change
-    steps = [settings["warmup_steps"] for settings in tuning.draw_settings(9, TrainingConfig(warmup_steps=40))]
-    assert set(steps) == {10, 20, 40}
-
-
 def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(tmp_path: Path) -> None:
     def planned(**changes: Any) -> tuple[bool, str, Mapping[str, str]]:
         names = ("rnn-attention",)
@@ -151,26 +135,13 @@ def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(tmp_p
         assert not space
         assert written in command
     assert "tune" not in planned()[1]
-    assert planned(trials=4)[2]["dropout"]
     for wrong, problem in (
         ({"lr": 0.01, "rates": (0.1, 0.2)}, "`lr` is one rate for all models"),
         ({"lr": 0.01, "tune": True}, "`lr` is one rate for all models"),
         ({"tune": False, "rates": (0.1, 0.2)}, "`rates` are tried by tuning"),
-        ({"tune": False, "trials": 4}, "`trials` is tuning"),
         ({"rates": (0.1,)}, "`rates` 0.1: expected two or more"),
         ({"rates": (0.1, -1.0)}, "`rates` 0.1,-1: expected two or more"),
     ):
         with pytest.raises(SettingError, match=problem):
             planned(**wrong)
     assert Dates().usual_comparison()["first_seed"] + Dates().usual_comparison()["seeds"][0] < 900  # of the pilot
-
-
-@pytest.mark.parametrize("count", [8, 16])
-def test_rates_of_a_random_search_cover_a_factor_of_thirty_evenly(count: int) -> None:
-    rates = sorted(settings["lr"] for settings in tuning.draw_settings(count, RECIPE))
-    low, high = (factor * RECIPE.lr for factor in tuning.LR_FACTORS)
-    assert low <= rates[0]
-    assert rates[-1] <= high
-    assert rates[-1] / rates[0] > 30 ** (1 - 2 / count)
-    gaps = [log(b / a) for a, b in pairwise(rates)]
-    assert max(gaps) < 3 * log(high / low) / count  # nowhere is much left out

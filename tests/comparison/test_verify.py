@@ -15,10 +15,9 @@ from small_runs import accept_changes
 from selfattn.comparison import check, tested
 from selfattn.comparison.archive import ARCHIVE
 from selfattn.comparison.plan import read_plan
-from selfattn.comparison.report import report, write_comparison
+from selfattn.comparison.report import write_comparison
 from selfattn.comparison.verify import RESULTS, verify
 from selfattn.experiments.plan import write_plan
-from selfattn.results.plan import PlanCheck
 from selfattn.results.reading import read_record
 from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access
@@ -29,10 +28,6 @@ REPORTS = Path(__file__).parents[2] / "docs" / "results" / "reports"
 
 def differing(place: Path, items: int | None = None) -> list[str]:
     return [finding.name for finding in verify(place, items) if finding.differences]
-
-
-def checked(runs: list[Path], out: Path) -> PlanCheck:
-    return report(runs, out)[0].plan
 
 
 def published(copy: Path, out: Path) -> Path:
@@ -110,21 +105,6 @@ def test_committed_reports_are_computed_again_and_listed_as_published(path: Path
 
 
 # Cheats: what is caught, what is declared, and what cannot be seen
-
-
-def test_dropped_seeds_and_a_picked_budget_are_declared(finished: Path, tmp_path: Path) -> None:
-    runs = finished / "runs"
-    first = checked([runs / "rnn-plain-seed5", runs / "rnn-attention-seed5"], tmp_path / "seeds")
-    assert (first.seal, first.seeds, first.planned_seeds) == (None, 1, 2)
-    assert len(first.departures[0].what) == 6
-    small = [runs / f"{name}-seed{seed}-budget0.25" for name in ("rnn-plain", "rnn-attention") for seed in (5, 6)]
-    picked = checked(small, tmp_path / "budget")
-    assert (picked.seeds, picked.planned_seeds) == (2, 2)
-    (departure,) = picked.departures
-    assert (departure.kind, sorted(departure.what)) == (
-        "missing",
-        [f"{name}-seed{seed}" for name in ("rnn-attention", "rnn-plain") for seed in (5, 6)],
-    )
 
 
 def test_a_plan_with_fewer_seeds_is_caught(copy: Path, tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ OPTIONS = {
     "attention": "--layer --head --target --too-long",
     "score": "--data --data --columns --json",
     "align": "--data --data --layer --head --shift --gold --base --json",
-    "report": "--lang --declared --tables",
+    "report": "--lang --figures --tables",
     "tokenizer": "--x --vocab-size",
     "models": "--x",
     "claims": "--lang --x",
@@ -222,7 +222,8 @@ def test_no_command_line_ends_in_a_traceback(
     for number in range(count):
         chance = random.Random(f"line/{number}")
         command = chance.choice(list(OPTIONS))
-        line: list[object] = [command, *([] if command in ("models", "claims") else [copy / "runs" / "plain-seed0"])]
+        place = copy if command == "report" else copy / "runs" / "plain-seed0"
+        line: list[object] = [command, *([] if command in ("models", "claims") else [place])]
         line += [argument(chance)] if command == "attention" else []
         line += ["--out", tmp_path / "out"] if command == "report" else []
         for _ in range(chance.randrange(4)):

@@ -45,9 +45,9 @@ def test_a_report_of_nasty_texts(copy: Path, cli: Cli) -> None:
     result = json.loads((copy / RUN / "test.json").read_text())
     result.pop("checksum")
     (copy / RUN / "test.json").write_text(json.dumps(result | {"answers_sha256": sha256_of(path)}))
-    from selfattn.comparison.report import report
+    from selfattn.comparison.report import write_comparison
 
-    record, files = report([copy], copy.parent / "report")
+    record, files = write_comparison(copy, copy.parent / "report")
     screen = io.StringIO()
     print_summary(record, Console(file=screen, highlight=False, width=100), files.html)
     for text in (files.html.read_text(), files.markdown.read_text(), screen.getvalue()):

@@ -242,8 +242,6 @@ def badges(record: Record) -> tuple[Badge, ...]:
     if record.interim and record.interim.ended < max(record.interim.looks):
         seeds = message("badge.interim", ended=record.interim.ended, most=max(record.interim.looks))
     facts += [Badge("ok" if fewest >= _SEEDS else "note", seeds), tuning_badge(record)]
-    if isinstance(declared := record.settings.get("declared"), list):
-        facts.append(Badge("warn", message("badge.declared", settings=", ".join(map(str, declared)))))
     facts += _plan_badges(record)
     if record.settings.get("quick"):
         facts.append(Badge("warn", message("badge.quick")))
@@ -251,7 +249,7 @@ def badges(record: Record) -> tuple[Badge, ...]:
 
 
 def _plan_badges(record: Record) -> list[Badge]:
-    """Return what is known of the plan: whether it was kept, and what runs that were put together lack."""
+    """Return what is known of the plan: whether it was kept, and how many of its seeds were run."""
     plan = record.plan
     if plan is None or not (plan.seal or plan.departures):
         facts = [Badge("note", message("badge.noplan"))]
