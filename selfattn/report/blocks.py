@@ -105,10 +105,9 @@ class Heading:
 
 @dataclass(frozen=True)
 class Items:
-    """A list; `note` is small print."""
+    """A list."""
 
     items: tuple[TextLike, ...]
-    note: bool = False
 
 
 @dataclass(frozen=True)
@@ -213,11 +212,6 @@ class MarkedAnswer:
 
     text: str | None
     target: str
-
-    @property
-    def marked(self) -> str:
-        """The output behind a sign that says whether it is right."""
-        return NONE if self.text is None else f"{'✓' if self.text == self.target else '✗'} {self.text}"
 
 
 @dataclass(frozen=True)
@@ -340,7 +334,6 @@ class Chart:
         scale: the vertical axis.
         unit: of the horizontal axis.
         show: returns a value of the horizontal axis as text; default six digits at most.
-        choice: the name by which the reader chooses this chart, where it is one of several.
         across: the horizontal axis, where it does not go from 0 to the last spot.
         height: the name of the vertical axis, where the caption does not say it.
     """
@@ -351,18 +344,8 @@ class Chart:
     scale: Scale
     unit: TextLike
     show: Callable[[float], str] = field(default=lambda value: f"{value:g}")
-    choice: TextLike = ""
     across: Scale | None = None
     height: TextLike = ""
-
-
-@dataclass(frozen=True)
-class Charts:
-    """Charts of which the page shows one at a time, with an identifier and a name for the choice."""
-
-    name: str
-    chooser: TextLike
-    charts: tuple[Chart, ...]
 
 
 @dataclass(frozen=True)
@@ -401,9 +384,7 @@ class AttentionExplorer:
     models: tuple[str, ...]
 
 
-Block = (
-    Paragraph | Heading | Items | Facts | Code | Folded | Verdict | Table | Chart | Charts | HeatMap | AttentionExplorer
-)
+Block = Paragraph | Heading | Items | Facts | Code | Folded | Verdict | Table | Chart | HeatMap | AttentionExplorer
 
 
 # pages

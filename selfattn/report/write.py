@@ -18,7 +18,7 @@ from selfattn.codec import encode
 from selfattn.errors import UserError, all_visible, say
 from selfattn.files import write_atomically, writing
 from selfattn.registry import SECTIONS
-from selfattn.report.blocks import Block, Chart, Charts, Document, Folded, Outputs, Part, Table
+from selfattn.report.blocks import Block, Chart, Document, Folded, Outputs, Part, Table
 from selfattn.report.drawing.charts import curves, label_margin
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.pages import drawn_as, picture
@@ -183,10 +183,10 @@ def write_tables(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
         UserError: a file cannot be written.
     """
     files: dict[Path, str | bytes] = {}
-    for block, signs in _blocks(record):
+    for block, _ in _blocks(record):
         if isinstance(block, Table) and block.rows:
             text = io.StringIO()
-            csv.writer(text, lineterminator="\n").writerows(table_cells(block, lang, signs))
+            csv.writer(text, lineterminator="\n").writerows(table_cells(block, lang))
             files[out / f"{block.name}.csv"] = text.getvalue()
     write_all(files)
     return list(files)
@@ -197,8 +197,8 @@ def _blocks(record: Record) -> Iterator[tuple[Block, Signs]]:
     page = document(record)
     signs, waiting = Signs(page.names), [*page.first, *(block for part in page.parts for block in part.blocks)]
     for block in waiting:
-        if isinstance(block, Charts | Folded):
-            waiting += block.charts if isinstance(block, Charts) else block.blocks
+        if isinstance(block, Folded):
+            waiting += block.blocks
         yield block, signs
 
 

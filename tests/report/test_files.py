@@ -89,7 +89,7 @@ def test_plain_text_is_one_line(text: str) -> None:
 
 
 @pytest.mark.parametrize("lang", LANGS)
-@pytest.mark.parametrize("name", ["rates", "many_models", "gate_failed", "translation"])
+@pytest.mark.parametrize("name", ["rich", "many_models", "gate_failed", "translation"])
 def test_the_terminal_shows_verdict_table_and_path_in_80_columns(name: str, lang: str) -> None:
     record = read(name)
     text = printed(record, lang)
@@ -113,7 +113,7 @@ def test_headings_go_down_one_level_at_a_time(name: str) -> None:
 
 
 def test_every_chart_is_three_files_that_need_no_style_sheet(tmp_path: Path) -> None:
-    record = read("rates")
+    record = read("rich")
     files = write_figures(record, tmp_path / "new" / "folder", "ko")
     assert [path.suffix for path in files] == [".svg", ".png", ".pdf"] * (len(files) // 3)
     assert {"step", "rates"} <= {path.stem for path in files}
@@ -137,13 +137,13 @@ def test_pngs_draw_korean_letters_not_boxes() -> None:
 
 
 def test_without_cairosvg_there_are_svg_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record = read("rates")
+    record = read("rich")
     monkeypatch.setitem(sys.modules, "cairosvg", None)
     assert {path.suffix for path in write_figures(record, tmp_path)} == {".svg"}
 
 
 def test_every_table_is_a_csv_file_with_the_values_of_the_record(tmp_path: Path) -> None:
-    record = read("rates")
+    record = read("rich")
     files = write_tables(record, tmp_path)
     assert len(set(files)) == len(files) >= 5
     rows = list(csv.reader((tmp_path / "agreement.csv").read_text(encoding="utf-8").splitlines()))

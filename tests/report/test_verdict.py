@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from report_records import many_models, read
+from report_records import read
 
 from selfattn.report.blocks import Chart
 from selfattn.report.drawing.charts import chart_table
@@ -18,8 +18,7 @@ from selfattn.report.verdict.ranking import badges, obstacles, ranked, set_aside
 from selfattn.report.verdict.verdict import limits, question, standing, verdict
 from selfattn.results.plan import AtBudget, Budgets, Interim
 from selfattn.results.quality import BudgetDifference, Crossing, Estimate
-from selfattn.results.reading import record_from_dict
-from selfattn.results.record import NO_SUBJECT, Gate, MeanOverRuns, Record, Timing, TuningTrial
+from selfattn.results.record import NO_SUBJECT, Gate, Record, TuningTrial
 from selfattn.words.messages import Message
 
 
@@ -90,7 +89,7 @@ def test_the_question_is_about_the_pair_and_its_size(rich: Record) -> None:
     assert "“spelling”" in question(replace(rich, task="spelling", subject=NO_SUBJECT)).say("en")
 
 
-CONDITION = "After 480,000 dates, each with its best settings, "
+CONDITION = "After 480,000 dates, each at its best learning rate, "
 SCORES = "the Transformer gets 99.96 % right, the RNN with attention 99.94 %"
 GAP = "(difference 0.02 [−0.07, 0.11] points, 3 seeds each)."
 
@@ -150,15 +149,6 @@ def test_metrics_that_disagree_are_named() -> None:
     assert sentence in said(replace(record, pairs=other))
 
 
-def test_a_pair_without_test_or_score_is_not_judged(rich: Record) -> None:
-    bare = replace(rich, pairs=tuple(t for t in rich.pairs if "transformer" not in (t.first, t.second)))
-    assert lead(bare).startswith("Not decided, because no test was made. After")
-    unmeasured = with_models(rich, transformer={"metrics": {}})
-    assert lead(unmeasured) == "Not decided, because exact match was not measured for transformer."
-    assert [model.name for model in ranked(unmeasured)][-1] == "transformer"
-    assert standing(unmeasured, ranked(unmeasured)[-1]).say("en") == "not measured"
-
-
 def test_many_models_have_a_best_or_equals(rich: Record) -> None:
     three = only(rich, "rnn-plain", "rnn-peeky", "transformer")
     assert lead(three).startswith(f"{CONDITION}transformer 99.96 % [99.88, 100.00] is best in exact match; next is")
@@ -167,9 +157,6 @@ def test_many_models_have_a_best_or_equals(rich: Record) -> None:
     same = tuple(replace(test, word="no difference seen") for test in three.pairs)
     assert lead(replace(three, pairs=same)).startswith("No difference seen between the best models")
     assert lead(only(rich, "transformer")).endswith("There is no second model to compare with.")
-    nothing = with_models(three, **{name: {"metrics": {}} for name in ("rnn_plain", "rnn_peeky", "transformer")})
-    assert "was not measured for rnn-plain, rnn-peeky, transformer" in lead(nothing)
-    assert "… (+19)" in lead(record_from_dict(many_models(24)))
 
 
 def test_of_a_metric_that_is_better_when_lower_the_lowest_stands_first(rich: Record) -> None:
@@ -207,9 +194,8 @@ def test_what_attention_is_worth(rich: Record, word: Any, sentence: str) -> None
 # learning rates
 
 
-def test_the_rate_curve_shows_mean_range_and_choice_of_every_model() -> None:
-    record = read("rates")
-    _, chart = rates_section(record)
+def test_the_rate_curve_shows_mean_range_and_choice_of_every_model(rich: Record) -> None:
+    _, chart = rates_section(rich)
     assert isinstance(chart, Chart)
     spots = {line.name: line.spots for line in chart.lines}["transformer"]
     assert (spots[0].x, spots[0].y, spots[0].low, spots[0].high) == (0.002, pytest.approx(0.334), 0.32, 0.348)
@@ -218,16 +204,12 @@ def test_the_rate_curve_shows_mean_range_and_choice_of_every_model() -> None:
     assert texts(chart.caption) == "exact match, %, against learning rate, after 480,000 dates"
     rows = {row.model: row.cells for row in chart_table(chart).rows}
     assert rows["transformer"][1:3] == ("33.4\u00a0%", "◎34.4\u00a0%")
-    assert rates_section(read("rich")) == ()  # random trials of several settings have no such curve
 
 
-def test_the_answer_names_its_rates_and_what_a_wrong_one_costs() -> None:
-    record = read("rates")
-    assert "After 480,000 dates, each at its best learning rate, " in lead(record)
-    assert "8 times too low or too high costs the Transformer up to 34 and the RNN with attention up to 35" in said(
-        record
-    )
-    assert ("ok", "learning rates tuned for each model") in badge_texts(record)
+def test_the_answer_names_its_rates_and_what_a_wrong_one_costs(rich: Record) -> None:
+    sentence = "8 times too low or too high costs the Transformer up to 34 and the RNN with attention up to 35"
+    assert sentence in said(rich)
+    assert ("ok", "learning rates tuned for each model") in badge_texts(rich)
 
 
 @pytest.mark.parametrize(("training", "badge"), [({"lr": 0.1}, "given"), ({}, "one learning rate for all")])
@@ -239,26 +221,6 @@ def test_rates_that_were_not_tuned_are_said(rich: Record, training: dict[str, fl
 
 
 # conditions
-
-
-def with_spent(flops: tuple[float, float], seconds: tuple[float, float]) -> Record:
-    """A Transformer that is better, with training FLOPs and seconds of it and of the RNN with attention."""
-    record = read("better")
-    changes = {
-        model.name.replace("-", "_"): {
-            "cost": replace(model.cost, training_flops=flops[k]),
-            "timing": Timing(MeanOverRuns(seconds[k])),
-        }
-        for k, model in enumerate((record.models[3], record.models[2]))
-    }
-    return with_models(record, **changes)
-
-
-def test_a_model_that_used_more_leaves_the_answer_for_equal_amounts_open() -> None:
-    costly = said(with_spent((1.1e12, 1e12), (33.0, 31.0)))
-    assert "transformer used 1.1 times the training compute (FLOPs) of rnn-attention; with equal amounts" in costly
-    assert "times the training time" in costly
-    assert "with equal amounts" not in said(with_spent((1e12, 2e12), (30.0, 90.0)))  # better with less
 
 
 def test_the_amount_of_training_is_that_of_the_runs(rich: Record) -> None:
@@ -329,7 +291,7 @@ def test_every_obstacle_is_counted_and_a_gate_is_said_once_a_model(rich: Record)
     counted = [gate for gate in gates if gate.model in ("", "transformer", "rnn-attention")]
     counted = [gate for gate in counted if not gate.note]
     assert len(obstacles(stopped)) == len(counted)
-    assert f"{len(counted) - 4} more reasons are listed below." in said(stopped)
+    assert all(obstacle.say("en") in said(stopped).replace("\u00a0", " ") for obstacle in obstacles(stopped))
 
 
 def test_a_model_that_the_verdict_is_not_about_is_set_aside(rich: Record) -> None:
@@ -376,15 +338,14 @@ def test_badges_tell_how_far_the_verdict_can_be_believed(rich: Record) -> None:
         ("ok", "all 29 checks passed"),
         ("ok", "parameters without embeddings: equal within 0.73 %"),
         ("ok", "3 runs each"),
-        ("ok", "settings tuned, 6 trials for each model"),
+        ("ok", "learning rates tuned for each model"),
         ("note", "no plan"),
     ]
     stopped = replace(rich, interim=Interim((3, 5, 8), (0.001, 0.01, 0.04), 5))
     assert ("ok", "decided after 5 of at most 8 seeds") in badge_texts(stopped)
-    fewer = replace(rich.models[0], trials=rich.models[0].trials[:2])
-    uneven = replace(rich, models=(fewer, *rich.models[1:]), settings={"quick": True})
-    assert ("warn", "settings tuned unequally, 2 to 6 trials") in badge_texts(uneven)
-    assert ("warn", "quick run: less training, fewer test items") in badge_texts(uneven)
+    assert ("warn", "quick run: less training, fewer test items") in badge_texts(
+        replace(rich, settings={"quick": True})
+    )
 
 
 # sections
@@ -423,7 +384,7 @@ def test_the_head_of_each_step_is_chosen_for_that_step(rich: Record) -> None:
 def test_a_learning_rate_at_the_edge_of_the_search_is_said(rich: Record) -> None:
     def with_best(lr: float) -> str:
         trials = tuple(TuningTrial({"lr": rate}, 0, 0.9, 1.0, rate == lr) for rate in (0.001, 0.004, 0.016))
-        return texts(fairness_section(with_models(rich, rnn_plain={"trials": trials})))
+        return texts(fairness_section(with_models(only(rich, "rnn-plain"), rnn_plain={"trials": trials})))
 
     assert "learning rate of rnn-plain lies at the edge" in with_best(0.016)
     assert "of rnn-plain lies at the edge" not in with_best(0.004)

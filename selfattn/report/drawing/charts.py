@@ -1,4 +1,4 @@
-"""Place the lines, labels and ticks of a chart; draw intervals in characters where there are no pictures."""
+"""Place the lines, labels and ticks of a chart; write it as a table where there are no pictures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,11 +8,8 @@ from selfattn.report.blocks import Chart, ChartLine, Column, Row, Table
 from selfattn.report.drawing.numbers import NONE, value_text
 from selfattn.report.drawing.palette import Sign
 from selfattn.report.drawing.scale import Scale, even_ticks
-from selfattn.results.quality import Estimate
 from selfattn.words.messages import TextLike
 
-MOST_BANDS = 8  # more bands would cover each other
-COLUMNS = 14  # width of a strip in characters
 _MOST_PLACES = 6  # columns of a chart that is written as a table
 _HEIGHT = 280
 _LABEL = 17  # least distance of two direct labels, px
@@ -28,7 +25,7 @@ class DrawnLine:
         name: the line's name.
         title: its name in the legend; empty where the name stands beside the end of the line.
         sign: its colour and shape.
-        band: the corners of the band around it; empty where no band is drawn.
+        band: the corners of the band around it; empty where there is none.
         points: the line itself.
         rings: the points that are ringed.
         tips: what each point shows on hover.
@@ -85,10 +82,9 @@ def curves(chart: Chart, sign_of: Mapping[str, Sign]) -> Curves | None:
         edge = [point(x, high) for x, _, high in around] + [point(x, low) for x, low, _ in reversed(around)]
         name = "" if line.label else f"{line.name} · "
         tips = [f"{name}{chart.show(spot.x)} · {_value(spot.y, scale)}" for spot in line.spots]
-        band = edge if len(lines) <= MOST_BANDS else []
         points = [point(spot.x, spot.y) for spot in line.spots]
         rings = [point(spot.x, spot.y) for spot in line.spots if spot.chosen]
-        drawn.append(DrawnLine(line.name, line.label, sign_of[line.name], band, points, rings, tips, label))
+        drawn.append(DrawnLine(line.name, line.label, sign_of[line.name], edge, points, rings, tips, label))
     half = ((0.5, "50"),) if scale.floor is not None and scale.floor < 0.01 else ()
     rules = [(1 - scale.place(quality), mark) for quality, mark in (*half, *scale.ticks)]
     marks = (
@@ -117,32 +113,6 @@ def _apart(ends: list[float], height: float) -> list[float]:
 def label_margin(lines: Sequence[ChartLine]) -> int:
     """Return the width that the names beside the lines need, px."""
     return 12 if any(line.label for line in lines) else min(190, 30 + 7 * max(len(line.name) for line in lines))
-
-
-def strip_text(scale: Scale, sign: Sign, estimate: Estimate | None) -> str:
-    """Draw a mean with its interval in characters.
-
-    Example:
-        >>> strip_text(Scale(), Sign(0, "●", ""), Estimate(0.5, 0.3, 0.6))
-        '····━━━●━·····'
-    """
-    text = list("·" * COLUMNS)
-    if estimate is None:
-        return "".join(text)
-    mean, low, high = (
-        min(COLUMNS - 1, int(scale.place(estimate.mean if end is None else end) * COLUMNS))
-        for end in (estimate.mean, estimate.low, estimate.high)
-    )
-    first, last = min(mean, low), max(mean, high)
-    text[first : last + 1] = "━" * (last + 1 - first)
-    text[mean] = sign.glyph
-    return "".join(text)
-
-
-def axis_text(scale: Scale) -> str:
-    """Return the ends of the axis of such strips."""
-    end = scale.ticks[-1][1] if scale.floor is None else "100"
-    return "0".ljust(COLUMNS - len(end)) + end
 
 
 def chart_table(chart: Chart) -> Table:

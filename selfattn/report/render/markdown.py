@@ -4,9 +4,8 @@ import re
 from collections.abc import Callable, Iterable
 
 from selfattn.report import blocks as b
-from selfattn.report.drawing.charts import axis_text, chart_table, strip_text
-from selfattn.report.drawing.palette import Signs
-from selfattn.report.drawing.scale import Scale
+from selfattn.report.drawing.charts import chart_table
+from selfattn.report.drawing.numbers import NONE
 from selfattn.words.messages import SOURCE, TextLike, message, text_of
 
 # What Markdown could read as markup; an interval such as [99.1, 99.9] stays readable in the source of the document.
@@ -15,22 +14,17 @@ _SPECIAL = re.compile(r"[\\`*<>|~&]|^[#>+=-]|(?<![^\W_])_|_(?![^\W_])|\[(?![\d.,
 
 def markdown_of(shown: b.Document, lang: str = SOURCE) -> str:
     """Render a document as Markdown with GitHub's tables; the same document gives the same text."""
-    page = MarkdownPage(lang, Signs(shown.names))
+    page = MarkdownPage(lang)
     texts = [page.all([shown.verdict, *shown.first])]
     for part in shown.parts:
         page.nested = False
-        if part.names:
-            page.signs.begin(part.names)
         texts.append(f"## {page.say(part.title)}\n\n{page.all(part.blocks)}")
     return "\n\n".join(texts) + "\n"
 
 
-def table_cells(block: b.Table, lang: str, signs: Signs) -> list[list[str]]:
-    """Return a table as text without markup, its heads first; columns that are drawn are left out."""
-    page = MarkdownPage(lang, signs, escape=lambda text: " ".join(text.split()))
-    columns = [k for k, column in enumerate(block.columns) if column.axis is None]
-    heads = [page.say(block.columns[k].label or block.columns[k].head) for k in columns]
-    return [heads, *([page.cell(row.cells[k]) for k in columns] for row in block.rows)]
+def table_cells(block: b.Table, lang: str) -> list[list[str]]:
+    """Return a table as text without markup, its heads first; columns in which pictures stand are left out."""
+    return MarkdownPage(lang, escape=lambda text: " ".join(text.split())).rows(block)
 
 
 def plain(text: str) -> str:
@@ -50,8 +44,6 @@ def without_pictures(block: b.Block) -> tuple[b.Block, ...]:
             return b.Heading(block.title), *block.blocks
         case b.Chart():
             return b.Paragraph(block.caption), chart_table(block)
-        case b.Charts():
-            return block.charts[0], b.Paragraph(message("chart.others") if len(block.charts) > 1 else None)
         case b.HeatMap():
             return b.Paragraph(block.caption), block.table()
     return ()
@@ -62,24 +54,19 @@ class MarkdownPage:
 
     Args:
         lang: the language.
-        signs: of the models.
         level: of headings; it grows inside what the page folds away.
         escape: makes a text safe.
         between: what stands between a text of a cell and the small one after it.
-        quote: what stands around what is drawn in characters.
     """
 
     def __init__(
         self,
         lang: str,
-        signs: Signs,
         level: int = 3,
         escape: Callable[[str], str] = plain,
         between: str = ", ",
-        quote: str = "`",
     ) -> None:
-        self.lang, self.signs, self.level, self.escape = lang, signs, level, escape
-        self.between, self.quote = between, quote
+        self.lang, self.level, self.escape, self.between = lang, level, escape, between
         self.nested = False  # below a heading of the section: what is folded away stands one level lower
 
     def all(self, blocks: Iterable[b.Block]) -> str:
@@ -109,7 +96,7 @@ class MarkdownPage:
                 fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", block.text)), 3)
                 return f"{fence}\n{block.text}\n{fence}"
             case b.Folded():
-                inner = MarkdownPage(self.lang, self.signs, self.level + self.nested)
+                inner = MarkdownPage(self.lang, self.level + self.nested)
                 return inner.all(without_pictures(block))
             case b.Verdict():
                 return self.verdict(block)
@@ -133,20 +120,18 @@ class MarkdownPage:
         return "\n\n".join(filter(None, texts))
 
     def table(self, block: b.Table) -> str:
-        """Draw a table without the strips of several models, which would take several lines."""
-        cells = [(k, cell) for row in block.rows for k, cell in enumerate(row.cells)]
-        several = {k for k, cell in cells if isinstance(cell, b.Strip) and len(cell.entries) > 1}
-        shown = [k for k in range(len(block.columns)) if k not in several]
-        columns = [block.columns[k] for k in shown]
-        rules = ["---:" if column.numeric and column.axis is None else "---" for column in columns]
-        body = [[self.cell(row.cells[k], block.columns[k].axis) for k in shown] for row in block.rows]
-        return "\n".join(f"| {' | '.join(line)} |" for line in [map(self.head, columns), rules, *body])
+        """Draw a table."""
+        rules = ["---:" if column.numeric else "---" for column in block.columns if column.axis is None]
+        heads, *body = self.rows(block)
+        return "\n".join(f"| {' | '.join(line)} |" for line in (heads, rules, *body))
 
-    def head(self, column: b.Column) -> str:
-        """Draw the head of a column."""
-        return self.say(column.label or column.head) if column.axis is None else f"`{axis_text(column.axis)}`"
+    def rows(self, block: b.Table) -> list[list[str]]:
+        """Return the cells of a table, its heads first, without columns in which pictures stand."""
+        places = [k for k, column in enumerate(block.columns) if column.axis is None]
+        heads = [self.say(block.columns[k].label or block.columns[k].head) for k in places]
+        return [heads, *([self.cell(row.cells[k]) for k in places] for row in block.rows)]
 
-    def cell(self, cell: b.Cell, axis: Scale | None = None) -> str:
+    def cell(self, cell: b.Cell) -> str:
         """Draw what stands in a cell."""
         match cell:
             case b.Styled():
@@ -154,14 +139,14 @@ class MarkdownPage:
                 between = " " if cell.strong or small.startswith("(") else self.between
                 return text + between + small if small else text
             case b.MarkedAnswer():
-                return self.say(cell.marked)
+                sign = "✓" if cell.text == cell.target else "✗"
+                return NONE if cell.text is None else self.say(f"{sign} {cell.text}")
             case b.Bars():
                 bars = ((round(8 * min(max(length, 0), 1)), label, value) for label, length, value in cell.entries)
                 texts = (
                     f"{'█' * full}{'░' * (8 - full)} {value} {text_of(label, self.lang)}" for full, label, value in bars
                 )
-                return ("; " if self.quote else "\n").join(map(self.escape, texts))
+                return ("\n" if self.between == "\n" else "; ").join(map(self.escape, texts))
             case b.Strip():
-                drawn = (strip_text(axis or Scale(), self.signs[name], mean) for name, mean in cell.entries)
-                return (" " if self.quote else "\n").join(f"{self.quote}{strip}{self.quote}" for strip in drawn)
+                return ""
         return self.say(cell)

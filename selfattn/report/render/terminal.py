@@ -12,7 +12,6 @@ from rich.text import Text
 
 from selfattn.errors import all_visible
 from selfattn.report import blocks as b
-from selfattn.report.drawing.charts import COLUMNS, axis_text
 from selfattn.report.drawing.palette import ANSI, Signs
 from selfattn.report.render.markdown import MarkdownPage, without_pictures
 from selfattn.report.sections.first_screen import brief
@@ -60,8 +59,7 @@ class _Screen:
 
     def __init__(self, console: Console, lang: str, signs: Signs) -> None:
         self.console, self.lang, self.signs = console, lang, signs
-        self.page = MarkdownPage(lang, signs)
-        self.cells = MarkdownPage(lang, signs, escape=str, between="\n", quote="")
+        self.page, self.cells = MarkdownPage(lang), MarkdownPage(lang, escape=str, between="\n")
 
     def all(self, blocks: Iterable[b.Block]) -> None:
         """Print blocks one below the other."""
@@ -77,10 +75,10 @@ class _Screen:
                 self.verdict(block)
             case b.Table():
                 self.table(block)
-            case b.Folded() | b.Chart() | b.Charts() | b.HeatMap():
+            case b.Folded() | b.Chart() | b.HeatMap():
                 self.all(without_pictures(block))
             case _:
-                is_note = isinstance(block, b.Paragraph | b.Items) and block.note
+                is_note = isinstance(block, b.Paragraph) and block.note
                 self.text(self.page.draw(block), "dim" if is_note else "")
 
     def text(self, markdown: str, style: str = "") -> None:
@@ -104,22 +102,16 @@ class _Screen:
     def table(self, block: b.Table) -> None:
         """Print a table that has rows."""
         table = RichTable(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
-        for k, column in enumerate(block.columns):
-            drawn = column.axis is not None
+        heads, *rows = self.cells.rows(block)
+        shown, of_models = [column for column in block.columns if column.axis is None], any(r.model for r in block.rows)
+        for k, (head, column) in enumerate(zip(heads, shown, strict=True)):
+            is_whole = of_models and k < 2  # names and scores are never broken
             table.add_column(
-                Text(axis_text(column.axis) if column.axis else text_of(column.label or column.head, self.lang)),
-                justify="right" if column.numeric and not drawn else "left",
-                no_wrap=drawn or (block.style == "summary" and k > 0),
-                width=COLUMNS if drawn else None,
-                overflow="fold",
+                Text(head), justify="right" if column.numeric else "left", no_wrap=is_whole, overflow="fold"
             )
-        for row in block.rows:
-            cells = [
-                Text(self.cells.cell(cell, column.axis)) for cell, column in zip(row.cells, block.columns, strict=True)
-            ]
-            if row.model:
-                sign = self.signs[row.model]
-                cells[0] = Text.assemble((sign.glyph, ANSI[sign.colour]), f" {cells[0].plain}")
-            table.add_row(*cells, style="red" if row.tone else None)
+        for row, (name, *cells) in zip(block.rows, rows, strict=True):
+            sign = self.signs[row.model] if row.model else None
+            first = Text.assemble((sign.glyph, ANSI[sign.colour]), f" {name}") if sign else Text(name)
+            table.add_row(first, *map(Text, cells), style="red" if row.tone else None)
         if block.rows:
             self.console.print(Padding(table, (1, 0, 0, 0)))

@@ -22,7 +22,7 @@ def attention_section(record: Record) -> tuple[b.Block, ...]:
     shown = {name for example in record.attention.examples for name, model in example.models.items() if model.maps}
     names = tuple(model.name for model in ranked(record) if model.name in shown)
     if not names:
-        return (b.Paragraph(message("attention.nothing"), without_maps(record)),)
+        return ()
     page = (message("attention.demo"), DEMO) if record.demo else None
     text = b.Paragraph(message("attention.text"), without_maps(record), link=page)
     return text, b.AttentionExplorer(record.attention.examples, names), *_agreement(record)

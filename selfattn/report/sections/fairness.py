@@ -71,7 +71,7 @@ def _decoding(record: Record) -> b.Table:
 def gates_section(record: Record) -> tuple[b.Block, ...]:
     """Return a row for each gate, those that failed first."""
     if not record.gates:
-        return (b.Paragraph(message("gates.none")),)
+        return ()
     heads = ("gates.gate", "col.model", "gates.result", "gates.value", "gates.limit", "gates.reason")
     columns = tuple(b.Column(message(key), numeric=k in (3, 4)) for k, key in enumerate(heads))
     rows = tuple(_gate(record, gate) for gate in sorted(record.gates, key=lambda gate: gate.passed))

@@ -5,7 +5,7 @@ import re
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, p_text, ratio_text, value_text
 from selfattn.report.drawing.scale import Scale, quality_scale
-from selfattn.report.verdict.ranking import OUTCOMES, comparable, is_single, metric_kind, named, ranked, record_scale
+from selfattn.report.verdict.ranking import comparable, is_single, metric_kind, named, ranked, record_scale
 from selfattn.results.quality import Bucket, BucketGroup, Estimate, PairTest, is_estimable
 from selfattn.results.record import Record
 from selfattn.words.messages import SOURCE, Message, TextLike, message
@@ -63,7 +63,7 @@ def _scale(record: Record, group: BucketGroup) -> Scale:
 def differences_section(record: Record) -> tuple[b.Block, ...]:
     """One row an item; models stand with the best mean first."""
     if not record.differences:
-        return (b.Paragraph(message("differences.none")),)
+        return ()
     names = [model.name for model in ranked(record)]
     heads = (b.Column(message("col.source"), numeric=False), b.Column(message("col.target"), numeric=False))
     columns = (*heads, *(b.Column(name, numeric=False, model=True) for name in names))
@@ -122,7 +122,7 @@ def _pair(record: Record, test: PairTest, has_odds: bool) -> b.Row:
     if not is_estimable(test, kind):
         ratio = NONE
         difference = message("gap.wide.cell", count=min(len(model.seeds) for model in models))
-    word = message("standing.one" if is_single(record) else f"standing.{OUTCOMES[test.word]}")
+    word = message("standing.one" if is_single(record) else f"standing.{test.word}")
     word = word if comparable(record, *models) else message("standing.stopped")
     if any(other.primary for other in record.pairs):
         word = message("word.primary" if test.primary else "word.exploratory", word=word)

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from statistics import fmean, stdev
+from typing import Literal
 
 from selfattn.evaluation.statistics.variances import t_quantile
 from selfattn.report import blocks as b
-from selfattn.report.drawing.charts import MOST_BANDS
-from selfattn.report.drawing.numbers import NONE, amount, compact, difference_text, flatten, setting_text, value_text
+from selfattn.report.drawing.numbers import NONE, amount, compact, difference_text, flatten, value_text
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.report.verdict.conditions import amount_of_training, share
 from selfattn.report.verdict.ranking import headline_name, measured, ranked, rate_scores, record_scale
@@ -21,7 +22,7 @@ _MARKS = 6  # most labels on the axis of rates
 
 @b.section("rates")
 def rates_section(record: Record) -> tuple[b.Block, ...]:
-    """Return a chart for each budget, the largest first; nothing where other settings were tuned, too."""
+    """Return a chart for each budget, the largest first; nothing where rates were not tuned."""
     charts = rate_charts(record)
     return (b.Paragraph(message("rates.text")), *charts) if charts else ()
 
@@ -59,10 +60,10 @@ def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
     if not tuned:
         return (b.Paragraph(message("tuning.none")),)
     heads = (message(f"tuning.{key}") for key in ("trials", "seconds", "valid", "chosen"))
-    declared = record.settings.get("tuning_space")
-    space = flatten(declared) if isinstance(declared, Mapping) else {}
-    text = message("tuning.text", space="; ".join(f"{name}: {value}" for name, value in space.items()) or NONE)
-    edge = ", ".join(model.name for model in tuned if _at_edge(model))
+    space = record.settings.get("tuning_space")
+    settings = flatten(space) if isinstance(space, Mapping) else {}
+    text = message("tuning.text", space="; ".join(f"{name}: {value}" for name, value in settings.items()) or NONE)
+    edge = ", ".join(model.name for model in tuned if _is_at_edge(record, model))
     budgets = message("tuning.budgets") if any(trial.budget for model in tuned for trial in model.trials) else None
     return (
         b.Paragraph(text, budgets, message("tuning.edge", names=edge) if edge else None),
@@ -74,61 +75,43 @@ def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
     )
 
 
-def _at_edge(model: Model) -> bool:
-    """Return whether the chosen learning rate is the lowest or the highest that was tried."""
-    rates: dict[float | None, dict[float, bool]] = {}
-    for trial in model.trials:
-        if isinstance(rate := trial.settings.get("lr"), float):
-            rates.setdefault(trial.budget, {})[rate] = trial.chosen
-    return any(len(tried) > 2 and (tried[min(tried)] or tried[max(tried)]) for tried in rates.values())
+def _is_at_edge(record: Record, model: Model) -> bool:
+    """Return whether a chosen learning rate is the lowest or the highest that was tried."""
+    chosen = {(trial.budget, trial.settings.get("lr")) for trial in model.trials if trial.chosen}
+    for budget in {trial.budget for trial in model.trials}:
+        rates = list(rate_scores(record, model, budget))
+        if len(rates) > 2 and chosen & {(budget, rates[0]), (budget, rates[-1])}:
+            return True
+    return False
 
 
 def _tuned(record: Record, model: Model) -> tuple[TextLike, ...]:
     seconds = [trial.seconds for trial in model.trials if trial.seconds is not None]
     known = amount(sum(seconds)) if len(seconds) == len(model.trials) else NONE
-    chosen = [trial for trial in model.trials if trial.chosen and trial.budget is None]
-    scores = [trial.valid for trial in chosen if trial.valid is not None]
-    if not scores:
-        return str(len(model.trials)), known, NONE, NONE
-    text: TextLike = _listed(chosen[0]) or message("tuning.recipe")
-    for budget, settings in {trial.budget: _listed(trial) for trial in model.trials if trial.chosen}.items():
-        if budget:
-            text = message("tuning.also", chosen=text, budget=share(budget), settings=settings)
-    return str(len(model.trials)), known, value_text(fmean(scores), record.headline.kind), text
+    chosen = {trial.budget: _settings(trial) for trial in model.trials if trial.chosen}
+    text: TextLike = chosen.pop(None, NONE)
+    for budget, settings in chosen.items():
+        text = message("tuning.also", chosen=text, budget=share(budget or 1.0), settings=settings)
+    scores = [trial.valid for trial in model.trials if trial.chosen and not trial.budget and trial.valid is not None]
+    valid = value_text(fmean(scores), record.headline.kind) if scores else NONE
+    return str(len(model.trials)), known, valid, text
 
 
-def _settings(trial: TuningTrial) -> dict[str, str]:
-    """Return the settings as text, numbers in three digits."""
-    values = trial.settings.items()
-    return {name: f"{value:.3g}" if isinstance(value, float) else setting_text(value) for name, value in values}
-
-
-def _listed(trial: TuningTrial) -> str:
-    return ", ".join(f"{name}\u00a0{value}" for name, value in _settings(trial).items())
+def _settings(trial: TuningTrial) -> str:
+    return ", ".join(f"{name} {value}" for name, value in flatten(trial.settings).items())
 
 
 def _trials(record: Record, model: Model, name: str) -> b.Table:
     """Return all trials of a model, the best on validation items first."""
-    names = dict.fromkeys(name for trial in model.trials for name in trial.settings)
-    budgets = any(trial.budget for trial in model.trials)
     most = record.budgets.cells[-1].budget if record.budgets else 1.0
     turn = -1 if record.headline.better == "higher" else 1
     rows = []
     for trial in sorted(model.trials, key=lambda trial: math.inf if trial.valid is None else turn * trial.valid):
         text = NONE if trial.valid is None else value_text(trial.valid, record.headline.kind)
-        settings = _settings(trial)
-        cells = (
-            message("tuning.is_chosen", value=text) if trial.chosen else text,
-            *(settings.get(name, NONE) for name in names),
-            *([share(trial.budget or most)] if budgets else []),
-            str(trial.seed),
-            NONE if trial.loss is None else f"{trial.loss:.3f}",
-            NONE if trial.seconds is None else amount(trial.seconds),
-        )
-        rows.append(b.Row(cells))
-    keys = (*(["budget"] if budgets else []), "seed", "loss", "seconds")
-    heads: list[TextLike] = [*names, *(message(f"tuning.{key}") for key in keys)]
-    return b.Table(name, (b.Column(message("tuning.valid"), numeric=False), *map(b.Column, heads)), tuple(rows))
+        valid = message("tuning.is_chosen", value=text) if trial.chosen else text
+        rows.append(b.Row((valid, _settings(trial), share(trial.budget or most), str(trial.seed))))
+    heads = (message(key) for key in ("tuning.valid", "col.setting", "tuning.budget", "tuning.seed"))
+    return b.Table(name, tuple(b.Column(head, numeric=k > 1) for k, head in enumerate(heads)), tuple(rows))
 
 
 @b.section("budgets")
@@ -182,38 +165,28 @@ def _budget_table(record: Record, budgets: Budgets) -> b.Table:
     return b.Table("budgets", tuple(columns), tuple(rows))
 
 
-# What training spends: its value at a point of a curve, and that value as text.
-_AXES: dict[str, tuple[Callable[[Point], float | None], Callable[[float], str]]] = {
-    "step": (lambda point: point.step, "{:,.0f}".format),
-    "tokens": (lambda point: point.tokens, compact),
-    "seconds": (lambda point: point.seconds, amount),
-    "flops": (lambda point: point.flops, compact),
-}
-
-
 @b.section("learning")
 def learning_section(record: Record) -> tuple[b.Block, ...]:
-    """Return a chart for each quantity that the record holds."""
-    points = [point for model in record.models for curve in model.curves for point in curve.points]
-    points = [point for point in points if point.valid is not None]
-    names = [name for name, (of, _) in _AXES.items() if any(of(point) is not None for point in points)]
-    charts = tuple(_chart(record, name) for name in names)
+    """Return a chart against steps and another against FLOPs; nothing where there is no curve."""
+    charts = tuple(chart for name in ("step", "flops") if (chart := _learning_chart(record, name)))
     if not charts:
-        return (b.Paragraph(message("learning.none")),)
-    has_bands = len(record.models) <= MOST_BANDS and any(len(model.curves) > 1 for model in record.models)
-    bands = message("learning.band") if has_bands else None
+        return ()
+    bands = message("learning.band") if any(len(model.curves) > 1 for model in record.models) else None
     return (
         b.Paragraph(message("learning.text", metric=headline_name(record)), bands),
-        b.Charts("against", message("learning.against"), charts),
+        *charts,
         b.Paragraph(message("learning.schedule"), note=True),
     )
 
 
-def _chart(record: Record, name: str) -> b.Chart:
-    (of, show), unit, kind = _AXES[name], message(f"spent.{name}"), record.headline.kind
+def _learning_chart(record: Record, against: Literal["step", "flops"]) -> b.Chart | None:
+    unit, show = message(f"spent.{against}"), "{:,.0f}".format if against == "step" else compact
     caption = message("learning.caption", **measured(record), unit=unit)
-    lines = tuple(b.ChartLine(model.name, mean_curve(model, of, kind)) for model in record.models)
-    return b.Chart(name, caption, lines, record_scale(record), unit, show, message(f"against.{name}"))
+    kind = record.headline.kind
+    lines = tuple(b.ChartLine(model.name, mean_curve(model, attrgetter(against), kind)) for model in record.models)
+    if not any(line.spots for line in lines):
+        return None
+    return b.Chart(against, caption, lines, record_scale(record), unit, show)
 
 
 def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) -> tuple[b.Spot, ...]:

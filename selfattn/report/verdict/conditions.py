@@ -1,17 +1,15 @@
 """Say under which conditions a verdict holds: how much training, at which learning rates and budgets, by which plan."""
 
 from collections.abc import Sequence
-from operator import itemgetter
 from statistics import fmean
 
-from selfattn.report.drawing.numbers import amount, compact, value_text
-from selfattn.report.verdict.ranking import gap, how_tuned, in_task_words, outcome, rate_scores, scores_of, spoken
+from selfattn.report.drawing.numbers import compact, value_text
+from selfattn.report.verdict.ranking import gap, how_tuned, in_task_words, rate_scores, scores_of, spoken
 from selfattn.results.quality import separated
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, TextLike, message
 
 _NAMED = 3  # runs that did not go as planned
-_NEAR = 1.05  # times as much still counts as equal
 _FACTORS = (1.5, 10.0)  # between which a learning rate is called wrong
 
 
@@ -79,20 +77,6 @@ def wrong_rate(record: Record, models: Sequence[Model]) -> list[Message]:
     texts = [message("rate.cost", model=spoken(record, a), cost=b) for a, b in zip(models, points, strict=True)]
     unit = message(f"difference.{kind}")
     return [message("rate.wrong", factor=f"{factor:g}", costs=listed(texts), unit=unit)]
-
-
-def open_budgets(record: Record, pair: tuple[Model, Model]) -> list[Message]:
-    """Say of FLOPs and time which model used more, where it is not worse: with equal amounts the answer may differ."""
-    sentences = []
-    for what in ("flops", "seconds"):
-        (least, less), (most, more) = sorted(((spent(model)[what] or 0.0, model) for model in pair), key=itemgetter(0))
-        if not least or record.matching.budget == what:
-            continue
-        ratio = most / least
-        if ratio > _NEAR and outcome(record, more, less) in ("better", "same"):
-            names = {"more": more.name, "less": less.name}
-            sentences.append(message("verdict.open", what=message(f"equal.{what}"), ratio=amount(ratio), **names))
-    return sentences
 
 
 def budget_outcomes(record: Record) -> list[Message]:

@@ -3,24 +3,15 @@
 Gates, equal sizes and equal tuning decide; the badges say so.
 """
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Mapping, Sequence
 
 from selfattn.report.blocks import Badge, BadgeKind
 from selfattn.report.drawing.numbers import amount, estimate_text, gap_text, score_text
 from selfattn.report.drawing.scale import Scale, quality_scale
-from selfattn.results.quality import BudgetDifference, Estimate, PairTest, Unit, Word, is_estimable
+from selfattn.results.quality import BudgetDifference, Estimate, PairTest, Unit, is_estimable
 from selfattn.results.record import Gate, Model, Record
 from selfattn.words.messages import SOURCE, Message, TextLike, catalogue, message
 
-Outcome = Literal["better", "worse", "same", "few", "unknown"]
-OUTCOMES: dict[Word, Outcome] = {
-    "better": "better",
-    "worse": "worse",
-    "no difference seen": "same",
-    "too few seeds to tell": "few",
-}
-_LISTED = 5  # models that a sentence names with their scores
 _SEEDS = 3  # fewer never decide
 
 
@@ -75,43 +66,35 @@ def judged_pair(record: Record) -> tuple[Model, Model] | None:
     return asked_pair(record) or only
 
 
-def quality(record: Record, model: Model) -> Estimate | None:
-    """Return the headline metric of a model; None when it was not measured."""
-    return model.metrics.get(record.headline.metric)
+def quality(record: Record, model: Model) -> Estimate:
+    """Return the headline metric of a model."""
+    return model.metrics[record.headline.metric]
 
 
 def ranked(record: Record) -> tuple[Model, ...]:
-    """Return the models with the best mean first; equal ones in the order of the record, unmeasured ones last."""
+    """Return the models with the best mean first; equal ones in the order of the record."""
     turn = -1 if record.headline.better == "higher" else 1
-    means = {model.name: turn * score.mean for model in record.models if (score := quality(record, model))}
-    return tuple(sorted(record.models, key=lambda model: (model.name not in means, means.get(model.name, 0.0))))
+    return tuple(sorted(record.models, key=lambda model: turn * quality(record, model).mean))
 
 
 def record_scale(record: Record) -> Scale:
     """Return the one axis of the headline metric that all charts of a report share."""
     kind = record.headline.kind
-    scores = [score for model in record.models if (score := quality(record, model))]
+    scores = [quality(record, model) for model in record.models]
     tops = [score.mean if kind == "share" or score.high is None else score.high for score in scores]
     if kind == "points":
         tops += [p.valid for m in record.models for curve in m.curves for p in curve.points if p.valid is not None]
         tops += [trial.valid for model in record.models for trial in model.trials if trial.valid is not None]
     # Nines are for what comes close to 100 %; a metric that is better when lower should not.
     items = record.test_items if record.headline.better == "higher" else 0
-    return quality_scale(max(tops, default=None), items, kind)
+    return quality_scale(max(tops), items, kind)
 
 
-def pair_test(record: Record, first: Model, second: Model) -> PairTest | None:
-    """Return the test of two models in the headline metric, from the first's side; None where there is none."""
-    for test in record.pairs:
-        if test.metric == record.headline.metric and {test.first, test.second} == {first.name, second.name}:
-            return test if test.first == first.name else test.turned()
-    return None
-
-
-def outcome(record: Record, first: Model, second: Model) -> Outcome:
-    """Return how the first stands to the second; `unknown` where no test was made."""
-    test = pair_test(record, first, second)
-    return OUTCOMES[test.word] if test else "unknown"
+def pair_test(record: Record, first: Model, second: Model) -> PairTest:
+    """Return the test of two models in the headline metric, from the first's side."""
+    tests = (test for test in record.pairs if test.metric == record.headline.metric)
+    test = next(test for test in tests if {test.first, test.second} == {first.name, second.name})
+    return test if test.first == first.name else test.turned()
 
 
 def spoken(record: Record, model: Model) -> Message | str:
@@ -138,11 +121,10 @@ def gap(record: Record, test: PairTest | BudgetDifference, runs: str) -> Message
     return message("gap.size", difference=gap_text(test, kind), unit=message(f"difference.{kind}"), count=runs)
 
 
-def scores(record: Record, models: tuple[Model, ...]) -> str:
-    """Return names with their scores, the first few, in one line that needs no language."""
-    shown = [f"{model.name} {estimate_text(quality(record, model), record.headline.kind)}" for model in models]
-    more = len(shown) - _LISTED
-    return ", ".join(shown[:_LISTED]) + (f", … (+{more})" if more > 0 else "")
+def scores(record: Record, models: Sequence[Model]) -> str:
+    """Return names with their scores in one line that needs no language."""
+    kind = record.headline.kind
+    return ", ".join(f"{model.name} {estimate_text(quality(record, model), kind)}" for model in models)
 
 
 def is_single(record: Record) -> bool:
@@ -267,11 +249,9 @@ def _plan_badges(record: Record) -> list[Badge]:
 
 
 def tuning_badge(record: Record) -> Badge:
-    """Return whether the settings of the models were tuned, and with as many trials each."""
-    how, trials = how_tuned(record), sorted({len(model.trials) for model in record.models})
-    if how == "tuned" and len(trials) > 1:
-        return Badge("warn", message("badge.tuned.unequal", low=trials[0], high=trials[-1]))
-    return Badge("ok" if how in ("rates", "tuned") else "note", message(f"badge.{how}", count=trials[0]))
+    """Return whether the learning rates of the models were tuned."""
+    how = how_tuned(record)
+    return Badge("ok" if how == "rates" else "note", message(f"badge.{how}"))
 
 
 def _percent(share: float) -> str:
@@ -279,23 +259,21 @@ def _percent(share: float) -> str:
 
 
 def how_tuned(record: Record) -> str:
-    """Return `rates` (the learning rate of each model was tuned), `tuned` (other settings, too), `given` or `same`."""
-    if min(len({repr(trial.settings) for trial in model.trials}) for model in record.models) > 1:
-        return "rates" if all(rate_scores(record, model) for model in record.models) else "tuned"
+    """Return `rates` (the learning rate of each model was tuned), `given` (each has its own) or `same`."""
+    if all(len(rate_scores(record, model)) > 1 for model in record.models):
+        return "rates"
     trained = (model.config.get("training") for model in record.models)
     return "given" if any(isinstance(settings, Mapping) and "lr" in settings for settings in trained) else "same"
 
 
 def rate_scores(record: Record, model: Model, budget: float | None = None) -> dict[float, list[float]]:
-    """Return the validation scores of each learning rate, one a tuning seed; nothing where other settings varied, too.
+    """Return the validation scores of each learning rate, one a tuning seed.
 
     A diverged trial scores zero; where lower is better, it is left out.
     """
     scores: dict[float, list[float]] = {}
-    for trial in (trial for trial in model.trials if trial.budget == budget):
-        rate = trial.settings.get("lr")
-        if not isinstance(rate, float) or len(trial.settings) > 1:
-            return {}
-        if trial.valid is not None or record.headline.better == "higher":
+    for trial in model.trials:
+        rate, is_counted = trial.settings.get("lr"), trial.valid is not None or record.headline.better == "higher"
+        if trial.budget == budget and isinstance(rate, float) and is_counted:
             scores.setdefault(rate, []).append(trial.valid or 0.0)
     return dict(sorted(scores.items()))

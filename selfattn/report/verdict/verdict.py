@@ -18,7 +18,6 @@ from selfattn.words.messages import Message, TextLike, message
 
 SAME_SIZE = 0.05  # parameters at most this far apart, bodies twice, may be called "the same size"
 _GOOD = 0.99  # a run with this share right has not failed
-LISTED = 4  # obstacles that the verdict spells out
 
 
 def question(record: Record) -> Message:
@@ -42,7 +41,7 @@ def verdict(record: Record) -> Verdict:
         lead = message("verdict.stopped", reason=reasons[0])
         bare = ranking.scores(record, ranking.ranked(record))
         more = message("verdict.stopped.scores", scores=bare, metric=headline_name(record))
-        others = [*_first(reasons)[1:], more, *remarks]
+        others = [*reasons[1:], more, *remarks]
     elif pair:
         lead = _pair_sentence(record, *pair)
         others = [
@@ -56,7 +55,7 @@ def verdict(record: Record) -> Verdict:
     else:
         lead = _field_sentence(record)
         others = [*conditions.wrong_rate(record, ranking.sound(record)[:2]), *remarks]
-    aside = _first([message("verdict.aside", reason=reason) for reason in ranking.set_aside(record)])
+    aside = tuple(message("verdict.aside", reason=reason) for reason in ranking.set_aside(record))
     asks, badges = question(record), ranking.badges(record)
     return Verdict(asks, lead, tuple(others), bool(reasons), aside, badges, origin(record))
 
@@ -77,33 +76,27 @@ def limits(record: Record) -> tuple[Message, ...]:
     """Return what else belongs to the answer, and what it leaves open; nothing where there is no answer."""
     if ranking.obstacles(record):
         return ()
-    pair, sentences = ranking.judged_pair(record), [_seed_sentence(record)]
-    if pair:
-        sentences += [*_design_sentence(record, *pair), *conditions.open_budgets(record, pair)]
-    return (*sentences, *_ceiling_sentence(record), *_plan_sentence(record))
+    pair = ranking.judged_pair(record)
+    design = _design_sentence(record, *pair) if pair else []
+    return (_seed_sentence(record), *design, *_ceiling_sentence(record), *_plan_sentence(record))
 
 
 def _pair_sentence(record: Record, first: Model, second: Model) -> Message:
     """Return the answer about two models: scores under a condition, and their difference; the better first."""
-    missing = [model.name for model in (first, second) if quality(record, model) is None]
-    if missing:
-        return message("verdict.missing", names=", ".join(missing), metric=headline_name(record))
-    test, word = pair_test(record, first, second), ranking.outcome(record, first, second)
-    order = (second, first) if word == "worse" else (first, second)
+    test = pair_test(record, first, second)
+    order = (second, first) if test.word == "worse" else (first, second)
     values: dict[str, str | Message] = {
         "condition": conditions.condition(record),
         "scores": ranking.scores_of(record, *order),
     }
-    if test is None:
-        return message("verdict.unknown", **values)
-    if word == "few":
-        return message("verdict.few", chance=_chance(record, first, second, test), **values)
-    return message(f"verdict.{word}", gap=ranking.gap(record, test, _seed_span(order)), **values)
+    if test.word == "too few seeds to tell":
+        return message(f"verdict.{test.word}", chance=_chance(record, first, second, test), **values)
+    return message(f"verdict.{test.word}", gap=ranking.gap(record, test, _seed_span(order)), **values)
 
 
 def _chance(record: Record, first: Model, second: Model, test: PairTest) -> Message:
     """Return why few runs leave it open, and about how many would settle it."""
-    runs = [score.runs for model in (first, second) if (score := quality(record, model))]
+    runs = [quality(record, model).runs for model in (first, second)]
     count = min(map(len, runs))
     if count < 2:
         return message("chance.one", count=MIN_SEEDS)
@@ -117,35 +110,30 @@ def _chance(record: Record, first: Model, second: Model, test: PairTest) -> Mess
 
 def _field_sentence(record: Record) -> Message:
     """Return the answer about any number of models: the best, or those that the best cannot be told from."""
-    order = tuple(model for model in ranking.sound(record) if quality(record, model))
-    metric = headline_name(record)
-    if not order:
-        return message("verdict.missing", names=", ".join(model.name for model in record.models), metric=metric)
-    best, others = order[0], order[1:]
-    base = {"metric": metric, "condition": conditions.condition(record)}
-    leader = ranking.scores(record, (best,))
+    best, *others = ranking.sound(record)
+    base = {"metric": headline_name(record), "condition": conditions.condition(record)}
+    leader = ranking.scores(record, [best])
     if not others:
         return message("verdict.alone", scores=leader, **base)
-    outcomes = [(model, ranking.outcome(record, model, best)) for model in others]
-    near = tuple(model for model, word in outcomes if word != "worse")
+    words = [pair_test(record, model, best).word for model in others]
+    near = [model for model, word in zip(others, words, strict=True) if word != "worse"]
     if not near:
         return message("verdict.field.best", best=leader, next=ranking.scores(record, others[:1]), **base)
-    words = {word for _, word in outcomes}
-    kind = next((word for word in ("unknown", "few") if word in words), "same")
-    return message(f"verdict.field.{kind}", scores=ranking.scores(record, (best, *near)), **base)
+    few = "too few seeds to tell"
+    word = few if few in words else "no difference seen"
+    return message(f"verdict.field.{word}", scores=ranking.scores(record, [best, *near]), **base)
 
 
 def _attention_sentence(record: Record) -> list[Message]:
     """Return what attention is worth: the second of the pair beside the best model without attention."""
     pair, without = ranking.asked_pair(record), [model for model in ranking.sound(record) if not model.attention]
-    if not without or not pair or not pair[1].attention or not quality(record, pair[1]):
+    if not without or not pair or not pair[1].attention:
         return []
-    test, word = pair_test(record, pair[1], without[0]), ranking.outcome(record, pair[1], without[0])
+    test, kind = pair_test(record, pair[1], without[0]), record.headline.kind
     values: dict[str, str | Message] = {"scores": ranking.scores_of(record, pair[1], without[0])}
-    if test and word == "better":
-        kind = record.headline.kind
+    if test.word == "better":
         values |= {"difference": gap_text(test, kind), "unit": message(f"difference.{kind}")}
-    return [message(f"attention.{word}", **values)]
+    return [message(f"attention.{test.word}", **values)]
 
 
 def _disagreement(record: Record, first: Model, second: Model) -> list[Message]:
@@ -163,7 +151,7 @@ def _disagreement(record: Record, first: Model, second: Model) -> list[Message]:
 def _margin_sentence(record: Record, first: Model, second: Model) -> list[Message]:
     """Return where the difference lies beside the smallest that was stated to matter."""
     test, kind = pair_test(record, first, second), record.headline.kind
-    if record.margin is None or test is None:
+    if record.margin is None:
         return []
     word = test.beside(record.margin / (100 if kind == "share" else 1))
     return [message(f"margin.{word}", margin=f"{record.margin:g}", unit=message(f"difference.{kind}"))]
@@ -172,8 +160,8 @@ def _margin_sentence(record: Record, first: Model, second: Model) -> list[Messag
 def _design_sentence(record: Record, first: Model, second: Model) -> list[Message]:
     """Return the smallest difference that this comparison could have found; nothing where runs are too few to say."""
     test = pair_test(record, first, second)
-    runs = [score.runs for model in (first, second) if (score := quality(record, model))]
-    if test is None or min(map(len, runs)) < MIN_SEEDS:
+    runs = [quality(record, model).runs for model in (first, second)]
+    if min(map(len, runs)) < MIN_SEEDS:
         return []
     design = _design(record, test, runs[0], runs[1])
     smallest, seeds = design.in_score(design.smallest()), design.seeds_needed(design.smallest() / 2)
@@ -200,12 +188,6 @@ def _plan_sentence(record: Record) -> list[Message]:
     return [message("plan", **values, count=len(plan.entries), runs=runs), *fresh]
 
 
-def _first(reasons: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the first few, and how many there are beside."""
-    more = [message("verdict.stopped.more", count=len(reasons) - LISTED)] if len(reasons) > LISTED else []
-    return (*reasons[:LISTED], *more)
-
-
 def origin(record: Record) -> tuple[str, ...]:
     """Return where the record comes from: task, locales or languages, day, commit."""
     locales = record.settings.get("locales")
@@ -218,15 +200,12 @@ def origin(record: Record) -> tuple[str, ...]:
 
 def standing(record: Record, model: Model) -> Message:
     """Return how a model stands to the one with the best mean, in two words."""
-    best, score = best_of(record), quality(record, model)
-    top, stopped = quality(record, best), bool(ranking.obstacles(record))
-    if score is None or top is None:
-        return message("standing.unmeasured")
-    if model is not best and (score.mean != top.mean if stopped else not ranking.comparable(record, model, best)):
-        return message("standing.stopped")
-    if score.mean == top.mean:
+    best = best_of(record)
+    if quality(record, model).mean == quality(record, best).mean:
         return message("standing.highest")
-    return message("standing.one" if ranking.is_single(record) else f"standing.{ranking.outcome(record, model, best)}")
+    if not ranking.comparable(record, model, best):
+        return message("standing.stopped")
+    return message("standing.one" if ranking.is_single(record) else f"standing.{pair_test(record, model, best).word}")
 
 
 def best_of(record: Record) -> Model:
@@ -238,7 +217,7 @@ def _ceiling_sentence(record: Record) -> list[Message]:
     """Say how many runs may fail where none of so few did."""
     if record.headline.kind != "share" or record.headline.better != "higher":
         return []
-    runs = {model.name: score.runs for model in ranking.sound(record) if (score := quality(record, model))}
+    runs = {model.name: quality(record, model).runs for model in ranking.sound(record)}
     counts = {name: len(values) for name, values in runs.items() if len(values) > 1 and min(values) >= _GOOD}
     if not counts:
         return []
