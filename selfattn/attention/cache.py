@@ -54,15 +54,9 @@ class Cache:
         were, also where two go on from the same.
 
         Raises:
-            ValueError: only one side has positions; or those of the new keys were counted from 0, as if they were the
-                first.
+            ValueError: only one side has positions.
         """
         old = self.entries
-        if new.counted_from_zero:
-            raise ValueError(
-                "Cache.append: the new keys were projected without positions, as if they stood at 0, 1, ...; say where "
-                "they stand: project_context(context, positions)"
-            )
         if (old.positions is None) != (new.positions is None):
             raise ValueError("Cache.append: expected positions on both sides or on neither, got them on one")
         positions = None

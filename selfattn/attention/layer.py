@@ -21,18 +21,16 @@ class KeyValue:
         key: ``[b h j e]``.
         value: ``[b h j c]``.
         positions: ``[j]`` or ``[b j]``, where in its text each key stands; None where no position is used.
-        counted_from_zero: whether the positions are 0, 1, 2, ... because none were given; default False.
     """
 
     key: Tensor
     value: Tensor
     positions: Tensor | None = None
-    counted_from_zero: bool = False
 
     def reorder(self, index: Tensor) -> KeyValue:
         """Pick rows along the batch axis, int64 ``[new b]``."""
         key, value = self.key.index_select(0, index), self.value.index_select(0, index)
-        return KeyValue(key, value, self.picked_positions(index), self.counted_from_zero)
+        return KeyValue(key, value, self.picked_positions(index))
 
     def picked_positions(self, index: Tensor) -> Tensor | None:
         """Return the positions of some rows; ``[j]`` are those of every row."""
@@ -44,12 +42,14 @@ class MultiHeadAttention(nn.Module):
     """Multi-head attention (Vaswani et al. 2017, section 3.2.2), grouped-query when ``num_kv_heads < num_heads``
     (Ainslie et al. 2023, section 2.2), and with ``project=False`` the bare attention of an RNN seq2seq.
 
+    A projection can be replaced by another module of the same widths, such as a low-rank adapter:
+    ``layer.q_proj = Adapter(layer.q_proj)``.
+
     Args:
-        query_dim: width ``d`` of the queries, and of the output.
+        query_dim: width ``d`` of the queries, and of the output; a head has the width ``d / h``.
         context_dim: width of what is attended to; default ``query_dim``.
         num_heads: number of query heads ``h``.
         num_kv_heads: number of key-value heads; default ``num_heads``; 1 is multi-query attention (Shazeer 2019).
-        head_dim: width ``e`` of a head; default ``query_dim // num_heads``.
         score: a :class:`~selfattn.attention.scores.Score`, or its name: ``dot``, ``scaled_dot``, ``general``,
             ``additive``, ``concat``, ``location``, or one that was registered; default ``"scaled_dot"``.
         project: False leaves out all four projections: heads are slices of the inputs, the output is the joined
@@ -60,17 +60,11 @@ class MultiHeadAttention(nn.Module):
         bias: whether the projections have biases; default True.
         dropout: probability of dropping an attention weight while training; default 0.
         qk_norm: RMS-normalise queries and keys in each head before scoring (Henry et al. 2020); default False.
-        q_proj: a module to project with in place of a linear layer, such as one with a low-rank adapter or of quantised
-            weights: ``[b i query_dim]`` to ``[b i (h e)]``; its ``out_features``, where it has them, decide what
-            ``head_dim`` is by default.
-        k_proj: likewise, ``[b j context_dim]`` to ``[b j (g e)]`` for ``g`` key-value heads.
-        v_proj: likewise, ``[b j context_dim]`` to ``[b j (g c)]``; by default ``c`` is ``e``.
-        out_proj: likewise, ``[b i (h c)]`` to ``[b i query_dim]``.
 
     Raises:
         ValueError: a width is below 1 or not divisible by its number of heads; the key-value heads do not divide the
-            heads; ``head_dim`` or a projection is given where nothing is projected; a projection says that its width is
-            another; ``dropout`` is outside ``[0, 1)``.
+            heads; ``dropout`` is outside ``[0, 1)``.
+        TypeError: the score is no :class:`~selfattn.attention.scores.Score`, or the position no ``AttentionPosition``.
 
     Example:
         >>> layer = MultiHeadAttention(8, num_heads=2)
@@ -87,55 +81,31 @@ class MultiHeadAttention(nn.Module):
         *,
         num_heads: int,
         num_kv_heads: int | None = None,
-        head_dim: int | None = None,
         score: str | Score = "scaled_dot",
         project: bool = True,
         position: AttentionPosition | None = None,
         bias: bool = True,
         dropout: float = 0.0,
         qk_norm: bool = False,
-        q_proj: nn.Module | None = None,
-        k_proj: nn.Module | None = None,
-        v_proj: nn.Module | None = None,
-        out_proj: nn.Module | None = None,
     ) -> None:
         super().__init__()
         context_dim = query_dim if context_dim is None else context_dim
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        for name, size in (("query_dim", query_dim), ("context_dim", context_dim), ("head_dim", head_dim)):
-            if size is not None and size < 1:
+        for name, size in (("query_dim", query_dim), ("context_dim", context_dim)):
+            if size < 1:
                 raise ValueError(f"MultiHeadAttention: {name} must be at least 1, got {size}")
         if min(num_heads, num_kv_heads) < 1 or num_heads % num_kv_heads:
             raise ValueError(f"MultiHeadAttention: {num_kv_heads} key-value heads do not divide {num_heads} heads")
-        projections = {"q_proj": q_proj, "k_proj": k_proj, "v_proj": v_proj, "out_proj": out_proj}
-        for name, value in ({"head_dim": head_dim} | projections).items():
-            if value is not None and not project:
-                raise ValueError(f"MultiHeadAttention: {name} needs project=True; without, heads are slices")
-        if head_dim is None:
-            whose = "query_dim" if q_proj is None else "width of q_proj,"
-            head_dim = _divided(getattr(q_proj, "out_features", query_dim), num_heads, whose)
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"MultiHeadAttention: dropout must be in [0, 1), got {dropout}")
         self.query_dim, self.context_dim, self.project, self.dropout = query_dim, context_dim, project, dropout
         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+        head_dim = _divided(query_dim, num_heads, "query_dim")
         if project:
-            values = getattr(v_proj, "out_features", num_kv_heads * head_dim)
-            value_dim = _divided(values, num_kv_heads, "width of v_proj,")
-
-            def projection(name: str, inside: int, outside: int) -> nn.Module:
-                module = projections[name]
-                linear = nn.Linear(inside, outside, bias=bias) if module is None else module
-                for what, expected in (("in_features", inside), ("out_features", outside)):
-                    if getattr(linear, what, expected) != expected:
-                        raise ValueError(
-                            f"MultiHeadAttention: expected {name} with {what}={expected}, got {getattr(linear, what)}"
-                        )
-                return linear
-
-            self.q_proj = projection("q_proj", query_dim, num_heads * head_dim)
-            self.k_proj = projection("k_proj", context_dim, num_kv_heads * head_dim)
-            self.v_proj = projection("v_proj", context_dim, num_kv_heads * value_dim)
-            self.out_proj = projection("out_proj", num_heads * value_dim, query_dim)
+            self.q_proj = nn.Linear(query_dim, query_dim, bias=bias)
+            self.k_proj = nn.Linear(context_dim, num_kv_heads * head_dim, bias=bias)
+            self.v_proj = nn.Linear(context_dim, num_kv_heads * head_dim, bias=bias)
+            self.out_proj = nn.Linear(query_dim, query_dim, bias=bias)
         key_width = head_dim if project else _divided(context_dim, num_kv_heads, "context_dim")
         self.output_dim = query_dim if project else num_heads * key_width
         self.q_norm = nn.RMSNorm(head_dim) if qk_norm else None
@@ -171,11 +141,10 @@ class MultiHeadAttention(nn.Module):
             key = _normalise(self.k_norm, key)
         if self.position is None:
             return KeyValue(key, value)
-        counted_from_zero = positions is None
         if positions is None:
             positions = torch.arange(key.shape[2], device=key.device)
         _check_positions(positions, key.shape[2], "keys")
-        return KeyValue(self._rotated(key, positions), value, positions, counted_from_zero)
+        return KeyValue(self._rotated(key, positions), value, positions)
 
     def forward(
         self,

@@ -89,7 +89,7 @@ class Sinusoidal(EmbeddingPosition):
             ``"halves"``, all sines before all cosines as in Marian.
 
     Raises:
-        ValueError: ``dim`` is odd, or the layout is unknown.
+        ValueError: ``dim`` is odd.
 
     Example:
         >>> Sinusoidal(4)(torch.tensor([0])).tolist()
@@ -107,15 +107,13 @@ class Sinusoidal(EmbeddingPosition):
         super().__init__()
         if dim % 2:
             raise ValueError(f"sinusoidal positions need an even width, got {dim}")
-        if layout not in ("interleaved", "halves"):
-            raise ValueError(f"sinusoidal positions: unknown layout {layout!r}; known: interleaved, halves")
         self.dim, self.layout = dim, layout
 
     def forward(self, positions: Tensor) -> Tensor:
         """Map integer positions ``[...]`` to vectors ``[... d]``, float32."""
         steps = torch.arange(0, self.dim, 2, device=positions.device, dtype=torch.float32)
         angles = positions[..., None].float() * torch.exp(steps * (-math.log(10000.0) / self.dim))
-        order = "(k two)" if self.layout == "interleaved" else "(two k)"
+        order = {"interleaved": "(k two)", "halves": "(two k)"}[self.layout]
         return rearrange([angles.sin(), angles.cos()], f"two ... k -> ... {order}")
 
 
@@ -240,13 +238,9 @@ class RelativeBias(AttentionPosition):
 
     Args:
         num_heads: ``h``.
-        num_buckets: how many buckets; default 32.
-        max_distance: where the last bucket begins; default 128.
+        num_buckets: how many buckets, at least 2, or 4 if bidirectional; default 32.
+        max_distance: where the last bucket begins, beyond the distances that have a bucket each; default 128.
         bidirectional: keys may lie after the query (an encoder); half of the buckets are for those. Default False.
-
-    Raises:
-        ValueError: there are too few buckets (2, or 4 if bidirectional, is the least), or ``max_distance`` already
-            lies among the distances that have a bucket each.
 
     Example:
         >>> RelativeBias(2).bias(torch.arange(3), torch.arange(5)).shape
@@ -257,12 +251,6 @@ class RelativeBias(AttentionPosition):
         self, num_heads: int, *, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = False
     ) -> None:
         super().__init__()
-        exact = num_buckets // (4 if bidirectional else 2)
-        if not 1 <= exact < max_distance:
-            raise ValueError(
-                f"relative bias: {num_buckets} buckets give {exact} distances one each; "
-                f"expected at least 1 and fewer than max_distance={max_distance}"
-            )
         self.num_buckets, self.max_distance, self.bidirectional = num_buckets, max_distance, bidirectional
         self.table = nn.Embedding(num_buckets, num_heads)
 

@@ -24,8 +24,8 @@ class Score(nn.Module):
     """What every score function is: ``query [b h i e], key [b h j e'] -> scores [b h i j]``.
 
     A subclass defines :meth:`forward`, or :meth:`as_dot` where the score is a dot product of (projected) vectors.
-    :func:`make_score` hands a constructor what it names of ``query_dim``, ``key_dim``, ``hidden_dim`` and
-    ``max_length``; other arguments need defaults.
+    :func:`make_score` hands a constructor what it names of ``query_dim``, ``key_dim`` and ``max_length``; other
+    arguments need defaults.
 
     Attributes:
         equal_widths: whether query and key must have one width; default False.
@@ -261,9 +261,7 @@ def summed_tanh(query: Tensor, key: Tensor, v: Tensor, block_elements: int) -> T
     return torch.cat(scores).view(*query.shape[:-1], key.shape[-2]).to(query.dtype)
 
 
-def make_score(
-    name: str, query_dim: int, key_dim: int, *, hidden_dim: int | None = None, max_length: int = 512
-) -> Score:
+def make_score(name: str, query_dim: int, key_dim: int, *, max_length: int = 512) -> Score:
     """Build a score function from its name, for configurations and command lines.
 
     Args:
@@ -271,7 +269,6 @@ def make_score(
             ``location``.
         query_dim: width of a query.
         key_dim: width of a key.
-        hidden_dim: width inside the tanh of additive and concat; default ``query_dim``.
         max_length: longest source of location.
 
     Raises:
@@ -283,9 +280,7 @@ def make_score(
           (proj): Linear(in_features=3, out_features=5, bias=False)
         )
     """
-    score: Score = build_part(
-        SCORES, name, query_dim=query_dim, key_dim=key_dim, hidden_dim=hidden_dim, max_length=max_length
-    )
+    score: Score = build_part(SCORES, name, query_dim=query_dim, key_dim=key_dim, max_length=max_length)
     return score
 
 
@@ -298,13 +293,10 @@ def check_score(score: object, where: str) -> None:
     Example:
         >>> check_score(Dot, "attend")
         Traceback (most recent call last):
-        TypeError: attend: expected a Score, such as selfattn.attention.dot, got the class Dot; make one: Dot()
+        TypeError: attend: expected an instance of Score, such as Dot(), got <class 'selfattn.attention.scores.Dot'>
     """
     if not (isinstance(score, nn.Module) and hasattr(score, "as_dot")):  # torch.compile wraps a score in another class
-        got = f"{type(score).__name__}; a function becomes one as the forward of a subclass of Score"
-        if isinstance(score, type):
-            got = f"the class {score.__name__}; make one: {score.__name__}()"
-        raise TypeError(f"{where}: expected a Score, such as selfattn.attention.dot, got {got}")
+        raise TypeError(f"{where}: expected an instance of Score, such as Dot(), got {score!r}")
 
 
 dot = Dot()

@@ -260,6 +260,6 @@ def train(setup: Setup, model: Seq2Seq, batches: Iterator[Batch], **settings: An
     with torch.random.fork_rng(devices=[]):
         stepper.begin_epoch(0)
         for number in range(1, steps + 1):
-            losses.append(stepper.step([next(batches)], number, total_steps=steps, epoch=0)[0])
+            losses.append(stepper.step([next(batches)], number, total_steps=steps)[0])
     model.eval()
     return fmean(losses[-max(1, steps // 10) :])

@@ -209,7 +209,7 @@ def _step(
     steps = max(_SCHEDULE, 2 * (training.warmup_steps or 0))
 
     def step(_: int) -> None:
-        stepper.step(group, steps // 2, total_steps=steps, epoch=0)
+        stepper.step(group, steps // 2, total_steps=steps)
         average.stepped()
         synchronise(device)
 

@@ -94,13 +94,12 @@ def attention_to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
         raise ValueError(f"{where}: nn.MultiheadAttention always projects, and this layer has project=False")
     for part in (layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj):
         _expect(part, nn.Linear, where)
-    width, dim = layer.q_proj.out_features, layer.q_proj.in_features
+    dim = layer.q_proj.in_features
     for differs, what in (
         (layer.num_kv_heads != layer.num_heads, f"{layer.num_kv_heads} key-value heads for {layer.num_heads} heads"),
         (type(layer.score) is not ScaledDot, f"the score {type(layer.score).__name__}"),
         (layer.position is not None, f"positions ({type(layer.position).__name__})"),
         (layer.q_norm is not None, "qk_norm=True"),
-        (width != dim, f"heads that are together {width} wide for a width of {dim}"),
     ):
         if differs:
             raise ValueError(f"{where}: nn.MultiheadAttention cannot hold {what}")

@@ -104,10 +104,10 @@ class Recurrent(nn.Module):
 
     def __init__(self, rnn: nn.LSTM | nn.GRU) -> None:
         super().__init__()
-        self.takes_lengths = isinstance(rnn, nn.LSTM)  # its cells are only in its final state
         self.hidden_dim = rnn.hidden_size
+        self.is_lstm = isinstance(rnn, nn.LSTM)
         # ONNX's order of the gates; torch's is input, forget, cell, output and reset, update, new.
-        order = (0, 3, 1, 2) if self.takes_lengths else (1, 0, 2)
+        order = (0, 3, 1, 2) if self.is_lstm else (1, 0, 2)
 
         def in_order(weight: Tensor) -> Tensor:
             parts = weight.detach().chunk(len(order))
@@ -118,16 +118,15 @@ class Recurrent(nn.Module):
         self.register_buffer("r", in_order(weights["weight_hh_l0"])[None])
         self.register_buffer("b", torch.cat([in_order(weights["bias_ih_l0"]), in_order(weights["bias_hh_l0"])])[None])
 
-    def forward(self, x: Tensor, start: Any = None, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
+    def forward(self, x: Tensor, start: Any = None) -> tuple[Tensor, Any]:
         """Read ``[b t d]``; return outputs ``[b t hidden]`` and the final state ``[1 b hidden]``, as in torch."""
         starts = [None] if start is None else list(start) if isinstance(start, tuple) else [start]
         sizes = x.shape[1], 1, x.shape[0], self.hidden_dim
-        number = None if lengths is None else lengths.to(torch.int32)
-        kind, count = ("LSTM", 3) if self.takes_lengths else ("GRU", 2)
+        kind, count = ("LSTM", 3) if self.is_lstm else ("GRU", 2)
         attributes: dict[str, Any] = {"hidden_size": self.hidden_dim}
         outputs, *last = torch.onnx.ops.symbolic_multi_out(
             kind,
-            (x.transpose(0, 1), self.w, self.r, self.b, number, *starts),
+            (x.transpose(0, 1), self.w, self.r, self.b, None, *starts),
             attributes if kind == "LSTM" else attributes | {"linear_before_reset": 1},
             dtypes=[x.dtype] * count,
             shapes=[sizes, *[sizes[1:]] * (count - 1)],

@@ -7,13 +7,15 @@ from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from selfattn.attention.masks import all_real
 from selfattn.layers.dropout import Dropout
 
 Cell = Literal["lstm", "gru"]
 Direction = Literal["forward", "backward", "both"]
+
+_CELLS: dict[str, type[nn.LSTM | nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
+_DIRECTIONS = {"forward": ("forward",), "backward": ("backward",), "both": ("forward", "backward")}
 
 # For each layer its parts: (h,) or (h, c), each [b hidden]. An LSTM's c may be left out: it then counts as zero.
 RecurrentState = tuple[tuple[Tensor, ...], ...]
@@ -49,9 +51,6 @@ class RecurrentStack(nn.Module):
         residual: from the second layer on, add a layer's input to its output (Wu et al. 2016, section 3.1).
         dropout: probability of dropping a unit between layers while training; default 0.
 
-    Raises:
-        ValueError: the cell or direction is unknown.
-
     Example:
         >>> stack = RecurrentStack(3, 5, num_layers=2)
         >>> outputs, state = stack(torch.randn(7, 11, 3))
@@ -71,14 +70,10 @@ class RecurrentStack(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if cell not in ("lstm", "gru"):
-            raise ValueError(f"unknown cell {cell!r}; known: lstm, gru")
-        if direction not in ("forward", "backward", "both"):
-            raise ValueError(f"unknown direction {direction!r}; known: forward, backward, both")
         self.cell, self.hidden_dim, self.residual = cell, hidden_dim, residual
-        self.directions = ("forward", "backward") if direction == "both" else (direction,)
+        self.directions = _DIRECTIONS[direction]
         self.output_dim = hidden_dim * len(self.directions)
-        make = nn.LSTM if cell == "lstm" else nn.GRU
+        make = _CELLS[cell]
         widths = [input_dim] + [self.output_dim] * (num_layers - 1)
         self.layers = nn.ModuleList(
             nn.ModuleList(make(width, hidden_dim, batch_first=True) for _ in self.directions) for width in widths
@@ -113,38 +108,35 @@ class RecurrentStack(nn.Module):
             x = x + outputs if self.residual and number else outputs
         return x, tuple(new)
 
-    def read(self, x: Tensor, mask: Tensor, *, all_parts: bool = False) -> tuple[Tensor, RecurrentState]:
+    def read(self, x: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Read right-padded rows: an encoder's use. The padding is never felt.
 
         Args:
             x: ``[b s input_dim]``.
             mask: bool ``[b s]``, True for real tokens. A row that has none hands over zeros.
-            all_parts: also return the cells ``c`` of an LSTM; slower, because PyTorch's kernels then need packed rows.
 
         Returns:
-            Outputs ``[b s output_dim]`` in the order of the text, zero at padding, and for each layer its final parts,
-            ``(h,)`` or ``(h, c)``, each ``[b output_dim]``: after the last token read, directions joined.
+            Outputs ``[b s output_dim]`` in the order of the text, zero at padding, and for each layer its final ``h``
+            ``[b output_dim]``: after the last token read, directions joined.
         """
         padding = None if all_real(mask) else ~mask[..., None]
         lengths = mask.sum(dim=1).clamp(min=1)  # an empty row is read as one zero vector, and masked below
         if padding is not None:
             x = x.masked_fill(padding, 0.0)  # forward nothing runs back from there, but gradients of NaN would
-        finals: list[tuple[Tensor, ...]] = []
+        finals: list[Tensor] = []
         for number, layer in enumerate(self._layers()):
             source = self.dropout(x) if number else x
-            sides: list[tuple[Tensor, ...]] = []
+            sides: list[tuple[Tensor, Tensor]] = []
             for rnn, direction in zip(layer, self.directions, strict=True):
                 backward = direction == "backward"
-                turned = reverse_padded(source, lengths) if backward else source
-                read, final = _read_forward(rnn, turned, lengths, all_parts=all_parts, is_full=padding is None)
-                sides.append((reverse_padded(read, lengths) if backward else read, *final))
-            joined, *parts = (
+                outputs, _ = _run(rnn, reverse_padded(source, lengths) if backward else source)
+                # What comes after a row's last token cannot reach back, so its h is simply read off there.
+                h = outputs[:, -1] if padding is None else _last(outputs, lengths)
+                sides.append((reverse_padded(outputs, lengths) if backward else outputs, h))
+            joined, final = (
                 each[0] if len(each) == 1 else torch.cat(each, dim=-1) for each in zip(*sides, strict=True)
             )
-            if padding is not None:
-                empty = padding.all(dim=1)
-                parts = [part.masked_fill(empty, 0.0) for part in parts]
-            finals.append(tuple(parts))
+            finals.append(final if padding is None else final.masked_fill(padding.all(dim=1), 0.0))
             x = x + joined if self.residual and number else joined
         return x if padding is None else x.masked_fill(padding, 0.0), tuple(finals)
 
@@ -176,25 +168,12 @@ def _run(rnn: nn.Module, *args: Any) -> Any:
 
 
 def _widened(value: Any) -> Any:
-    if isinstance(value, tuple) and not isinstance(value, PackedSequence):
+    if isinstance(value, tuple):
         return tuple(map(_widened, value))
-    return value.float() if isinstance(value, Tensor | PackedSequence) else value
+    return value.float() if isinstance(value, Tensor) else value
 
 
-def _read_forward(
-    rnn: nn.Module, x: Tensor, lengths: Tensor, *, all_parts: bool, is_full: bool
-) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Read left to right; the final parts are those after each row's last real token."""
-    if all_parts and isinstance(rnn, nn.LSTM):
-        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        outputs, (h, c) = _run(rnn, packed)
-        return pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])[0], (h[0], c[0])
-    if all_parts and getattr(rnn, "takes_lengths", False):  # of a graph that is exported
-        outputs, (h, c) = rnn(x, lengths=lengths)
-        return outputs, (h[0], c[0])
-    # What comes after a row's last token cannot reach back, so its h is simply read off there.
-    outputs, _ = _run(rnn, x)
-    if is_full:
-        return outputs, (outputs[:, -1],)
-    last = (lengths - 1)[:, None, None]
-    return outputs, (outputs.gather(1, last.expand(-1, 1, outputs.shape[2]))[:, 0],)
+def _last(outputs: Tensor, lengths: Tensor) -> Tensor:
+    """Pick each row's output at its last real token: ``[b t d]`` to ``[b d]``."""
+    index = (lengths - 1)[:, None, None].expand(-1, 1, outputs.shape[2])
+    return outputs.gather(1, index)[:, 0]

@@ -26,6 +26,8 @@ PARTS: Registry[type[Checked]] = Registry("part of a model", "selfattn.models.fa
 
 
 _MOST, _MOST_LAYERS = 2**20, 1000  # sanity limits of a size
+# Settings that have one value today. They stay in the JSON: hashes of published plans cover them.
+_FIXED: dict[str, dict[str, Any]] = {"rnn-encoder": {"handover": "hidden"}, "rnn-decoder": {"score_dim": None}}
 
 
 @dataclass(frozen=True)
@@ -173,13 +175,10 @@ class ModelConfig(Checked):
         sizes = {"dim": width, "embed_dim": width, "ffn_dim": 2 * width, "num_layers": 4, "dropout": dropout}
         return dataclasses.replace(self, **{name: size for name, size in sizes.items() if hasattr(self, name)})  # type: ignore[type-var]  # every family is a dataclass
 
-    def check_language_model(self) -> None:
-        """Make sure that the model can be trained on texts, without sources, and continue them.
-
-        Raises:
-            UserError: it cannot (the default); the message says why, without naming the model.
-        """
-        raise UserError("reads a source and writes a target, a language model has no source")
+    @property
+    def reads_one_sequence(self) -> bool:
+        """Whether it reads from left to right only, and so can be a language model; default False."""
+        return False
 
 
 def _family_problem(part: type[ModelConfig]) -> str | None:
@@ -205,7 +204,8 @@ def config_to_dict(config: Any) -> dict[str, Any]:
     kinds = {cls: name for registry in (FAMILIES, PARTS) for name, cls in registry.items()}
     if type(config) not in kinds:
         raise UserError(f"{type(config).__name__}: is not known as a family; put @register.family(name) above it")
-    values: dict[str, Any] = {"kind": kinds[type(config)]}
+    kind = kinds[type(config)]
+    values: dict[str, Any] = {"kind": kind, **_FIXED.get(kind, {})}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         values[field.name] = config_to_dict(value) if dataclasses.is_dataclass(value) else value
@@ -239,7 +239,8 @@ def config_from_dict(data: dict[str, Any], where: str = "model configuration") -
             "family of your own comes with its file (`plugin`)"
         )
     known = {field.name for field in dataclasses.fields(cls)}
-    values = {name: value for name, value in data.items() if name != "kind"}
+    fixed = {"kind": kind, **_FIXED.get(kind, {})}
+    values = {name: value for name, value in data.items() if (name, value) not in fixed.items()}
     if unknown := [name for name in values if name not in known]:
         raise UserError(f"{at}{kind} has no setting {reprlib.repr(unknown[0])}; it has {', '.join(sorted(known))}")
     values = {n: config_from_dict(value, where) if isinstance(value, dict) else value for n, value in values.items()}
@@ -276,10 +277,9 @@ def override(config: Any, settings: dict[str, Any], where: str = "`set` ") -> An
         if name not in known:
             raise UserError(f"{full}: there is no setting {name!r} here; there is {', '.join(sorted(known))}")
         is_group = dataclasses.is_dataclass(getattr(config, name))
-        if dot and not is_group:
-            raise UserError(f"{full}: {name!r} is one setting, not a group of settings")
-        if is_group and not dot:
-            raise UserError(f"{full}: this is a group of settings; name one of them, such as {name}.dropout")
+        if bool(dot) != is_group:
+            kind = "a group of settings; name one of them" if is_group else "one setting, not a group of settings"
+            raise UserError(f"{full}: {name!r} is {kind}")
         if dot:
             inner.setdefault(name, {})[rest] = value
         else:

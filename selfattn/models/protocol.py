@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from selfattn.attention import KeyValue
 from selfattn.attention.cache import Cache
 from selfattn.errors import UserError
-from selfattn.layers import RecurrentState
 
 
 class Reorderable:
@@ -71,19 +70,19 @@ class EncoderMemory(Memory):
     Attributes:
         states: ``[b s d]``, zero or meaningless at padding.
         mask: bool ``[b s]``, True for real tokens.
-        final: an RNN encoder's final state by layer; None for a Transformer encoder.
+        final: an RNN encoder's final ``h`` by layer, each ``[b d]``; None for a Transformer encoder.
         weights: self-attention weights by layer, each ``[b h s s]``, where asked for.
     """
 
     states: Tensor
     mask: Tensor
-    final: RecurrentState | None = None
+    final: tuple[Tensor, ...] | None = None
     weights: tuple[Tensor, ...] = ()
 
     def summary(self) -> Tensor:
         """Return one vector for the whole source, ``[b d]``: the top layer's final ``h``, or the mean of the states."""
         if self.final is not None:
-            return self.final[-1][0]
+            return self.final[-1]
         states = self.states.masked_fill(~self.mask[..., None], 0.0)
         return states.sum(dim=1) / self.mask.sum(dim=1, keepdim=True).clamp(min=1)
 

@@ -67,7 +67,6 @@ class TransformerConfig(Checked):
     # What a decoder of RNNs decides by its attention: see RNNDecoderConfig.
     architecture: ClassVar[str] = "transformer"
     can_tie: ClassVar[bool] = True
-    slices: ClassVar[int] = 1
 
     def problems(self) -> Iterator[str]:
         """Say where positions do not fit the width."""
@@ -97,9 +96,9 @@ class TransformerConfig(Checked):
         """Number of source tokens that its cross-attention can attend to; None for any number."""
         return self.max_length if SCORES[self.score].counts_keys else None
 
-    def widths(self, prefix: str, slices: int = 1) -> tuple[Width, ...]:
-        """Return its widths; ``dim`` must stay a multiple of ``slices``."""
-        unit = math.lcm(self.num_heads, POSITIONS[self.position].width_unit(self.num_heads), slices)
+    def widths(self, prefix: str) -> tuple[Width, ...]:
+        """Return its widths."""
+        unit = math.lcm(self.num_heads, POSITIONS[self.position].width_unit(self.num_heads))
         return (Width(f"{prefix}.dim", self.dim, unit=unit), Width(f"{prefix}.ffn_dim", self.ffn_dim, role="inner"))
 
     def enlarged(self, width: int, dropout: float, longest: int, times: int | None, num_layers: int = 4) -> Self:

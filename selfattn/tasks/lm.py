@@ -81,10 +81,8 @@ class LanguageModel(Task):
 
     def check_model(self, config: ModelConfig, name: str) -> None:
         """Raise unless the model is a causal decoder."""
-        try:
-            config.check_language_model()
-        except UserError as error:
-            raise SettingError(f"`model` {name}: {error}; take decoder-only") from None
+        if not config.reads_one_sequence:
+            raise SettingError(f"`model` {name}: does not read in one direction only; take decoder-only")
 
     def training_set(
         self, training: TrainingConfig, splits: Splits | None = None, *, first: int | None = None, keep: bool = False

@@ -220,14 +220,11 @@ class CheckpointFile:
             tensors = safetensors.torch.load(data)
             metadata = parse(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
             values = parse(metadata[_KEY].encode())
-            version = values["version"]
             if metadata[_CHECKSUM] != _digest(metadata[_KEY], tensors):
                 raise ValueError("its checksum differs: it was changed or damaged after it was written")
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"{self.path}: not a complete checkpoint ({error}); {_ADVICE}") from None
         refuse_newer(values, VERSION, file=self.path, key="version")
-        if version != VERSION:
-            raise UserError(f"{self.path}: version {version!r}, this version reads {VERSION}; train again")
         content = decode(_Metadata, values, file=self.path, advice=_ADVICE)
         return Checkpoint(tensors, content.progress, content.reports)
 

@@ -90,9 +90,9 @@ def train_model(
             stream and ``max_steps`` is not set; an epoch has no examples; the warm-up is longer than the training; the
             checkpoint is broken or of another training; or another process is gone.
     """
-    for name, value in vars(config).items():
-        if name.startswith("target_") and value is not None and name != f"target_{criterion.name}":
-            raise UserError(f"{name}: the best weights of this training are chosen by {criterion.name}; leave it out")
+    if config.target_exact_match is not None and criterion.name != "exact_match":
+        chosen_by = f"the best weights of this training are chosen by {criterion.name}"
+        raise UserError(f"`target_exact_match`: {chosen_by}; leave it out")
     processes = processes or Processes()
     observers = observers if processes.is_main else ()
     with processes.together():
@@ -239,9 +239,8 @@ class _Loop:
     def _step(self, group: Group) -> None:
         progress = self.state.progress
         with progress.timed():
-            loss, tokens, progress.lr = self.stepper.step(
-                group, progress.step + 1, total_steps=progress.total_steps, epoch=progress.epoch
-            )
+            number, total_steps = progress.step + 1, progress.total_steps
+            loss, tokens, progress.lr = self.stepper.step(group, number, total_steps=total_steps)
             self.state.average.stepped()
         progress.stepped(loss, tokens, group)
         report = StepReport(
@@ -260,7 +259,7 @@ class _Loop:
         with self.replica.shown(state.average):
             epoch = progress.epoch - (progress.position == 0)  # of the last step
             loss = validation_loss(model, self.validation, self.config, self.processes)
-            check_finite("validation loss", loss, progress.step, epoch, progress.lr, self.config.precision)
+            check_finite("validation loss", loss, progress.step, progress.lr, self.config.precision)
             measures = self.criterion.measure(model, loss, self.processes)
             if self.processes.is_main:
                 report = progress.report(epoch, loss, measures)
@@ -279,8 +278,8 @@ class _Loop:
         if self.checkpoints is not None and self.processes.is_main:
             checkpoint, progress = self.state.checkpoint(), self.state.progress
             for name, tensor in checkpoint.part("model").items():  # the last usable checkpoint stays
-                size, precision = float(tensor.abs().sum()), self.config.precision
-                check_finite(f"size of {name}", size, progress.step, progress.epoch, progress.lr, precision)
+                size = float(tensor.abs().sum())
+                check_finite(f"size of {name}", size, progress.step, progress.lr, self.config.precision)
             self.checkpoints.write(checkpoint)
 
     def _resume(self) -> None:

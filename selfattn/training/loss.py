@@ -27,15 +27,15 @@ def batch_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float = 0.0, r_
         r_drop: see :func:`logits_loss`; default 0.
     """
     before = model.pre_logits(batch.source, batch.target_in, source_mask=batch.source_mask)
-    if before is None or r_drop or before.output.out_features < LARGE_VOCABULARY:
-        if before is None:
-            logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
-        else:
-            logits = before.logits()
-        return logits_loss(logits, batch, label_smoothing=label_smoothing, r_drop=r_drop)
-    states, target = (pick(x, batch.target_mask) for x in (before.states, batch.target_out))
-    output = before.output
-    return linear_cross_entropy(states, output.weight, output.bias, target, label_smoothing=label_smoothing)
+    if before is None:
+        logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
+    elif r_drop or before.output.out_features < LARGE_VOCABULARY:
+        logits = before.logits()
+    else:
+        states, target = (pick(x, batch.target_mask) for x in (before.states, batch.target_out))
+        output = before.output
+        return linear_cross_entropy(states, output.weight, output.bias, target, label_smoothing=label_smoothing)
+    return logits_loss(logits, batch, label_smoothing=label_smoothing, r_drop=r_drop)
 
 
 def logits_loss(logits: Tensor, batch: Batch, *, label_smoothing: float, r_drop: float) -> Tensor:

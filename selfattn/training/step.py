@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from functools import partial
-from heapq import nlargest
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +14,6 @@ from selfattn.streams import seed_for
 from selfattn.training.config import ScheduleName, TrainingConfig
 from selfattn.training.distributed import Replica
 from selfattn.training.loss import batch_loss, logits_loss, sampled_logits, teacher_forcing_probability
-
-_NAMED = 20  # examples of a step that a message lists
 
 
 class Stepper:
@@ -41,7 +38,7 @@ class Stepper:
         torch.manual_seed(seed_for(self.config.seed, f"dropout/{epoch}"))
         self.coins.manual_seed(seed_for(self.config.seed, f"forcing/{epoch}"))
 
-    def step(self, group: Sequence[Batch], number: int, *, total_steps: int, epoch: int) -> tuple[float, int, float]:
+    def step(self, group: Sequence[Batch], number: int, *, total_steps: int) -> tuple[float, int, float]:
         """Take one step.
 
         The loss is the mean over the target tokens of all batches, so accumulation weighs tokens, not batches.
@@ -50,7 +47,6 @@ class Stepper:
             group: batches of the step, all of them in each process, on any device.
             number: of the step, counted from 1 over all epochs.
             total_steps: of the schedule.
-            epoch: counted from 0, for the error message.
 
         Returns:
             The loss (nats per token), the number of target tokens, and the learning rate.
@@ -79,8 +75,7 @@ class Stepper:
             losses.append((loss.detach(), share))
         # Read only when all work is queued: reading from a GPU waits for it.
         value = self.processes.sum(sum(loss.item() * share for loss, share in losses))
-        if not math.isfinite(value):
-            check_finite("loss", value, number, epoch, lr, config.precision, self._seen(group))
+        check_finite("loss", value, number, lr, config.precision)
         if config.clip_norm:
             torch.nn.utils.clip_grad_norm_(self.replica.model.parameters(), config.clip_norm)
         self.optimizer.step()
@@ -102,20 +97,6 @@ class Stepper:
             raise UserError(f"`warmup_steps`: {steps}, but the training has {total_steps} steps; give fewer")
         return steps
 
-    def _seen(self, group: Sequence[Batch]) -> str:
-        """Name the examples of a step by their places in the epoch, from 1, and the three largest gradients.
-
-        The size of a gradient is its largest absolute value; NaN counts as infinite.
-        """
-        places = sorted(place + 1 for batch in group for place in batch.indices)
-        more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
-        sizes = {}
-        for name, parameter in self.replica.model.named_parameters():
-            if parameter.grad is not None:
-                sizes[name] = float(parameter.grad.detach().abs().nan_to_num(math.inf, math.inf).max())
-        largest = ", ".join(f"{name} {sizes[name]:.2g}" for name in nlargest(3, sizes, key=sizes.__getitem__))
-        return f", of examples {', '.join(map(str, places[:_NAMED]))}{more} of the epoch; largest gradients: {largest}"
-
     def _loss(self, batch: Batch, number: int, total_steps: int, model: Seq2Seq) -> Tensor:
         config = self.config
         if config.r_drop:
@@ -129,17 +110,15 @@ class Stepper:
         return logits_loss(logits, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
 
 
-def check_finite(name: str, value: float, step: int, epoch: int, lr: float, precision: str, seen: str = "") -> None:
+def check_finite(name: str, value: float, step: int, lr: float, precision: str) -> None:
     """Check that a quantity of a training is finite.
 
     Args:
         name: of the quantity.
         value: of the quantity.
         step: of the training.
-        epoch: counted from 0.
         lr: learning rate of the step.
         precision: of the training.
-        seen: further details of the step for the message.
 
     Raises:
         DivergedError: the value is NaN or infinite.
@@ -147,7 +126,7 @@ def check_finite(name: str, value: float, step: int, epoch: int, lr: float, prec
     if not math.isfinite(value):
         other = "" if precision == "float32" else ", or train anew in float32"
         raise DivergedError(
-            f"training: the {name} became {value} at step {step} (epoch {epoch + 1}){seen}; "
+            f"training: the {name} became {value} at step {step}; "
             f"lower the learning rate (`lr`, now {lr:g}), with `resume` from the last checkpoint{other}"
         )
 

@@ -134,17 +134,3 @@ class TestRelativeBias:
         assert bias.shape == (3, 2, 5)
         buckets = torch.tensor([[3, 2, 0, 0, 0], [3, 3, 1, 0, 0]])
         assert torch.equal(bias, layer.table.weight[buckets].permute(2, 0, 1))
-
-    @pytest.mark.parametrize(
-        ("buckets", "max_distance", "bidirectional", "message"),
-        [
-            (1, 8, False, "1 buckets give 0 distances one each"),
-            (3, 8, True, "3 buckets give 0 distances one each"),
-            (16, 8, False, "16 buckets give 8 distances one each; expected at least 1 and fewer than max_distance=8"),
-        ],
-    )
-    def test_too_few_buckets_or_too_short(
-        self, buckets: int, max_distance: int, bidirectional: bool, message: str
-    ) -> None:
-        with pytest.raises(ValueError, match=message):
-            RelativeBias(2, num_buckets=buckets, max_distance=max_distance, bidirectional=bidirectional)

@@ -55,6 +55,12 @@ def test_weights_that_overflow_on_an_input_are_named(decode: Any) -> None:
 # Joined projections compute the same in fewer products, and the model stays as it is
 
 
+def with_projection(name: str, module: nn.Module) -> MultiHeadAttention:
+    attention = MultiHeadAttention(12, num_heads=3)
+    setattr(attention, name, module)
+    return attention
+
+
 def block_of(attention: MultiHeadAttention) -> TransformerBlock:
     return TransformerBlock(12, self_attn=attention, feed_forward=FeedForward(12, 5), dropout=0.5)
 
@@ -84,8 +90,8 @@ def test_plain_projections_are_one_product(settings: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "attention",
     [
-        MultiHeadAttention(12, num_heads=3, q_proj=nn.Sequential(nn.Linear(12, 12))),
-        MultiHeadAttention(12, num_heads=3, k_proj=nn.Linear(12, 12, bias=False)),
+        with_projection("q_proj", nn.Sequential(nn.Linear(12, 12))),
+        with_projection("k_proj", nn.Linear(12, 12, bias=False)),
         MultiHeadAttention(12, num_heads=3, project=False),
     ],
     ids=["adapter", "bias", "bare"],

@@ -79,20 +79,19 @@ VARIANTS: dict[str, ModelConfig] = {
     "decoder-only, t5, tied": DecoderOnlyConfig(stack=replace(SMALL, position="t5"), tie_output=True),
     "decoder-only, rotary, window": DecoderOnlyConfig(stack=replace(SMALL, position="rotary", window=5)),
     "gru, plain": rnn({"cell": "gru"}, {"cell": "gru", "attention": "none"}),
-    "lstm, everything handed over": rnn({"handover": "all"}, {"attention": "none"}),
     "reversed source": rnn({"direction": "backward"}, {}),
     "two ways, residual": rnn(
         {"direction": "both", "num_layers": 2, "residual": True, "hidden_dim": 6}, {"num_layers": 2}
     ),
-    "more layers than were read": rnn({"handover": "all"}, {"num_layers": 2, "initial_state": "project"}),
-    "bahdanau from zero": rnn({}, {"attention": "bahdanau", "score": "concat", "initial_state": "zero"}),
+    "more layers than were read": rnn({}, {"num_layers": 2, "initial_state": "project"}),
+    "bahdanau concat": rnn({}, {"attention": "bahdanau", "score": "concat"}),
     "luong, tied, heads": rnn(
         {}, {"attention": "luong", "input_feeding": True, "num_heads": 2, "project": True}, tie_output=True
     ),
-    "two heads of slices": rnn({}, {"num_heads": 2, "score": "general", "score_dim": 5}),
+    "two heads, general": rnn({}, {"num_heads": 2, "score": "general", "project": True}),
     "transformer to bahdanau": EncoderDecoderConfig(
         encoder=SMALL,
-        decoder=RNNDecoderConfig(attention="bahdanau", score="additive", score_dim=7, initial_state="project"),
+        decoder=RNNDecoderConfig(attention="bahdanau", score="additive", initial_state="project"),
     ),
 }
 CONFIGS: dict[str, ModelConfig] = {name: narrow(preset.config) for name, preset in PRESETS.items()} | VARIANTS

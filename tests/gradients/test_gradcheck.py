@@ -58,7 +58,7 @@ MASKS = {
 def test_attend(name: str, mask: str, with_bias: bool, causal: bool, need_weights: bool) -> None:
     query, key, value = leaf(1, 2, 2, 3), leaf(1, 2, 3, 3), leaf(1, 2, 3, 2)
     bias = leaf(2, 1, 3) if with_bias else None
-    score = make_score(name, 3, 3, hidden_dim=2, max_length=5)
+    score = make_score(name, 3, 3, max_length=5)
 
     def attended() -> tuple[Tensor, ...]:
         result = attend(
@@ -73,7 +73,7 @@ def test_attend(name: str, mask: str, with_bias: bool, causal: bool, need_weight
 @pytest.mark.parametrize("name", SCORES)
 def test_more_queries_than_keys_and_groups(name: str, need_weights: bool) -> None:
     query, key, value = leaf(2, 4, 3, 3), leaf(2, 2, 2, 3), leaf(2, 2, 2, 1)
-    score = make_score(name, 3, 3, hidden_dim=2, max_length=5)
+    score = make_score(name, 3, 3, max_length=5)
     check(
         lambda: attend(query, key, value, score=score, causal=True, need_weights=need_weights).output,
         [query, key, value, *score.parameters()],

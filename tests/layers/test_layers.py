@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.attention import Learned, MultiHeadAttention, Sinusoidal
-from selfattn.layers import FeedForward, TokenEmbedding, TransformerBlock, make_norm
+from selfattn.layers import FeedForward, TokenEmbedding, TransformerBlock
 from selfattn.layers.dropout import Dropout
 
 Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
@@ -43,20 +43,6 @@ def test_feed_forward_drops_inside() -> None:
     nn.init.ones_(block.fc2.weight)
     assert not torch.equal(block(x), block(x))
     assert torch.equal(block.eval()(x), block(x))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: FeedForward(3, 5, activation="elu"), "unknown activation 'elu'; known: relu, gelu, silu, swiglu"),
-        (lambda: make_norm("batch", 3), "unknown norm 'batch'; known: layer, rms"),
-        (lambda: make_block().project_memory(torch.zeros(1, 2, 12)), "this block has no cross-attention"),
-    ],
-    ids=["activation", "norm", "memory"],
-)
-def test_bad_arguments(call: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
 
 
 def test_embedding_scales_and_adds_positions() -> None:

@@ -58,25 +58,24 @@ def test_what_is_shared_is_one_tensor(share: bool, tie: bool) -> None:
     assert more == 7 * 8 * (share + tie)
 
 
-DEEP_RNN = override(RNN, {"encoder.num_layers": 2, "decoder.num_layers": 2, "encoder.handover": "all"})
+DEEP_RNN = override(RNN, {"encoder.num_layers": 2, "decoder.num_layers": 2})
 LUONG = override(RNN, {"decoder.attention": "luong"})
 LONE = DecoderOnlyConfig(stack=TransformerConfig())
-DECODER_CHANGES: dict[str, Any] = {"attention": "luong", "embed_dim": 5, "cell": "gru", "initial_state": "zero"}
-DECODER_CHANGES |= {"score": "scaled_dot", "num_heads": 2, "project": True, "dropout": 0.5}
+DECODER_CHANGES: dict[str, Any] = {"attention": "luong", "embed_dim": 5, "cell": "gru", "initial_state": "project"}
+DECODER_CHANGES |= {"score": "scaled_dot", "project": True, "dropout": 0.5}
 # One change for each setting there is, from a configuration where it matters; names of encoder and decoder apart.
 CHANGES: list[tuple[ModelConfig, dict[str, Any]]] = [
     *(
         (RNN, {f"encoder.{name}": value, "decoder.initial_state": "project", "decoder.score": "general"})
         for name, value in {"embed_dim": 5, "hidden_dim": 7, "num_layers": 2, "direction": "both"}.items()
     ),
-    *((RNN, {f"encoder.{name}": value}) for name, value in {"cell": "gru", "handover": "all", "dropout": 0.5}.items()),
+    *((RNN, {f"encoder.{name}": value}) for name, value in {"cell": "gru", "dropout": 0.5}.items()),
     (DEEP_RNN, {"encoder.residual": True}),
     (DEEP_RNN, {"decoder.residual": True}),
     *((RNN, {f"decoder.{name}": value}) for name, value in DECODER_CHANGES.items()),
     (RNN, {"decoder.hidden_dim": 7, "decoder.initial_state": "project", "decoder.score": "general"}),
     (RNN, {"decoder.num_layers": 2, "decoder.initial_state": "project"}),
-    (override(LUONG, {"decoder.score": "additive"}), {"decoder.score_dim": 3}),
-    (override(LUONG, {"decoder.score": "concat"}), {"decoder.score_dim": 3}),
+    (override(RNN, {"decoder.project": True}), {"decoder.num_heads": 2}),
     (override(LUONG, {"decoder.score": "location"}), {"decoder.max_source_length": 3}),
     (LUONG, {"decoder.input_feeding": True}),
     (TRANSFORMER, {"share_embeddings": True}),

@@ -25,11 +25,11 @@ from selfattn.attention import (
     causal_mask,
     dot,
     key_mask,
-    make_score,
     padding_mask,
     scaled_dot,
 )
 from selfattn.convert.torch_modules import attention_to_torch
+from selfattn.registry import SCORES, build_part
 
 Close = Callable[[Tensor, Tensor], None]
 both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
@@ -267,7 +267,7 @@ def by_loops(formula: Formula, score: Score, query: Tensor, key: Tensor) -> Tens
 
 
 def make(name: str, query_dim: int, key_dim: int) -> Score:
-    return make_score(name, query_dim, key_dim, hidden_dim=5, max_length=17)
+    return build_part(SCORES, name, query_dim=query_dim, key_dim=key_dim, hidden_dim=5, max_length=17)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)

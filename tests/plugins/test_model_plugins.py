@@ -105,8 +105,7 @@ def test_a_family_has_answers_to_what_the_engine_asks() -> None:
         "dropout": 0.3,
     }
     assert config.architecture == ""
-    with pytest.raises(UserError, match="a language model has no source"):
-        config.check_language_model()
+    assert not config.reads_one_sequence
     with pytest.raises(ValueError, match="share one embedding"):
         build(config, vocab_size=VOCAB, pad_id=0, seed=0, source_vocab_size=5)
 

@@ -129,7 +129,7 @@ def calls(
         mask = torch.rand(some_shape(), generator=random) < draw(st.sampled_from([0.0, 0.3, 0.6, 0.9, 1.0]))
     if draw(st.booleans()):
         bias = normal(*some_shape())
-    score = make_score(draw(st.sampled_from(scores)), e, e, hidden_dim=3, max_length=7)
+    score = make_score(draw(st.sampled_from(scores)), e, e, max_length=7)
     with torch.no_grad():
         for parameter in score.parameters():
             parameter.copy_(0.7 * torch.randn(parameter.shape, generator=random))

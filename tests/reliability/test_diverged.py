@@ -16,10 +16,8 @@ CONFIG = TrainingConfig(epochs=4, batch_size=4, lr=0.01)
 
 @pytest.mark.parametrize(("precision", "also"), [("float32", False), ("bfloat16", True)])
 def test_the_advice_fits_the_precision(precision: str, also: bool) -> None:
-    with pytest.raises(
-        UserError, match=r"the loss became nan at step 3 \(epoch 1\); lower the learning rate"
-    ) as caught:
-        check_finite("loss", float("nan"), 3, 0, 0.5, precision)
+    with pytest.raises(UserError, match="the loss became nan at step 3; lower the learning rate") as caught:
+        check_finite("loss", float("nan"), 3, 0.5, precision)
     assert str(caught.value).endswith(", or train anew in float32") == also
     assert "--lr, now 0.5), with --resume from the last checkpoint" in caught.value.as_options()
 
@@ -47,9 +45,7 @@ def test_it_goes_on_with_a_lower_rate_and_with_nothing_else_changed(tmp_path: Pa
 def test_weights_that_are_no_numbers_are_never_gone_on_from(tmp_path: Path) -> None:
     """The step is too large for float32; the loss of the next step would tell, behind the checkpoint of this one."""
     config = replace(CONFIG, lr=1e39, warmup=0.0, schedule="constant")
-    with pytest.raises(
-        UserError, match=r"the size of \S+ became (inf|nan) at step 1 \(epoch 1\); lower the learning rate"
-    ):
+    with pytest.raises(UserError, match=r"the size of \S+ became (inf|nan) at step 1; lower the learning rate"):
         parts.fit_small(tmp_path / "run", config, save_every=1)
     parts.fit_small(tmp_path / "run", replace(config, lr=0.001), resume=True, save_every=1)
     assert RunDirectory(tmp_path / "run").record().status == "finished"

@@ -103,7 +103,7 @@ def gradients(config: TrainingConfig, group: list[Batch], model_config: EncoderD
     model = build(model_config, vocab_size=VOCAB, pad_id=0, seed=0).double()
     optimizer = torch.optim.SGD(model.parameters())
     stepper = Stepper(Replica(model), optimizer, config, torch.Generator().manual_seed(0))
-    loss, tokens, _ = stepper.step(group, 1, total_steps=1, epoch=0)
+    loss, tokens, _ = stepper.step(group, 1, total_steps=1)
     return loss, tokens, {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
@@ -196,8 +196,7 @@ def test_an_interrupt_ends_it_and_the_best_weights_are_there(steps: int) -> None
 def test_a_loss_that_is_no_number_is_said_in_one_line() -> None:
     with pytest.raises(
         UserError,
-        match=r"the loss became (nan|inf) at step \d+ \(epoch 1\), of examples [\d, ]+ of the epoch; "
-        r"largest gradients: (\S+ inf, ){2}\S+ inf; lower the learning rate \(`lr`, now 1e\+20\), with `resume`",
+        match=r"the loss became (nan|inf) at step \d+; lower the learning rate \(`lr`, now 1e\+20\), with `resume`",
     ) as caught:
         run(TrainingConfig(epochs=9, batch_size=4, lr=1e20, clip_norm=0.0, schedule="constant", warmup=0.0))
     assert "\n" not in str(caught.value)
@@ -336,7 +335,7 @@ def test_two_passes_add_their_divergence(large: int, monkeypatch: pytest.MonkeyP
         config = TrainingConfig(r_drop=alpha)
         stepper = Stepper(Replica(model), optimizer, config, torch.Generator().manual_seed(0))
         stepper.begin_epoch(0)
-        losses[alpha], tokens, _ = stepper.step([batch], 1, total_steps=1, epoch=0)
+        losses[alpha], tokens, _ = stepper.step([batch], 1, total_steps=1)
         assert tokens == int(batch.target_mask.sum())
     model = build(EncoderDecoderConfig(encoder=stack, decoder=stack), vocab_size=VOCAB, pad_id=0, seed=0)
     stepper.begin_epoch(0)

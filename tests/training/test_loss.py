@@ -304,7 +304,7 @@ def test_a_step_forces_with_the_probability_of_its_number(monkeypatch: pytest.Mo
         config = TrainingConfig(teacher_forcing_end=end)
         stepper = Stepper(Replica(model), make_optimizer(model, config), config, torch.Generator())
         for number in range(1, 7):
-            stepper.step([batch], number, total_steps=6, epoch=0)
+            stepper.step([batch], number, total_steps=6)
     assert probabilities == pytest.approx([0.8, 0.6, 0.4, 0.2, 0.0])  # nothing is sampled where it is 1
 
 

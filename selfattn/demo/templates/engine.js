@@ -479,7 +479,7 @@ class RecurrentStack {
     return [x, fresh];
   }
 
-  /* A whole source [s d]: the outputs [s d'] and each layer's final parts, directions joined. */
+  /* A whole source [s d]: the outputs [s d'] and each layer's final h, directions joined. */
   read(x) {
     const finals = this.layers.map((cells, n) => {
       const read = cells.map((cell, which) => {
@@ -495,7 +495,7 @@ class RecurrentStack {
         const output = joined(...read.map((one) => one.outputs[i]));
         return this.residual && n ? add(row, output) : output;
       });
-      return range(this.numParts).map((part) => joined(...read.map((one) => one.parts[part])));
+      return joined(...read.map((one) => one.parts[0]));
     });
     return [x, finals];
   }
@@ -510,12 +510,11 @@ class RNNEncoder {
   constructor(weights, config) {
     this.embed = embedding(weights, "encoder.embed", {});
     this.stack = new RecurrentStack(weights, "encoder.stack", config);
-    this.handed = config.handover === "all" ? 2 : 1;
   }
 
   forward(ids, blocked) {
     const [states, finals] = this.stack.read(ids.map((id) => this.embed(id)));
-    return { states, visible: (j) => !blocked.has(j), final: finals.map((parts) => parts.slice(0, this.handed)), maps: [] };
+    return { states, visible: (j) => !blocked.has(j), final: finals, maps: [] };
   }
 }
 
@@ -536,7 +535,7 @@ class TransformerEncoder extends Blocks {
 
 /* One vector for the whole source. */
 function summary({ states, visible, final }) {
-  if (final) return final[final.length - 1][0];
+  if (final) return final[final.length - 1];
   const kept = states.filter((_, j) => visible(j));
   const sum = kept.reduce(add, zeros(states[0].length));
   return scale(sum, 1 / Math.max(1, kept.length));
@@ -590,15 +589,13 @@ class RNNDecoder {
     }
   }
 
-  /* The first state from the encoder's last: for each layer its parts, or null for zero. */
+  /* The first state from the encoder's last: for each layer its parts. */
   bridge(memory) {
-    if (this.initial === "zero") return null;
     const parts = this.stack.numParts;
-    if (this.initial === "copy") return memory.final.map((handed) => handed.slice(0, parts));
+    if (this.initial === "copy") return memory.final.map((h) => [h]);
     return this.stack.layers.map((_, n) => {
-      const handed = memory.final && n < memory.final.length ? memory.final[n] : [summary(memory)];
-      return range(parts).map((part) =>
-        this.projections[n * parts + part](handed[Math.min(part, handed.length - 1)]).map(Math.tanh));
+      const h = memory.final && n < memory.final.length ? memory.final[n] : summary(memory);
+      return range(parts).map((part) => this.projections[n * parts + part](h).map(Math.tanh));
     });
   }
 

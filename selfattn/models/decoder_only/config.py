@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from selfattn.errors import UserError
 from selfattn.models.config import Limits, ModelConfig, Width
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import SCORES, register
@@ -40,6 +39,11 @@ class DecoderOnlyConfig(ModelConfig):
         """That of its stack."""
         return self.stack.architecture
 
+    @property
+    def reads_one_sequence(self) -> bool:
+        """Whether the source is read from left to right, too."""
+        return not self.bidirectional_prefix
+
     def build(self, *, vocab_size: int, pad_id: int, source_vocab_size: int | None = None) -> DecoderOnly:
         """Build the stack over the one embedding table."""
         from torch import nn
@@ -65,12 +69,3 @@ class DecoderOnlyConfig(ModelConfig):
         """Return eight blocks, as many as an encoder and a decoder have together, and a tied output."""
         stack = self.stack.enlarged(width, dropout, longest, None, num_layers=8)
         return replace(self, stack=stack, tie_output=True)
-
-    def check_language_model(self) -> None:
-        """Make sure that it reads in one direction.
-
-        Raises:
-            UserError: it reads its source in both.
-        """
-        if self.bidirectional_prefix:
-            raise UserError("reads in both directions, a language model in one")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from selfattn.errors import UserError
 from selfattn.models.config import PARTS, Checked, Divides, Limits, ModelConfig, Width
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import SCORES, register
@@ -31,7 +29,6 @@ class RNNEncoderConfig(Checked):
         num_layers: how many layers.
         direction: forward, backward (the reversed source), or both.
         residual: add a layer's input to its output, from the second layer on.
-        handover: hand over each layer's final h, or an LSTM's c as well ("all").
         dropout: of embeddings and between layers.
     """
 
@@ -41,7 +38,6 @@ class RNNEncoderConfig(Checked):
     num_layers: int = 1
     direction: Literal["forward", "backward", "both"] = "forward"
     residual: bool = False
-    handover: Literal["hidden", "all"] = "hidden"
     dropout: float = 0.0
 
     most_tokens: ClassVar[None] = None
@@ -51,18 +47,17 @@ class RNNEncoderConfig(Checked):
         """Width of the states."""
         return self.hidden_dim * (2 if self.direction == "both" else 1)
 
-    def widths(self, prefix: str, slices: int = 1) -> tuple[Width, ...]:
-        """Return its widths; ``output_dim`` must stay a multiple of ``slices``."""
+    def widths(self, prefix: str) -> tuple[Width, ...]:
+        """Return its widths."""
         times = self.output_dim // self.hidden_dim
         return (
-            Width(f"{prefix}.hidden_dim", self.hidden_dim, times, math.lcm(times, slices)),
+            Width(f"{prefix}.hidden_dim", self.hidden_dim, times, unit=times),
             Width(f"{prefix}.embed_dim", self.embed_dim, role="embedding"),
         )
 
-    def enlarged(self, width: int, dropout: float, longest: int, times: int | None) -> Self:
-        """Return the encoder at the size for sentences: states ``times`` as wide, or of the width of embeddings."""
-        hidden_dim = width if times is None else times * self.hidden_dim
-        return replace(self, embed_dim=width, hidden_dim=hidden_dim, dropout=dropout)
+    def enlarged(self, width: int, dropout: float, longest: int, times: int) -> Self:
+        """Return the encoder at the size for sentences: states ``times`` as wide."""
+        return replace(self, embed_dim=width, hidden_dim=times * self.hidden_dim, dropout=dropout)
 
     def make_encoder(self, tokens: nn.Embedding) -> Encoder:
         """Build an encoder over an embedding table."""
@@ -70,7 +65,7 @@ class RNNEncoderConfig(Checked):
         from selfattn.models.encoder_decoder import rnn
 
         embed, stack = layers.TokenEmbedding(tokens, dropout=self.dropout), _stack(self, self.embed_dim)
-        return rnn.RNNEncoder(embed, stack, handover=self.handover)
+        return rnn.RNNEncoder(embed, stack)
 
 
 @PARTS.register("rnn-decoder")
@@ -87,12 +82,11 @@ class RNNDecoderConfig(Checked):
         cell: LSTM or GRU.
         num_layers: how many layers.
         residual: add a layer's input to its output, from the second layer on.
-        initial_state: zero, copied from the encoder, or projected.
+        initial_state: copied from the encoder, or projected.
         score: how the state is compared with the source.
-        score_dim: width inside the tanh of additive and concat; default the query's.
         max_source_length: longest source of the location score.
-        num_heads: attention heads.
-        project: whether the attention has projections; needed for heads that differ in more than their slice.
+        num_heads: attention heads; more than one need ``project``.
+        project: whether the attention has projections.
         input_feeding: feed the attentional vector to the next step (luong only).
         dropout: of embeddings, between layers, and before the output.
     """
@@ -103,9 +97,8 @@ class RNNDecoderConfig(Checked):
     cell: Literal["lstm", "gru"] = "lstm"
     num_layers: int = 1
     residual: bool = False
-    initial_state: Literal["zero", "copy", "project"] = "copy"
+    initial_state: Literal["copy", "project"] = "copy"
     score: Annotated[str, SCORES] = "dot"
-    score_dim: int | None = None
     max_source_length: int = 512
     num_heads: Annotated[int, Divides("hidden_dim")] = 1
     project: bool = False
@@ -116,14 +109,11 @@ class RNNDecoderConfig(Checked):
     most_tokens: ClassVar[None] = None
 
     def problems(self) -> Iterator[str]:
-        """Say what its attention has no use for, or where nothing of the source reaches it."""
+        """Say what its attention has no use for."""
         if self.input_feeding and self.attention != "luong":
             yield f"input_feeding: only with attention 'luong', not {self.attention!r}"
-        if self.attention == "none" and self.initial_state == "zero":
-            yield (
-                "initial_state: with 'zero' and attention 'none' nothing of the source reaches the decoder; use 'copy' "
-                "or 'project'"
-            )
+        if self.num_heads > 1 and not self.project:
+            yield "num_heads: several heads need projections; set project"
 
     @property
     def architecture(self) -> str:
@@ -145,17 +135,10 @@ class RNNDecoderConfig(Checked):
         """Number of source tokens that it can attend to; None for any number."""
         return self.max_source_length if self.attends and SCORES[self.score].counts_keys else None
 
-    @property
-    def slices(self) -> int:
-        """Number of heads into which its attention slices the encoder's states as they come."""
-        return 1 if self.project else self.num_heads
-
     def widths(self, prefix: str) -> tuple[Width, ...]:
         """Return its widths."""
-        score = () if self.score_dim is None else (Width(f"{prefix}.score_dim", self.score_dim),)
         return (
             Width(f"{prefix}.hidden_dim", self.hidden_dim, unit=self.num_heads),
-            *score,
             Width(f"{prefix}.embed_dim", self.embed_dim, role="embedding"),
         )
 
@@ -168,25 +151,18 @@ class RNNDecoderConfig(Checked):
     def problems_with(self, encoder: RNNEncoderConfig | TransformerConfig, *, tie_output: bool) -> Iterator[str]:
         """Say why it cannot begin from an encoder's last state, attend to its states, or write by its embedding."""
         width = encoder.output_dim
-        if self.initial_state == "copy":
-            where = "decoder.initial_state: 'copy'"
-            if not isinstance(encoder, RNNEncoderConfig):
-                yield f"{where} needs an RNN encoder; use 'project'"
-            shapes = {"width": (width, self.hidden_dim), "num_layers": (encoder.num_layers, self.num_layers)}
-            for what, (theirs, ours) in shapes.items():
-                if theirs != ours:
-                    yield (
-                        f"{where} needs equal shapes, but {what} is {theirs} in the encoder and {ours} in the decoder; "
-                        "use 'project'"
-                    )
-        if self.attends and not self.project:  # takes the states as they come
-            if width % self.num_heads:
-                yield f"decoder.num_heads: {self.num_heads} does not divide the encoder's width {width}"
-            if SCORES[self.score].equal_widths and width != self.hidden_dim:
-                yield (
-                    f"decoder.score: {self.score!r} needs equal widths, but the encoder's is {width} and the decoder's "
-                    f"{self.hidden_dim}; use 'general', or project"
-                )
+        is_like = (width, encoder.num_layers) == (self.hidden_dim, self.num_layers)
+        if self.initial_state == "copy" and not (is_like and isinstance(encoder, RNNEncoderConfig)):
+            yield (
+                f"decoder.initial_state: 'copy' needs an RNN encoder with num_layers {self.num_layers} and states of "
+                f"width {self.hidden_dim}, got {encoder.num_layers} and {width}; use 'project'"
+            )
+        takes_states = self.attends and not self.project  # as they come
+        if takes_states and SCORES[self.score].equal_widths and width != self.hidden_dim:
+            yield (
+                f"decoder.score: {self.score!r} needs equal widths, but the encoder's is {width} and the decoder's "
+                f"{self.hidden_dim}; use 'general', or project"
+            )
         if tie_output and not self.can_tie:  # the output reads the state, and what of the source is joined to it
             seen = {"none": 0, "peeky": width, "textbook": self.hidden_dim if self.project else width}[self.attention]
             if self.hidden_dim + seen != self.embed_dim:
@@ -206,11 +182,8 @@ class RNNDecoderConfig(Checked):
             """Make a stack that reads ``fed`` numbers beside the embedding, and an output that reads ``read``."""
             stack = _stack(self, self.embed_dim + fed)
             embed = layers.TokenEmbedding(tokens, dropout=self.dropout)
-            bridge, output = (
-                rnn.Bridge(self.initial_state, source_dim, stack),
-                layers.output_layer(read, tokens, tie_output),
-            )
-            return rnn.RNNParts(embed, stack, bridge, output, self.dropout)
+            bridge = rnn.Bridge(self.initial_state, source_dim, stack)
+            return rnn.RNNParts(embed, stack, bridge, layers.output_layer(read, tokens, tie_output), self.dropout)
 
         if not self.attends:
             peeky = self.attention == "peeky"
@@ -218,9 +191,7 @@ class RNNDecoderConfig(Checked):
             return rnn.PlainDecoder(parts(seen, self.hidden_dim + seen), peeky=peeky)
         heads, width = self.num_heads, self.hidden_dim
         key_width = (width if self.project else source_dim) // heads
-        score = attention.make_score(
-            self.score, width // heads, key_width, hidden_dim=self.score_dim, max_length=self.max_source_length
-        )
+        score = attention.make_score(self.score, width // heads, key_width, max_length=self.max_source_length)
         attend = attention.MultiHeadAttention(width, source_dim, num_heads=heads, score=score, project=self.project)
         # A tied output reads vectors of the embedding's width, so the layer before it makes such vectors.
         inner = self.embed_dim if tie_output else width
@@ -246,7 +217,7 @@ class EncoderDecoderConfig(ModelConfig):
     """An RNN or a Transformer that reads, with an RNN or a Transformer that writes.
 
     Of both parts it needs ``embed_dim``, ``output_dim``, ``most_tokens``, ``widths`` and ``enlarged``; of an encoder
-    ``make_encoder``; of a decoder ``make_decoder``, ``problems_with``, ``most_attended``, ``slices``, ``can_tie`` and
+    ``make_encoder``; of a decoder ``make_decoder``, ``problems_with``, ``most_attended``, ``can_tie`` and
     ``architecture``.
 
     Attributes:
@@ -300,7 +271,7 @@ class EncoderDecoderConfig(ModelConfig):
 
     def widths(self) -> tuple[Width, ...]:
         """Return those of both parts."""
-        widths = (*self.encoder.widths("encoder", self.decoder.slices), *self.decoder.widths("decoder"))
+        widths = (*self.encoder.widths("encoder"), *self.decoder.widths("decoder"))
         if not self.tie_output:
             return widths
         # A tied embedding has to fit the output layer, and one that is shared with it has to follow.
@@ -319,11 +290,3 @@ class EncoderDecoderConfig(ModelConfig):
         beside = times if isinstance(self.encoder, RNNEncoderConfig) else None
         decoder = self.decoder.enlarged(width, dropout, longest, beside)
         return replace(self, encoder=encoder, decoder=decoder, share_embeddings=tied, tie_output=tied)
-
-    def check_language_model(self) -> None:
-        """Refuse.
-
-        Raises:
-            UserError: always.
-        """
-        raise UserError("has an encoder, a language model has none")

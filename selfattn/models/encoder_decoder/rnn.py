@@ -22,21 +22,17 @@ class RNNEncoder(Encoder):
     Args:
         embed: source embedding.
         stack: its direction may be forward, backward (the reversed source) or both.
-        handover: ``"hidden"`` hands over the final ``h`` of each layer, ``"all"`` an LSTM's ``c`` as well.
     """
 
     takes_gaps = False
 
-    def __init__(
-        self, embed: TokenEmbedding, stack: RecurrentStack, *, handover: Literal["hidden", "all"] = "hidden"
-    ) -> None:
+    def __init__(self, embed: TokenEmbedding, stack: RecurrentStack) -> None:
         super().__init__()
         self.embed, self.stack, self.output_dim = embed, stack, stack.output_dim
-        self.all_parts = handover == "all"
 
     def forward(self, source: Tensor, source_mask: Tensor, *, need_weights: bool = False) -> EncoderMemory:
         """Encode ids ``[b s]`` with mask ``[b s]``."""
-        states, final = self.stack.read(self.embed(source), source_mask, all_parts=self.all_parts)
+        states, final = self.stack.read(self.embed(source), source_mask)
         return EncoderMemory(states, source_mask, final)
 
 
@@ -44,34 +40,30 @@ class Bridge(nn.Module):
     """Makes the decoder's first state from the encoder's last.
 
     Args:
-        kind: ``"zero"``; ``"copy"`` (Sutskever et al. 2014: same number of layers, same width); or ``"project"``,
-            ``tanh(W h)`` for each layer and part (Bahdanau et al. 2015, appendix A.2.2), from the encoder's layer of
-            the same number, or where it has none, from the source's summary.
+        kind: ``"copy"`` takes over each layer's ``h`` (Sutskever et al. 2014: same number of layers, same width);
+            ``"project"`` takes ``tanh(W h)`` for each layer and part (Bahdanau et al. 2015, appendix A.2.2), from the
+            encoder's layer of the same number, or where it has none, from the source's summary.
         source_dim: width of what the encoder hands over.
         stack: the decoder's.
     """
 
-    def __init__(self, kind: Literal["zero", "copy", "project"], source_dim: int, stack: RecurrentStack) -> None:
+    def __init__(self, kind: Literal["copy", "project"], source_dim: int, stack: RecurrentStack) -> None:
         super().__init__()
         self.kind = kind
         self.num_layers, self.num_parts = len(stack.layers), 2 if stack.cell == "lstm" else 1
         count = self.num_layers * self.num_parts if kind == "project" else 0
         self.projections = nn.ModuleList(nn.Linear(source_dim, stack.hidden_dim) for _ in range(count))
 
-    def forward(self, memory: EncoderMemory) -> RecurrentState | None:
-        """Return for each layer its parts ``[b hidden]``, or None for zero."""
-        if self.kind == "zero":
-            return None
-        final = memory.final
+    def forward(self, memory: EncoderMemory) -> RecurrentState:
+        """Return for each layer its parts ``[b hidden]``."""
+        final = () if memory.final is None else memory.final
         if self.kind == "copy":
-            assert final is not None  # the configuration refuses an encoder without
-            return tuple(parts[: self.num_parts] for parts in final)
+            return tuple((h,) for h in final)
         summary, projections = memory.summary(), iter(self.projections)
         state: list[tuple[Tensor, ...]] = []
         for layer in range(self.num_layers):
-            handed = final[layer] if final is not None and layer < len(final) else (summary,)
-            sources = [handed[min(part, len(handed) - 1)] for part in range(self.num_parts)]
-            state.append(tuple(torch.tanh(next(projections)(source)) for source in sources))
+            h = final[layer] if layer < len(final) else summary
+            state.append(tuple(torch.tanh(next(projections)(h)) for _ in range(self.num_parts)))
         return tuple(state)
 
 
@@ -80,13 +72,13 @@ class RNNState(DecoderState):
     """What an RNN decoder carries.
 
     Attributes:
-        recurrent: for each layer its parts; None before the first step where it starts from zero.
+        recurrent: for each layer its parts.
         fed: ``[b d]``: the source's summary (peeky) or the last attentional vector (input feeding); None without.
         memory: keys and values of the source; None without attention.
         memory_mask: which of them may be seen; None without attention.
     """
 
-    recurrent: RecurrentState | None
+    recurrent: RecurrentState
     fed: Tensor | None
     memory: KeyValue | None = field(default=None, metadata=OF_SOURCE)
     memory_mask: Mask | None = field(default=None, metadata=OF_SOURCE)
@@ -217,8 +209,7 @@ class BahdanauDecoder(RNNDecoder):
     state, this decoder the new one, which has seen the token).
 
     Args:
-        parts: of the decoder; the stack reads the context as well. From a bridge of ``"zero"`` the first question is
-            the same for every source.
+        parts: of the decoder; the stack reads the context as well.
         attention: from states to the encoder's states.
         maxout: maps ``[state; context; embedding]`` to pairs ``[2 l]``, of which the larger goes on to the output.
     """
@@ -239,10 +230,7 @@ class BahdanauDecoder(RNNDecoder):
         return Decoded(h, self.output, cross_weights=() if weights is None else (weights,)), new
 
     def _advance(self, x: Tensor, state: RNNState, *, need_weights: bool) -> tuple[Tensor, Tensor | None, RNNState]:
-        if state.recurrent is None:
-            query = x.new_zeros(x.shape[0], 1, self.stack.hidden_dim)
-        else:
-            query = state.recurrent[-1][0][:, None]
+        query = state.recurrent[-1][0][:, None]
         context, weights = self.cross_attn(query, state.memory, mask=state.memory_mask, need_weights=need_weights)
         h, recurrent = self.stack(torch.cat([x, context], dim=-1), state.recurrent)
         joined = torch.cat([h, context, x], dim=-1)
