@@ -90,7 +90,7 @@ def train_model(
             stream and ``max_steps`` is not set; an epoch has no examples; the warm-up is longer than the training; the
             checkpoint is broken or of another training; or another process is gone.
     """
-    if config.target_exact_match is not None and criterion.name != "exact_match":
+    if config.target_exact_match is not None and not hasattr(config, f"target_{criterion.name}"):
         chosen_by = f"the best weights of this training are chosen by {criterion.name}"
         raise UserError(f"`target_exact_match`: {chosen_by}; leave it out")
     processes = processes or Processes()
