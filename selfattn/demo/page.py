@@ -57,8 +57,6 @@ def write_demo(
     """
     if not runs:
         raise UserError("a demo needs at least one run; give the directory of a trained model")
-    if out.is_dir():
-        raise UserError(f"{out}: is a directory; name the file of the page")
     words = read_words(resources.files(_HOME) / "words", "page")
     if lang not in words:
         raise UserError(f"language {lang!r}: the page does not speak it; choose one of {', '.join(LANGS)}")

@@ -12,12 +12,11 @@ from typing import SupportsFloat
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from selfattn.report.drawing.tokens import drawn, shown, visual_order, width
+from selfattn.report.drawing.tokens import shown, visual_order, width
 from selfattn.report.pages import picture
 
 _CELL, _ROW = 19, 21  # px
 _SHADES = " ░▒▓█"
-_TALLEST = 10  # characters of a token that are written down the column
 
 
 def attention_svg(
@@ -47,7 +46,7 @@ def attention_svg(
     """
     rows = weight_rows(weights, source_tokens, target_tokens, "attention_svg")
     order = visual_order(source_tokens)
-    columns, labels = drawn(source_tokens), [shown(token) for token in target_tokens]
+    columns, labels = [shown(token) for token in source_tokens], [shown(token) for token in target_tokens]
 
     turned = max(map(width, columns), default=1) > 2
     top = (8 * max(map(width, columns)) + 12 if turned else 24) + (24 if title else 0)
@@ -55,7 +54,7 @@ def attention_svg(
     across = [left + _CELL * place for place in range(len(order) + 1)]
     down = [top + _ROW * k for k in range(len(labels) + 1)]
     cells = (
-        (x + 0.5, y + 0.5, min(1.0, row[k]), f"{label} ← {shown(source_tokens[k])}: {row[k]:.4f}")
+        (x + 0.5, y + 0.5, min(1.0, row[k]), f"{label} ← {columns[k]}: {row[k]:.4f}")
         for y, row, label in zip(down, rows, labels, strict=False)
         for x, k in zip(across, order, strict=False)
         if row[k] >= 0.00005  # less is drawn as nothing and rounds to 0.0000
@@ -157,7 +156,6 @@ def _block(
 
 
 def _characters(token: str) -> list[str]:
-    """The characters of a token, accents kept with their letters, at most as many as are written down a column."""
+    """Return the characters of a token, accents kept with their letters."""
     firsts = [k for k, char in enumerate(token) if k == 0 or width(char)]
-    characters = [token[start:end] for start, end in pairwise([*firsts, len(token)])]
-    return characters if len(characters) <= _TALLEST else [*characters[: _TALLEST - 1], "…"]
+    return [token[start:end] for start, end in pairwise([*firsts, len(token)])]

@@ -85,8 +85,7 @@ def curves(chart: Chart, sign_of: Mapping[str, Sign]) -> Curves | None:
         points = [point(spot.x, spot.y) for spot in line.spots]
         rings = [point(spot.x, spot.y) for spot in line.spots if spot.chosen]
         drawn.append(DrawnLine(line.name, line.label, sign_of[line.name], edge, points, rings, tips, label))
-    half = ((0.5, "50"),) if scale.floor is not None and scale.floor < 0.01 else ()
-    rules = [(1 - scale.place(quality), mark) for quality, mark in (*half, *scale.ticks)]
+    rules = [(1 - scale.place(quality), mark) for quality, mark in scale.ticks]
     marks = (
         chart.across.ticks
         if chart.across

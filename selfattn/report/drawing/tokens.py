@@ -1,8 +1,8 @@
-"""Prepare tokens for drawing: signs for invisible characters, visual order, joined Arabic letters, wrong characters.
+"""Prepare tokens for drawing: signs for invisible characters, visual order, wrong characters.
 
 An axis of tokens follows the order in which the line is displayed, which differs from memory order for text written
 from right to left. The order is that of the Unicode Bidirectional Algorithm (UAX #9) for one paragraph without explicit
-embeddings: rules P2-P3, W1-W7, N1-N2, I1-I2, L2 and L4, applied to whole tokens.
+embeddings: rules P2-P3, W1-W7, N1-N2, I1-I2 and L2, applied to whole tokens.
 """
 
 import re
@@ -18,10 +18,6 @@ _INVISIBLE = {
     "\u200e": "⇢", "\u200f": "⇠",
 }  # fmt: skip
 _ENDS = frozenset(["<eos>", "<bos>", "<pad>"])  # have no characters in the text
-_RIGHT_JOINING = frozenset("آأؤإاةدذرزوٱڈڑژےۓ")
-_NOT_JOINING = frozenset("ء،؛؟٠١٢٣٤٥٦٧٨٩")
-_ZWJ = "\u200d"
-_MIRRORED = dict(zip("()[]{}<>«»‹›", ")(][}{><»«›‹", strict=True))
 _DIRECTED = ("L", "R", "AL", "AN", "EN")
 # Bidirectional classes as one letter each, so that a line is a string; neutral classes are O.
 _LETTERS = {"L": "L", "R": "R", "AL": "A", "EN": "E", "AN": "N", "ES": "S", "CS": "C", "ET": "T", "NSM": "M"}
@@ -49,25 +45,6 @@ def shown(token: str) -> str:
         return SPECIAL[token]
     text = "".join(_INVISIBLE.get(char) or ("▫" if unicodedata.category(char)[0] == "C" else char) for char in token)
     return f"◌{text}" if text and unicodedata.combining(text[0]) else text
-
-
-def drawn(tokens: Sequence[str]) -> list[str]:
-    """Return the tokens of a line as drawn: Arabic letters joined, brackets mirrored from right to left."""
-    out = [shown(token) for token in tokens]
-    for k in range(len(tokens) - 1):
-        here, there = tokens[k][-1:], tokens[k + 1][:1]
-        if _joins(here) and here not in _RIGHT_JOINING and _joins(there):
-            out[k] += _ZWJ
-            out[k + 1] = _ZWJ + out[k + 1]
-    for k, level in enumerate(_line_levels(tokens)):
-        if level % 2 and tokens[k] in _MIRRORED:  # L4
-            out[k] = _MIRRORED[tokens[k]]
-    return out
-
-
-def _joins(char: str) -> bool:
-    """Return whether a letter joins the previous one."""
-    return "\u0620" <= char <= "\u06d3" and unicodedata.category(char) == "Lo" and char not in _NOT_JOINING
 
 
 def width(text: str) -> int:

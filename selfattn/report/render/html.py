@@ -17,7 +17,7 @@ from selfattn.report.blocks import AttentionExplorer, Document
 from selfattn.report.drawing.attention import attention_svg
 from selfattn.report.drawing.charts import curves, label_margin
 from selfattn.report.drawing.palette import Signs
-from selfattn.report.drawing.tokens import drawn, pieces, shown, token_places, visual_order, width
+from selfattn.report.drawing.tokens import pieces, shown, token_places, visual_order, width
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.results.attention import AttentionExample, ModelAttention
 from selfattn.words.messages import LANGS, SOURCE, Message, TextLike, catalogue, message
@@ -191,5 +191,4 @@ def _gold(span: Span, model: ModelAttention) -> dict[str, Any]:
 
 def _axis(tokens: tuple[str, ...]) -> dict[str, Any]:
     named = [shown(token) for token in tokens]
-    widest = max(map(width, named), default=1)
-    return {"tokens": named, "drawn": drawn(tokens), "order": visual_order(tokens), "width": widest}
+    return {"tokens": named, "order": visual_order(tokens), "width": max(map(width, named), default=1)}

@@ -1,7 +1,6 @@
 """Attention: which source tokens each model looks at, and how that agrees with the gold alignment."""
 
 import math
-from dataclasses import replace
 
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, share_text
@@ -87,13 +86,10 @@ def _chosen(alignment: ModelAlignment) -> list[tuple[Message, HeadAlignment]]:
     if len(alignment.heads) == 1:
         return [(message("alignment.only"), alignment.heads[0])]
     by_place = {(head.layer, head.head): head for head in alignment.heads}
-    writes, reads = (by_place[place] if place else None for place in (alignment.best, alignment.best_shifted))
-    best = [(_at("alignment.best", writes), writes)] if writes else []
-    if reads and reads is writes:
-        best = [(_at("alignment.best.both", writes), writes)]
-    elif reads:  # each with the values of the step that it was chosen for
-        best = [(text, replace(head, shifted_gold_share=None, shifted_aer=None)) for text, head in best]
-        best.append((_at("alignment.best.shifted", reads), replace(reads, gold_share=None, aer=None)))
+    places = {"alignment.best": alignment.best, "alignment.best.shifted": alignment.best_shifted}
+    if alignment.best == alignment.best_shifted:
+        places = {"alignment.best.both": alignment.best}
+    best = [(_at(key, by_place[place]), by_place[place]) for key, place in places.items() if place]
     layers = [head.layer for head in alignment.heads]
     return best + [(_at("alignment.mean", mean), mean) for mean in alignment.means if layers.count(mean.layer) > 1]
 

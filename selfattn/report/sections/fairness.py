@@ -5,13 +5,13 @@ from dataclasses import fields, replace
 
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, flatten, measure_text, share_text
-from selfattn.report.sections.first_screen import TIMES
 from selfattn.report.sections.training import tuning_blocks
-from selfattn.report.verdict.conditions import spent
+from selfattn.report.verdict.conditions import target_tokens
 from selfattn.report.verdict.ranking import matched_statement, named, ranked, tuning_badge
-from selfattn.results.record import Cost, Gate, Model, Record
+from selfattn.results.record import Cost, Gate, Model, Record, Timing
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 
+_TIMES = tuple(field.name for field in fields(Timing))
 _SIZES = tuple(field.name for field in fields(Cost) if field.name != "decoding")
 
 
@@ -20,7 +20,7 @@ def cost_section(record: Record) -> tuple[b.Block, ...]:
     """One table a kind of cost; those without any figure but the times are left out."""
     sizes = [name for name in _SIZES if any(getattr(model.cost, name) is not None for model in record.models)]
     parts = (
-        ("time", _table(record, "times", TIMES), f"cost.note.{record.times}"),
+        ("time", _table(record, "times", _TIMES), f"cost.note.{record.times}"),
         ("size", _table(record, "sizes", sizes), "cost.size.note"),
         ("decoding", _decoding(record), "cost.decoding.note"),
     )
@@ -40,7 +40,7 @@ def _table(record: Record, table: str, names: Sequence[str]) -> b.Table:
 
 
 def _cell(model: Model, name: str) -> b.Cell:
-    if name in TIMES:
+    if name in _TIMES:
         text = measure_text(getattr(model.timing, name))
     elif name == "peak_share":
         text = share_text(model.cost.peak_share)
@@ -57,13 +57,11 @@ def _decoding(record: Record) -> b.Table:
         for cost in model.cost.decoding:
             key, time = (cost.method, cost.batch, cost.length), f"{amount(cost.first_ms)} + {amount(cost.token_ms)}"
             times.setdefault(key, {})[model.name] = time
-    methods = list(dict.fromkeys(method for method, *_ in times))
-    keys = sorted(times, key=lambda key: (methods.index(key[0]), *key[1:]))
     columns = [
         b.Column(message(f"decoding.{name}"), numeric=name != "method") for name in ("method", "batch", "length")
     ]
     columns += [b.Column(model.name, model=True) for model in order]
-    rows = (b.Row((*map(str, key), *(times[key].get(model.name, NONE) for model in order))) for key in keys)
+    rows = (b.Row((*map(str, key), *(cells.get(model.name, NONE) for model in order))) for key, cells in times.items())
     return b.Table("decoding", tuple(columns), tuple(rows), shown=12)
 
 
@@ -94,11 +92,7 @@ def _gate(record: Record, gate: Gate) -> b.Row:
 @b.section("fairness")
 def fairness_section(record: Record) -> tuple[b.Block, ...]:
     """Return sizes, settings, tuning, the models, and what all share."""
-    differing, statement = differing_settings(record), matched_statement(record)
-    matching = message("fairness.statement", statement=statement)
-    if record.matching.target is not None:
-        target = compact(record.matching.target)
-        matching = message("fairness.target", statement=statement, target=target)
+    differing = differing_settings(record)
     differ = (b.Heading(message("settings.differ"), "differing"), b.Paragraph(message("settings.text")), differing)
     models = (
         (model.name, [b.Styled(model.summary or NONE, f"({model.source})" if model.source else "")])
@@ -106,7 +100,7 @@ def fairness_section(record: Record) -> tuple[b.Block, ...]:
     )
     return (
         b.Heading(message("fairness.matching"), "size"),
-        b.Paragraph(matching),
+        b.Paragraph(message("fairness.statement", statement=matched_statement(record))),
         _sizes(record),
         *(differ if differing.rows else ()),
         b.Heading(message("tuning.head"), "tuning"),
@@ -120,22 +114,19 @@ def fairness_section(record: Record) -> tuple[b.Block, ...]:
 
 def _sizes(record: Record) -> b.Table:
     """Return what every model had of all that models can be matched by, and the most beside the least."""
-    counts = record.matching.counts if record.matching.budget == "flops" else {}
     heads = ["col.parameters", "col.non_embedding", "col.body", "parity.tokens", "parity.flops"]
-    heads += [f"cost.train_seconds.{record.times}", *(["budget.flops"] if counts else [])]
-    shows: list[Callable[[float], str]] = [*["{:,}".format] * 3, compact, compact, amount, compact]
+    heads.append(f"cost.train_seconds.{record.times}")
+    shows: list[Callable[[float], str]] = [*["{:,}".format] * 3, compact, compact, amount]
     cells: dict[str, list[float | None]] = {}
     for model in ranked(record):
-        parameters = model.parameters, model.parameters_non_embedding, model.parameters_body
-        cells[model.name] = [*parameters, *spent(model).values(), *([counts.get(model.name)] if counts else [])]
+        time, parameters = model.timing.train_seconds, [model.parameters, model.parameters_non_embedding]
+        spent = [target_tokens(model), model.cost.training_flops, time.mean if time else None]
+        cells[model.name] = [*parameters, model.parameters_body, *spent]
     rows = [
-        (name, [NONE if value is None else show(value) for value, show in zip(values, shows, strict=False)])
+        (name, [NONE if value is None else show(value) for value, show in zip(values, shows, strict=True)])
         for name, values in cells.items()
     ]
-    table = b.model_table("matching", map(message, heads), rows)
-    if len(cells) == 1:
-        return table
-    amounts = zip(*cells.values(), strict=True)
+    table, amounts = b.model_table("matching", map(message, heads), rows), zip(*cells.values(), strict=True)
     ratios = (f"{max(values) / min(values):.2f}" if all(values) else NONE for values in amounts)
     return replace(table, rows=(*table.rows, b.Row((message("parity.ratio"), *ratios))))
 
@@ -144,11 +135,8 @@ def differing_settings(record: Record) -> b.Table:
     """Return every setting that is not the same for all models, those of training first."""
     order = ranked(record)
     configs = [flatten(model.config) for model in order]
-
-    def place(name: str) -> tuple[bool, int]:
-        return not name.startswith("training."), -sum(name in config for config in configs)
-
-    names = sorted(dict.fromkeys(name for config in configs for name in config), key=place)
+    every = dict.fromkeys(name for config in configs for name in config)
+    names = sorted(every, key=lambda name: not name.startswith("training."))
     rows = (b.Row((name, *(config.get(name, NONE) for config in configs))) for name in names)
     models = (b.Column(model.name, numeric=False, model=True) for model in order)
     columns = (b.Column(message("col.setting"), numeric=False), *models)
@@ -159,9 +147,7 @@ def shared_settings(record: Record) -> dict[str, str]:
     """Return the settings of the comparison, then those of the models that all share."""
     shared = flatten({name: value for name, value in record.settings.items() if name != "tuning_space"})
     first, *others = (flatten(model.config) for model in record.models)
-    if others:
-        shared |= {name: value for name, value in first.items() if all(config.get(name) == value for config in others)}
-    return shared
+    return shared | {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
 
 
 @b.section("reproduce")

@@ -1,7 +1,5 @@
 """The first screen: question, answer, badges and a row for each model; and how far the answer goes."""
 
-from dataclasses import fields
-
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, p_text
 from selfattn.report.sections.quality import interval_note
@@ -9,10 +7,8 @@ from selfattn.report.sections.training import rate_charts
 from selfattn.report.verdict import ranking
 from selfattn.report.verdict.ranking import headline_name, headline_unit, is_single, quality, ranked, record_scale
 from selfattn.report.verdict.verdict import best_of, limits, standing, verdict
-from selfattn.results.record import MeanOverRuns, Model, Record, Timing
+from selfattn.results.record import MeanOverRuns, Model, Record
 from selfattn.words.messages import message
-
-TIMES = tuple(field.name for field in fields(Timing))
 
 
 @b.section("limits", after="rates")

@@ -3,7 +3,7 @@
 import re
 
 from selfattn.report import blocks as b
-from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, p_text, ratio_text, value_text
+from selfattn.report.drawing.numbers import NONE, amount, difference_text, p_text, ratio_text, value_text
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.report.verdict.ranking import comparable, is_single, metric_kind, named, ranked, record_scale
 from selfattn.results.quality import Bucket, BucketGroup, Estimate, PairTest, is_estimable
@@ -164,12 +164,10 @@ def further_table(record: Record) -> b.Table:
 
 
 def _measured(record: Record, name: str, estimate: Estimate | None) -> str:
-    """Return a value with its interval, or the range of the runs where there is none."""
+    """Return the mean over runs with their range."""
     kind = metric_kind(record, name)
     if estimate is None:
         return NONE
-    if kind and estimate.low is not None:
-        return estimate_text(estimate, kind)
     mean, least, most = (
         value_text(value, kind) if kind else amount(value)
         for value in (estimate.mean, min(estimate.runs, default=0), max(estimate.runs, default=0))

@@ -3,17 +3,16 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Literal
 
-from selfattn.evaluation.statistics.variances import t_quantile
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, difference_text, flatten, value_text
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.report.verdict.conditions import amount_of_training, share
 from selfattn.report.verdict.ranking import headline_name, measured, ranked, rate_scores, record_scale
 from selfattn.results.plan import Budgets
-from selfattn.results.quality import Point, Unit, is_estimable
+from selfattn.results.quality import Point, is_estimable
 from selfattn.results.record import Model, Record, TuningTrial
 from selfattn.words.messages import TextLike, message
 
@@ -182,36 +181,25 @@ def learning_section(record: Record) -> tuple[b.Block, ...]:
 def _learning_chart(record: Record, against: Literal["step", "flops"]) -> b.Chart | None:
     unit, show = message(f"spent.{against}"), "{:,.0f}".format if against == "step" else compact
     caption = message("learning.caption", **measured(record), unit=unit)
-    kind = record.headline.kind
-    lines = tuple(b.ChartLine(model.name, mean_curve(model, attrgetter(against), kind)) for model in record.models)
+    lines = tuple(b.ChartLine(model.name, mean_curve(model, attrgetter(against))) for model in record.models)
     if not any(line.spots for line in lines):
         return None
     return b.Chart(against, caption, lines, record_scale(record), unit, show)
 
 
-def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) -> tuple[b.Spot, ...]:
-    """Return the mean over runs at every validation that all runs reached.
-
-    The band is a 95 % interval for the mean (Student's t); with two runs it goes from the lower to the higher.
+def mean_curve(model: Model, of: Callable[[Point], float | None]) -> tuple[b.Spot, ...]:
+    """Return the mean over runs at every validation that all runs reached, with a band from the worst to the best.
 
     Args:
         model: with its curves.
         of: returns the horizontal value of a point; points without one are left out.
-        kind: unit of the quality; bands end at 0 and at 1 or 100.
     """
     runs = [
         [(x, point.valid) for point in curve.points if point.valid is not None and (x := of(point)) is not None]
         for curve in model.curves
     ]
-    top = 1.0 if kind == "share" else 100.0
     spots = []
     for at in zip(*(run for run in runs if run), strict=False):
-        values = [y for _, y in at]
-        mean, low, high = fmean(values), None, None
-        if len(values) == 2:
-            low, high = min(values), max(values)
-        elif len(values) > 2:
-            half = t_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
-            low, high = max(0.0, mean - half), min(top, mean + half)
-        spots.append(b.Spot(fmean(x for x, _ in at), mean, low, high))
+        places, values = zip(*at, strict=True)
+        spots.append(b.Spot(fmean(places), fmean(values), min(values), max(values)))
     return tuple(spots)

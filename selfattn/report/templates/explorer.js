@@ -42,7 +42,6 @@
     const unpacked = chosen.map((map) => unpack(map.weights, width));
     const weights = unpacked[0].map((row, k) => row.map((_, j) => unpacked.reduce((sum, map) => sum + map[k][j], 0) / unpacked.length));
     const shifted = { tokens: ["⊢", ...one.target.tokens.slice(0, -1)], order: one.target.tokens.map((_, k) => k), width: one.target.width };
-    shifted.drawn = shifted.tokens;
     const rows = choice.kind === "encoder" ? one.source : one.target;
     const columns = choice.kind === "decoder" ? shifted : one.source;
     return { weights, rows, columns, gold: columns === one.source && rows === one.target ? one.gold : [], verb: ["blocking", "gradient"].includes(choice.kind) ? "x.depends" : "x.reads" };
@@ -107,7 +106,7 @@
     top.append(make("td", { class: "corner" }));
     panel.columnHeads = [];
     for (const column of columns.order) {
-      const th = make("th", { scope: "col" }, make("span", {}, columns.drawn[column]));
+      const th = make("th", { scope: "col" }, make("span", {}, columns.tokens[column]));
       panel.columnHeads[column] = th;
       top.append(th);
     }
@@ -189,13 +188,13 @@
     panel.lines = [];
     const across = (place, count) => `${(100 * (place + 0.5) / count).toFixed(3)}%`;
     columns.order.forEach((column) => {
-      const span = make("span", {}, columns.drawn[column]);
+      const span = make("span", {}, columns.tokens[column]);
       span.addEventListener("pointerenter", () => point(panel, null, column));
       panel.columnHeads[column] = span;
       top.append(span);
     });
     rows.order.forEach((row, place) => {
-      const button = make("button", { type: "button" }, rows.drawn[row]);
+      const button = make("button", { type: "button" }, rows.tokens[row]);
       button.addEventListener("pointerenter", () => point(panel, row, null));
       button.addEventListener("focus", () => point(panel, row, null));
       button.addEventListener("click", () => point(panel, row, null));

@@ -9,19 +9,13 @@ from selfattn.results.quality import separated
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, TextLike, message
 
-_NAMED = 3  # runs that did not go as planned
 _FACTORS = (1.5, 10.0)  # between which a learning rate is called wrong
 
 
-def spent(model: Model) -> dict[str, float | None]:
-    """Return what a training spent besides parameters: target tokens, FLOPs and seconds."""
-    ends = [curve.points[-1].tokens for curve in model.curves if curve.points]
-    time = model.timing.train_seconds
-    return {
-        "tokens": None if not ends or None in ends else fmean(end or 0 for end in ends),
-        "flops": model.cost.training_flops,
-        "seconds": None if time is None else time.mean,
-    }
+def target_tokens(model: Model) -> float | None:
+    """Return the mean number of target tokens in a training; None where it has no learning curve."""
+    ends = [curve.points[-1].tokens or 0 for curve in model.curves if curve.points]
+    return fmean(ends) if ends else None
 
 
 def amount_of_training(record: Record, budget: float | None = None) -> Message:
@@ -31,7 +25,7 @@ def amount_of_training(record: Record, budget: float | None = None) -> Message:
     if budgets and cell and budgets.unit == "examples":
         return message("training.distinct", count=f"{cell.examples:,}")
     part = cell.budget / budgets.cells[-1].budget if budgets and cell else 1.0
-    tokens = [count for model in record.models if (count := spent(model)["tokens"])]
+    tokens = [count for model in record.models if (count := target_tokens(model))]
     steps = {
         curve.points[-1].step
         for model in record.models
@@ -100,7 +94,7 @@ def budget_outcomes(record: Record) -> list[Message]:
         values = {
             "training": amount_of_training(record, cell.budget),
             "scores": scores_of(record, first, second, cell.models),
-            "gap": gap(record, difference, str(min(map(len, runs)))),
+            "gap": gap(record, difference, min(map(len, runs))),
         }
         names = {"model": spoken(record, first), "other": spoken(record, second)}
         sentences.append(message(f"budgets.{word}", **values, **names))
@@ -126,14 +120,9 @@ def share(budget: float) -> str:
 
 
 def departures(record: Record) -> list[Message]:
-    """Say what was done otherwise than planned; of many runs the first few are named."""
-    sentences = []
-    for departure in record.plan.departures if record.plan else ():
-        what: TextLike = ", ".join(departure.what[:_NAMED])
-        if (more := len(departure.what) - _NAMED) > 0:
-            what = message("departure.more", names=what, count=more)
-        sentences.append(message(f"departure.{departure.kind}", what=what))
-    return sentences
+    """Say what was done otherwise than planned."""
+    departures = record.plan.departures if record.plan else ()
+    return [message(f"departure.{departure.kind}", what=", ".join(departure.what)) for departure in departures]
 
 
 def failures(record: Record) -> list[Message]:

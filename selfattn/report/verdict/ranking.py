@@ -5,7 +5,7 @@ Gates, equal sizes and equal tuning decide; the badges say so.
 
 from collections.abc import Mapping, Sequence
 
-from selfattn.report.blocks import Badge, BadgeKind
+from selfattn.report.blocks import Badge
 from selfattn.report.drawing.numbers import amount, estimate_text, gap_text, score_text
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.results.quality import BudgetDifference, Estimate, PairTest, Unit, is_estimable
@@ -113,7 +113,7 @@ def scores_of(record: Record, first: Model, second: Model, scores: Mapping[str, 
     return message(key, metric=headline_name(record), a=a, b=b, **names)
 
 
-def gap(record: Record, test: PairTest | BudgetDifference, runs: str) -> Message:
+def gap(record: Record, test: PairTest | BudgetDifference, runs: int) -> Message:
     """Return how far apart two models with so many runs are; of a difference too wide to mean anything, only that."""
     kind = record.headline.kind
     if not is_estimable(test, kind):
@@ -137,8 +137,7 @@ def is_single(record: Record) -> bool:
 
 def parameter_spread(models: tuple[Model, ...]) -> float:
     """Return (largest - smallest) / smallest of the parameter counts, outside embeddings where known."""
-    bare = [model.parameters_non_embedding for model in models if model.parameters_non_embedding is not None]
-    counts = bare if len(bare) == len(models) else [model.parameters for model in models]
+    counts = [model.parameters_non_embedding or model.parameters for model in models]
     return (max(counts) - min(counts)) / max(1, min(counts))
 
 
@@ -147,13 +146,13 @@ def matched_within(record: Record) -> float:
     counts = record.matching.counts.values()
     if record.matching.budget == "none" or not counts:
         return parameter_spread(record.models)
-    return (max(counts) - min(counts)) / min(counts) if min(counts) > 0 else float("inf")
+    return (max(counts) - min(counts)) / min(counts)
 
 
 def failed_gates(record: Record, *, notes: bool = False) -> tuple[Gate, ...]:
     """Return the gates that did not pass, each once a model; with `notes` those that are only noted."""
     failed = [gate for gate in record.gates if not gate.passed and gate.note == notes]
-    return tuple({(gate.model, gate.name): gate for gate in reversed(failed)}.values())[::-1]
+    return tuple({(gate.model, gate.name): gate for gate in failed}.values())
 
 
 def sound(record: Record) -> tuple[Model, ...]:
@@ -199,26 +198,20 @@ def _gate_sentence(record: Record, gate: Gate) -> Message:
 def matched_statement(record: Record) -> Message:
     """Return how near the models are in size, and in what."""
     matching, apart = record.matching, matched_within(record)
-    is_intended = matching.budget != "none" and matching.allowed_apart
-    unmatched = "badge.unmatched.asked" if is_intended else "badge.unmatched"
-    key = "badge.matched" if apart <= matching.limit else unmatched
-    return message(key, size=message(f"budget.{matching.budget}"), percent=_percent(apart))
+    key = "badge.matched" if apart <= matching.limit else "badge.unmatched"
+    return message(key, size=message(f"budget.{matching.budget}"), percent=amount(100 * apart))
 
 
 def badges(record: Record) -> tuple[Badge, ...]:
     """Return the facts that decide how far the verdict can be believed."""
     gates = [gate for gate in record.gates if not gate.note]
     passed, total = sum(gate.passed for gate in gates), len(gates)
-    key = "badge.gates" if passed < total else "badge.gates.all" if total else "badge.gates.none"
-    kind: BadgeKind = "bad" if passed < total else "ok" if total else "note"
-    facts = [Badge(kind, message(key, passed=passed, total=total))]
+    facts = [Badge("ok", message("badge.gates.all", total=total))]
+    if passed < total:
+        facts = [Badge("bad", message("badge.gates", passed=passed, total=total))]
     if len(record.models) > 1:
         near = matched_within(record) <= record.matching.limit
         facts.append(Badge("ok" if near else "warn", matched_statement(record)))
-    bodies = [model.parameters_body for model in record.models if model.parameters_body]
-    if record.matching.budget in ("none", "parameters") and len(bodies) == len(record.models) > 1:
-        spread = max(bodies) / min(bodies) - 1
-        facts.append(Badge("note", message("badge.body", percent=_percent(spread))))
     fewest = min(len(model.seeds) for model in record.models)
     seeds = message("badge.seeds", count=fewest) if fewest > 1 else message("badge.seed")
     if record.interim and record.interim.ended < max(record.interim.looks):
@@ -233,7 +226,7 @@ def badges(record: Record) -> tuple[Badge, ...]:
 def _plan_badges(record: Record) -> list[Badge]:
     """Return what is known of the plan: whether it was kept, and how many of its seeds were run."""
     plan = record.plan
-    if plan is None or not (plan.seal or plan.departures):
+    if plan is None:
         facts = [Badge("note", message("badge.noplan"))]
     elif plan.pilot:
         facts = [Badge("warn", message("badge.pilot"))]
@@ -252,10 +245,6 @@ def tuning_badge(record: Record) -> Badge:
     """Return whether the learning rates of the models were tuned."""
     how = how_tuned(record)
     return Badge("ok" if how == "rates" else "note", message(f"badge.{how}"))
-
-
-def _percent(share: float) -> str:
-    return "∞" if share == float("inf") else amount(100 * share)
 
 
 def how_tuned(record: Record) -> str:

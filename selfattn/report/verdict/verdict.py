@@ -91,7 +91,7 @@ def _pair_sentence(record: Record, first: Model, second: Model) -> Message:
     }
     if test.word == "too few seeds to tell":
         return message(f"verdict.{test.word}", chance=_chance(record, first, second, test), **values)
-    return message(f"verdict.{test.word}", gap=ranking.gap(record, test, _seed_span(order)), **values)
+    return message(f"verdict.{test.word}", gap=ranking.gap(record, test, len(first.seeds)), **values)
 
 
 def _chance(record: Record, first: Model, second: Model, test: PairTest) -> Message:
@@ -226,11 +226,6 @@ def _ceiling_sentence(record: Record) -> list[Message]:
     return [message("verdict.ceiling", names=", ".join(counts), count=fewest, percent=percent)]
 
 
-def _seed_span(models: Sequence[Model]) -> str:
-    counts = sorted({len(model.seeds) for model in models})
-    return str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
-
-
 def _seed_sentence(record: Record) -> Message:
     """Return how many runs and test items there are, and what the intervals cover."""
     items = ranking.in_task_words(record, "items", count=f"{record.test_items:,}")
@@ -238,4 +233,4 @@ def _seed_sentence(record: Record) -> Message:
         seeds = sorted({seed for model in record.models for seed in model.seeds})
         return message("verdict.seed", seed=", ".join(map(str, seeds)), items=items)
     key = "verdict.seeds.items" if record.interval and record.interval.over == "items" else "verdict.seeds"
-    return message(key, count=_seed_span(record.models), items=items)
+    return message(key, count=len(record.models[0].seeds), items=items)
