@@ -1,7 +1,5 @@
 """Learning curves: means and bands over seeds."""
 
-from operator import attrgetter
-
 import pytest
 
 from selfattn.report.blocks import Spot
@@ -23,4 +21,4 @@ def test_the_mean_of_all_runs_has_a_band_from_the_worst_to_the_best(
     points = ([Point(epoch, 10 * epoch, valid=valid) for epoch, valid in enumerate(run, start=1)] for run in runs)
     curves = tuple(Curve(seed, tuple(curve)) for seed, curve in enumerate(points))
     model = Model("m", True, 1, tuple(range(len(runs))), {}, curves=curves)
-    assert mean_curve(model, attrgetter("step")) == spots
+    assert mean_curve(model) == spots

@@ -1,10 +1,8 @@
 """Training: quality against learning rate, budget, and what a training spends; and every trial of the tuning."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from operator import attrgetter
+from collections.abc import Iterator, Mapping
 from statistics import fmean
-from typing import Literal
 
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, difference_text, flatten, value_text
@@ -12,7 +10,7 @@ from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.report.verdict.conditions import amount_of_training, share
 from selfattn.report.verdict.ranking import headline_name, measured, ranked, rate_scores, record_scale
 from selfattn.results.plan import Budgets
-from selfattn.results.quality import Point, is_estimable
+from selfattn.results.quality import is_estimable
 from selfattn.results.record import Model, Record, TuningTrial
 from selfattn.words.messages import TextLike, message
 
@@ -166,40 +164,25 @@ def _budget_table(record: Record, budgets: Budgets) -> b.Table:
 
 @b.section("learning")
 def learning_section(record: Record) -> tuple[b.Block, ...]:
-    """Return a chart against steps and another against FLOPs; nothing where there is no curve."""
-    charts = tuple(chart for name in ("step", "flops") if (chart := _learning_chart(record, name)))
-    if not charts:
+    """Return a chart of quality against steps; nothing where there is no curve."""
+    lines = tuple(b.ChartLine(model.name, mean_curve(model)) for model in record.models)
+    if not any(line.spots for line in lines):
         return ()
     bands = message("learning.band") if any(len(model.curves) > 1 for model in record.models) else None
+    unit = message("learning.unit")
+    caption = message("learning.caption", **measured(record), unit=unit)
     return (
         b.Paragraph(message("learning.text", metric=headline_name(record)), bands),
-        *charts,
+        b.Chart("step", caption, lines, record_scale(record), unit, "{:,.0f}".format),
         b.Paragraph(message("learning.schedule"), note=True),
     )
 
 
-def _learning_chart(record: Record, against: Literal["step", "flops"]) -> b.Chart | None:
-    unit, show = message(f"spent.{against}"), "{:,.0f}".format if against == "step" else compact
-    caption = message("learning.caption", **measured(record), unit=unit)
-    lines = tuple(b.ChartLine(model.name, mean_curve(model, attrgetter(against))) for model in record.models)
-    if not any(line.spots for line in lines):
-        return None
-    return b.Chart(against, caption, lines, record_scale(record), unit, show)
-
-
-def mean_curve(model: Model, of: Callable[[Point], float | None]) -> tuple[b.Spot, ...]:
-    """Return the mean over runs at every validation that all runs reached, with a band from the worst to the best.
-
-    Args:
-        model: with its curves.
-        of: returns the horizontal value of a point; points without one are left out.
-    """
-    runs = [
-        [(x, point.valid) for point in curve.points if point.valid is not None and (x := of(point)) is not None]
-        for curve in model.curves
-    ]
+def mean_curve(model: Model) -> tuple[b.Spot, ...]:
+    """Return the mean over runs at every validation that all runs reached, with a band from the worst to the best."""
+    runs = [[(point.step, point.valid) for point in c.points if point.valid is not None] for c in model.curves]
     spots = []
-    for at in zip(*(run for run in runs if run), strict=False):
-        places, values = zip(*at, strict=True)
-        spots.append(b.Spot(fmean(places), fmean(values), min(values), max(values)))
+    for at in zip(*filter(None, runs), strict=False):
+        steps, values = zip(*at, strict=True)
+        spots.append(b.Spot(fmean(steps), fmean(values), min(values), max(values)))
     return tuple(spots)
