@@ -275,6 +275,6 @@ def test_the_pages_are_made_of_the_record() -> None:
 
 
 def test_what_the_figures_say_is_said_of_full_runs_alone() -> None:
-    head = "What the figures say"
+    head = "What the results say"
     assert head in markdown_of(document_of(record()), "en")
     assert head not in markdown_of(document_of(replace(record(), quick=True)), "en")
