@@ -31,7 +31,7 @@ class TrainingConfig(Plain):
         schedule: Learning-rate schedule after warm-up.
         warmup: Share of all steps for learning-rate warm-up.
         warmup_steps: Steps of learning-rate warm-up. Replaces the share.
-        weight_decay: Weight decay of AdamW. Spares biases, norms and embeddings.
+        weight_decay: Weight decay of AdamW. Not applied to biases, norms and embeddings.
         betas: Betas of AdamW.
         clip_norm: Largest gradient norm; larger gradients are scaled down. 0: no clipping.
         label_smoothing: Probability mass spread evenly over the vocabulary.

@@ -30,5 +30,5 @@ class Cosine(Score):
 
 
 def shortened(x: Tensor) -> Tensor:
-    """Make long vectors of length 1, and leave short ones short: a direction made of nothing has no derivative."""
+    """Scale long vectors to length 1 and keep short ones short: at zero, a direction has no derivative."""
     return x / (1 + x.square().sum(dim=-1, keepdim=True)).sqrt()
