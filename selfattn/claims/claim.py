@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal
 from selfattn.claims.rules import Contrasts, Trials
 from selfattn.registry import CLAIMS
 from selfattn.report.blocks import Block, Cell, Chart, ChartLine, Column, Row, Spot, Table
-from selfattn.report.drawing.numbers import estimate_text
 from selfattn.report.drawing.scale import Scale, number_scale
 from selfattn.results.quality import Estimate
 from selfattn.words.messages import Message, read_words
@@ -205,14 +204,13 @@ class Claim(ABC):
         """
         if isinstance(scale, str):
             ends = [end for spots in lines.values() for spot in spots for end in (spot.y, spot.low, spot.high)]
-            drawn = [end for end in ends if end is not None]
-            scale = Scale() if scale == "share" else number_scale(drawn, powers=scale == "powers")
+            numbers = [end for end in ends if end is not None]
+            scale = Scale() if scale == "share" else number_scale(numbers, powers=scale == "powers")
         keys = {key: f"{key}.{name}" if self.says(f"{key}.{name}") else key for key in ("caption", "axis", "height")}
-        drawn_lines = (ChartLine(line, tuple(spots), self.say(f"{of}.{line}")) for line, spots in lines.items())
-        percent = "%" if scale.kind == "share" else ""
-        height = self.say(keys["height"]) if self.says(keys["height"]) else percent
+        height = self.say(keys["height"]) if self.says(keys["height"]) else "%" if scale.kind == "share" else ""
+        drawn = tuple(ChartLine(line, tuple(spots), self.say(f"{of}.{line}")) for line, spots in lines.items())
         caption, axis = self.say(keys["caption"]), self.say(keys["axis"])
-        return Chart(f"{self.name}-{name}", caption, tuple(drawn_lines), scale, axis, across=across, height=height)
+        return Chart(f"{self.name}-{name}", caption, drawn, scale, axis, across=across, height=height)
 
     def table(self, name: str, heads: Iterable[str], rows: Mapping[str, Iterable[Cell]], *, of: str = "arm") -> Table:
         """Make a table with the claim's words.
@@ -248,21 +246,6 @@ def _problem(claim: type[Claim]) -> str | None:
 
 
 CLAIMS.expect(Claim, _problem)
-
-
-def share(estimate: Estimate) -> str:
-    """Return a mean share in percent with its interval."""
-    return estimate_text(estimate)
-
-
-def percent(share: Estimate) -> str:
-    """Return a mean share in percent, without sign and interval.
-
-    Example:
-        >>> percent(Estimate(0.9876, 0.97, 0.99))
-        '98.8'
-    """
-    return f"{100 * share.mean:.1f}"
 
 
 def number(estimate: Estimate) -> str:

@@ -27,51 +27,32 @@ _UNDECIDING |= {"quick_sizes", "quick_rates", "not_quick", "spots", "spots_acros
 Rule = tuple[tuple[Contrast, ...], Mapping[str, tuple[Contrast, ...]]]
 
 
-class _Anything(Trials):
-    """Trials before anything is measured: every arm has every figure."""
-
-    def values(self, arm: str, figure: str) -> tuple[float, ...]:
-        return 0.4, 0.5
-
-
-def rule_of(claim: Claim) -> dict[str, str]:
-    """Return what each contrast of a claim needs, by its name: the part of its rule that is a number.
-
-    A contrast that cannot be computed before anything is measured is left to the code of the rule.
-    """
-    with suppress(Exception):
-        contrasts = claim.contrasts(_Anything(()))
-        return {contrast.name: f"{contrast.need} {contrast.bound:g}" for contrast in contrasts}
-    return {}
-
-
 def code_of(claim: type[Claim]) -> str:
     """Return the SHA-256 of the code that decides a claim: its file, and what all claims share.
 
     The code counts as a syntax tree without comments, docstrings and imports, without the other claims of the file,
     and without what only draws or serves a quick run.
     """
+    others = {other.__name__ for other in CLAIMS.values() if other.__module__ == claim.__module__} - {claim.__name__}
     digest = hashlib.sha256()
     for part in (inspect.getmodule(claim), rules, small, Claim.arms):
         with suppress(OSError, TypeError):  # a claim of a notebook has no file
-            digest.update(_syntax_of(part, claim if part is inspect.getmodule(claim) else None))
+            digest.update(_syntax_of(part, frozenset(_UNDECIDING | others)))
     return digest.hexdigest()
 
 
 @cache
-def _syntax_of(part: Any, claim: type[Claim] | None) -> bytes:
+def _syntax_of(part: Any, left_out: frozenset[str]) -> bytes:
     """Return the syntax tree of a module or function as bytes, the same for every version of Python."""
-    same_file = (other for other in CLAIMS.values() if claim and other.__module__ == claim.__module__)
-    others = {other.__name__ for other in same_file if other is not claim}
 
     def decides(node: Any) -> bool:
         match node:
             case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant(str())):
                 return False
             case ast.ClassDef(name) | ast.FunctionDef(name):
-                return name not in _UNDECIDING | others
+                return name not in left_out
             case ast.Assign([target]) | ast.AugAssign(target) | ast.AnnAssign(target):
-                return not {name.id for name in ast.walk(target) if isinstance(name, ast.Name)} <= _UNDECIDING
+                return not {name.id for name in ast.walk(target) if isinstance(name, ast.Name)} <= left_out
         return True
 
     def plain(node: Any) -> Any:
@@ -116,11 +97,9 @@ def _judge(record: ClaimsRecord, number: int) -> tuple[dict[str, Judgement], dic
     for result in record.claims:
         if number > len(result.blocks):
             continue
-        claim, seeds = claim_of(record, result), (result.seeds, *result.blocks)[number]
+        claim, seeds = CLAIMS[result.name](record.quick), (result.seeds, *result.blocks)[number]
         trials = Trials(trial for trial in result.trials if trial.seed in seeds)
         try:
-            if not result.seeds:
-                raise UserError("not measured in this run")
             for arm in claim.arms():
                 if [trial.seed for trial in trials.trials if trial.arm == arm.name] != list(seeds):
                     raise UserError(f"arm {arm.name} was not measured with every seed")
@@ -130,8 +109,7 @@ def _judge(record: ClaimsRecord, number: int) -> tuple[dict[str, Judgement], dic
             failed[result.name] = (reason,)
     theorems = {result.name for result in record.claims if result.theorem}
     ps = {name: claim_ps(*rule) for name, rule in tested.items() if name not in theorems}
-    measured = {result.name for result in record.claims if result.trials}
-    ps |= dict.fromkeys(failed.keys() & measured, (1.0, 1.0, 1.0))  # without a verdict they count in the correction
+    ps |= dict.fromkeys(failed, (1.0, 1.0, 1.0))  # without a verdict they count in the correction
     judgements = {
         name: judge(*rule, [p for other, p in ps.items() if other != name] if name in ps else ())
         for name, rule in tested.items()
@@ -174,16 +152,6 @@ def join_records(records: Sequence[ClaimsRecord]) -> ClaimsRecord:
     begun, created = min(record.begun for record in records), max(record.created for record in records)
     joint = replace(first, begun=begun, created=created, environment=environment, plugins=joined, command=commands)
     return judge_claims(replace(joint, claims=ordered))
-
-
-def claim_of(record: ClaimsRecord, result: ClaimResult) -> Claim:
-    """Return the claim of a result.
-
-    Raises:
-        UserError: it is unknown.
-    """
-    claim: Claim = CLAIMS[result.name](record.quick)
-    return claim
 
 
 def read_record(path: Path) -> ClaimsRecord:

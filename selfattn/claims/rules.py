@@ -40,8 +40,9 @@ def contrast(name: str, values: Sequence[float], need: Need, bound: float, *, le
         >>> contrast("lead", [0.30, -0.34, 0.29, 0.31, 0.36], "above", 0.1).met
         False
     """
-    mean, error = _mean_and_error(values, least_error)
-    df = len(values) - 1
+    if len(values) < 2 or not all(map(math.isfinite, values)):
+        raise ValueError(f"expected at least two finite numbers, one a seed; got {list(values)}")
+    mean, error, df = fmean(values), max(stdev(values) / math.sqrt(len(values)), least_error), len(values) - 1
     half = t_quantile(df) * error
     inside = {"above": mean - bound, "below": bound - mean, "within": bound - abs(mean)}[need]
     both = t_tail(inside / error, df) if error else 0.0
@@ -63,15 +64,8 @@ def estimate_over_seeds(values: Sequence[float]) -> Estimate:
         >>> estimate.mean, round(estimate.low, 2), round(estimate.high, 2)
         (2.0, -0.48, 4.48)
     """
-    mean, error = _mean_and_error(values, 0.0)
-    half = t_quantile(len(values) - 1) * error
-    return Estimate(mean, mean - half, mean + half, tuple(map(float, values)))
-
-
-def _mean_and_error(values: Sequence[float], least_error: float) -> tuple[float, float]:
-    if len(values) < 2 or not all(map(math.isfinite, values)):
-        raise ValueError(f"expected at least two finite numbers, one a seed; got {list(values)}")
-    return fmean(values), max(stdev(values) / math.sqrt(len(values)), least_error)
+    result = contrast("mean", values, "above", 0.0)
+    return Estimate(result.mean, result.low, result.high, result.by_seed)
 
 
 def share_error(shares: Sequence[float], items: int) -> float:

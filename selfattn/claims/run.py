@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from selfattn.claims.claim import Claim, Setup
-from selfattn.claims.record import code_of, judge_claims, rule_of
+from selfattn.claims.record import code_of, judge_claims
 from selfattn.codec import encode, read, write
 from selfattn.errors import SettingError, UserError
 from selfattn.experiments.plan import PLAN, Plan, backfill_ledger, begin, check_ledger, resume
@@ -32,7 +32,8 @@ FIRST_SEED = 1000  # development runs have used smaller ones
 QUICK_SEEDS = 4
 TRIALS = "trials"
 _WIDENINGS = 4  # most rates that are tried beyond the edges of an arm's grid
-_ADVICE = "remove it, and run the claims again with `resume`"
+
+Key = tuple[str, str]  # claim and arm
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,8 @@ class Measurement(Setup):
                 raise UserError(f"{type(error).__name__}: {error}".splitlines()[0]) from error
         if self.seed == TUNING_SEED and "valid" not in figures:
             raise UserError("measure gave no `valid`, by which a learning rate is chosen")
-        bad = [name for name, value in figures.items() if not math.isfinite(value)]
-        if bad or not figures:
-            raise UserError(f"measure gave {f'no finite number for {bad[0]!r}' if bad else 'no figures'}")
+        if not figures or not all(map(math.isfinite, figures.values())):
+            raise UserError(f"measure gave {figures}; expected finite numbers")
         numbers = {name: float(value) for name, value in figures.items()}
         return Trial(self.arm.name, self.seed, self.rate, numbers, time.perf_counter() - started)
 
@@ -110,14 +110,10 @@ class Measurements(Runner[Measurement]):
         """Return a finished trial; None where it failed.
 
         Raises:
-            UserError: the file is damaged, or belongs to another run.
+            UserError: the file is damaged.
         """
-        if not self.is_done(trial):
-            return None
-        measured = read(Trial, self.file(trial), advice=_ADVICE)
-        if (measured.arm, measured.seed, measured.rate) != (trial.arm.name, trial.seed, trial.rate):
-            raise UserError(f"{self.file(trial)}: belongs to another run of claims; {_ADVICE}")
-        return measured
+        advice = "remove it, and run the claims again with `resume`"
+        return read(Trial, self.file(trial), advice=advice) if self.is_done(trial) else None
 
     def read_all(self, trials: Sequence[Measurement]) -> tuple[Trial, ...]:
         """Return the finished ones of some trials."""
@@ -153,12 +149,7 @@ def choose_claims(names: Sequence[str], everything: bool = False, *, quick: bool
 
 
 def run_claims(
-    claims: Sequence[Claim],
-    workers: Workers,
-    *,
-    first_seed: int = FIRST_SEED,
-    resumed: bool = False,
-    everything: bool = False,
+    claims: Sequence[Claim], workers: Workers, *, first_seed: int = FIRST_SEED, resumed: bool = False
 ) -> ClaimsRecord:
     """Run claims, and return their record. A trial that fails is told, and the others go on.
 
@@ -167,24 +158,31 @@ def run_claims(
         workers: where trials run; their ``out`` is new, or that of the run to resume.
         first_seed: of the confirming seeds.
         resumed: continue the run in ``out``; finished trials are kept.
-        everything: whether these are all claims, for the command in the record.
 
     Raises:
         UserError: the directory cannot be used, or holds another run.
         KeyboardInterrupt: Ctrl-C or SIGTERM; finished trials are kept.
     """
     names, out, quick = tuple(claim.name for claim in claims), workers.out, claims[0].quick
-    seeds = {claim.name: _seeds(claim, first_seed) for claim in claims}
+    counts = {claim.name: min(QUICK_SEEDS, claim.seeds) if quick else claim.seeds for claim in claims}
+    seeds = {name: tuple(range(first_seed, first_seed + count)) for name, count in counts.items()}
     if first_seed < 0 or any(TUNING_SEED in block for block in seeds.values()):
         raise SettingError(
             f"`first_seed` {first_seed}: seed {TUNING_SEED} chooses learning rates; choose another block"
         )
-    options: dict[str, bool | int] = {"all": True} if everything else {}
-    options |= {"quick": True} if quick else {}
-    options |= {} if first_seed == FIRST_SEED else {"first_seed": first_seed}
+    everything = names == CLAIMS.names()
+    options = {"all": everything, "quick": quick, "first_seed": None if first_seed == FIRST_SEED else first_seed}
     command = command_line(" ".join(["claims run", *(() if everything else names)]), options)
     plugins = plugins_of(names, CLAIMS)
-    decides = encode({"quick": quick, "claims": {claim.name: _decisions(claim, first_seed) for claim in claims}})
+    decisions = {
+        claim.name: {
+            "code": code_of(type(claim)),
+            "seeds": seeds[claim.name],
+            "arms": {arm.name: {"settings": dict(arm.settings), "rates": arm.rates} for arm in claim.arms()},
+        }
+        for claim in claims
+    }
+    decides = encode({"quick": quick, "claims": decisions})
     with ExitStack() as stack:
         stack.callback(stop_workers)
         if resumed and (out / PLAN).exists():
@@ -223,52 +221,40 @@ def run_claims(
         return judge_claims(record)
 
 
-def _decisions(claim: Claim, first_seed: int) -> dict[str, object]:
-    arms = {arm.name: {"settings": dict(arm.settings), "rates": arm.rates} for arm in claim.arms()}
-    return {"code": code_of(type(claim)), "rule": rule_of(claim), "seeds": _seeds(claim, first_seed), "arms": arms}
-
-
-def _seeds(claim: Claim, first_seed: int) -> tuple[int, ...]:
-    return tuple(range(first_seed, first_seed + (min(QUICK_SEEDS, claim.seeds) if claim.quick else claim.seeds)))
-
-
-Key = tuple[str, str]  # claim and arm
-Rates = Mapping[Key, Rate]
-
-
-def _tune(runner: Measurements, claims: Sequence[Claim]) -> Rates:
+def _tune(runner: Measurements, claims: Sequence[Claim]) -> dict[Key, Rate]:
     """Choose the learning rate of each arm: the rate with the lowest ``valid``.
 
     Where the best rate is the smallest or the largest, one more is tried beyond it, at the ratio of its neighbours. A
-    rate whose training fails is the worst. An arm with a single rate, as in a quick run, takes it.
+    rate whose training fails is the worst; an arm all of whose rates fail is left out. An arm with a single rate, as in
+    a quick run, takes it.
     """
     arms = {(claim.name, arm.name): (claim, arm) for claim in claims for arm in claim.arms() if arm.rates}
 
-    def trials(key: Key, rates: Sequence[float]) -> list[Measurement]:
+    def trial(key: Key, rate: float) -> Measurement:
         claim, arm = arms[key]
-        return [Measurement(arm, TUNING_SEED, rate, claim=claim) for rate in rates]
+        return Measurement(arm, TUNING_SEED, rate, claim=claim)
 
-    def valid(trial: Measurement) -> tuple[float, float]:
-        done = runner.read(trial)
-        return (done.figures["valid"] if done else math.inf, 0.0)
+    def loss(key: Key, rate: float) -> float:
+        measured = runner.read(trial(key, rate))
+        return measured.figures["valid"] if measured else math.inf
 
     def measure(tried: Mapping[Key, Sequence[float]]) -> dict[Key, list[tuple[float, float]]]:
-        runner.run_all([trial for key, rates in tried.items() for trial in trials(key, rates)])
-        return {key: [valid(trial) for trial in trials(key, rates)] for key, rates in tried.items()}
+        runner.run_all([trial(key, rate) for key, rates in tried.items() for rate in rates])
+        return {key: [(loss(key, rate), 0.0) for rate in rates] for key, rates in tried.items()}
 
     def beyond(key: Key, rates: Sequence[float], best: int) -> list[float]:
-        return _next_rates(rates, rates[best]) if runner.is_done(trials(key, rates)[best]) else []
+        return [] if loss(key, rates[best]) == math.inf else _next_rates(rates, rates[best])
 
-    chosen = {key: Rate(arm.name, arm.rates[0], arm.rates) for key, (_, arm) in arms.items()}
     grids = {key: arm.rates for key, (_, arm) in arms.items() if len(arm.rates) > 1}
     all_rates, best_places = search(grids, measure, beyond, widenings=_WIDENINGS)
-    for key, rates in all_rates.items():
-        best, tried = rates[best_places[key]], trials(key, rates)
-        failed = tuple(f"{trial.rate:g}: {runner.failed[trial.label]}" for trial in tried if not runner.is_done(trial))
-        if len(failed) == len(tried):
-            del chosen[key]
-        else:
-            chosen[key] = Rate(key[1], best, tuple(rates), best in (min(rates), max(rates)), failed)
+    chosen = {}
+    for key, (_, arm) in arms.items():
+        rates = tuple(all_rates.get(key, arm.rates))
+        best = rates[best_places.get(key, 0)]
+        if key not in grids:
+            chosen[key] = Rate(arm.name, best, rates)
+        elif loss(key, best) < math.inf:
+            chosen[key] = Rate(arm.name, best, rates, at_edge=best in (min(rates), max(rates)))
     return chosen
 
 
@@ -281,30 +267,22 @@ def _next_rates(rates: Sequence[float], best: float) -> list[float]:
 
 
 def _result(
-    runner: Measurements, claim: Claim, rates: Rates, confirming: Sequence[Measurement], seeds: tuple[int, ...]
+    runner: Measurements, claim: Claim, rates: Mapping[Key, Rate], confirming: list[Measurement], seeds: tuple[int, ...]
 ) -> ClaimResult:
-    tuning = [
-        Measurement(arm, TUNING_SEED, rate, claim=claim)
-        for arm in claim.arms()
-        if (chosen := rates.get((claim.name, arm.name))) and len(chosen.tried) > 1
-        for rate in chosen.tried
-    ]
-    passed = {trial.label for trial in tuning}
-    done, tried = runner.read_all(confirming), runner.read_all(tuning)
-    of_claim = {label: reason for label, reason in runner.failed.items() if label.startswith(f"{claim.name}.")}
+    chosen = [(arm, rates[claim.name, arm.name]) for arm in claim.arms() if (claim.name, arm.name) in rates]
+    tuning = [Measurement(arm, TUNING_SEED, tried, claim=claim) for arm, rate in chosen for tried in rate.tried]
+    trials, tried = runner.read_all(confirming), runner.read_all(tuning)
+    reasons = [f"{label}: {reason}" for label, reason in runner.failed.items() if label.startswith(f"{claim.name}.")]
     return ClaimResult(
         name=claim.name,
         source=claim.source,
         words={lang: {key: claim.say(key).say(lang) for key in ("sentence", "rule")} for lang in LANGS},
-        module=type(claim).__module__,
         code=code_of(type(claim)),
-        rule=rule_of(claim),
         theorem=claim.theorem,
-        budget=float(claim.seconds[0 if claim.quick else 1]),
-        seconds=sum(trial.seconds for trial in (*done, *tried)),
+        seconds=sum(trial.seconds for trial in (*trials, *tried)),
         seeds=seeds,
-        trials=done,
-        rates=tuple(rate for (name, _), rate in rates.items() if name == claim.name),
+        trials=trials,
+        rates=tuple(rate for _, rate in chosen),
         tuning=tried,
-        failed=tuple(f"{label}: {reason}" for label, reason in of_claim.items() if label not in passed),
+        failed=tuple(reasons),
     )

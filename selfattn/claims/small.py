@@ -25,7 +25,7 @@ from selfattn.training.distributed import Replica
 from selfattn.training.loss import batch_loss
 from selfattn.training.step import Stepper, make_optimizer
 
-PAD, BOS, EOS, FIRST = 0, 1, 2, 3
+BOS, EOS, FIRST = 1, 2, 3
 
 
 def vocabulary(symbols: int) -> int:
@@ -33,30 +33,23 @@ def vocabulary(symbols: int) -> int:
     return FIRST + symbols
 
 
-def batch_of(
-    source: Tensor, target: Tensor, *, source_mask: Tensor | None = None, target_mask: Tensor | None = None
-) -> Batch:
-    """Make a batch of sources and targets; every target gets its end, every row may have a length of its own.
+def batch_of(source: Tensor, target: Tensor) -> Batch:
+    """Make a batch of sources of one length and targets of one length; every target gets its end.
 
     Args:
         source: int64 ``[b s]``.
         target: int64 ``[b t]``, without begin and end.
-        source_mask: bool ``[b s]``, True at real tokens, on the left of all padding; default all.
-        target_mask: bool ``[b t]``, likewise.
 
     Example:
         >>> batch = batch_of(torch.tensor([[3, 4]]), torch.tensor([[4, 3]]))
         >>> batch.target_in.tolist(), batch.target_out.tolist()
         ([[1, 4, 3]], [[4, 3, 2]])
     """
-    source_mask = torch.ones_like(source, dtype=torch.bool) if source_mask is None else source_mask
-    target_mask = torch.ones_like(target, dtype=torch.bool) if target_mask is None else target_mask
-    rows, lengths = len(target), target_mask.sum(dim=1, keepdim=True)
-    blank = target.new_full((rows, 1), PAD)
-    out = torch.cat([target.masked_fill(~target_mask, PAD), blank], dim=1).scatter(1, lengths, EOS)
-    mask = torch.cat([target_mask, target_mask.new_zeros(rows, 1)], dim=1).scatter(1, lengths, True)
-    before = torch.cat([target.new_full((rows, 1), BOS), out[:, :-1]], dim=1).masked_fill(~mask, PAD)
-    return Batch(source.masked_fill(~source_mask, PAD), source_mask, before, out, mask, list(range(rows)))
+    rows = len(target)
+    target_in = torch.cat([target.new_full((rows, 1), BOS), target], dim=1)
+    target_out = torch.cat([target, target.new_full((rows, 1), EOS)], dim=1)
+    source_mask, target_mask = (torch.ones_like(tokens, dtype=torch.bool) for tokens in (source, target_out))
+    return Batch(source, source_mask, target_in, target_out, target_mask, list(range(rows)))
 
 
 def random_symbols(rows: int, length: int, *, symbols: int, generator: torch.Generator) -> Tensor:
@@ -112,14 +105,14 @@ def validation_and_test(make: Callable[[torch.Generator], Batch], *, seed: int) 
 
 def greedy_hits(model: Seq2Seq, batch: Batch) -> Tensor:
     """Decode greedily as far as the targets go, and say which tokens stand in their places: bool ``[b t]``."""
-    lengths = batch.target_mask.sum(dim=1).tolist()
-    written = greedy(model, batch.source, batch.source_mask, bos_id=BOS, eos_id=EOS, max_length=lengths)
+    length = batch.target_out.shape[1]
+    written = greedy(model, batch.source, batch.source_mask, bos_id=BOS, eos_id=EOS, max_length=length)
     return written_hits(written, batch)
 
 
 def exact_share(model: Seq2Seq, batch: Batch) -> float:
     """Return the share of targets that greedy decoding writes exactly, 0 to 1."""
-    return float((greedy_hits(model, batch) | ~batch.target_mask).all(dim=1).double().mean())
+    return float(greedy_hits(model, batch).all(dim=1).double().mean())
 
 
 @torch.inference_mode()
@@ -160,7 +153,7 @@ def written_hits(written: Sequence[Hypothesis], batch: Batch) -> Tensor:
     for row, (hypothesis, wanted) in enumerate(zip(written, batch.target_out.tolist(), strict=True)):
         ids = [*hypothesis.ids, EOS] if hypothesis.finished else hypothesis.ids
         hits[row, : len(ids)] = torch.tensor([a == b for a, b in zip(ids, wanted, strict=False)], dtype=torch.bool)
-    return hits & batch.target_mask
+    return hits
 
 
 class Classifier(Seq2Seq):

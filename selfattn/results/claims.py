@@ -110,7 +110,7 @@ class Rate(Plain):
         chosen: the rate.
         tried: all of them, those behind the first grid as it was widened; one alone was not chosen.
         at_edge: whether the best of several was the smallest or the largest, however far the grid was widened.
-        failed: those whose training failed, and why.
+        failed: in older records, those whose training failed, and why.
     """
 
     arm: str
@@ -128,30 +128,27 @@ class ClaimResult(Plain):
         name: of the claim.
         source: paper and section.
         words: by language, its sentence and its rule, as they stood when it ran.
-        module: the file that it stands in.
-        code: SHA-256 of that file and of the files that make its rule.
-        rule: what each contrast needed when it ran, by its name.
+        code: SHA-256 of its file and of the files that make its rule.
         theorem: see :class:`selfattn.claims.claim.Claim`.
-        budget: seconds on two processor cores, as the claim states them.
         seconds: that its units took, added up over all processes.
         seeds: the confirming ones.
         trials: with those seeds, and with further blocks of seeds.
         judgement: None where something of it failed.
         rates: of the arms that are trained.
         tuning: trials of learning rates, with a seed of their own.
-        failed: what failed, and why, but for rates where others could be chosen.
+        failed: what failed, and why.
         blocks: further blocks of seeds, of other runs.
         replications: verdict of each further block.
+        module: in older records, the module that it stands in.
+        rule: in older records, what each contrast needed when it ran.
+        budget: in older records, seconds on two processor cores.
     """
 
     name: str
     source: str
     words: Mapping[str, Mapping[str, str]]
-    module: str
     code: str
-    rule: Mapping[str, str]
     theorem: bool
-    budget: float
     seconds: float
     seeds: tuple[int, ...]
     trials: tuple[Trial, ...]
@@ -161,6 +158,9 @@ class ClaimResult(Plain):
     failed: tuple[str, ...] = ()
     blocks: tuple[tuple[int, ...], ...] = ()
     replications: tuple[Finding, ...] = ()
+    module: str | None = None
+    rule: Mapping[str, str] | None = None
+    budget: float | None = None
 
 
 CLAIMS_SCHEMA = 1
