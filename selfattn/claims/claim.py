@@ -10,13 +10,12 @@ from typing import Any, ClassVar, Literal
 from selfattn.claims.rules import Contrasts, Trials
 from selfattn.registry import CLAIMS
 from selfattn.report.blocks import Block, Cell, Chart, ChartLine, Column, Row, Spot, Table
-from selfattn.report.drawing.scale import Scale, number_scale
+from selfattn.report.drawing.numbers import estimate_text
+from selfattn.report.drawing.scale import Scale, number_scale, power_of_ten
 from selfattn.results.quality import Estimate
 from selfattn.words.messages import Message, read_words
 
 Blocks = tuple[Block, ...]
-
-WORDS = resources.files("selfattn.claims") / "words"
 
 
 @dataclass(frozen=True)
@@ -178,7 +177,7 @@ class Claim(ABC):
         return Message(key, {**numbers, **values}, texts)
 
     def _texts(self, key: str) -> dict[str, str]:
-        by_language = self.words if self.words is not None else _catalogues(self.name.replace("-", "_"))
+        by_language = self.words if self.words is not None else catalogues(self.name.replace("-", "_"))
         return {lang: texts[key] for lang, texts in by_language.items() if texts.get(key)}
 
     def chart(
@@ -231,8 +230,9 @@ class Claim(ABC):
 
 
 @cache
-def _catalogues(name: str) -> dict[str, dict[str, str]]:
-    return read_words(WORDS, name)
+def catalogues(name: str) -> dict[str, dict[str, str]]:
+    """Return the texts of a claim, or of the page, by language and key."""
+    return read_words(resources.files("selfattn.claims") / "words", name)
 
 
 def _problem(claim: type[Claim]) -> str | None:
@@ -248,11 +248,16 @@ def _problem(claim: type[Claim]) -> str | None:
 CLAIMS.expect(Claim, _problem)
 
 
+def share(estimate: Estimate) -> str:
+    """Return a mean share in percent with its interval."""
+    return estimate_text(estimate)
+
+
 def number(estimate: Estimate) -> str:
     """Return a mean with three digits.
 
     Example:
-        >>> number(Estimate(1234.5, 1000, 1500)), number(Estimate(0.12345, 0, 1))
-        ('1,234', '0.123')
+        >>> number(Estimate(1234.5, 1000, 1500)), number(Estimate(0.12345, 0, 1)), number(Estimate(2.2e-16, 0, 1))
+        ('1,234', '0.123', '2.2·10⁻¹⁶')
     """
-    return f"{estimate.mean:,.0f}" if abs(estimate.mean) >= 1000 else f"{estimate.mean:.3g}"
+    return f"{estimate.mean:,.0f}" if abs(estimate.mean) >= 1000 else power_of_ten(estimate.mean)

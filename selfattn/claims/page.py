@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from selfattn.claims.claim import WORDS, Claim
+from selfattn.claims.claim import Claim, catalogues
 from selfattn.claims.record import RECORD, code_of
 from selfattn.claims.rules import Trials
 from selfattn.codec import encode, fingerprint
@@ -20,14 +20,14 @@ from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_blocks
 from selfattn.report.write import as_json, write_all
 from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement
-from selfattn.words.messages import SOURCE, Message, TextLike, message, read_words
+from selfattn.words.messages import SOURCE, Message, TextLike, message
 
 FINDINGS: tuple[Finding, ...] = ("holds", "conditional", "not shown", "does not hold")
 
 
 def words(key: str, **values: str | int | Message) -> Message:
     """Return words of the page, in every language."""
-    return Message(key, values, {lang: texts[key] for lang, texts in read_words(WORDS, "page").items()})
+    return Message(key, values, {lang: texts[key] for lang, texts in catalogues("page").items()})
 
 
 def write_pages(record: ClaimsRecord, out: Path, lang: str = SOURCE) -> Path:
@@ -136,40 +136,34 @@ class _Section:
         self.sentence = Message("", {"sentence": self.claim.say("sentence")}, {SOURCE: f"{number}. {{sentence}}"})
         self.verdict = words(f"verdict.{_key(result.judgement.verdict) if result.judgement else 'failed'}")
 
+        self.results: dict[str, tuple[float, str]] = {}  # each result of the plain sentence, as a number and as text
+        for name, (arm, figure) in self.claim.shows.items() if result.judgement else ():
+            mean = self.trials.mean(arm, figure).mean
+            in_percent = self.claim.unit == "share" and self.claim.says(f"bar.{name}")
+            self.results[name] = (mean, f"{100 * mean:.0f}\u00a0%" if in_percent else f"{mean:.2g}")
+
     def row(self) -> tuple[blocks.Cell, ...]:
         """Return the claim's line of the first screen."""
-        result, shows = self.result, self.shows()
-        if not result.judgement:
-            shows = (result.failed or ("",))[0]
+        result = self.result
+        shows = self.shows() if result.judgement else (result.failed or ("",))[0]
         replicated: TextLike = "–"
         if result.judgement and result.replications:
             agrees = set(result.replications) == {result.judgement.verdict}
             replicated = words("replicated.yes" if agrees else "replicated.no")
         return blocks.Styled(self.sentence, link=result.name), self.verdict, shows, self.bars(), replicated
 
-    def results(self) -> dict[str, tuple[float, str]]:
-        """Return each result of the plain sentence as a number and as text."""
-        results = {}
-        for name, (arm, figure) in self.claim.shows.items():
-            mean = self.trials.mean(arm, figure).mean
-            in_percent = self.claim.unit == "share" and self.claim.says(f"bar.{name}")
-            results[name] = (mean, f"{100 * mean:.0f}\u00a0%" if in_percent else f"{mean:.2g}")
-        return results
-
     def shows(self) -> TextLike:
         """Return what was measured, in one plain sentence; nothing where the claim has no words for it."""
         if not (self.result.judgement and self.claim.says("shows")):
             return ""
-        return self.claim.say("shows", **{name: text for name, (_, text) in self.results().items()})
+        return self.claim.say("shows", **{name: text for name, (_, text) in self.results.items()})
 
     def bars(self) -> blocks.Cell:
         """Return the results of the plain sentence that have words ``bar.NAME``, as bars."""
-        if not self.result.judgement or not self.claim.shows:
-            return ""
-        results = {name: result for name, result in self.results().items() if self.claim.says(f"bar.{name}")}
+        results = {name: result for name, result in self.results.items() if self.claim.says(f"bar.{name}")}
         longest = 1.0 if self.claim.unit == "share" else max((value for value, _ in results.values()), default=1.0)
         entries = ((self.claim.say(f"bar.{name}"), value / longest, text) for name, (value, text) in results.items())
-        return blocks.Bars(tuple(entries))
+        return blocks.Bars(tuple(entries)) if results else ""
 
     def part(self) -> blocks.Part:
         """Return the claim's section."""
@@ -228,9 +222,8 @@ class _Section:
             edge = words("edge", count=at_edge, all=len(result.rates)) if at_edge else None
             yield blocks.Paragraph(words("rates.quick" if self.record.quick else "rates"), edge, note=True)
             yield blocks.Facts(tuple((self.claim.say(f"arm.{rate.arm}"), f"{rate.chosen:g}") for rate in result.rates))
-        module = type(self.claim).__module__
-        path = module.replace(".", "/") + ".py" if module.startswith("selfattn.") else module
-        yield blocks.Paragraph(words("code"), note=True, code=f"{path} (SHA-256 {result.code[:12]})")
+        code = f"{type(self.claim).__module__} (SHA-256 {result.code[:12]})"
+        yield blocks.Paragraph(words("code"), note=True, code=code)
 
     def contrasts(self, judgement: Judgement) -> blocks.Table:
         """Return everything that the rule needs, and what was measured."""

@@ -13,18 +13,16 @@ from typing import Any
 
 from selfattn.claims import rules, small
 from selfattn.claims.claim import Claim
-from selfattn.claims.rules import Trials, claim_ps, judge
+from selfattn.claims.rules import Contrasts, Trials, claim_ps, judge
 from selfattn.codec import decode, read_json, refuse_newer
 from selfattn.errors import UserError
 from selfattn.registry import CLAIMS, check_plugins
-from selfattn.results.claims import CLAIMS_SCHEMA, ClaimResult, ClaimsRecord, Contrast, Judgement
+from selfattn.results.claims import CLAIMS_SCHEMA, ClaimsRecord, Judgement
 
 RECORD = "claims.json"
 _ADVICE = "run the claims again"
 _UNDECIDING = {"blocks", "rows", "lines", "shows", "figure", "columns", "unit", "source", "seconds", "words"}
 _UNDECIDING |= {"quick_sizes", "quick_rates", "not_quick", "spots", "spots_across"}
-
-Rule = tuple[tuple[Contrast, ...], Mapping[str, tuple[Contrast, ...]]]
 
 
 def code_of(claim: type[Claim]) -> str:
@@ -75,15 +73,14 @@ def judge_claims(record: ClaimsRecord) -> ClaimsRecord:
     Raises:
         UserError: a claim is unknown.
     """
-    first, failed = _judge(record, 0)
-    count = max((len(result.blocks) for result in record.claims), default=0)
-    further = [_judge(record, number)[0] for number in range(1, count + 1)]
+    further = max((len(result.blocks) for result in record.claims), default=0)
+    (first, failed), *others = [_judge(record, number) for number in range(1 + further)]
     claims = tuple(
         replace(
             result,
             judgement=first.get(result.name),
             failed=tuple(dict.fromkeys([*result.failed, *failed.get(result.name, ())])),
-            replications=tuple(judged[result.name].verdict for judged in further if result.name in judged),
+            replications=tuple(judged[result.name].verdict for judged, _ in others if result.name in judged),
         )
         for result in record.claims
     )
@@ -92,7 +89,7 @@ def judge_claims(record: ClaimsRecord) -> ClaimsRecord:
 
 def _judge(record: ClaimsRecord, number: int) -> tuple[dict[str, Judgement], dict[str, tuple[str, ...]]]:
     """Return the verdicts of the block of seeds of this number, and why claims have none."""
-    tested: dict[str, Rule] = {}
+    tested: dict[str, tuple[Contrasts, Mapping[str, Contrasts]]] = {}
     failed: dict[str, tuple[str, ...]] = {}
     for result in record.claims:
         if number > len(result.blocks):

@@ -118,12 +118,9 @@ class Trials:
         """Return a figure of an arm, one value a seed.
 
         Raises:
-            KeyError: no trial of the arm has it.
+            KeyError: a trial of the arm lacks it.
         """
-        values = tuple(trial.figures[figure] for trial in self.trials if trial.arm == arm)
-        if not values:
-            raise KeyError(f"no trial of arm {arm!r}; there are {', '.join(self.arms)}")
-        return values
+        return tuple(trial.figures[figure] for trial in self.trials if trial.arm == arm)
 
     def figures(self, arm: str) -> tuple[str, ...]:
         """Return the names of an arm's figures, in order."""
@@ -182,13 +179,13 @@ class Trials:
         return tuple(spots)
 
     def spots_across(self, arms: Mapping[int, str] | Mapping[float, str], figure: str) -> tuple[Spot, ...]:
-        """Return points of a line that goes from arm to arm.
+        """Return points of a line that goes from arm to arm; arms that were not measured are left out.
 
         Args:
             arms: the arm at each place along the axis.
             figure: drawn of each arm.
         """
-        means = ((place, self.mean(arm, figure)) for place, arm in arms.items())
+        means = ((place, self.mean(arm, figure)) for place, arm in arms.items() if arm in self.arms)
         return tuple(Spot(place, mean.mean, mean.low, mean.high) for place, mean in means)
 
 

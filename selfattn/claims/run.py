@@ -82,12 +82,12 @@ class Measurements(Runner[Measurement]):
 
     Args:
         workers: where trials run.
-        plan: sealed.
+        command: that makes the record again.
+        plan: SHA-256 of the sealed plan.
     """
 
-    def __init__(self, workers: Workers, plan: Plan) -> None:
-        self.workers, self.plan, self.failed = workers, plan, dict[str, str]()
-        self.sha256 = plan.seal.sha256 if plan.seal else ""
+    def __init__(self, workers: Workers, command: str, plan: str) -> None:
+        self.workers, self.command, self.plan, self.failed = workers, command, plan, dict[str, str]()
 
     def file(self, trial: Measurement) -> Path:
         """Return the file of a trial."""
@@ -104,7 +104,7 @@ class Measurements(Runner[Measurement]):
             file.parent.mkdir(parents=True, exist_ok=True)
             write(file, measured, checksum=True)
         if trial.seed != TUNING_SEED:
-            record_access(file, self.plan.command, plan=self.sha256, answers=sha256_of(file))
+            record_access(file, self.command, plan=self.plan, answers=sha256_of(file))
 
     def read(self, trial: Measurement) -> Trial | None:
         """Return a finished trial; None where it failed.
@@ -124,7 +124,7 @@ class Measurements(Runner[Measurement]):
         left = [trial for trial in trials if trial.label not in self.failed]
         self.failed |= run_all(self, [trial for trial in left if not trial.arm.alone])
         if alone := [trial for trial in left if trial.arm.alone]:
-            single = Measurements(Workers(self.workers.out, jobs=1), self.plan)
+            single = Measurements(Workers(self.workers.out, jobs=1), self.command, self.plan)
             self.failed |= run_all(single, alone)
 
 
@@ -142,10 +142,9 @@ def choose_claims(names: Sequence[str], everything: bool = False, *, quick: bool
     known = CLAIMS.names()
     if everything == bool(names):
         raise UserError(f"claims: name those to run, or give `all`; there are {', '.join(known)}")
-    wanted = {known[int(name) - 1] if name.isdigit() and 0 < int(name) <= len(known) else name for name in names}
-    for name in wanted:
-        CLAIMS[name]  # or the line that says which are near
-    return tuple(CLAIMS[name](quick) for name in known if everything or name in wanted)
+    full = (known[int(name) - 1] if name.isdigit() and 0 < int(name) <= len(known) else name for name in names)
+    wanted = {CLAIMS[name] for name in full}  # or the line that says which are near
+    return tuple(claim(quick) for claim in CLAIMS.values() if everything or claim in wanted)
 
 
 def run_claims(
@@ -185,14 +184,11 @@ def run_claims(
     decides = encode({"quick": quick, "claims": decisions})
     with ExitStack() as stack:
         stack.callback(stop_workers)
-        if resumed and (out / PLAN).exists():
-            plan = stack.enter_context(resume(Plan, out, command))
-            if plan.seal is None or {name: plan.seal.decides.get(name) for name in decides} != decides:
-                raise SettingError(f"{out}: the claims have changed since this run began; choose another `out`")
-        else:
-            plan = stack.enter_context(begin(out, Plan(command=command, plugins=plugins), decides))
-        assert plan.seal is not None
-        runner = Measurements(workers, plan)
+        new, goes_on = Plan(command=command, plugins=plugins), resumed and (out / PLAN).exists()
+        plan = stack.enter_context(resume(Plan, out, command) if goes_on else begin(out, new, decides))
+        if plan.seal is None or plan.seal.decides != decides:
+            raise SettingError(f"{out}: the claims have changed since this run began; choose another `out`")
+        runner = Measurements(workers, command, plan.seal.sha256)
         backfill_ledger(out, plan, {file: sha256_of(file) for file in sorted((out / TRIALS).glob("*-seed*.json"))})
         rates = _tune(runner, claims)
         confirming = {
@@ -243,7 +239,10 @@ def _tune(runner: Measurements, claims: Sequence[Claim]) -> dict[Key, Rate]:
         return {key: [(loss(key, rate), 0.0) for rate in rates] for key, rates in tried.items()}
 
     def beyond(key: Key, rates: Sequence[float], best: int) -> list[float]:
-        return [] if loss(key, rates[best]) == math.inf else _next_rates(rates, rates[best])
+        for edge, neighbour, *_ in (sorted(rates), sorted(rates, reverse=True)):
+            if rates[best] == edge and loss(key, edge) < math.inf:
+                return [float(f"{edge * edge / neighbour:.3g}")]
+        return []
 
     grids = {key: arm.rates for key, (_, arm) in arms.items() if len(arm.rates) > 1}
     all_rates, best_places = search(grids, measure, beyond, widenings=_WIDENINGS)
@@ -256,14 +255,6 @@ def _tune(runner: Measurements, claims: Sequence[Claim]) -> dict[Key, Rate]:
         elif loss(key, best) < math.inf:
             chosen[key] = Rate(arm.name, best, rates, at_edge=best in (min(rates), max(rates)))
     return chosen
-
-
-def _next_rates(rates: Sequence[float], best: float) -> list[float]:
-    """The next rate where the best is at an edge: the grid goes on by the ratio of the last two there."""
-    for edge, neighbour, *_ in (sorted(rates), sorted(rates, reverse=True)):
-        if best == edge:
-            return [float(f"{edge * edge / neighbour:.3g}")]
-    return []
 
 
 def _result(

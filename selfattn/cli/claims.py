@@ -78,7 +78,7 @@ def run(
     check_cluster(backend, address)
     claims, workers = choose_claims(names, all_, quick=quick), Workers(out, jobs, backend, address, lang=lang)
     try:
-        record = run_claims(claims, workers, first_seed=first_seed, resumed=resume, everything=all_)
+        record = run_claims(claims, workers, first_seed=first_seed, resumed=resume)
     except KeyboardInterrupt:
         if (out / PLAN).is_file():
             say(f"stopped; what is done is kept in {out}: the same command with --resume goes on")

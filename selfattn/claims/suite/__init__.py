@@ -4,13 +4,12 @@ from importlib import import_module
 
 from selfattn.registry import CLAIMS
 
-_MODULES = ("alignment", "architectures", "costs", "generation", "lengths", "positions", "recall", "softmax", "stacks")
 _ORDER = (
     *("bottleneck", "attention-removes", "reversal", "bidirectional", "alignment", "scores", "placement", "depth"),
     *("distance", "parallelism", "order", "averaging", "future-mask", "exposure", "key-value-heads", "hybrids"),
     *("weighted-sum", "extrapolation", "explanation", "scaling", "learning-rate"),
 )
-for _module in (*_MODULES, "weighted_sum"):
+for _module in ("architectures", "attention", "costs", "decoders", "encoders", "lengths", "recall"):
     import_module(f"selfattn.claims.suite.{_module}")
 
 CLAIMS.arrange(lambda claim: _ORDER.index(claim.name))

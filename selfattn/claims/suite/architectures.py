@@ -15,7 +15,6 @@ from selfattn.data.pairs import encode_pairs
 from selfattn.data.splits import Split
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig, config_from_dict
-from selfattn.models.sizing import body
 from selfattn.registry import register
 from selfattn.report.drawing.scale import Scale, number_scale
 from selfattn.results.claims import Contrast
@@ -142,7 +141,7 @@ class Hybrids(Claim):
     quick_sizes = {"steps": 180, "kinds": 4, "tested": 600, "batch": 32}
     shows = {"encoder": ("self-rnn", "accuracy"), "decoder": ("rnn-self", "accuracy")}
     shows |= {"longer": ("rnn-self-long", "accuracy")}
-    figure = "accuracy"
+    figure, columns = "accuracy", {"accuracy": share, "exact": share}
     lines = {encoder: {k: f"{encoder}-{decoder}" for k, decoder in enumerate(DECODERS)} for encoder in ENCODERS}
 
     def measure(self, setup: Setup) -> dict[str, float]:
@@ -164,13 +163,6 @@ class Hybrids(Claim):
             contrast("encoder-minus-decoder", minus(encoder, decoder), "above", 0.0),
             contrast("longer", trials.differences("rnn-self-long", "rnn-self", "accuracy"), "above", 0.0),
         )
-
-    def blocks(self, trials: Trials) -> Blocks:
-        """Right words by the decoder, a line for each encoder; and every arm with its size."""
-        rights = ("accuracy", "exact")
-        sizes = {arm: f"{body(hybrid(*self.kinds[arm]['parts'])):,}" for arm in trials.arms}
-        rows = {arm: (size, *(share(trials.mean(arm, right)) for right in rights)) for arm, size in sizes.items()}
-        return *super().blocks(trials), self.table("hybrid-models", ("body", *rights), rows)
 
 
 RATES = (2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2)

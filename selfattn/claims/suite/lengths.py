@@ -12,10 +12,7 @@ from selfattn.claims import small
 from selfattn.claims.claim import Blocks, Claim, Setup, number, share
 from selfattn.claims.rules import Contrasts, Trials, contrast, minus
 from selfattn.data.batches import Batch
-from selfattn.evaluation.cost import BatchShape, training_flops
-from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig
-from selfattn.models.sizing import body
 from selfattn.registry import register
 from selfattn.results.claims import Contrast, Need
 
@@ -132,26 +129,16 @@ class AttentionRemoves(Claim):
     shows = {arm: (arm, "longest") for arm in ("peeky", "attention")}
     figure = "exact"
 
-    def config(self, arm: str) -> ModelConfig:
-        """Return the configuration of an arm's model."""
-        return small.resized(self.kinds[arm]["model"], hidden_dim=self.kinds[arm]["width"])
-
     def measure(self, setup: Setup) -> dict[str, float]:
         """Train on copies of all lengths."""
-        return by_length(setup, self.config(setup.arm.name), partial(permutations, symbols=26), symbols=26)
+        config = small.resized(setup["model"], hidden_dim=setup["width"])
+        return by_length(setup, config, partial(permutations, symbols=26), symbols=26)
 
     def contrasts(self, trials: Trials) -> Contrasts:
         """Attention leads over either at the longest."""
         items = self.size["tested"]
         others = ("plain", "peeky")
         return tuple(trials.lead(f"lead-{name}", "attention", name, "longest", items, bound=LEAD) for name in others)
-
-    def blocks(self, trials: Trials) -> Blocks:
-        """Exact match by length, and how large the models are."""
-        configs = {arm: self.config(arm) for arm in self.kinds}
-        sizes = {arm: build(config, vocab_size=small.vocabulary(26)) for arm, config in configs.items()}
-        rows = {arm: (f"{body(configs[arm]):,}", f"{count_parameters(sizes[arm])[0]:,}") for arm in self.kinds}
-        return *super().blocks(trials), self.table("sizes", ("body", "all"), rows)
 
 
 TASKS = {"monotone": copies, "reversed": partial(small.reversals, symbols=8)}
@@ -208,13 +195,12 @@ class Reversal(Claim):
         return chart, self.table("means", self.columns, self.rows(trials))
 
 
-FED = {"width": 29, "input_feeding": True}
+AFTER, FED = {"width": 32, "decoder": {}}, {"width": 29, "decoder": {"decoder.input_feeding": True}}
 
 
 def placed(settings: Mapping[str, Any]) -> ModelConfig:
     """Return Luong's model with its attention at an arm's place."""
-    places = {f"decoder.{name}": settings[name] for name in ("input_feeding", "attention") if name in settings}
-    return small.resized("luong-general", places, hidden_dim=settings["width"])
+    return small.resized("luong-general", settings["decoder"], hidden_dim=settings["width"])
 
 
 @register.claim("placement")
@@ -225,10 +211,10 @@ class Placement(Claim):
     seconds = (10, 240)
     points = ("gain",)
     kinds = {
-        "after": {"width": 32},
+        "after": AFTER,
         "fed": FED,
-        "before": {"width": 26, "attention": "bahdanau"},
-        "after-long": {"width": 32, "times": 4},
+        "before": {"width": 26, "decoder": {"decoder.attention": "bahdanau"}},
+        "after-long": {**AFTER, "times": 4},
         "fed-long": {**FED, "times": 4},
     }
     rates = (1e-2, 2e-2, 4e-2)
@@ -237,7 +223,7 @@ class Placement(Claim):
     not_quick = ("before",)
     shows = {"after": ("after", "exact"), "fed": ("fed", "exact")}
     shows |= {"after_longer": ("after-long", "exact"), "fed_longer": ("fed-long", "exact")}
-    figure = "exact"
+    figure, columns = "exact", {"exact": share}
 
     def measure(self, setup: Setup) -> dict[str, float]:
         """Train on copies of four symbols, so few that a symbol does not say where it stands."""
@@ -246,11 +232,3 @@ class Placement(Claim):
     def contrasts(self, trials: Trials) -> Contrasts:
         """Input feeding gains; attention before the RNN and longer training are shown, not tested."""
         return (trials.lead("gain", "fed", "after", "exact", self.size["tested"] * len(self.size["lengths"])),)
-
-    def blocks(self, trials: Trials) -> Blocks:
-        """Exact match by length, and what the models compute."""
-        longest = max(self.size["lengths"])
-        shape, size = BatchShape(64, longest, longest + 1), small.vocabulary(4)
-        flops = {arm: training_flops(placed(self.kinds[arm]), size, shape) / 1e6 for arm in trials.arms}
-        rows = {arm: (f"{count:.0f}", share(trials.mean(arm, "exact"))) for arm, count in flops.items()}
-        return *super().blocks(trials), self.table("operations", ("flops", "exact"), rows)

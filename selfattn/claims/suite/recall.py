@@ -70,6 +70,7 @@ class Distance(Claim):
     sizes = {"steps": 400, "rows": 32, "tested": 400, "dim": 32, "distances": (8, 32, 128, 512)}
     quick_sizes = {"steps": 120, "tested": 200, "distances": (8, 32, 128)}
     quick_rates = {"lstm": 1e-2}
+    columns = dict.fromkeys(("recall@8", "recall@32", "recall@128", "longest"), share)
     shows = {"attention": ("attention", "longest"), "lstm": ("lstm", "longest"), "open": ("lstm-open", "longest")}
 
     def measure(self, setup: Setup) -> dict[str, float]:
@@ -115,10 +116,8 @@ class Distance(Claim):
         """The gradient by distance as a share of the mean one at distance 1, and in a table recall."""
         first = {arm: trials.mean(arm, "gradient@1").mean for arm in trials.arms}
         lines = {arm: trials.spots(arm, "gradient", partial(power_difference, first[arm])) for arm in trials.arms}
-        heads = [figure for figure in trials.figures(trials.arms[0]) if figure.startswith("recall@")]
-        rows = {arm: [f"{100 * trials.mean(arm, head).mean:.0f}" for head in heads] for arm in trials.arms}
-        across = number_scale([1, max(self.size["distances"])], powers=True)
-        return self.chart("distance", lines, scale="powers", across=across), self.table("recall", heads, rows)
+        plot = self.chart("distance", lines, scale="powers", across=number_scale([1, 512], powers=True))
+        return plot, self.table("means", self.columns, self.rows(trials))
 
 
 def power_difference(first: float, power: float) -> float:
