@@ -59,9 +59,8 @@ class Claim(ABC):
     Its words stand in catalogues (`words/LANG/NAME.po`) or, for a plugin, in the class attribute `words`:
     ``sentence``, ``shows`` (the result in one plain sentence, with the names of `shows` in braces), ``explanation``
     (paragraphs with a blank line between them; each term explained where it first stands), ``varied``, ``held``,
-    ``rule``, ``arm.NAME``, ``contrast.NAME``, ``condition.KEY``, captions of its plot; and ``finding.VERDICT`` (with a
-    hyphen for a space), which explains a verdict against the textbook on the page of a full run. Every text may name a
-    size in braces.
+    ``rule``, ``arm.NAME``, ``contrast.NAME``, ``condition.KEY``, captions of its plot; and ``finding.VERDICT``,
+    which explains a verdict against the textbook on the page of a full run. Every text may name a size in braces.
 
     Args:
         quick: a quick run, with the sizes and seeds for a class.
@@ -202,7 +201,7 @@ class Claim(ABC):
             KeyError: the claim lacks words.
         """
         if isinstance(scale, str):
-            ends = [end for spots in lines.values() for spot in spots for end in (spot.y, spot.low, spot.high)]
+            ends = (end for spots in lines.values() for spot in spots for end in (spot.y, spot.low, spot.high))
             numbers = [end for end in ends if end is not None]
             scale = Scale() if scale == "share" else number_scale(numbers, powers=scale == "powers")
         keys = {key: f"{key}.{name}" if self.says(f"{key}.{name}") else key for key in ("caption", "axis", "height")}

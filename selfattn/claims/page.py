@@ -68,7 +68,7 @@ def document_of(record: ClaimsRecord) -> blocks.Document:
     heads = ("claim", "verdict", "shows", "picture", *(("replicated",) if has_blocks else ()))
     columns = tuple(blocks.Column(words(f"col.{key}"), numeric=False) for key in heads)
     table = blocks.Table("claims", columns, tuple(blocks.Row(section.row()[: len(heads)]) for section in sections))
-    meanings = blocks.Items(tuple(words(f"means.{key}") for key in ("seed", *map(_key, FINDINGS), "theorem")))
+    meanings = blocks.Items(tuple(words(f"means.{key}") for key in ("seed", *FINDINGS, "theorem")))
     meaning = blocks.Part("meaning", words("means.head"), (meanings,))
     parts = (meaning, *(section.part() for section in sections), blocks.Part("how", words("how.head"), _how(record)))
     version = str(record.environment.get("selfattn", ""))
@@ -78,9 +78,7 @@ def document_of(record: ClaimsRecord) -> blocks.Document:
 def _verdict(record: ClaimsRecord) -> blocks.Verdict:
     verdicts = [result.judgement.verdict for result in record.claims if result.judgement]
     keys = zip(("holds", "conditional", "not_shown", "against"), FINDINGS, strict=True)
-    others = [words("counts", all=len(record.claims), **{key: verdicts.count(name) for key, name in keys})]
-    if missing := len(record.claims) - len(verdicts):
-        others.append(words("failed_count", count=missing))
+    counts = words("counts", all=len(record.claims), **{key: verdicts.count(name) for key, name in keys})
     departed = record.plan.departures if record.plan else ()
     aside = [words("quick")] if record.quick else []
     aside += [message(f"departure.{part.kind}", what=", ".join(part.what)) for part in departed]
@@ -96,7 +94,7 @@ def _verdict(record: ClaimsRecord) -> blocks.Verdict:
         planned = blocks.Badge("ok", message("badge.planned"))
         badges.append(blocks.Badge("warn", message("badge.departed")) if departed else planned)
     origin = (record.created.partition("T")[0],)
-    return blocks.Verdict(words("title"), words("lead"), tuple(others), False, tuple(aside), tuple(badges), origin)
+    return blocks.Verdict(words("title"), words("lead"), (counts,), False, tuple(aside), tuple(badges), origin)
 
 
 def _how(record: ClaimsRecord) -> tuple[blocks.Block, ...]:
@@ -116,10 +114,6 @@ def _how(record: ClaimsRecord) -> tuple[blocks.Block, ...]:
     )
 
 
-def _key(finding: Finding) -> str:
-    return finding.replace(" ", "-")
-
-
 class _Section:
     """One claim on the page.
 
@@ -134,9 +128,8 @@ class _Section:
         self.trials = Trials(trial for trial in result.trials if trial.seed in result.seeds)
         number = CLAIMS.names().index(result.name) + 1
         self.sentence = Message("", {"sentence": self.claim.say("sentence")}, {SOURCE: f"{number}. {{sentence}}"})
-        self.verdict = words(f"verdict.{_key(result.judgement.verdict) if result.judgement else 'failed'}")
-
-        self.results: dict[str, tuple[float, str]] = {}  # each result of the plain sentence, as a number and as text
+        self.verdict = words(f"verdict.{result.judgement.verdict if result.judgement else 'failed'}")
+        self.results: dict[str, tuple[float, str]] = {}  # of the plain sentence, each as a number and as text
         for name, (arm, figure) in self.claim.shows.items() if result.judgement else ():
             mean = self.trials.mean(arm, figure).mean
             in_percent = self.claim.unit == "share" and self.claim.says(f"bar.{name}")
@@ -170,7 +163,11 @@ class _Section:
         return blocks.Part(self.result.name, self.sentence, tuple(self.content()), names=self.trials.arms)
 
     def content(self) -> Iterator[blocks.Block]:
-        """Return the blocks of the section."""
+        """Return the blocks of the section.
+
+        Raises:
+            UserError: the plot or the table of a plugin fails.
+        """
         result, judgement, say = self.result, self.result.judgement, self.claim.say
         yield blocks.Heading(self.verdict, aside=self.shows())
         explanation = say("explanation")
@@ -181,30 +178,19 @@ class _Section:
         facts += [(words(f"fact.{key}"), say(key)) for key in ("varied", "held", "rule")]
         if judgement and judgement.condition:
             facts.append((words("fact.condition"), say(f"condition.{judgement.condition}")))
-        if judgement and not self.record.quick and self.claim.says(f"finding.{_key(judgement.verdict)}"):
-            facts.append((words("fact.finding"), say(f"finding.{_key(judgement.verdict)}")))
-        if self.record.quick and self.claim.quick_sizes:
-            sizes = (f"{name} {size}" for name, size in self.claim.size.items())
-            facts.append((words("fact.sizes"), ", ".join(sizes)))
+        if judgement and not self.record.quick and self.claim.says(f"finding.{judgement.verdict}"):
+            facts.append((words("fact.finding"), say(f"finding.{judgement.verdict}")))
         yield blocks.Facts(tuple(facts), wide=True)
         if judgement:
-            yield from self.pictures()
+            try:
+                yield from self.claim.blocks(self.trials)
+            except Exception as error:  # of a plugin
+                reason = f"claim {result.name!r}: draws nothing ({type(error).__name__}: {error}); mend its file"
+                raise UserError(reason) from error
         else:
             yield blocks.Paragraph(words("failed.head"))
             yield blocks.Items(result.failed)
         yield blocks.Folded(words("details"), f"{result.name}-details", tuple(self.details()))
-
-    def pictures(self) -> tuple[blocks.Block, ...]:
-        """Return the claim's plot and table.
-
-        Raises:
-            UserError: those of a plugin fail.
-        """
-        try:
-            return self.claim.blocks(self.trials)
-        except Exception as error:
-            reason = f"claim {self.result.name!r}: draws nothing ({type(error).__name__}: {error}); mend its file"
-            raise UserError(reason) from error
 
     def details(self) -> Iterator[blocks.Block]:
         """Return the rule's statistics, and how the claim was measured."""

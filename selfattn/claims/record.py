@@ -104,8 +104,7 @@ def _judge(record: ClaimsRecord, number: int) -> tuple[dict[str, Judgement], dic
         except Exception as error:  # of a plugin's rule as well
             reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
             failed[result.name] = (reason,)
-    theorems = {result.name for result in record.claims if result.theorem}
-    ps = {name: claim_ps(*rule) for name, rule in tested.items() if name not in theorems}
+    ps = {name: claim_ps(*rule) for name, rule in tested.items() if not CLAIMS[name].theorem}
     ps |= dict.fromkeys(failed, (1.0, 1.0, 1.0))  # without a verdict they count in the correction
     judgements = {
         name: judge(*rule, [p for other, p in ps.items() if other != name] if name in ps else ())

@@ -166,9 +166,7 @@ def run_claims(
     counts = {claim.name: min(QUICK_SEEDS, claim.seeds) if quick else claim.seeds for claim in claims}
     seeds = {name: tuple(range(first_seed, first_seed + count)) for name, count in counts.items()}
     if first_seed < 0 or any(TUNING_SEED in block for block in seeds.values()):
-        raise SettingError(
-            f"`first_seed` {first_seed}: seed {TUNING_SEED} chooses learning rates; choose another block"
-        )
+        raise SettingError(f"`first_seed` {first_seed}: seed {TUNING_SEED} chooses learning rates; choose another one")
     everything = names == CLAIMS.names()
     options = {"all": everything, "quick": quick, "first_seed": None if first_seed == FIRST_SEED else first_seed}
     command = command_line(" ".join(["claims run", *(() if everything else names)]), options)

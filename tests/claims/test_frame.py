@@ -18,7 +18,7 @@ from selfattn.claims.claim import Arm, Setup
 from selfattn.claims.page import document_of
 from selfattn.claims.record import code_of, judge_claims, read_record
 from selfattn.claims.rules import claim_ps, contrast, exact, judge, share_error
-from selfattn.claims.small import batch_of, copies, exact_share, forced_accuracy, held_out, loss_of, stream, train
+from selfattn.claims.small import copies, exact_share, forced_accuracy, held_out, loss_of, stream, train
 from selfattn.codec import encode
 from selfattn.models.build import build
 from selfattn.registry import CLAIMS
@@ -139,15 +139,6 @@ def test_a_small_training_learns_to_copy_and_is_the_same_again() -> None:
     assert (last, loss, right, forced) == trained()
 
 
-def test_rows_of_several_lengths_end_where_they_end() -> None:
-    mask = torch.tensor([[True, False], [True, True]])
-    batch = batch_of(torch.tensor([[5, 9], [6, 7]]), torch.tensor([[5, 9], [6, 7]]), source_mask=mask, target_mask=mask)
-    assert batch.source.tolist() == [[5, 0], [6, 7]]
-    assert batch.target_in.tolist() == [[1, 5, 0], [1, 6, 7]]
-    assert batch.target_out.tolist() == [[5, 2, 0], [6, 7, 2]]
-    assert batch.target_mask.tolist() == [[True, True, False], [True, True, True]]
-
-
 CODE = '''
 import math
 from selfattn.plugin import Claim, register
@@ -175,9 +166,6 @@ def test_the_code_of_a_claim_changes_with_what_decides(tmp_path: Path, monkeypat
     same = [("Docstring", "Words"), ("comment", "note"), ("import math\n", ""), ('{"a": 1}', "{}")]
     assert {code(k, *change) for k, change in enumerate(same)} == {code(9)}
     assert code(10, "1.5", "1.6") != code(9)
-
-
-# words
 
 
 # commands
@@ -239,9 +227,7 @@ def test_refusals_are_one_line(
 
 # The documents of the claims suite say what its record says
 
-
-ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "docs" / "results" / "claims"
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results" / "claims"
 
 
 @cache

@@ -1,25 +1,21 @@
 """Attention against PyTorch's layer with the same weights, the textbook's, and the formula of every score."""
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
 from einops import rearrange, repeat
+from formulas import score_of
 from numpy.typing import NDArray
 from torch import Tensor
 
 from selfattn.attention import (
     Additive,
     Concat,
-    Dot,
-    General,
     Location,
     MultiHeadAttention,
-    ScaledDot,
     Score,
     attend,
     causal_mask,
@@ -102,13 +98,9 @@ def test_grouped_queries_are_copied_keys_and_values(num_kv_heads: int, need_weig
             for name, weight in grouped.state_dict().items()
         }
     )
-    x, context, mask = (
-        torch.randn(BATCH, QUERIES, DIM).double(),
-        torch.randn(BATCH, KEYS, CONTEXT).double(),
-        MASKS["padding"][0],
-    )
+    x, context = torch.randn(BATCH, QUERIES, DIM).double(), torch.randn(BATCH, KEYS, CONTEXT).double()
     (output, weights), (expected, expected_weights) = (
-        layer(x, context, mask=mask, need_weights=need_weights) for layer in (grouped, expanded)
+        layer(x, context, mask=MASKS["padding"][0], need_weights=need_weights) for layer in (grouped, expanded)
     )
     close(output, expected)
     if need_weights:
@@ -137,40 +129,15 @@ def test_grouped_queries_are_copied_keys_and_values(num_kv_heads: int, need_weig
 Array = NDArray[np.float64]
 
 
-@dataclass
-class OneStep:
-    """One decoder state ``h [b d]`` looks at the encoder states ``hs [b s d]``."""
-
-    hs: Array
-    h: Array
-
-    def forward(self) -> Array:
-        scores = np.einsum("bsd,bd->bs", self.hs, self.h)
-        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-        self.weights: Array = powers / powers.sum(axis=1, keepdims=True)
-        return np.einsum("bs,bsd->bd", self.weights, self.hs)
-
-    def backward(self, dc: Array) -> tuple[Array, Array]:
-        dweights = np.einsum("bd,bsd->bs", dc, self.hs)
-        dscores = self.weights * (dweights - (self.weights * dweights).sum(axis=1, keepdims=True))
-        dh = np.einsum("bs,bsd->bd", dscores, self.hs)
-        as_value, as_key = self.weights[..., None] * dc[:, None], dscores[..., None] * self.h[:, None]
-        return as_value + as_key, dh
-
-
-class OverTime:
-    """The same at each of the decoder's steps; every step looks at the same encoder states."""
-
-    def forward(self, hs: Array, decoder: Array) -> Array:
-        self.steps = [OneStep(hs, decoder[:, t]) for t in range(decoder.shape[1])]
-        return np.stack([step.forward() for step in self.steps], axis=1)
-
-    def weights(self) -> Array:
-        return np.stack([step.weights for step in self.steps], axis=1)
-
-    def backward(self, dcontext: Array) -> tuple[Array, Array]:
-        gradients = [step.backward(dcontext[:, t]) for t, step in enumerate(self.steps)]
-        return sum(dhs for dhs, _ in gradients), np.stack([dh for _, dh in gradients], axis=1)
+def textbook(hs: Array, h: Array, dc: Array) -> tuple[Array, Array, Array, Array]:
+    """Contexts and weights of decoder states ``h [b t d]`` over encoder states ``hs [b s d]``, and both gradients."""
+    scores = np.einsum("bsd,btd->bts", hs, h)
+    powers = np.exp(scores - scores.max(axis=2, keepdims=True))
+    weights = powers / powers.sum(axis=2, keepdims=True)
+    dweights = np.einsum("btd,bsd->bts", dc, hs)
+    dscores = weights * (dweights - (weights * dweights).sum(axis=2, keepdims=True))
+    dhs = np.einsum("bts,btd->bsd", weights, dc) + np.einsum("bts,btd->bsd", dscores, h)
+    return np.einsum("bts,bsd->btd", weights, hs), weights, dhs, np.einsum("bts,bsd->btd", dscores, hs)
 
 
 @pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
@@ -179,10 +146,7 @@ class OverTime:
 def test_law_3(b: int, s: int, t: int, d: int, dtype: torch.dtype, within: float, need_weights: bool) -> None:
     random = np.random.default_rng(0)
     hs, decoder, dcontext = (random.uniform(-0.6, 0.6, (b, length, d)) for length in (s, t, t))
-    textbook = OverTime()
-    context = textbook.forward(hs, decoder)
-    dhs, ddecoder = textbook.backward(dcontext)
-
+    context, expected_weights, dhs, ddecoder = textbook(hs, decoder, dcontext)
     layer = MultiHeadAttention(d, num_heads=1, project=False, score="dot")
     assert not list(layer.parameters())
     encoder_states, decoder_states = (torch.tensor(x, dtype=dtype, requires_grad=True) for x in (hs, decoder))
@@ -191,79 +155,22 @@ def test_law_3(b: int, s: int, t: int, d: int, dtype: torch.dtype, within: float
 
     pairs = [(output, context), (encoder_states.grad, dhs), (decoder_states.grad, ddecoder)]
     if need_weights:
-        pairs.append((weights[:, 0], textbook.weights()))
+        pairs.append((weights[:, 0], expected_weights))
     for ours, theirs in pairs:
         np.testing.assert_allclose(ours.detach().numpy(), theirs, rtol=within, atol=within)
 
 
-# Every score function against its formula, written with loops over positions and numbers
+# Every score function against its formula
+
+FORMULAS = ("dot", "scaled_dot", "general", "additive", "concat", "location")
 
 
-Vector = list[float]
-Matrix = list[list[float]]
-Formula = Callable[[Any, Vector, Vector, int], float]
-
-
-def numbers(parameter: Tensor) -> Any:
-    return parameter.detach().double().tolist()
-
-
-def times(matrix: Matrix, vector: Vector) -> Vector:
-    return [sum(weight * x for weight, x in zip(row, vector, strict=True)) for row in matrix]
-
-
-def dot_formula(score: Dot, q: Vector, k: Vector, j: int) -> float:
-    return sum(x * y for x, y in zip(q, k, strict=True))
-
-
-def scaled_dot_formula(score: ScaledDot, q: Vector, k: Vector, j: int) -> float:
-    return sum(x * y for x, y in zip(q, k, strict=True)) / math.sqrt(len(q))
-
-
-def general_formula(score: General, q: Vector, k: Vector, j: int) -> float:
-    """Luong's ``h_t' W h_s``; ``nn.Linear`` keeps the transpose of W, ``[key, query]``."""
-    weight = numbers(score.proj.weight)
-    return sum(k[a] * weight[a][b] * q[b] for a in range(len(k)) for b in range(len(q)))
-
-
-def additive_formula(score: Additive, q: Vector, k: Vector, j: int) -> float:
-    of_key, of_query = times(numbers(score.key_proj.weight), k), times(numbers(score.query_proj.weight), q)
-    return sum(v * math.tanh(x + y) for v, x, y in zip(numbers(score.v.weight)[0], of_key, of_query, strict=True))
-
-
-def concat_formula(score: Concat, q: Vector, k: Vector, j: int) -> float:
-    inner = [
-        x + bias for x, bias in zip(times(numbers(score.proj.weight), q + k), numbers(score.proj.bias), strict=True)
-    ]
-    return sum(v * math.tanh(x) for v, x in zip(numbers(score.v.weight)[0], inner, strict=True))
-
-
-def location_formula(score: Location, q: Vector, k: Vector, j: int) -> float:
-    return times(numbers(score.proj.weight), q)[j]
-
-
-FORMULAS: dict[str, Formula] = {
-    "dot": dot_formula,
-    "scaled_dot": scaled_dot_formula,
-    "general": general_formula,
-    "additive": additive_formula,
-    "concat": concat_formula,
-    "location": location_formula,
-}
-
-
-def by_loops(formula: Formula, score: Score, query: Tensor, key: Tensor) -> Tensor:
-    queries, keys = query.double().tolist(), key.double().tolist()
-    return torch.tensor(
-        [
-            [
-                [[formula(score, q, k, position) for position, k in enumerate(key_rows)] for q in query_rows]
-                for query_rows, key_rows in zip(query_heads, key_heads, strict=True)
-            ]
-            for query_heads, key_heads in zip(queries, keys, strict=True)
-        ],
-        dtype=query.dtype,
-    )
+def by_formula(name: str, score: Score, query: Tensor, key: Tensor) -> Tensor:
+    """The score of every query and every key ``[b h i j]``, one pair at a time."""
+    scores = torch.zeros(*query.shape[:3], key.shape[2], dtype=query.dtype)
+    for b, h, i, j in product(*map(range, scores.shape)):
+        scores[b, h, i, j] = score_of(name, score, query[b, h, i].double(), key[b, h, j].double(), j)
+    return scores
 
 
 def make(name: str, query_dim: int, key_dim: int) -> Score:
@@ -278,7 +185,7 @@ def test_the_formula(name: str, num_heads: int, dtype: torch.dtype, close: Calla
     score = make(name, 11, 11 if same_width else 13).to(dtype)
     query, key = 0.7 * torch.randn(2, num_heads, 3, 11), 0.7 * torch.randn(2, num_heads, 7, 11 if same_width else 13)
     query, key = query.to(dtype), key.to(dtype)
-    expected = by_loops(FORMULAS[name], score, query, key)
+    expected = by_formula(name, score, query, key)
     close(score(query, key).detach(), expected)
     as_dot = score.as_dot(query, key)
     assert (as_dot is None) == (name in ("additive", "concat", "location"))
@@ -288,18 +195,6 @@ def test_the_formula(name: str, num_heads: int, dtype: torch.dtype, close: Calla
     if isinstance(score, Additive | Concat):
         score.block_elements = 40
         close(score(query, key).detach(), expected)
-
-
-def test_parameters_are_those_of_the_papers() -> None:
-    shapes = {name: {k: tuple(p.shape) for k, p in make(name, 3, 7).named_parameters()} for name in FORMULAS}
-    assert shapes == {
-        "dot": {},
-        "scaled_dot": {},
-        "general": {"proj.weight": (7, 3)},
-        "additive": {"query_proj.weight": (5, 3), "key_proj.weight": (5, 7), "v.weight": (1, 5)},
-        "concat": {"proj.weight": (5, 10), "proj.bias": (5,), "v.weight": (1, 5)},
-        "location": {"proj.weight": (17, 3)},
-    }
 
 
 def test_the_location_score_ends_at_its_stated_length() -> None:

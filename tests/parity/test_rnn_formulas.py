@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from formulas import score_of
 from torch import Tensor
 
 from selfattn.models.build import build
@@ -93,22 +94,6 @@ def first_state(bridge: Any, stack: Any, config: RNNDecoderConfig, finals: list[
     return state
 
 
-def score_of(attention: Any, config: RNNDecoderConfig, query: Tensor, key: Tensor, place: int) -> Tensor:
-    """Luong et al. 2015, section 3.1; Bahdanau et al. 2015, appendix A.1.2."""
-    s = attention.score
-    if config.score == "dot":
-        return query @ key
-    if config.score == "scaled_dot":
-        return query @ key / math.sqrt(len(query))
-    if config.score == "general":
-        return key @ (s.proj.weight @ query)
-    if config.score == "concat":
-        return s.v.weight[0] @ torch.tanh(s.proj.weight @ torch.cat([query, key]) + s.proj.bias)
-    if config.score == "additive":
-        return s.v.weight[0] @ torch.tanh(s.query_proj.weight @ query + s.key_proj.weight @ key)
-    return (s.proj.weight @ query)[place]
-
-
 def attend(attention: Any, config: RNNDecoderConfig, query: Tensor, states: list[Tensor]) -> tuple[Tensor, Tensor]:
     """The context, and the weights ``[h s]``."""
     keys = values = states
@@ -122,7 +107,9 @@ def attend(attention: Any, config: RNNDecoderConfig, query: Tensor, states: list
         def cut(x: Tensor, head: int = head) -> Tensor:
             return x.chunk(config.num_heads)[head]
 
-        scores = [score_of(attention, config, cut(query), cut(key), place) for place, key in enumerate(keys)]
+        scores = [
+            score_of(config.score, attention.score, cut(query), cut(key), place) for place, key in enumerate(keys)
+        ]
         total = sum(math.exp(score) for score in scores)
         row = [math.exp(score) / total for score in scores]
         context = torch.zeros_like(cut(values[0]))

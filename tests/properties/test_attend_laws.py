@@ -13,7 +13,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from torch import Tensor
 
 from selfattn.attention import Additive, Concat, Score, attend, causal_mask, make_score
@@ -321,17 +321,6 @@ class TestCausalIsRightAligned:
             close(part.weights, whole.weights[:, :, -last:])
 
 
-def rows_of(call: Call, index: Tensor) -> Call:
-    """The same call for other batch rows."""
-    b = call.query.shape[0]
-
-    def pick(x: Tensor | None) -> Any:
-        return x[index] if x is not None and x.dim() == 4 and x.shape[0] == b else x
-
-    names = ("query", "key", "value", "mask", "bias", "output_grad")
-    return replace(call, **{name: pick(getattr(call, name)) for name in names})
-
-
 PER_ROW = ("query", "key", "value")
 
 
@@ -400,24 +389,3 @@ class TestPermutation:
         close(after.output, before.output[:, :, rows])
         close(after.gradients["query"], before.gradients["query"][:, :, rows])
         close(after.gradients["key"], before.gradients["key"][:, :, columns])
-
-
-class TestDropoutInExpectation:
-    @settings(max_examples=5)
-    @both_paths
-    @given(call=calls(dtypes=[torch.float32]), dropout_p=st.sampled_from([0.1, 0.5]))
-    def test_the_mean_of_many_draws_is_the_output_without(
-        self, call: Call, dropout_p: float, need_weights: bool
-    ) -> None:
-        call = replace(rows_of(call, torch.tensor([0])), value=call.value[:1].clamp(-1, 1))
-        options: dict[str, Any] = {"score": call.score, "causal": call.causal, "need_weights": need_weights}
-        draws = 400
-        many = {
-            name: None if x is None else x.expand(draws, *[-1] * 3) if x.dim() == 4 else x
-            for name, x in {n: getattr(call, n) for n in (*PER_ROW, "mask", "bias")}.items()
-        }
-        output = attend(**many, dropout_p=dropout_p, **options).output  # type: ignore[arg-type]  # options of several types
-        exact = attend(**{n: getattr(call, n) for n in (*PER_ROW, "mask", "bias")}, **options).output[0]
-        # A weight w becomes 0 or w / (1 - p): its variance is w^2 p / (1 - p), and the weights add up to 1.
-        sigma = math.sqrt(dropout_p / (1 - dropout_p) / draws)
-        assert (output.mean(dim=0) - exact).abs().max() < 6 * sigma

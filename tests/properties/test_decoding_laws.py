@@ -75,17 +75,8 @@ def test_beam_search_finds_the_best_of_all_targets(
 ) -> None:
     model, (source, mask) = tiny(zoo, variant), sources([length], seed)
     room = VOCAB * (VOCAB - 1) ** (LONGEST - 1)
-    (found,) = beam_search(
-        model,
-        source,
-        mask,
-        bos_id=BOS,
-        eos_id=EOS,
-        max_length=LONGEST,
-        beam_size=room,
-        n_best=room,
-        length_penalty=penalty,
-    )
+    search: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "max_length": LONGEST, "length_penalty": penalty}
+    (found,) = beam_search(model, source, mask, beam_size=room, n_best=room, **search)
     expected = every_target(model, source, penalty)[:room]
     assert [hypothesis.ids for hypothesis in found] == [ids for _, _, ids, _ in expected]
     for hypothesis, (finished, value, _, total) in zip(found, expected, strict=True):
@@ -122,14 +113,9 @@ def test_a_batch_gives_what_each_sentence_gives_alone(
 
     drawing: dict[str, Any] = ends | {"temperature": 1.3, "top_k": 3}
     drawn = sample(model, source, mask, max_length=limits, generator=generator(seed, "sampling"), **drawing)
-    stream = generator(seed, "sampling")
-    assert_same(
-        drawn,
-        [
-            sample(model, *row, max_length=limit, generator=stream, **drawing)
-            for row, limit in zip(rows, limits, strict=True)
-        ],
-    )
+    drawing["generator"] = generator(seed, "sampling")
+    alone = [sample(model, *row, max_length=limit, **drawing) for row, limit in zip(rows, limits, strict=True)]
+    assert_same(drawn, alone)
     written = greedy(model, source, mask, max_length=5, **ends)
     assert_same(written, [greedy(model, *row, max_length=5, **ends) for row in rows])
 

@@ -2,20 +2,15 @@
 
 import copy
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load_file, load_model, save_model
 from torch import Tensor
-from zoo import VARIANTS
 
-from selfattn.attention import MultiHeadAttention
 from selfattn.decoding.stepping import stepping
-from selfattn.layers import RecurrentStack
 from selfattn.models.protocol import DecoderState, Seq2Seq
 
 Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
@@ -180,28 +175,6 @@ def test_dropout_is_off_in_eval_and_on_in_training(zoo: Any, variant: str) -> No
     assert torch.equal(logits_of(model, case), first)
 
 
-@torch.no_grad()
-def test_every_dropout_there_is_drops(zoo: Any, variant: str) -> None:
-    """Each of them alone makes training random; only between the layers of a stack of one there is nothing."""
-    model, case = zoo.fresh(zoo.dropping(variant, 0.5)).train(), zoo.case([5, 3], 3, 0)
-    drops = [module for module in model.modules() if isinstance(module, torch.nn.Dropout)]
-    idle = {m.dropout for m in model.modules() if isinstance(m, RecurrentStack) and len(m.layers) == 1}
-    weights = [module for module in model.modules() if isinstance(module, MultiHeadAttention) and module.dropout]
-    for drop in drops:
-        drop.p = 0.0
-    for attention in weights:
-        attention.dropout = 0.0
-    assert torch.equal(logits_of(model, case), logits_of(model, case))
-    for drop in drops:
-        drop.p = 0.5
-        assert torch.equal(logits_of(model, case), logits_of(model, case)) == (drop in idle)
-        drop.p = 0.0
-    for attention in weights:
-        attention.dropout = 0.5
-        assert not torch.equal(logits_of(model, case), logits_of(model, case))
-        attention.dropout = 0.0
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_other_dtypes_run(zoo: Any, variant: str, dtype: torch.dtype) -> None:
     model, case = copy.deepcopy(zoo.model(variant, torch.float32)).to(dtype), zoo.case([5, 3], 3, 0)
@@ -225,20 +198,6 @@ def test_mixed_precision_runs(zoo: Any, variant: str) -> None:
         torch.testing.assert_close(actual.float(), logits_of(model, case), rtol=0.2, atol=0.2)
     mixed.float().logsumexp(dim=-1).sum().backward()
     assert all(p.grad is None or (p.grad.isfinite().all() and p.grad.dtype == p.dtype) for p in model.parameters())
-
-
-@pytest.mark.parametrize("name", ["preset transformer", "preset bahdanau-gru", *(n for n in VARIANTS if "tied" in n)])
-@torch.no_grad()
-def test_weights_survive_the_disk(zoo: Any, name: str, tmp_path: Path) -> None:
-    """Shared weights are written once, and are still shared when read back."""
-    model, case = zoo.model(name, torch.float32), zoo.case([5, 3], 3, 0)
-    save_model(model, str(tmp_path / "model.safetensors"))
-    other = zoo.fresh(zoo.variants[name], seed=1).eval()
-    assert not torch.equal(logits_of(other, case), logits_of(model, case))
-    load_model(other, str(tmp_path / "model.safetensors"))
-    assert torch.equal(logits_of(other, case), logits_of(model, case))
-    written = sum(tensor.numel() for tensor in load_file(tmp_path / "model.safetensors").values())
-    assert written == sum(parameter.numel() for parameter in other.parameters())
 
 
 @torch.no_grad()

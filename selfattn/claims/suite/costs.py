@@ -101,8 +101,7 @@ class Parallelism(Claim):
         lines = {way: trials.spots("layers", f"{way}-ms") for way in WAYS}
         heads = ("steps@16", "steps@64", "ms@16", "ms@128", "ms@1024")
         rows = {way: [f"{trials.mean('layers', f'{way}-{head}').mean:.3g}" for head in heads] for way in WAYS}
-        across = number_scale(LENGTHS, powers=True)
-        plot = self.chart("step-time", lines, of="way", scale="powers", across=across)
+        plot = self.chart("step-time", lines, of="way", scale="powers", across=number_scale(LENGTHS, powers=True))
         return plot, self.table("steps-counted", heads, rows, of="way")
 
 
