@@ -19,9 +19,10 @@ from selfattn.claims.suite import architectures
 from selfattn.claims.suite.attention import BACKWARD, FORWARD, WIDTHS, by_autograd, by_hand, slope
 from selfattn.claims.suite.decoders import gold
 from selfattn.claims.suite.encoders import POSITIONS, Labeller, permuted_difference, residual
-from selfattn.claims.suite.lengths import halving_length, placed
+from selfattn.claims.suite.lengths import halving_length
 from selfattn.data.pairs import Pair, Span
 from selfattn.evaluation.cost import BatchShape, training_flops
+from selfattn.models.config import ModelConfig
 from selfattn.models.sizing import body
 from selfattn.registry import CLAIMS
 from selfattn.results.claims import Trial
@@ -233,13 +234,17 @@ def test_a_claim_measures_and_has_all_words(name: str) -> None:
         assert claim.say(key).say("en") != claim.say(key).say("ko"), key
 
 
+def luong(arm: Mapping[str, Any]) -> ModelConfig:
+    return small.resized("luong-general", arm["decoder"], hidden_dim=arm["width"])
+
+
 @pytest.mark.parametrize(
     ("name", "apart", "measure"),
     [
         ("attention-removes", 0.02, lambda arm: body(small.resized(arm["model"], hidden_dim=arm["width"]))),
         ("bidirectional", 0.03, lambda arm: body(architectures.directed(arm))),
         ("hybrids", 0.02, lambda arm: body(architectures.hybrid(*arm["parts"]))),
-        ("placement", 0.03, lambda arm: training_flops(placed(arm), 7, BatchShape(64, 20, 21))),
+        ("placement", 0.03, lambda arm: training_flops(luong(arm), 7, BatchShape(64, 20, 21))),
     ],
 )
 def test_arms_are_as_near_in_size_as_their_words_say(

@@ -1,10 +1,9 @@
 """Claims on sources of many lengths: the bottleneck, attention against it, a reversed source, where attention sits."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from statistics import fmean
-from typing import Any
 
 import torch
 
@@ -198,11 +197,6 @@ class Reversal(Claim):
 AFTER, FED = {"width": 32, "decoder": {}}, {"width": 29, "decoder": {"decoder.input_feeding": True}}
 
 
-def placed(settings: Mapping[str, Any]) -> ModelConfig:
-    """Return Luong's model with its attention at an arm's place."""
-    return small.resized("luong-general", settings["decoder"], hidden_dim=settings["width"])
-
-
 @register.claim("placement")
 class Placement(Claim):
     """Three places of the same attention, each as wide as equal operations allow."""
@@ -227,7 +221,8 @@ class Placement(Claim):
 
     def measure(self, setup: Setup) -> dict[str, float]:
         """Train on copies of four symbols, so few that a symbol does not say where it stands."""
-        return by_length(setup, placed(setup.arm.settings), partial(small.copies, symbols=4), symbols=4)
+        config = small.resized("luong-general", setup["decoder"], hidden_dim=setup["width"])
+        return by_length(setup, config, partial(small.copies, symbols=4), symbols=4)
 
     def contrasts(self, trials: Trials) -> Contrasts:
         """Input feeding gains; attention before the RNN and longer training are shown, not tested."""
