@@ -184,7 +184,7 @@ def run_claims(
         stack.callback(stop_workers)
         new, goes_on = Plan(command=command, plugins=plugins), resumed and (out / PLAN).exists()
         plan = stack.enter_context(resume(Plan, out, command) if goes_on else begin(out, new, decides))
-        if plan.seal is None or plan.seal.decides != decides:
+        if plan.seal.decides != decides:
             raise SettingError(f"{out}: the claims have changed since this run began; choose another `out`")
         runner = Measurements(workers, command, plan.seal.sha256)
         backfill_ledger(out, plan, {file: sha256_of(file) for file in sorted((out / TRIALS).glob("*-seed*.json"))})
@@ -236,18 +236,18 @@ def _tune(runner: Measurements, claims: Sequence[Claim]) -> dict[Key, Rate]:
         runner.run_all([trial(key, rate) for key, rates in tried.items() for rate in rates])
         return {key: [(loss(key, rate), 0.0) for rate in rates] for key, rates in tried.items()}
 
-    def beyond(key: Key, rates: Sequence[float], best: int) -> list[float]:
+    def beyond(key: Key, rates: Sequence[float], best: float) -> list[float]:
         for edge, neighbour, *_ in (sorted(rates), sorted(rates, reverse=True)):
-            if rates[best] == edge and loss(key, edge) < math.inf:
+            if best == edge and loss(key, edge) < math.inf:
                 return [float(f"{edge * edge / neighbour:.3g}")]
         return []
 
     grids = {key: arm.rates for key, (_, arm) in arms.items() if len(arm.rates) > 1}
-    all_rates, best_places = search(grids, measure, beyond, widenings=_WIDENINGS)
+    all_rates, best_rates = search(grids, measure, beyond, widenings=_WIDENINGS)
     chosen = {}
     for key, (_, arm) in arms.items():
         rates = tuple(all_rates.get(key, arm.rates))
-        best = rates[best_places.get(key, 0)]
+        best = best_rates.get(key, rates[0])
         if key not in grids:
             chosen[key] = Rate(arm.name, best, rates)
         elif loss(key, best) < math.inf:

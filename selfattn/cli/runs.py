@@ -304,7 +304,7 @@ def demo(*runs: Path, out: NamedPath = Path("demo.html"), lang: Lang = SOURCE, e
 
     examples = [(text, "") for text in example]
     if not examples:
-        tested = [answer.pair for run in runs if is_tested(run) for answer in Tested(run).answers][:EXAMPLES]
+        tested = [answer.pair for run in runs if is_tested(run) for answer in Tested(run).answered.answers][:EXAMPLES]
         examples = [(pair.source, pair.target) for pair in tested]
     write_demo([_load(run) for run in runs], out, lang, examples)
     say(f"{out}: open it in a browser")

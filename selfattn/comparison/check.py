@@ -15,7 +15,7 @@ from selfattn.evaluation.gates.output_gates import baseline_gate
 from selfattn.experiments.plan import PLAN, check_ledger, departures
 from selfattn.results.plan import Departure, PlanCheck, Seal
 from selfattn.results.quality import PairTest
-from selfattn.results.record import Gate, Matching
+from selfattn.results.record import Gate
 from selfattn.runs.ledger import read_ledger
 from selfattn.training.config import TrainingConfig
 
@@ -37,11 +37,12 @@ def make_gates(trained: Runs, plan: Plan) -> tuple[Gate, ...]:
         plan: of the comparison.
     """
     models, baseline = trained[plan.main], plan.baseline
-    gates = [_same_data(models), _same_training(models, plan, plan.main), _matched(models, plan.matching)]
+    sized = {name: runs[0].config.model for name, runs in models.items()}
+    gates = [_same_data(models), _same_training(models, plan), check_sizes(plan.matching, sized)]
     gates.append(_same_machines(run for others in trained.values() for same in others.values() for run in same))
     for budget, others in trained.items():
         if budget != plan.main:
-            checks = (_same_data(others), _same_training(others, plan, budget))
+            checks = (_same_data(others), _same_training(others, plan))
             gates += [gate for gate in checks if not gate.passed]
     for name, runs in models.items():
         by_gate: dict[str, list[Gate]] = {}
@@ -55,30 +56,17 @@ def make_gates(trained: Runs, plan: Plan) -> tuple[Gate, ...]:
     return tuple(dict.fromkeys(gates))
 
 
-def _matched(models: Models, matching: Matching) -> Gate:
-    """Whether the models have the same size."""
-    return check_sizes(matching, {name: runs[0].config.model for name, runs in models.items()})
-
-
 def _same_data(models: Models) -> Gate:
-    """Whether all runs have the same data in the same order, the same seeds and the same decoding."""
-    first_name, first = next(iter(models.items()))
+    """Whether all runs have the same data in the same order, and the same decoding."""
+    first, *others = [run for runs in models.values() for run in runs]
     apart = []
-    for name, runs in models.items():
-        if [run.seed for run in runs] != [run.seed for run in first]:
-            apart.append(f"{name} has other seeds than {first_name}")
-        for run in runs:
-            if _data(run) != _data(first[0]):
-                apart.append(f"{run.path.name} was trained on other data than {first[0].path.name}")
-            if run.result.decoding != first[0].result.decoding:
-                apart.append(f"{run.path.name} was decoded otherwise than {first[0].path.name}")
+    for run in others:
+        if run.config.data != first.config.data:
+            apart.append(f"{run.path.name} was trained on other data than {first.path.name}")
+        if run.result.decoding != first.result.decoding:
+            apart.append(f"{run.path.name} was decoded otherwise than {first.path.name}")
     alike = "all models had the same pairs in the same order, and were decoded in the same way"
     return _gate("same data", apart, alike)
-
-
-def _data(run: Tested) -> tuple[Any, ...]:
-    training = run.config.training
-    return (dict(run.config.data), training.items_per_epoch, training.batch_size, training.max_tokens)
 
 
 def differing_machines(runs: Iterable[Tested]) -> tuple[str, ...]:
@@ -105,23 +93,16 @@ def _gate(name: str, apart: Sequence[str], alike: str) -> Gate:
     return Gate(name, not apart, "; ".join(apart) or alike, value=float(len(apart)), limit=0.0)
 
 
-def _same_training(models: Models, plan: Plan, budget: float) -> Gate:
+def _same_training(models: Models, plan: Plan) -> Gate:
     """Whether all runs have the same settings of the training, and the steps and target tokens of others of their seed.
 
-    Learning rates may differ where every run has the rate that tuning chose for its model.
+    Learning rates that were tuned may differ; the check against the plan covers them.
     """
     runs = [run for same in models.values() for run in same]
-    first = runs[0].config.training
-    chosen = {name: plan.chosen(name, budget).get("lr") for name in models}
-    is_tuned = all(run.config.training.lr == chosen[name] for name, same in models.items() for run in same)
-    apart, tuned = [], ""
+    first, apart = runs[0].config.training, []
     for name, value in vars(first).items():
         other = next((run for run in runs if getattr(run.config.training, name) != value), None)
-        if other is None or name == "seed":
-            continue
-        if name == "lr" and is_tuned:
-            tuned = "; lr was tuned for"
-        else:
+        if other is not None and name != "seed" and not (name == "lr" and plan.trials):
             there = getattr(other.config.training, name)
             apart.append(f"{name}: {value} of {runs[0].path.name}, {there} of {other.path.name}")
     if any(getattr(first, name) is not None for name in _EARLY_END):
@@ -130,7 +111,7 @@ def _same_training(models: Models, plan: Plan, budget: float) -> Gate:
         apart += _work_apart(runs)
         end = ", and each the steps and tokens of the others of its seed"
     gate = _gate("same training", apart, f"all runs had the same settings of the training{end}")
-    return replace(gate, reason=gate.reason + tuned)
+    return replace(gate, reason=f"{gate.reason}; lr was tuned for") if plan.trials else gate
 
 
 def _work_apart(runs: Sequence[Tested]) -> Iterator[str]:
@@ -185,14 +166,12 @@ def check_plan(comparison: Path, plan: Plan, runs: Runs, pairs: Sequence[PairTes
         UserError: the ledger is broken.
     """
     machines = differing_machines(run for models in runs.values() for same in models.values() for run in same)
-    if plan.seal is None:
-        return PlanCheck(None, plan.pilot, (Departure("plan", ("seal",)),), machines=machines)
     entries = tuple(entry for entry in read_ledger(comparison) if entry.run)
     planned = plan.ended or plan.seal.decides.get("seeds")  # a planned look may end it
     return PlanCheck(
         plan.seal,
         plan.pilot,
-        tuple(_departures(comparison, plan, plan.seal, runs, pairs)),
+        tuple(_departures(comparison, plan, runs, pairs)),
         entries,
         seeds=min(len(same) for same in runs[plan.main].values()),
         planned_seeds=planned if isinstance(planned, int) else plan.seeds,
@@ -208,8 +187,8 @@ def _published(seal: Seal) -> str:
     return str(plans.get(seal.sha256, ""))
 
 
-def _departures(comparison: Path, plan: Plan, seal: Seal, runs: Runs, pairs: Sequence[PairTest]) -> Iterator[Departure]:
-    sealed, now = seal.decides, _of_plan(plan)
+def _departures(comparison: Path, plan: Plan, runs: Runs, pairs: Sequence[PairTest]) -> Iterator[Departure]:
+    sealed, now = plan.seal.decides, _of_plan(plan)
     changed = [field.name for field in fields(Plan) if now.get(field.name) != sealed.get(field.name)]
     if plan.ended:
         undecided = any(pair.primary and pair.p > pair.alpha for pair in pairs)
@@ -219,7 +198,7 @@ def _departures(comparison: Path, plan: Plan, seal: Seal, runs: Runs, pairs: Seq
     first = tested[0][1]
     yield from check_ledger(
         comparison,
-        seal,
+        plan.seal,
         [name for name in changed if name not in _NOT_SEALED],
         {run.path.name: run.result.answers_sha256 for _, run in tested},
     )
@@ -228,15 +207,15 @@ def _departures(comparison: Path, plan: Plan, seal: Seal, runs: Runs, pairs: Seq
     is_ordered = times == sorted(times)  # otherwise the clock went back, and the order of the ledger alone decides
     yield from departures(
         missing=[entry.run for entry in entries if entry.run and entry.run not in names],
-        settings=[run.path.name for budget, run in tested if not _is_as_planned(plan, seal, budget, run)],
-        test=[] if _test_set(first.pairs) == sealed.get("test") else [first.path.name],
-        before=[run.path.name for _, run in tested if is_ordered and run.record.created < seal.created],
+        settings=[run.path.name for budget, run in tested if not _is_as_planned(plan, budget, run)],
+        test=[] if _test_set(first.answered.pairs) == sealed.get("test") else [first.path.name],
+        before=[run.path.name for _, run in tested if is_ordered and run.record.created < plan.seal.created],
     )
 
 
-def _is_as_planned(plan: Plan, seal: Seal, budget: float, run: Tested) -> bool:
+def _is_as_planned(plan: Plan, budget: float, run: Tested) -> bool:
     """Whether a run has the settings of the plan, tuned ones included."""
     planned, variant = plan.planned(run.name, budget), plan.variants[budget]
-    settings = {**dict(seal.decides["recipe"]), "seed": run.seed, **planned.training}  # type: ignore[call-overload]  # plain values
+    settings = {**dict(plan.seal.decides["recipe"]), "seed": run.seed, **planned.training}  # type: ignore[call-overload]  # plain values
     recipe = decode(TrainingConfig, settings, file=PLAN, advice="compare again")
     return run.config.training == variant.applied_to(recipe, plan.steps) and run.config.model == planned.config

@@ -9,19 +9,19 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from selfattn.comparison.check import decisions
-from selfattn.comparison.costs import make_forecast, measure_costs, steps_of
+from selfattn.comparison.costs import measure_costs, step_seconds, steps_of
 from selfattn.comparison.models import choose, match_models, primary_pair
-from selfattn.comparison.options import MOST_SEEDS, NOT_THE_RESULT, CompareOptions
+from selfattn.comparison.options import MOST_SEEDS, NOT_THE_RESULT, SEEDS, CompareOptions
 from selfattn.comparison.plan import Plan, PlannedModel
 from selfattn.comparison.record import make_record
 from selfattn.comparison.report import write_comparison
 from selfattn.comparison.tested import Tested, is_tested, read_runs
 from selfattn.comparison.testing import batch_shape
-from selfattn.comparison.trainings import Trainings, space, tune
+from selfattn.comparison.trainings import Trainings, grid, space, tune
 from selfattn.errors import SettingError, say
 from selfattn.evaluation.statistics.design import obrien_fleming
 from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, resume, write_plan
-from selfattn.experiments.queue import stop_workers
+from selfattn.experiments.queue import connect_backend, stop_workers
 from selfattn.registry import TASKS
 from selfattn.report.write import ReportFiles
 from selfattn.results.record import Record
@@ -99,18 +99,37 @@ def _rehearse(task: str | Task, settings: Mapping[str, Any]) -> None:
 
 
 def forecast(task: str | Task, **settings: Any) -> list[str]:
-    """Return what :func:`compare` would train with these settings, its time and disk space; nothing is trained.
+    """Forecast what :func:`compare` would train with these settings, from a few timed steps of each model.
 
     Args:
         task: see :func:`compare`.
         settings: see :func:`compare`.
 
+    Returns:
+        Lines of text. The time is that of trainings that do not slow each other down.
+
     Raises:
         UserError: see :func:`compare`.
     """
     trainings, chosen = _prepare(task, settings)
-    with use_threads(trainings.options.threads):
-        return make_forecast(trainings, make_plan(trainings, chosen))
+    options, recipe = trainings.options, trainings.recipe
+    with use_threads(options.threads):
+        plan, data = make_plan(trainings, chosen), trainings.data(options.first_seed)[0]
+        models = {name: planned.config for name, planned in plan.models.items()}
+        shape = batch_shape(data.validation, recipe)
+        size, device = len(data.tokenizer), options.device
+        seconds = step_seconds(models, vocab_size=size, shape=shape, training=recipe, device=device)
+    rates = 0 if plan.tuned else len(grid(options, recipe))
+    # The best rate and its neighbours are tried with all tuning seeds.
+    count = plan.seeds + rates + min(rates, 3) * (len(plan.tuning_seeds) - 1)
+    full, total = steps_of(data, recipe), count * len(plan.variants) * len(models)
+    steps = count * sum(variant.applied_to(recipe, full).max_steps or full for variant in plan.variants.values())
+    with connect_backend(trainings.workers, total) as (_, jobs):
+        minutes = steps * sum(seconds.values()) / jobs / 60
+    return [
+        *(f"{name}: {steps:,} steps of {1000 * step:.1f} ms" for name, step in seconds.items()),
+        f"{total} trainings, {jobs} in parallel: about {minutes:,.1f} minutes, plus validation, tests and report",
+    ]
 
 
 def _prepare(task: str | Task, settings: Mapping[str, Any]) -> tuple[Trainings, dict[str, PlannedModel]]:
@@ -171,7 +190,7 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
         **{name: getattr(options, name) for name in same},
         task=task.name,
         command=trainings.command,
-        seeds=options.seed_count,
+        seeds=max(options.seeds, default=1 if options.quick else SEEDS),
         budgets=tuple(sorted(options.budgets)),
         steps=steps_of(data, recipe) if options.budgets != (1.0,) else 0,
         examples=examples,

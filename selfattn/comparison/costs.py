@@ -15,14 +15,13 @@ import torch
 from selfattn import codec
 from selfattn.codec import Plain
 from selfattn.comparison.plan import Plan
-from selfattn.comparison.tested import Tested
+from selfattn.comparison.tested import Tested, read_runs
 from selfattn.comparison.testing import batch_shape
-from selfattn.comparison.trainings import Trainings, grid
+from selfattn.comparison.trainings import Trainings
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example
 from selfattn.errors import UserError, say
 from selfattn.evaluation.cost import BatchShape, decoding_times, machine_peak, synchronise
-from selfattn.experiments.queue import connect_backend
 from selfattn.files import writing
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
@@ -86,13 +85,11 @@ def measure_costs(trainings: Trainings, plan: Plan) -> None:
     if path.exists():
         return
     say(message("progress.costs").say(trainings.options.lang))
-    runs: dict[str, Tested] = {}
-    for run in plan.runs():
-        tested = Tested(trainings.options.out / run.path, run.name)
-        if run.budget == plan.main and not tested.failed:
-            runs.setdefault(run.name, tested)
+    runs = read_runs(trainings.options.out, plan)[plan.main]
+    sound = {name: [run for run in same if not run.failed] for name, same in runs.items()}
+    firsts = {name: same[0] for name, same in sound.items() if same}
     with writing(path):
-        codec.write(path, Costs(_times_of(trainings, runs) if runs else {}), checksum=True)
+        codec.write(path, Costs(_times_of(trainings, firsts) if firsts else {}), checksum=True)
 
 
 def read_costs(comparison: Path) -> Mapping[str, ModelTimes]:
@@ -117,40 +114,6 @@ def steps_of(data: TrainingSet, recipe: TrainingConfig) -> int:
     if count is None:
         raise UserError("`max_steps`: the data are a stream of unknown length; say how many steps to train")
     return count * recipe.epochs
-
-
-def make_forecast(trainings: Trainings, plan: Plan) -> list[str]:
-    """Forecast the trainings and the time of a planned comparison from a few timed steps of each model.
-
-    Args:
-        trainings: of the comparison.
-        plan: of the comparison.
-
-    Returns:
-        Lines of text. The time is that of trainings that do not slow each other down.
-
-    Raises:
-        UserError: the data are a stream, and there is no ``max_steps``.
-    """
-    data, recipe, options = trainings.data(plan.first_seed)[0], trainings.recipe, trainings.options
-    models = {name: planned.config for name, planned in plan.models.items()}
-    full = steps_of(data, recipe)
-    rates = 0 if plan.tuned else len(grid(options, recipe))
-    trials = rates + min(rates, 3) * (len(plan.tuning_seeds) - 1)  # the best rate and its neighbours have all seeds
-    steps: list[int] = []
-    for variant in plan.variants.values():
-        steps += [variant.applied_to(recipe, full).max_steps or full] * (plan.seeds + trials)
-    shape = batch_shape(data.validation, recipe)
-    seconds = step_seconds(models, vocab_size=len(data.tokenizer), shape=shape, training=recipe, device=options.device)
-    total = len(steps) * len(models)
-    with connect_backend(trainings.workers, total) as (_, jobs):
-        minutes = sum(steps) * sum(seconds.values()) / jobs / 60
-    ends = " to ".join(f"{count:,}" for count in dict.fromkeys((min(steps), max(steps))))
-    each = f"{len(steps)} training{'s' if len(steps) > 1 else ''} of {ends} steps"
-    return [
-        *(f"{name}: {each}, {1000 * step:.1f} ms a step" for name, step in seconds.items()),
-        f"{total} trainings, {jobs} in parallel: about {minutes:,.1f} minutes, plus validation, tests and report",
-    ]
 
 
 def by_turns(actions: Mapping[str, Callable[[int], object]], turns: int) -> dict[str, float]:
@@ -232,7 +195,7 @@ def _times_of(trainings: Trainings, tested: Mapping[str, Tested]) -> dict[str, M
     models = {name: run.config.model for name, run in tested.items()}
     steps = step_seconds(models, vocab_size=size, shape=shape, training=trainings.recipe, device=options.device)
     runs = {name: load(run.path) for name, run in tested.items()}
-    texts = [pair.source for pair in next(iter(tested.values())).pairs][:_INPUTS]
+    texts = [pair.source for pair in next(iter(tested.values())).answered.pairs][:_INPUTS]
     single = {name: (lambda turn, run=run: run.predict([texts[turn % len(texts)]])) for name, run in runs.items()}
     batch = {name: (lambda _, run=run: run.decode(texts, trainings.task.decoding)) for name, run in runs.items()}
     alone, together = by_turns(single, min(_SINGLE, len(texts))), by_turns(batch, _BATCHES)

@@ -12,7 +12,7 @@ from selfattn.models.config import ModelConfig
 from selfattn.models.presets import PRESETS, get_preset
 from selfattn.models.sizing import body, match, parameters, spread
 from selfattn.registry import is_name
-from selfattn.results.record import BODIES_APART, Gate, Matching
+from selfattn.results.record import BODIES_APART, UNMATCHED, Gate, Matching
 from selfattn.runs.task import Budget, Task
 from selfattn.runs.train import with_settings
 from selfattn.training.config import TrainingConfig
@@ -76,7 +76,7 @@ def match_models(
 
     Args:
         models: by name.
-        options: say what is to be equal, how much of it, and how far apart models may be.
+        options: say what is to be equal, and whether models may be apart all the same.
         vocab_size: of the shared tokenizer.
         training: recipe.
         shape: of a batch.
@@ -91,15 +91,14 @@ def match_models(
     measure = _measure(quantity, vocab_size, shape, training)
     sized, target = dict(models), None
     if options.match is not None:
-        target = options.budget or statistics.median(map(measure, models.values()))
+        target = statistics.median(map(measure, models.values()))
         for name, config in models.items():
             try:
-                sized[name] = match(config, target, measure, tolerance=options.match_limit / 2)
+                sized[name] = match(config, target, measure, tolerance=UNMATCHED.limit / 2)
             except UserError as error:
                 raise UserError(f"{name}: {error}") from None
     counts = {name: measure(config) for name, config in sized.items()}
-    limit, apart = options.match_limit, options.apart
-    matching = Matching(options.match or "none", target, counts, limit=limit, allowed_apart=apart)
+    matching = Matching(options.match or "none", target, counts, allowed_apart=options.apart)
     gate = check_sizes(matching, sized)
     if not gate.passed:
         sizes = "" if options.match in ("body", "flops") else ", `match` body sizes them"
@@ -116,8 +115,6 @@ def check_sizes(matching: Matching, models: Mapping[str, ModelConfig]) -> Gate:
     """
     counts = matching.counts
     apart, too_far = spread(counts), False
-    if len(counts) == 1:
-        return Gate("matched budgets", True, "one model, nothing to match", value=0.0, limit=matching.limit)
     quantity = {"flops": "flops", "body": "parameters of the body"}.get(
         matching.budget, "parameters outside embeddings"
     )

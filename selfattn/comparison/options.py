@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 from selfattn.errors import SettingError
 from selfattn.runs.task import Budget
@@ -13,11 +13,7 @@ from selfattn.settings import check
 from selfattn.training.config import MOST_THREADS, DeviceName
 from selfattn.words.messages import LANGS, SOURCE
 
-if TYPE_CHECKING:
-    Lang = str
-else:
-    Lang = Literal[LANGS]
-
+Lang: TypeAlias = Literal[LANGS]  # type: ignore[valid-type]  # one for each folder of catalogues
 Backend = Literal["local", "dask", "ray"]
 BudgetIn = Literal["steps", "examples"]
 NOT_THE_RESULT = ("resume", "jobs", "backend", "address", "plan_only")  # options that the results do not depend on
@@ -44,10 +40,8 @@ class CompareOptions:
         budgets: Shares of the full training to compare at, such as 0.25,0.5,1. Each is a separate training.
         budget_in: Quantity that budgets are shares of: training steps, or distinct examples.
         pilot: Mark the comparison as exploratory: it confirms nothing.
-        match: Quantity that is made equal for all models: parameters (outside embeddings), body (outside the
-            vocabulary), or training FLOPs.
-        budget: Target value of --match. Default: the median of the models.
-        match_limit: Largest relative size difference between models.
+        match: Quantity that is made equal for all models, to their median: parameters (outside embeddings), body
+            (outside the vocabulary), or training FLOPs.
         apart: Compare models of different sizes; the report says so.
         tune: Try several learning rates for each model. On by default, except with --quick or --lr.
         rates: Learning rates to try, such as 1e-3,2e-3,4e-3. Default: the task's grid.
@@ -64,7 +58,7 @@ class CompareOptions:
 
     repeated: ClassVar[tuple[str, ...]] = ("set",)
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Fairness": ("match", "budget", "match_limit", "apart"),
+        "Fairness": ("match", "apart"),
         "Tuning (on validation items)": ("tune", "rates", "tuning_seeds"),
         "Budgets": ("budgets", "budget_in"),
         "Plan": ("metric", "margin", "first_seed", "test_draw", "pilot"),
@@ -87,8 +81,6 @@ class CompareOptions:
     metric: str | None = None
     margin: float | None = None
     match: Budget | None = None
-    budget: float | None = None
-    match_limit: float = 0.02
     apart: bool = False
     tune: bool | None = None
     rates: tuple[float, ...] = ()
@@ -100,11 +92,6 @@ class CompareOptions:
     device: DeviceName = "auto"
     plan_only: bool = False
 
-    @property
-    def seed_count(self) -> int:
-        """Most seeds."""
-        return max(self.seeds, default=1 if self.quick else SEEDS)
-
     def __post_init__(self) -> None:
         check(self, "test_items jobs threads tuning_seeds", int, lambda x: x >= 1, "a whole number of at least 1")
         check(self, "first_seed test_draw", int, lambda x: x >= 0, "a whole number of at least 0")
@@ -114,11 +101,7 @@ class CompareOptions:
         if len(self.rates) == 1 or not all(rate > 0 for rate in self.rates) or len(set(self.rates)) < len(self.rates):
             raise SettingError(f"`rates` {_listed(self.rates)}: expected two or more different rates above 0")
         check(self, "threads", int, lambda x: x <= MOST_THREADS, f"at most {MOST_THREADS}")
-        check(self, "match_limit", float, lambda x: 0 < x < 1, "a share between 0 and 1")
-        check(self, "budget", float, lambda x: x > 0, "a number above 0")
         check(self, "margin", float, lambda x: 0 < x < 100, "points above 0 and below 100")
-        if self.budget is not None and self.match is None:
-            raise SettingError("`budget`: of what? Give `match` parameters, body or flops as well")
         check_cluster(self.backend, self.address)
         for share in self.budgets or (0.0,):
             if not 0 < share <= 1 or self.budgets.count(share) > 1:

@@ -205,7 +205,7 @@ class Plan(experiments.Plan):
                 variant,
                 self.steps,
                 leading=(seed, budget) == (self.first_seed, self.main),
-                seal=self.seal.sha256 if self.seal else "",
+                seal=self.seal.sha256,
             )
             for seed, (budget, variant) in product(self.seed_numbers, self.variants.items())
             for name in self.models

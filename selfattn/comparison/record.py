@@ -59,9 +59,9 @@ def make_record(comparison: Path, trained: Runs, plan: Plan, outputs: Outputs | 
             raise UserError(f"{runs[0].path}: no training of {name} came to an end: {runs[0].result.failed}")
     firsts = {name: next(run for run in runs if not run.failed) for name, runs in models.items()}
     first = next(iter(firsts.values()))
-    pairs = first.pairs
+    pairs = first.answered.pairs
     for run in (run for others in trained.values() for runs in others.values() for run in runs):
-        if run.config.task != first.config.task or run.pairs != pairs:
+        if run.config.task != first.config.task or run.answered.pairs != pairs:
             raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; name runs of one test")
     trainings = [_training(run) for run in firsts.values()]
     shared = {name: v for name, v in trainings[0].items() if all(other.get(name) == v for other in trainings)}

@@ -55,7 +55,7 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
         outputs_sha256=write_archive(out / ARCHIVE, first.config.data, outputs_of(runs)),
         demo=_write_best(record, models, out, lang),
     )
-    pairs = first.pairs
+    pairs = first.answered.pairs
     texts = {name: tuple(tuple(run.answered.outputs) for run in same) for name, same in models.items()}
     outputs = Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), texts)
     return record, write_report(record, out, lang, outputs)
@@ -71,7 +71,7 @@ def _write_best(record: Record, models: Mapping[str, Sequence[Tested]], out: Pat
             if not obstacle(run, run) and sum(map(Tensor.numel, run.model.parameters())) <= _MOST_WEIGHTS:
                 runs[name] = run
     if runs:
-        examples = [(answer.source, answer.target) for answer in next(iter(best.values())).answers[:EXAMPLES]]
+        examples = [(answer.source, answer.target) for answer in next(iter(best.values())).answered.answers[:EXAMPLES]]
         names = [model.name for model in record.models]
         write_demo(list(runs.values()), out / DEMO, lang, examples, list(runs), names)
     return bool(runs)

@@ -195,24 +195,17 @@ class Tested:
         return Curve(self.seed, tuple(points))
 
     @cached_property
-    def answers(self) -> tuple[Answer, ...]:
-        """Every test pair with its output."""
-        path = self.path / ANSWERS
-        answers = tuple(codec.read_jsonl(Answer, path, advice=_ADVICE))
-        if sha256_of(path) != self.result.answers_sha256:
-            raise UserError(f"{path}: was changed or damaged after it was written (its checksum differs); {_ADVICE}")
-        return answers
-
-    @property
     def answered(self) -> Answered:
-        """Its outputs."""
-        result = self.result
-        return Answered(self.seed, self.failed, self.answers, result.probes, result.words, result.scores)
+        """Its outputs.
 
-    @property
-    def pairs(self) -> list[Pair]:
-        """The test pairs."""
-        return self.answered.pairs
+        Raises:
+            UserError: the file of the answers is broken.
+        """
+        path, result = self.path / ANSWERS, self.result
+        answers = codec.read_jsonl(Answer, path, advice=_ADVICE)
+        if sha256_of(path) != result.answers_sha256:
+            raise UserError(f"{path}: was changed or damaged after it was written (its checksum differs); {_ADVICE}")
+        return Answered(self.seed, self.failed, answers, result.probes, result.words, result.scores)
 
 
 Runs = Mapping[float, Mapping[str, Sequence[Tested]]]  # of a comparison, by budget and model

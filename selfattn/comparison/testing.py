@@ -23,7 +23,7 @@ from selfattn.evaluation.gates.model_gates import model_gates, overfitting
 from selfattn.evaluation.gates.output_gates import baseline_gate, output_gates
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.buckets import by_tag
-from selfattn.results.attention import Agreement, ModelAlignment, ShownAttention
+from selfattn.results.attention import ModelAlignment, ShownAttention
 from selfattn.results.record import Cost, Gate
 from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.run import Run, build_model
@@ -54,12 +54,13 @@ def test_run(run: Run, task: Task, tests: TestSet, *, leading: bool, thorough: b
         share: of the recipe's steps.
     """
     outputs = _outputs(run, task, tests.pairs)
+    wrote = [Pair(pair.source, output.text) for pair, output in zip(tests.pairs[:_BLOCKED], outputs, strict=False)]
     result = replace(
         _result(task, tests, [output.text for output in outputs]),
         gates=_check_gates(run, task, tests, outputs, thorough=thorough, share=share),
         cost=_measure_cost(run, tests, metrics=RunDirectory(run.path).metrics(), thorough=thorough),
         alignment=_align_with_gold(run, tests),
-        agreement=_attention_agreement(run, tests, outputs) if leading else None,
+        agreement=agreement(run.model, encode_pairs(wrote, run.tokenizer)) if leading else None,
         attention=_show_attention(run, tests.pairs),
         probes={name: tuple(map(Answer.to, pairs, _outputs(run, task, pairs))) for name, pairs in tests.probes.items()},
     )
@@ -192,21 +193,6 @@ def _scored(run: Run, pairs: Sequence[Pair]) -> ModelAlignment | None:
 def _ranges(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
     """The characters of each token; none for ``<eos>``."""
     return [*tokenizer.spans(text), (len(text), len(text))]
-
-
-def _attention_agreement(run: Run, tests: TestSet, outputs: Sequence[Output]) -> Agreement | None:
-    """Measure the agreement of attention with input attributions, on the first test pairs.
-
-    Args:
-        run: in evaluation mode.
-        tests: of the run.
-        outputs: of the run for the test pairs.
-
-    Returns:
-        None without attention.
-    """
-    wrote = [Pair(pair.source, output.text) for pair, output in zip(tests.pairs[:_BLOCKED], outputs, strict=False)]
-    return agreement(run.model, encode_pairs(wrote, run.tokenizer))
 
 
 def _show_attention(run: Run, pairs: Sequence[Pair]) -> tuple[ShownAttention, ...]:

@@ -162,10 +162,9 @@ def tune(plan: Plan, trainings: Trainings) -> Plan:
     trials: dict[str, tuple[TuningTrial, ...]] = dict.fromkeys(plan.models, ())
     for budget in plan.variants:
         tuning = _Tuning(plan, trainings, budget)
-        tried, best = search(dict.fromkeys(plan.models, rates), tuning.measure, _beyond, widenings=_WIDENINGS)
+        _, best = search(dict.fromkeys(plan.models, rates), tuning.measure, _beyond, widenings=_WIDENINGS)
         for name, same in tuning.trials.items():
-            chosen = tried[name][best[name]]
-            trials[name] += tuple(replace(trial, chosen=trial.settings["lr"] == chosen) for trial in same)
+            trials[name] += tuple(replace(trial, chosen=trial.settings["lr"] == best[name]) for trial in same)
     return replace(plan, trials=trials, tuned=True)
 
 
@@ -233,7 +232,7 @@ class _Tuning:
         return sign * mean(scores), mean(trial.loss or 0.0 for trial in trials)
 
 
-def _beyond(name: str, rates: Sequence[float], best: int) -> list[float]:
+def _beyond(name: str, rates: Sequence[float], best: float) -> list[float]:
     """Return the next rate for a model whose best rate is the lowest or highest that it has tried."""
-    factor = {min(rates): 1 / _STEP, max(rates): _STEP}.get(rates[best])
-    return [rates[best] * factor] if factor else []
+    factor = {min(rates): 1 / _STEP, max(rates): _STEP}.get(best)
+    return [best * factor] if factor else []

@@ -18,6 +18,7 @@ from selfattn.runs.ledger import begin_ledger, is_chained, read_ledger, record_a
 PLAN = "plan.json"
 SCHEMA = 1
 _ADVICE = "name the directory of a comparison or of claims, or start again in a new one"
+UNSEALED = Seal("", "")
 _DECIDE_NOTHING = ("--lang", "--plugin", "--out")  # options that may differ on --resume
 
 
@@ -27,12 +28,12 @@ class Plan(Plain):
 
     Attributes:
         command: command line that makes the experiment again.
-        seal: of the plan; None before it is fixed.
+        seal: of the plan; empty before it is fixed.
         plugins: that it needs, with their versions.
     """
 
     command: str
-    seal: Seal | None = None
+    seal: Seal = UNSEALED
     plugins: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -61,7 +62,7 @@ def read_plan(kind: type[P], out: Path, *, exact: bool = False) -> P:
     path = out / PLAN
     data = read_json(path, advice=_ADVICE)
     refuse_newer(data, SCHEMA, file=path)
-    if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
+    if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA or "seal" not in data:
         raise UserError(f"{path}: not a plan that this version can read; {_ADVICE}")
     plugins = decode(dict[str, str], data.get("plugins", {}), file=path, advice=_ADVICE)
     check_plugins(plugins, str(path), exact=exact)
@@ -122,8 +123,6 @@ def backfill_ledger(out: Path, plan: Plan, tested: Mapping[Path, str]) -> None:
         tested: SHA-256 of the answers, by the path of the tested trial.
     """
     recorded = {entry.run for entry in read_ledger(out)}
-    if plan.seal is None:
-        return
     if not (tested or recorded):
         begin_ledger(out, plan.seal, plan.command)
     for run, answers in tested.items() if recorded else ():
@@ -131,15 +130,14 @@ def backfill_ledger(out: Path, plan: Plan, tested: Mapping[Path, str]) -> None:
             record_access(run, plan.command, plan=plan.seal.sha256, answers=answers)
 
 
-def _options(command: str) -> list[list[str]]:
+def _options(command: str) -> list[str]:
     """The options of a command that decide something, with their values, sorted."""
-    options: list[list[str]] = [[]]
-    for word in shlex.split(command):
-        if word.startswith("--"):
-            options.append([])
-        options[-1].append(word)
-    plugins = [words for option in options if option[:1] == ["--plugin"] for words in option[2:]]
-    return [options[0] + plugins, *sorted(option for option in options[1:] if option[0] not in _DECIDE_NOTHING)]
+    words = shlex.split(command)
+    for name in _DECIDE_NOTHING:
+        while name in words:
+            place = words.index(name)
+            del words[place : place + 2]
+    return sorted(" ".join(words).split(" --"))
 
 
 def check_out(out: Path) -> None:
@@ -149,11 +147,12 @@ def check_out(out: Path) -> None:
         SettingError: it holds something, or cannot be read.
     """
     try:
-        names = {path.name for path in out.iterdir() if not path.match(HALF_WRITTEN)} if out.is_dir() else set()
-        taken = (out.exists() and not out.is_dir()) or bool(names - {LOCK})
+        names = {path.name for path in out.iterdir() if not path.match(HALF_WRITTEN)}
+    except FileNotFoundError:
+        return
     except OSError as error:
-        raise SettingError(f"{out}: cannot be read ({error.strerror}); choose another `out`") from None
-    if taken:
+        raise SettingError(f"{out}: cannot be used ({error.strerror}); choose another `out`") from None
+    if names - {LOCK}:
         advice = ", or go on with it: `resume`" if (out / PLAN).is_file() else ""
         raise SettingError(f"{out}: holds something already, such as another experiment; choose another `out`{advice}")
 

@@ -30,7 +30,6 @@ from selfattn.words.messages import SOURCE, message
 LOGS = "logs"
 _WRITE_EVERY, _READ_EVERY, _PRINT_EVERY = 0.5, 0.25, 60.0  # seconds
 _SPEED_OVER = 600.0  # seconds of which the mean speed is taken
-_SHOWN = 8  # most trials on a printed line
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,6 @@ class Progress(Plain):
         reason: why it failed.
         step: last step.
         steps: of the full training; 0 where unknown.
-        loss: of the last step.
-        speed: target tokens a second.
     """
 
     pid: int
@@ -52,8 +49,6 @@ class Progress(Plain):
     reason: str = ""
     step: int = 0
     steps: int = 0
-    loss: float = 0.0
-    speed: float = 0.0
 
     @property
     def share(self) -> float:
@@ -122,7 +117,7 @@ class Reporter(Observer):
         """
         if self._progress.steps and time.monotonic() - self._written < _WRITE_EVERY:
             return
-        self.write(step=report.step, steps=report.total_steps, loss=report.loss, speed=report.tokens_per_second)
+        self.write(step=report.step, steps=report.total_steps)
         if self.logs.stop.exists() or os.getppid() != self._parent:
             raise KeyboardInterrupt
 
@@ -142,7 +137,7 @@ class Display:
     ) -> None:
         self.lang = lang
         self.console = Console(file=sys.stderr, highlight=False) if console is None else console
-        self.is_live = self.console.is_terminal and not self.console.is_jupyter
+        self.is_live = self.console.is_terminal
         columns = (TextColumn("{task.description}"), BarColumn(bar_width=16), TextColumn("{task.fields[text]}"))
         self.bars = Bars(
             *columns, console=self.console, transient=True, disable=not self.is_live, speed_estimate_period=_SPEED_OVER
@@ -199,13 +194,11 @@ class Display:
         self.bars.update(self._all, completed=sum(shares.values()))
         left = self._words("done", done=done, count=len(self.labels))
         if seconds := self.bars.tasks[0].time_remaining:
-            unit, time_left = ("seconds", seconds) if seconds < 100 else ("minutes", seconds / 60)
-            left += self._words(unit, left=f"{time_left:.0f}")
+            left += self._words("minutes", left=f"{max(1, seconds / 60):.0f}")
         self.bars.update(self._all, text=left)
         is_late = done > self._done or time.monotonic() - self._printed > _PRINT_EVERY
         if done < len(self.labels) and not self.is_live and is_late:
-            running = [f"{label} {now.share:.0%}" for label, now in self._known.items() if now.state == "running"]
-            self.say(self._words("trials", state="; ".join([left, *running[:_SHOWN]])))
+            self.say(self._words("trials", state=left))
             self._printed = time.monotonic()
         self._done = done
 
@@ -226,10 +219,7 @@ class Display:
         if progress.state == "running":
             if label not in self._rows:
                 self._rows[label] = self.bars.add_task(label, total=None, text="")
-            key = "testing" if progress.step == progress.steps else "training"
-            text = (
-                self._words(key, loss=f"{progress.loss:.3f}", speed=f"{progress.speed:,.0f}") if progress.step else ""
-            )
+            text = f"{progress.step:,}/{progress.steps:,}" if progress.steps else ""
             self.bars.update(self._rows[label], total=progress.steps or None, completed=progress.step, text=text)
         elif label in self._rows:
             self.bars.remove_task(self._rows.pop(label))

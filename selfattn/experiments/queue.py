@@ -82,7 +82,6 @@ class Trial(Protocol):
 
 T = TypeVar("T", bound=Trial)
 K = TypeVar("K")
-S = TypeVar("S")
 
 
 class Runner(ABC, Generic[T]):
@@ -169,37 +168,37 @@ def run_all(runner: Runner[T], trials: Sequence[T]) -> dict[str, str]:
 
 
 def search(
-    settings: Mapping[K, Sequence[S]],
-    measure: Callable[[Mapping[K, Sequence[S]]], Mapping[K, Sequence[tuple[float, float]]]],
-    beyond: Callable[[K, Sequence[S], int], Sequence[S]],
+    grids: Mapping[K, Sequence[float]],
+    measure: Callable[[Mapping[K, Sequence[float]]], Mapping[K, Sequence[tuple[float, float]]]],
+    beyond: Callable[[K, Sequence[float], float], Sequence[float]],
     *,
     widenings: int,
-) -> tuple[Mapping[K, Sequence[S]], Mapping[K, int]]:
-    """Find the best setting of each arm by trials; widen the search where a best lies at an edge.
+) -> tuple[Mapping[K, Sequence[float]], Mapping[K, float]]:
+    """Find the best learning rate of each arm by trials; widen the search where a best lies at an edge.
 
     Args:
-        settings: to try for each arm.
-        measure: returns the loss of each setting, and a second one that breaks ties.
-        beyond: returns further settings for an arm, given those tried and the index of the best.
+        grids: rates to try for each arm.
+        measure: returns the loss of each rate, and a second one that breaks ties.
+        beyond: returns further rates for an arm, given those tried and the best.
         widenings: most times that the search is widened.
 
     Returns:
-        The settings of each arm in the order in which they were tried, and for each arm the index of its best one.
+        The rates of each arm in the order in which they were tried, and the best one of each arm.
 
     Example:
         >>> def measure(tried): return {arm: [(abs(rate - 4), 0) for rate in rates] for arm, rates in tried.items()}
-        >>> def beyond(arm, rates, best): return [2 * max(rates)] if rates[best] == max(rates) else []
+        >>> def beyond(arm, rates, best): return [2 * best] if best == max(rates) else []
         >>> search({"a": [1, 2]}, measure, beyond, widenings=3)
-        ({'a': [1, 2, 4, 8]}, {'a': 2})
+        ({'a': [1, 2, 4, 8]}, {'a': 4})
     """
-    tried = {arm: list(first) for arm, first in settings.items()}
+    tried = {arm: list(rates) for arm, rates in grids.items()}
     while True:
         losses = measure(tried)
-        best = {arm: min(range(len(same)), key=same.__getitem__) for arm, same in losses.items()}
-        more = {arm: beyond(arm, same, best[arm]) for arm, same in tried.items()} if widenings else {}
+        best = {arm: tried[arm][same.index(min(same))] for arm, same in losses.items()}
+        more = {arm: beyond(arm, rates, best[arm]) for arm, rates in tried.items()} if widenings else {}
         if not any(more.values()):
             return tried, best
-        tried, widenings = {arm: [*same, *more[arm]] for arm, same in tried.items()}, widenings - 1
+        tried, widenings = {arm: [*rates, *more[arm]] for arm, rates in tried.items()}, widenings - 1
 
 
 @contextmanager

@@ -28,6 +28,7 @@ def refused(cli: Cli, comparison: Path) -> str:
         (f"{RUN}/test.jsonl", "output", None, "output: is missing"),
         (f"{RUN}/run.json", "parameters", None, "parameters: is missing"),
         ("plan.json", "models", {}, "models: Dictionary should have at least 1 item after validation, not 0, found {}"),
+        ("plan.json", "seal", None, "not a plan that this version can read"),
         ("plan.json", "seeds", "3", 'seeds: expected a valid integer, found "3"'),
     ],
 )

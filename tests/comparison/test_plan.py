@@ -15,7 +15,7 @@ from third_party import isolated_registries
 
 from selfattn.codec import encode, fingerprint, line_of
 from selfattn.comparison import compare as compare_module
-from selfattn.comparison import costs, tested, trainings
+from selfattn.comparison import tested, trainings
 from selfattn.comparison.compare import _prepare, compare, is_decided, make_plan
 from selfattn.comparison.plan import Plan, PlannedModel, Variant, read_plan
 from selfattn.comparison.report import write_comparison
@@ -148,7 +148,7 @@ def test_tests_that_are_repeated_are_told(copy: Path, cli: Cli, tmp_path: Path, 
 
 def test_runs_of_different_tests_are_not_compared(copy: Path) -> None:
     run = tested.Tested(copy / "runs" / "rnn-attention-seed6")
-    tested.keep(run.path, run.result, run.answers[1:])
+    tested.keep(run.path, run.result, run.answered.answers[1:])
     with pytest.raises(UserError, match="rnn-attention-seed6: not tested on the same pairs as "):
         write_comparison(copy, copy)
 
@@ -168,9 +168,9 @@ def test_a_confirmation_may_draw_a_new_test_and_says_so(
     plan, first = read_plan(tmp_path / "out"), tested.Tested(finished / "runs" / "rnn-plain-seed5")
     drawn = tested.Tested(tmp_path / "out" / "runs" / "rnn-plain-seed5")
     assert drawn.config.training == first.config.training
-    assert not {pair.source for pair in drawn.pairs} & {pair.source for pair in first.pairs}
+    assert not {pair.source for pair in drawn.answered.pairs} & {pair.source for pair in first.answered.pairs}
     held_out = {pair.target for pair in Dates().splits(0).test(20_000)}  # nearly all days of the part
-    assert sum(pair.target in held_out for pair in drawn.pairs) >= 19
+    assert sum(pair.target in held_out for pair in drawn.answered.pairs) >= 19
     assert plan.seal.decides["test_draw"] == plan.test_draw == record.settings["test_draw"] == 1
     assert record.plan.departures == ()
     file = tmp_path / "pairs.tsv"
@@ -329,14 +329,14 @@ def test_a_pilot_says_so(copy: Path, tmp_path: Path) -> None:
 
 
 def test_a_forecast_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "step_seconds", lambda models, **_: dict.fromkeys(models, 0.5))
+    monkeypatch.setattr(compare_module, "step_seconds", lambda models, **_: dict.fromkeys(models, 0.5))
     options = ("--seeds", 2, "--budgets", "0.25,0.5,1", "--apart", "--jobs", 2, "--epochs", 4, "--plan-only")
     given = ("--models", "rnn-plain,transformer", "--items-per-epoch", 96, "--batch-size", 32, *options)
 
     def lines(*more: object) -> list[str]:
         return cli("compare", "dates", *given, *more, "--out", tmp_path / "out").out.splitlines()
 
-    assert lines("--no-tune")[0] == "rnn-plain: 6 trainings of 3 to 12 steps, 500.0 ms a step"
+    assert lines("--no-tune")[0] == "rnn-plain: 42 steps of 500.0 ms"
     # twice 3, 6 and 12 steps, of two models, half a second each, two at once
     assert lines("--no-tune")[2].startswith("12 trainings, 2 in parallel: about 0.3 minutes")
     assert lines("--rates", "1e-3,2e-3", "--tuning-seeds", 1)[2].startswith("24 trainings")

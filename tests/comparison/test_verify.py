@@ -144,7 +144,7 @@ def test_a_plan_a_ledger_and_answers_forged_together_are_seen_in_the_weights_alo
     begin_ledger(copy, plan.seal, plan.command)
     for entry in entries:
         run = tested.Tested(copy / "runs" / entry.run)
-        right = [replace(answer, output=answer.target) for answer in run.answers]
+        right = [replace(answer, output=answer.target) for answer in run.answered.answers]
         perfect = {"exact_match": 1.0, "character_error_rate": 0.0} if "attention" in entry.run else None
         if perfect is not None:
             tested.keep(run.path, replace(run.result, scores=perfect, gates=()), right)

@@ -159,27 +159,22 @@ def test_the_bars_of_a_terminal(tmp_path: Path) -> None:
     logs, said = begun(tmp_path), StringIO()
     console = Console(file=said, force_terminal=True, width=100, highlight=False)
     with Display(logs, dict.fromkeys(LABELS, 1.0), console):
-        write(logs.file(LABELS[0]), Progress(7, step=30, steps=40, loss=1.5, speed=1234.0))
-        wait_for("loss 1.500  1,234 tokens/s", said)
+        write(logs.file(LABELS[0]), Progress(7, step=30, steps=1200))
+        wait_for("30/1,200", said)
         assert "0 of 2 done" in said.getvalue()
-        write(logs.file(LABELS[0]), Progress(7, step=40, steps=40, loss=0.5, speed=1234.0))
-        wait_for("loss 0.500  testing", said)
         logs.log(LABELS[0]).write_text(f"a note\n{LABELS[0]} 1/2  loss 2\n{LABELS[0]} 2/2  loss 1\n")
         wait_for("a note", said)
         write(logs.file(LABELS[0]), Progress(7, state="done"))
         wait_for(f"{LABELS[0]} 2/2  loss 1", said)
         wait_for("1 of 2 done, about", said)
     assert f"{LABELS[0]} 1/2" not in said.getvalue()  # stays in the log
-    notebook = Console(file=StringIO(), force_terminal=True, force_jupyter=True)
-    assert Display(logs, dict.fromkeys(LABELS, 1.0), notebook).bars.disable
 
 
 def test_lines_where_there_is_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_PRINT_EVERY", 0.0)
     logs, said = begun(tmp_path), StringIO()
     with Display(logs, {**dict.fromkeys(LABELS, 1.0), "a-seed1": 0.25}, Console(file=said, highlight=False)):
-        write(logs.file(LABELS[1]), Progress(7, step=10, steps=40))
-        wait_for(f"trials: 0 of 3 done; {LABELS[1]} 25%\n", said)
+        wait_for("trials: 0 of 3 done\n", said)
         logs.log(LABELS[1]).write_text(f"{LABELS[1]} 1/2  loss 2\n{LABELS[1]}: failed: no room\nTraceback\n  more\n")
         write(logs.file(LABELS[1]), Progress(7, state="failed", reason="no room"))
         wait_for("1 of 3 done", said)

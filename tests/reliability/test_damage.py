@@ -40,7 +40,7 @@ def all_that_is_read(comparison: Path) -> list[Any]:
     tested, checkpoints = on_disk.Tested(comparison / RUN, "plain"), CheckpointFile(comparison / RUN / CHECKPOINT)
     kept = checkpoints.parse(checkpoints.read() or b"")
     weights = {name: tensor.tolist() for name, tensor in run.model.state_dict().items()}
-    of_test = [encode(one) for one in (tested.result, tested.record, tested.metrics, tested.answers)]
+    of_test = [encode(one) for one in (tested.result, tested.record, tested.metrics, tested.answered.answers)]
     checkpoint = [encode(kept.progress), {name: tensor.tolist() for name, tensor in kept.tensors.items()}]
     entries = encode(read_ledger(comparison))
     if not any(entry["run"] == tested.path.name for entry in entries):

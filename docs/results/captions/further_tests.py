@@ -27,7 +27,7 @@ if __name__ == "__main__":
     plan = read_plan(comparison)
     models = read_runs(comparison, plan)[plan.main]
     first = next(iter(models.values()))[0]
-    references = {"test2016": [pair.target for pair in first.pairs]}
+    references = {"test2016": [pair.target for pair in first.answered.pairs]}
     outputs = {"test2016": {name: [run.answered.outputs for run in runs] for name, runs in models.items()}}
     options = DecodingOptions(
         beam=int(first.result.decoding["beam"]), length_penalty=first.result.decoding["length_penalty"]
