@@ -42,11 +42,9 @@ class Measurement(Setup):
 
     Attributes:
         claim: of the trial.
-        share: of a full training, for the display.
     """
 
     claim: Claim = field(kw_only=True)
-    share: float = 1.0
 
     @property
     def label(self) -> str:

@@ -114,15 +114,12 @@ def forecast(task: str | Task, **settings: Any) -> list[str]:
     trainings, chosen = _prepare(task, settings)
     options, recipe = trainings.options, trainings.recipe
     with use_threads(options.threads):
-        plan, data = make_plan(trainings, chosen), trainings.data(options.first_seed)[0]
-        models = {name: planned.config for name, planned in plan.models.items()}
-        shape = batch_shape(data.validation, recipe)
-        size, device = len(data.tokenizer), options.device
-        seconds = step_seconds(models, vocab_size=size, shape=shape, training=recipe, device=device)
+        plan = make_plan(trainings, chosen)
+        seconds = step_seconds({name: planned.config for name, planned in plan.models.items()}, trainings)
     rates = 0 if plan.tuned else len(grid(options, recipe))
     # The best rate and its neighbours are tried with all tuning seeds.
     count = plan.seeds + rates + min(rates, 3) * (len(plan.tuning_seeds) - 1)
-    full, total = steps_of(data, recipe), count * len(plan.variants) * len(models)
+    full, total = steps_of(trainings.data(options.first_seed)[0], recipe), count * len(plan.variants) * len(seconds)
     steps = count * sum(variant.applied_to(recipe, full).max_steps or full for variant in plan.variants.values())
     with connect_backend(trainings.workers, total) as (_, jobs):
         minutes = steps * sum(seconds.values()) / jobs / 60
@@ -166,8 +163,9 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
     """Size the chosen models, and return the plan of the comparison, unsealed."""
     task, options, recipe = trainings.task, trainings.options, trainings.recipe
     primary = primary_pair(task, list(chosen))
-    if options.margin is not None and primary is None:
-        raise SettingError("`margin`: of which difference? The comparison is about all of its models: name two of them")
+    looks = options.seeds if len(options.seeds) > 1 else ()
+    if primary is None and (looks or options.margin is not None):
+        raise SettingError("`margin`, and several `seeds`, are about one difference: name two models")
     data = trainings.data(options.first_seed)[0]
     examples = 0
     if options.budget_in == "examples":
@@ -182,9 +180,6 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
         training=recipe,
         shape=batch_shape(data.validation, recipe),
     )
-    looks = options.seeds if len(options.seeds) > 1 else ()
-    if looks and primary is None:
-        raise SettingError("`seeds`: which difference do interim analyses test? Name two models")
     same = ("quick", "first_seed", "test_draw", "budget_in", "pilot", "margin", "threads")
     return Plan(
         **{name: getattr(options, name) for name in same},

@@ -29,7 +29,7 @@ from selfattn.results.record import DecodingCost
 from selfattn.runs.run import load
 from selfattn.runs.training_set import TrainingSet
 from selfattn.streams import generator
-from selfattn.training.config import DeviceName, TrainingConfig
+from selfattn.training.config import TrainingConfig
 from selfattn.training.device import choose_device
 from selfattn.training.distributed import Processes, Replica
 from selfattn.training.loop import cut_epoch
@@ -135,29 +135,21 @@ def by_turns(actions: Mapping[str, Callable[[int], object]], turns: int) -> dict
     return {name: statistics.median(seconds[_WARM_UP:]) for name, seconds in taken.items()}
 
 
-def step_seconds(
-    models: Mapping[str, ModelConfig],
-    *,
-    vocab_size: int,
-    shape: BatchShape,
-    training: TrainingConfig,
-    device: DeviceName = "auto",
-) -> dict[str, float]:
+def step_seconds(models: Mapping[str, ModelConfig], trainings: Trainings) -> dict[str, float]:
     """Time a training step of each model, by turns, at the middle of its schedule.
 
     Args:
         models: by name.
-        vocab_size: number of tokens.
-        shape: of a batch.
-        training: recipe.
-        device: default a GPU if there is one.
+        trainings: have the recipe, the data and the device.
 
     Returns:
         Seconds, the median of some steps.
     """
-    place = choose_device(device)
+    recipe, data = trainings.recipe, trainings.data(trainings.options.first_seed)[0]
+    shape, size = batch_shape(data.validation, recipe), len(data.tokenizer)
+    place = choose_device(trainings.options.device)
     with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
-        steps = {name: _step(config, vocab_size, shape, training, place) for name, config in models.items()}
+        steps = {name: _step(config, size, shape, recipe, place) for name, config in models.items()}
         return by_turns(steps, _STEPS)
 
 
@@ -191,9 +183,7 @@ def _batch(shape: BatchShape, vocab_size: int) -> Batch:
 def _times_of(trainings: Trainings, tested: Mapping[str, Tested]) -> dict[str, ModelTimes]:
     """Time a run of each model."""
     options, data = trainings.options, trainings.data(trainings.options.first_seed)[0]
-    shape, size = batch_shape(data.validation, trainings.recipe), len(data.tokenizer)
-    models = {name: run.config.model for name, run in tested.items()}
-    steps = step_seconds(models, vocab_size=size, shape=shape, training=trainings.recipe, device=options.device)
+    steps = step_seconds({name: run.config.model for name, run in tested.items()}, trainings)
     runs = {name: load(run.path) for name, run in tested.items()}
     texts = [pair.source for pair in next(iter(tested.values())).answered.pairs][:_INPUTS]
     single = {name: (lambda turn, run=run: run.predict([texts[turn % len(texts)]])) for name, run in runs.items()}
@@ -202,11 +192,12 @@ def _times_of(trainings: Trainings, tested: Mapping[str, Tested]) -> dict[str, M
     times = {name: ModelTimes(steps[name], 1000 * alone[name], 1000 * together[name] / len(texts)) for name in runs}
     if options.quick:
         return times
+    size, length = len(data.tokenizer), batch_shape(data.validation, trainings.recipe).source
     peak = machine_peak(device=choose_device(options.device).type)
     for name in times:
         seconds = steps[name] * tested[name].metrics[-1].step
         share = (tested[name].result.cost.training_flops or 0.0) / seconds / peak
         model = runs[name].model
-        decoding = decoding_times(model, vocab_size=size, source_length=shape.source, repeats=_ROUNDS)
+        decoding = decoding_times(model, vocab_size=size, source_length=length, repeats=_ROUNDS)
         times[name] = replace(times[name], peak_share=share, decoding=decoding)
     return times

@@ -11,7 +11,6 @@ from selfattn.evaluation.cost import BatchShape, training_flops
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import PRESETS, get_preset
 from selfattn.models.sizing import body, match, parameters, spread
-from selfattn.registry import is_name
 from selfattn.results.record import BODIES_APART, UNMATCHED, Gate, Matching
 from selfattn.runs.task import Budget, Task
 from selfattn.runs.train import with_settings
@@ -30,30 +29,21 @@ def choose(task: Task, options: CompareOptions) -> dict[str, PlannedModel]:
     Raises:
         UserError: a model is unknown or named twice, or a setting is not one of a model.
     """
-    named = [_named(text) for text in (PRESETS if options.models == ("all",) else options.models)]
-    if not named:
-        raise SettingError("`models`: no model given; name at least one, or all")
-    names = [name for name, _ in named]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise SettingError(f"`models`: {', '.join(twice)} is named twice; name each model once, or one as name=model")
+    named = [text.partition("=") for text in (PRESETS if options.models == ("all",) else options.models)]
+    names = [name for name, *_ in named]
+    if len(set(names)) < len(names) or not names:
+        raise SettingError(f"`models` {','.join(names)}: expected different names; give one of two as name=model")
     for setting in options.set:
         owner, colon, _ = setting.partition("=")[0].partition(":")
         if colon and owner not in names:
             raise SettingError(f"`set` {setting}: {owner!r} is not a model of this comparison: {', '.join(names)}")
     models = {}
-    for name, preset in named:
+    for name, _, of_preset in named:
+        preset = of_preset or name
         config = with_settings(task.size(get_preset(preset).config), options.set, name)
         task.check_model(config, preset)
         models[name] = PlannedModel(preset, config)
     return models
-
-
-def _named(text: str) -> tuple[str, str]:
-    name, equals, preset = text.partition("=")
-    if equals and (not is_name(name) or not name.isascii() or " " in name):
-        raise SettingError(f"`models` {text}: expected name=model, the name of at most 100 letters, digits, - and _")
-    return name, preset or text
 
 
 def primary_pair(task: Task, names: Sequence[str]) -> tuple[str, str] | None:

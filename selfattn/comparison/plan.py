@@ -94,11 +94,6 @@ class Training:
         """Name of the run, such as ``transformer-seed0``."""
         return Path(self.path).name
 
-    @property
-    def share(self) -> float:
-        """Share of a full training."""
-        return self.variant.share
-
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(experiments.Plan):
@@ -127,7 +122,7 @@ class Plan(experiments.Plan):
         bounds: two-sided p below which each look decides.
         ended: number of seeds at which a look ended the comparison; None without.
         baseline: published baseline that the user stated.
-        declared: settings of the training in which runs differ on purpose.
+        declared: not used; earlier plans have it.
         tuned: whether tuning is done.
         threads: of each training; the bits of its weights may depend on it.
     """
@@ -161,9 +156,7 @@ class Plan(experiments.Plan):
     def __post_init__(self) -> None:
         for name in self.models:
             if not is_name(name):  # a directory has this name
-                raise SettingError(
-                    f"the name of a model is made of at most 100 letters, digits, - and _, found {short(name)}"
-                )
+                raise SettingError(f"name of a model: at most 100 letters, digits, - and _, found {short(name)}")
 
     @property
     def seed_numbers(self) -> range:

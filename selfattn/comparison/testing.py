@@ -32,7 +32,6 @@ from selfattn.runs.training_set import TestSet
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loss import batch_loss
-from selfattn.training.observer import EpochReport
 
 _GATE_ROWS = 8  # test pairs of the gates
 _LEARNED = 0.1  # of the highest score: less is little
@@ -58,7 +57,7 @@ def test_run(run: Run, task: Task, tests: TestSet, *, leading: bool, thorough: b
     result = replace(
         _result(task, tests, [output.text for output in outputs]),
         gates=_check_gates(run, task, tests, outputs, thorough=thorough, share=share),
-        cost=_measure_cost(run, tests, metrics=RunDirectory(run.path).metrics(), thorough=thorough),
+        cost=_measure_cost(run, tests, thorough=thorough),
         alignment=_align_with_gold(run, tests),
         agreement=agreement(run.model, encode_pairs(wrote, run.tokenizer)) if leading else None,
         attention=_show_attention(run, tests.pairs),
@@ -116,14 +115,18 @@ def _check_gates(
     # Sampled, for the first pairs of a file may be alike.
     drawn = random.Random(0).sample(list(tests.pairs), min(_GATE_ROWS, len(tests.pairs)))
     texts, targets = [output.text for output in outputs], [pair.target for pair in tests.pairs]
-    finished = [output.finished for output in outputs]
+    finished, tokenizer = [output.finished for output in outputs], run.tokenizer
     gates = [
-        *model_gates(run.model, _batch(encode_pairs(drawn, run.tokenizer), run.tokenizer)),
+        *model_gates(run.model, _batch(encode_pairs(drawn, tokenizer), tokenizer)),
         *output_gates(texts, targets, finished, learned=_has_learned(run, task, texts, targets)),
         *tests.seen.gates,
     ]
-    published = _published_baseline(run, task, tests, texts, targets, share)
-    return (*gates, *([published] if published else []), *([_overfitting(run, tests)] if thorough else []))
+    if published := _published_baseline(run, task, tests, texts, targets, share):
+        gates.append(published)
+    if thorough:
+        build = partial(build_model, run.config.model, tokenizer, run.config.training.seed)
+        gates.append(overfitting(build, encode_pairs(tests.validation, tokenizer)))
+    return tuple(gates)
 
 
 def _has_learned(run: Run, task: Task, texts: Sequence[str], targets: Sequence[str]) -> bool:
@@ -154,11 +157,6 @@ def _published_baseline(
     return baseline_gate(baseline, value, better=metric.better, examples=examples, distinct=distinct)
 
 
-def _overfitting(run: Run, tests: TestSet) -> Gate:
-    tokenizer, build = run.tokenizer, partial(build_model, run.config.model, run.tokenizer, run.config.training.seed)
-    return overfitting(build, encode_pairs(tests.validation, tokenizer))
-
-
 def _align_with_gold(run: Run, tests: TestSet) -> ModelAlignment | None:
     """Compare attention with gold links; the best head is chosen on validation pairs.
 
@@ -186,8 +184,7 @@ def _scored(run: Run, pairs: Sequence[Pair]) -> ModelAlignment | None:
         gold_from_spans(pair.spans, _ranges(tokenizer.source, pair.source), _ranges(tokenizer.target, pair.target))
         for pair in pairs
     ]
-    examples = encode_pairs(pairs, tokenizer)
-    return score_attention(run.model, examples, gold)
+    return score_attention(run.model, encode_pairs(pairs, tokenizer), gold)
 
 
 def _ranges(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
@@ -218,20 +215,19 @@ def _has_attention(run: Run) -> bool:
         return bool(run.model.attention_maps(source, target, source_mask=torch.ones_like(source).bool()).cross)
 
 
-def _measure_cost(run: Run, tests: TestSet, *, metrics: Sequence[EpochReport], thorough: bool) -> Cost:
+def _measure_cost(run: Run, tests: TestSet, *, thorough: bool) -> Cost:
     """Measure the cost of a run besides time.
 
     Args:
         run: in evaluation mode.
         tests: its validation pairs are as long as the training pairs.
-        metrics: of its training; padding is computed as well.
         thorough: also measure memory.
     """
-    examples = encode_pairs(tests.validation, run.tokenizer)
+    examples, metrics = encode_pairs(tests.validation, run.tokenizer), RunDirectory(run.path).metrics()
     shape = batch_shape(examples, run.config.training)
     flops, tokens = count_flops(run.model, shape), shape.batch * shape.target
     per_place = flops.training / tokens * (2 if run.config.training.r_drop else 1)  # R-Drop reads every batch twice
-    so_far = [0, *(report.tokens for report in metrics)]
+    so_far = [0, *(report.tokens for report in metrics)]  # without padding, which is computed as well
     places = sum((b - a) / (1 - report.padding) for report, (a, b) in zip(metrics, pairwise(so_far), strict=True))
     return Cost(
         training_flops=per_place * places,

@@ -116,8 +116,9 @@ class Trainings(Runner[Training]):
                     RunDirectory(path).update(status=DIVERGED)
         if trial.tested:
             if not is_tested(path):
-                thorough = trial.leading and not self.options.quick
-                test_run(load(path), self.task, tests, leading=trial.leading, thorough=thorough, share=trial.share)
+                leading, share = trial.leading, trial.variant.share
+                thorough = leading and not self.options.quick
+                test_run(load(path), self.task, tests, leading=leading, thorough=thorough, share=share)
             record_access(path, self.command, plan=trial.seal, answers=Tested(path).result.answers_sha256)
 
 

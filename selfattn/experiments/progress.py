@@ -10,7 +10,7 @@ stop        asks every trial to stop at its next step
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,8 +18,8 @@ from threading import Event, Thread
 from typing import Literal, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn
-from rich.progress import Progress as Bars
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bar
 from rich.text import Text
 
 from selfattn.codec import Plain, read, write
@@ -123,23 +123,21 @@ class Reporter(Observer):
 
 
 class Display:
-    """Shows the progress of trials: bars in a terminal, elsewhere a line a minute. A context manager.
+    """Shows the progress of trials: a bar in a terminal, elsewhere a line a minute. A context manager.
 
     Args:
         logs: of the experiment.
-        labels: trials that are left, each with its share of a full training.
+        labels: trials that are left.
         console: default standard error.
         lang: language of the lines; default English.
     """
 
-    def __init__(
-        self, logs: Logs, labels: Mapping[str, float], console: Console | None = None, lang: str = SOURCE
-    ) -> None:
+    def __init__(self, logs: Logs, labels: Sequence[str], console: Console | None = None, lang: str = SOURCE) -> None:
         self.lang = lang
         self.console = Console(file=sys.stderr, highlight=False) if console is None else console
         self.is_live = self.console.is_terminal
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=16), TextColumn("{task.fields[text]}"))
-        self.bars = Bars(
+        columns = (BarColumn(bar_width=16), TextColumn("{task.description}"))
+        self.bar = Bar(
             *columns, console=self.console, transient=True, disable=not self.is_live, speed_estimate_period=_SPEED_OVER
         )
         self.logs, self.labels = logs, labels
@@ -148,23 +146,22 @@ class Display:
         self._failed: set[str] = set()
         self._known: dict[str, Progress] = {}
         self._done, self._printed = 0, time.monotonic()
-        self._all = self.bars.add_task(self._words("all"), total=sum(labels.values()), text="")
-        self._rows: dict[str, TaskID] = {}
+        self._all = self.bar.add_task("", total=len(labels))
         self._end = Event()
         # A thread that starts before signals are blocked is the one that receives them.
         self._thread = Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Self:
         """Start the display."""
-        self.bars.start()
+        self.bar.start()
         self._thread.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Show the last state and remove the bars."""
+        """Show the last state and remove the bar."""
         self._end.set()
         self._thread.join()
-        self.bars.stop()
+        self.bar.stop()
 
     def _watch(self) -> None:
         while not self._end.wait(_READ_EVERY):
@@ -172,7 +169,7 @@ class Display:
         self._show()
 
     def say(self, line: str) -> None:
-        """Print a line above the bars."""
+        """Print a line above the bar."""
         self.console.print(Text(visible(line)), soft_wrap=True)
 
     def _words(self, key: str, **values: str | int) -> str:
@@ -180,22 +177,19 @@ class Display:
 
     def _show(self) -> None:
         ended = {label for label, progress in self._known.items() if progress.state in ("done", "failed")}
-        for label in self.labels.keys() - ended:
-            if progress := self.logs.read(label):
-                self._known[label] = progress
         for label in self.labels:
+            if label not in ended and (progress := self.logs.read(label)):
+                self._known[label] = progress
             self._show_log(label)
         for label, progress in self._known.items():
-            self._show_row(label, progress)
             if progress.state != "running" and label in self._last:
                 self.say(self._last.pop(label))
         done = sum(progress.state in ("done", "failed") for progress in self._known.values())
-        shares = {label: self.labels[label] * progress.share for label, progress in self._known.items()}
-        self.bars.update(self._all, completed=sum(shares.values()))
         left = self._words("done", done=done, count=len(self.labels))
-        if seconds := self.bars.tasks[0].time_remaining:
+        if seconds := self.bar.tasks[0].time_remaining:
             left += self._words("minutes", left=f"{max(1, seconds / 60):.0f}")
-        self.bars.update(self._all, text=left)
+        share = sum(progress.share for progress in self._known.values())
+        self.bar.update(self._all, completed=share, description=left)
         is_late = done > self._done or time.monotonic() - self._printed > _PRINT_EVERY
         if done < len(self.labels) and not self.is_live and is_late:
             self.say(self._words("trials", state=left))
@@ -214,15 +208,6 @@ class Display:
                     self.say(line)
                 if line.startswith(f"{label}: failed"):
                     self._failed.add(label)
-
-    def _show_row(self, label: str, progress: Progress) -> None:
-        if progress.state == "running":
-            if label not in self._rows:
-                self._rows[label] = self.bars.add_task(label, total=None, text="")
-            text = f"{progress.step:,}/{progress.steps:,}" if progress.steps else ""
-            self.bars.update(self._rows[label], total=progress.steps or None, completed=progress.step, text=text)
-        elif label in self._rows:
-            self.bars.remove_task(self._rows.pop(label))
 
 
 def _size(path: Path) -> int:

@@ -75,10 +75,6 @@ class Trial(Protocol):
     def label(self) -> str:
         """Its name in logs and errors."""
 
-    @property
-    def share(self) -> float:
-        """Its length as a share of a full training."""
-
 
 T = TypeVar("T", bound=Trial)
 K = TypeVar("K")
@@ -128,7 +124,7 @@ def run_all(runner: Runner[T], trials: Sequence[T]) -> dict[str, str]:
     first, failed, lost, breaks = left[0].label, dict[str, str](), Counter[str](), 0
     with (
         connect_backend(workers, len(left)) as (backend, count),
-        Display(logs, {trial.label: trial.share for trial in left}, lang=workers.lang) as display,
+        Display(logs, [trial.label for trial in left], lang=workers.lang) as display,
         _stopping(logs.stop, display.say),
     ):
         while left and not logs.stop.exists():

@@ -54,7 +54,7 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     # models and their settings
     ((*TRAIN, "--model", "transfromer"), "model 'transfromer' is not known; did you mean transformer"),
     ((*COMPARE, "--models", "transformer,rnn-attenton"), "model 'rnn-attenton' is not known; did you mean rnn-"),
-    ((*COMPARE, "--models", "transformer,transformer"), "--models: transformer is named twice"),
+    ((*COMPARE, "--models", "transformer,transformer"), "--models transformer,transformer: expected different names"),
     ((*TRAIN, "--set", "encoder.dim"), "--set encoder.dim: expected name=value"),
     ((*TRAIN, "--set", "encoder.width=3"), "there is no setting"),
     ((*TRAIN, "--set", "encoder.num_heads=5"), "5 does not divide"),

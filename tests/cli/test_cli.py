@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_runs import hear_interrupts
 
 import selfattn
 from selfattn.models.presets import PRESETS
@@ -107,11 +108,6 @@ def test_attention_in_other_forms(
     monkeypatch.setitem(sys.modules, "cairosvg", None)
     done = cli("attention", run.path, "May 1, 2001", "--save", tmp_path / "y.png")
     assert (done.code, done.err) == (2, "error: PNG needs CairoSVG: pip install 'selfattn[figures]'\n")
-
-
-def hear_interrupts() -> None:
-    """Undo that a shell makes what it runs in the background deaf to SIGINT: the tests may run there."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:

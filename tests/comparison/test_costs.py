@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import torch
 from selfattn.comparison import costs
 from selfattn.comparison.costs import by_turns, step_seconds
 from selfattn.data.batches import Batch
-from selfattn.evaluation.cost import BatchShape
+from selfattn.data.pairs import Example
 from selfattn.models.presets import PRESETS
 from selfattn.training.config import TrainingConfig
 from selfattn.training.step import Stepper
@@ -44,9 +45,12 @@ def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(costs.Stepper, "step", spy)
     monkeypatch.setattr(ExponentialAverage, "stepped", lambda self: averaged.append(1))
     training = TrainingConfig(accumulate=3, clip_norm=0.5, average="ema", warmup_steps=5000, lr=1e9, r_drop=0.5)
-    training = replace(training, precision="bfloat16")
+    training = replace(training, precision="bfloat16", batch_size=2)
+    data = SimpleNamespace(tokenizer=range(11), validation=[Example([1] * 3, [1] * 5)])
+    options = SimpleNamespace(first_seed=0, device="auto")
+    trainings: Any = SimpleNamespace(recipe=training, options=options, data=lambda _: (data,))
     before, config = torch.get_rng_state(), PRESETS["transformer"].config
-    seconds = step_seconds({"a": config, "b": config}, vocab_size=11, shape=BatchShape(2, 3, 5), training=training)
+    seconds = step_seconds({"a": config, "b": config}, trainings)
     assert min(seconds.values()) > 0
     assert {(count, share) for count, share, _ in steps} == {(3, 0.5)}
     assert all(same == replace(training, lr=same.lr) for _, _, same in steps)

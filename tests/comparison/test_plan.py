@@ -156,7 +156,7 @@ def test_runs_of_different_tests_are_not_compared(copy: Path) -> None:
 def test_a_margin_is_part_of_the_plan(copy: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
     resealed(copy, replace(read_plan(copy), margin=1.0), margin=1.0)
     assert write_comparison(copy, tmp_path / "report")[0].margin == 1.0
-    with pytest.raises(SettingError, match="`margin`: of which difference"):
+    with pytest.raises(SettingError, match=r"`margin`.*are about one difference"):
         compare("dates", **settings | {"models": (*MODELS, "rnn-peeky"), "margin": 1.0, "out": tmp_path / "new"})
 
 
@@ -241,7 +241,7 @@ def test_a_planned_look_ends_a_comparison_that_is_decided(
     write_plan(out, replace(plan, ended=1, looks=(2, 3)))
     told = departures(out)
     assert (told["plan"][0], len(told["missing"])) == ("looks", 2)
-    with pytest.raises(SettingError, match="`seeds`: which difference"):
+    with pytest.raises(SettingError, match="several `seeds`, are about one difference"):
         compare("dates", **looks | {"models": (*MODELS, "rnn-peeky"), "out": tmp_path / "three"})
     with pytest.raises(SettingError, match="`seeds` 3,2: expected rising numbers"):
         compare("dates", **looks | {"seeds": (3, 2), "out": tmp_path / "falling"})
@@ -329,7 +329,7 @@ def test_a_pilot_says_so(copy: Path, tmp_path: Path) -> None:
 
 
 def test_a_forecast_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare_module, "step_seconds", lambda models, **_: dict.fromkeys(models, 0.5))
+    monkeypatch.setattr(compare_module, "step_seconds", lambda models, _: dict.fromkeys(models, 0.5))
     options = ("--seeds", 2, "--budgets", "0.25,0.5,1", "--apart", "--jobs", 2, "--epochs", 4, "--plan-only")
     given = ("--models", "rnn-plain,transformer", "--items-per-epoch", 96, "--batch-size", 32, *options)
 
@@ -354,9 +354,7 @@ def test_a_forecast_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: p
     ],
 )
 def test_bad_values_are_one_line(cli: Cli, tmp_path: Path, options: str, said: str) -> None:
-    done = cli("compare", "dates", *options.split(), "--out", tmp_path / "out")
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert said in done.err
+    assert said in cli("compare", "dates", *options.split(), "--out", tmp_path / "out").refusal()
     assert not (tmp_path / "out").exists()
 
 

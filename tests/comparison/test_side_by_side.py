@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_runs import hear_interrupts
 
 from selfattn.comparison import trainings
 from selfattn.comparison.compare import compare
@@ -52,11 +53,6 @@ def one_after_the_other(tmp_path_factory: pytest.TempPathFactory) -> dict[str, b
     out = tmp_path_factory.mktemp("alone") / "out"
     compare("dates", out=out, jobs=1, **SETTINGS)
     return weights(out)
-
-
-def hear_interrupts() -> None:
-    """Undo that a shell makes what it runs in the background deaf to SIGINT: the tests may run there."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture

@@ -46,15 +46,8 @@ def all_that_is_read(comparison: Path) -> list[Any]:
     if not any(entry["run"] == tested.path.name for entry in entries):
         raise UserError(f"{LEDGER}: a run that was not written down")  # as a report says it
     plan = [encode(read_plan(comparison)), encode(read_costs(comparison)), entries]
-    return [
-        *plan,
-        encode(run.config),
-        weights,
-        run.predict(TEXTS),
-        of_test,
-        checkpoint,
-        read_archive(comparison / ARCHIVE)[0],
-    ]
+    archive = read_archive(comparison / ARCHIVE)[0]
+    return [*plan, encode(run.config), weights, run.predict(TEXTS), of_test, checkpoint, archive]
 
 
 def damaged(content: bytes, chance: random.Random) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_runs import accept_changes
+from small_runs import Cli, accept_changes
 
 from selfattn.comparison.plan import read_plan
 from selfattn.data.readers import file_sha256, lines_of
@@ -17,7 +17,6 @@ from selfattn.errors import UserError
 from selfattn.files import in_use
 
 RUN = "runs/plain-seed0"
-Cli = Callable[..., Any]
 Change = Callable[[Any], Any]
 
 
@@ -34,48 +33,32 @@ def forged(path: Path, change: Change) -> None:
 def test_a_plan_names_no_directory_but_its_own(cli: Cli, copy: Path, name: str) -> None:
     before = sorted(copy.parent.rglob("*"))
     forged(copy / "plan.json", lambda plan: plan | {"models": {name: plan["models"]["plain"]}})
-    done = cli("report", copy, "--out", copy.parent / "report")
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "plan.json: content: the name of a model is made of at most 100 letters" in done.err
-    with pytest.raises(UserError, match="the name of a model is made of at most 100 letters"):
+    refusal = cli("report", copy, "--out", copy.parent / "report").refusal()
+    assert "plan.json: content: name of a model: at most 100 letters" in refusal
+    with pytest.raises(UserError, match="name of a model: at most 100 letters"):
         read_plan(copy)
     assert sorted(copy.parent.rglob("*")) == before
 
 
-JSON_FILES = (
-    "plan.json",
-    *(f"{RUN}/{name}" for name in ("config.json", "run.json", "test.json", "tokenizer/char.json")),
-)
-LINES = tuple(f"{RUN}/{name}" for name in ("metrics.jsonl", "test.jsonl"))
-HOSTILE = {
-    "deep": "[" * 100_000 + "]" * 100_000,
-    "rather deep": '{"a":' * 400 + "1" + "}" * 400,
-    "digits": "9" * 5000,
-    "fewer digits": "9" * 4000,
-    "beyond a float": "9" * 400,
-    "infinite": "1e999",
-    "nan": "NaN",
-}
+FILES = ("config.json", "run.json", "test.json", "tokenizer/char.json", "metrics.jsonl", "test.jsonl")
+HOSTILE = ("[" * 100_000 + "]" * 100_000, '{"a":' * 400 + "1" + "}" * 400, "9" * 5000, "9" * 400, "1e999", "NaN")
 
 
-@pytest.mark.parametrize("is_thorough", [False, pytest.param(True, marks=pytest.mark.reliability)])
-@pytest.mark.parametrize("name", [*JSON_FILES, *LINES])
-def test_hostile_json_is_one_line(cli: Cli, copy: Path, name: str, is_thorough: bool) -> None:
-    """Each hostile value as the file and in place of the file's values: of each, or by turns."""
+@pytest.mark.parametrize("name", ["plan.json", *(f"{RUN}/{name}" for name in FILES)])
+def test_hostile_json_is_one_line(cli: Cli, copy: Path, name: str) -> None:
+    """Each hostile value as the file and, by turns, in place of the file's values."""
     path = copy / name
-    values = json.loads(path.read_text().splitlines()[0] if name in LINES else path.read_text())
-    cases = itertools.product(values, HOSTILE) if is_thorough else zip(values, itertools.cycle(HOSTILE))
-    texts = [*HOSTILE.values()]
-    for key, hostile in cases:
+    values = json.loads(path.read_text().splitlines()[0] if path.suffix == ".jsonl" else path.read_text())
+    texts = [*HOSTILE]
+    for key, hostile in zip(values, itertools.cycle(HOSTILE)):
         rest = {other: value for other, value in values.items() if other not in (key, "checksum")}
-        texts.append(json.dumps(rest)[:-1] + f', "{key}": {HOSTILE[hostile]}}}')
+        texts.append(json.dumps(rest)[:-1] + f', "{key}": {hostile}}}')
     for text in texts:
         path.write_text(text)
         done = cli("report", copy, "--out", copy.parent / "report")
         if "tokenizer" in name or (name.endswith(("config.json", "run.json")) and done.code == 0):
             done = cli("predict", copy / RUN)
-        assert done.code in (0, 2)
-        assert done.code == 0 or (done.err.count("\n") == 1 and len(done.err) < 1000)
+        assert done.code == 0 or len(done.refusal()) < 1000
 
 
 def test_a_pipe_is_not_waited_for(cli: Cli, copy: Path) -> None:
@@ -83,9 +66,7 @@ def test_a_pipe_is_not_waited_for(cli: Cli, copy: Path) -> None:
         kept = (copy / RUN / name).read_bytes()
         (copy / RUN / name).unlink()
         os.mkfifo(copy / RUN / name)
-        done = cli("predict", copy / RUN)
-        assert (done.code, done.err.count("\n")) == (2, 1)
-        assert f"{name}: is not a file; " in done.err
+        assert f"{name}: is not a file; " in cli("predict", copy / RUN).refusal()
         (copy / RUN / name).unlink()
         (copy / RUN / name).write_bytes(kept)
 
@@ -98,9 +79,7 @@ def test_a_file_of_data_that_has_no_end_is_not_read(cli: Cli, copy: Path, tmp_pa
                 read(path)
     data = {"kind": "file", "path": str(tmp_path / "pipe"), "sha256": "0", "split": "by source", "validation_items": 1}
     forged(copy / RUN / "config.json", lambda config: config | {"data": data})
-    done = cli("evaluate", copy / RUN)
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "pipe: is not a file; " in done.err
+    assert "pipe: is not a file; " in cli("evaluate", copy / RUN).refusal()
 
 
 @pytest.mark.parametrize(("name", "most"), [("config.json", 64 << 20), ("metrics.jsonl", 1 << 30)])
@@ -108,8 +87,7 @@ def test_a_file_larger_than_any_of_ours_is_not_read(cli: Cli, copy: Path, name: 
     with (copy / RUN / name).open("r+b") as file:
         file.truncate(most + 1)  # a hole, which takes no room
     done = cli("predict", copy / RUN) if name == "config.json" else cli("report", copy, "--out", copy.parent / "r")
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert f"{name}: is larger than {most >> 20} MiB; " in done.err
+    assert f"{name}: is larger than {most >> 20} MiB; " in done.refusal()
 
 
 @pytest.mark.parametrize(
@@ -127,16 +105,13 @@ def test_a_model_larger_than_its_weights_is_not_built(cli: Cli, copy: Path, name
         return config
 
     forged(copy / RUN / "config.json", larger)
-    done = cli("predict", copy / RUN)
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert reason in done.err
+    assert reason in cli("predict", copy / RUN).refusal()
 
 
 def test_seeds_without_end_are_refused(cli: Cli, copy: Path) -> None:
     forged(copy / "plan.json", lambda plan: plan | {"seeds": 10**12})
-    done = cli("report", copy, "--out", copy.parent / "report")
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "plan.json: seeds: expected less than or equal to 10000, found 1000000000000; " in done.err
+    refusal = cli("report", copy, "--out", copy.parent / "report").refusal()
+    assert "plan.json: seeds: expected less than or equal to 10000, found 1000000000000; " in refusal
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a right of their own there")
@@ -150,10 +125,8 @@ def test_nothing_is_written_through_a_link(cli: Cli, copy: Path, tmp_path: Path)
     assert own.read_text() == "precious\n"
     (copy / "ledger.jsonl").unlink()
     (copy / "ledger.jsonl").symlink_to(own)
-    done = cli("evaluate", copy / RUN)
+    assert "ledger.jsonl: cannot be written (is a link); " in cli("evaluate", copy / RUN).refusal()
     assert own.read_text() == "precious\n"
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "ledger.jsonl: cannot be written (is a link); " in done.err
     (copy / ".lock").unlink()
     (copy / ".lock").symlink_to(own)
     with pytest.raises(UserError, match=r"comparison: cannot be written \(is a link\)"), in_use(copy):

@@ -4,7 +4,6 @@ Cases are drawn from fixed seeds: texts of nasty characters, and valid files tha
 changed at a random place of its tree, as often as in its bytes, and has no checksum that would catch the change.
 """
 
-import gc
 import json
 import os
 import random
@@ -29,22 +28,8 @@ Entry = Callable[[random.Random], object]
 
 NASTY = (
     *"aé한ａ\x00\x01\t\n\r\x1b\x7f\x85\u200b\u200f\u202e\u2028\u2029\ufeff\ufffd😀\U0010ffff",
-    "\ud800",
-    "e\u0301",
-    "👩‍👩‍👧",
-    "<s>",
-    "</s>",
-    "▁",
-    " ",
-    "||| ",
-    "1-2",
-    "0p3",
-    "99999999999999999999-1",
-    '"',
-    ",",
-    "\\",
-    "{}",
-    "[[[[",
+    *("\ud800", "e\u0301", "👩‍👩‍👧", "<s>", "</s>", "▁", " ", '"', ",", "\\", "{}", "[[[["),
+    *("||| ", "1-2", "0p3", "99999999999999999999-1"),
 )
 VALUES: tuple[Any, ...] = (
     None, True, -1, 0, 1, 10**12, 10**400, 1e308, -0.0, float("nan"), float("inf"), "", "../../x", "/", "a" * 5000,
@@ -166,21 +151,11 @@ def entries(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict
     }
 
 
-def memory() -> int:
-    """Bytes that belong to this process alone."""
-    gc.collect()
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon"))
-
-
 @pytest.mark.parametrize("count", [25, pytest.param(6000, marks=pytest.mark.reliability)])
 def test_what_comes_in_is_read_or_refused_in_one_line(entries: dict[str, Entry], count: int) -> None:
     refused = dict.fromkeys(entries, 0)
     bad: dict[str, int] = {}
-    halfway = 0
     for number in range(count):
-        if number == count // 2 and Path("/proc/self/status").exists():
-            halfway = memory()
         for name, entry in entries.items():
             try:
                 entry(random.Random(f"{name}/{number}"))
@@ -194,8 +169,6 @@ def test_what_comes_in_is_read_or_refused_in_one_line(entries: dict[str, Entry],
     print(f"{count} cases at each of {len(entries)} entries; refused: {refused}")
     assert not bad, "\n".join(f"case {number}, {said}" for said, number in bad.items())
     assert {name for name, times in refused.items() if not times} <= {"characters", "subwords", "texts", "book"}
-    if halfway and count >= 6000:
-        assert memory() - halfway < 32 << 20
 
 
 OPTIONS = {

@@ -75,41 +75,6 @@ def test_a_training(processes: ForkServerContext, tmp_path: Path, count: int) ->
     kill_and_go_on(processes, count, parts.train_to_the_end, parts.outcome, tmp_path)
 
 
-def two(processes: ForkServerContext, out: Path, victim: int | None = None, after: float = 0.0) -> float:
-    """Train as two processes, one of which may be killed; the other comes to its end by itself, within the limit."""
-    port = parts.free_port()
-    both = [processes.Process(target=parts.train_as_one_of_two, args=(rank, port, out)) for rank in range(2)]
-    begun = time.monotonic()
-    for process in both:
-        process.start()
-    if victim is not None:
-        both[victim].join(after)
-        both[victim].kill()
-    for process in both:
-        process.join(LIMIT)
-    codes = [process.exitcode for process in both]
-    assert codes == [0, 0] if victim is None else set(codes) <= {0, 1, -signal.SIGKILL}, codes
-    return time.monotonic() - begun
-
-
-@pytest.mark.reliability
-def test_a_training_of_two_processes(processes: ForkServerContext, tmp_path: Path) -> None:
-    two(processes, tmp_path / "whole")
-    lasts = two(processes, tmp_path / "again")
-    whole = parts.outcome(tmp_path / "whole")
-    assert parts.outcome(tmp_path / "again") == whole
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"moments of the kills: random.Random({seed})")
-    chance = random.Random(seed)
-    for number in range(8):
-        out, moment = tmp_path / str(number), chance.uniform(0, lasts)
-        two(processes, out, number % 2, moment)
-        two(processes, out)
-        assert parts.outcome(out) == whole, f"process {number % 2} killed after {moment:.3f} s of {lasts:.3f} s"
-        assert not list(out.rglob(".*.tmp"))
-    print(f"8 of 8 kills of one of two processes, in work of {lasts:.2f} s: the same")
-
-
 def report_of(out: Path) -> dict[str, Any]:
     """Everything that a comparison came to, but for when and how fast."""
     runs = {run.name: parts.outcome(run) for run in (out / "runs").iterdir()}
