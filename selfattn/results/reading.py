@@ -54,7 +54,7 @@ def record_from_dict(data: object, file: str = "results.json") -> Record:
     codec.refuse_newer(data, SCHEMA, file=file)
     if isinstance(data, dict) and data.get("schema", SCHEMA) != SCHEMA:
         problem = f"schema: found {data['schema']!r}, and this version reads {SCHEMA} only"
-        raise UserError(f"{file}: {problem}; make it again: `selfattn report RUN... --out DIR`")
+        raise UserError(f"{file}: {problem}; make it again: `selfattn report COMPARISON --out DIR`")
     record = codec.decode(Record, data, file=file, advice=_ADVICE)
     for where, problem in _contradictions(record):
         raise UserError(f"{file}: {where}: {problem}; {_ADVICE}")

@@ -302,7 +302,7 @@ def test_a_diverged_training_counts_as_a_failed_run(
 
     class Diverging(Observer):
         def stepped(self, report: StepReport) -> None:
-            check_finite("loss", float("nan"), report.step, 0, report.lr, "float32")
+            check_finite("loss", float("nan"), report.step, report.lr, "float32")
 
     def fit(*given: Any, **named: Any) -> Any:
         diverges = given[2].name.startswith("rnn-attention-seed5")
