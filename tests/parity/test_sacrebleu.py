@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
@@ -115,15 +114,10 @@ def test_old_bleu_is_unsmoothed_bleu_of_lowercased_moses_tokens(texts: list[tupl
     assert found == pytest.approx(theirs.score, rel=1e-12, abs=1e-12)
 
 
-def test_signatures_say_what_was_computed() -> None:
-    version = f"version:{sacrebleu.__version__}"
-    signatures = {name: make_metric(name, "de_AT").signature for name in translation_metrics("de_AT")}
-    assert signatures["bleu"] == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|{version}"
-    assert signatures["chrf"] == f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|{version}"
-    assert signatures["ter"] == f"nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|{version}"
-    old = signatures["bleu_lowercased_tokenised"]
-    assert old.startswith("nrefs:1|case:lc|eff:no|tok:moses-de-norm-sacremoses")
-    assert "|smooth:none|" in old
+def test_the_signature_of_old_bleu_says_what_was_computed() -> None:
+    signature = make_metric("bleu_lowercased_tokenised", "de_AT").signature
+    assert signature.startswith("nrefs:1|case:lc|eff:no|tok:moses-de-norm-sacremoses")
+    assert "|smooth:none|" in signature
 
 
 # --- tokenisers -------------------------------------------------------------------------------------------------------

@@ -1,3 +1,5 @@
+"""Laws of data: batches, characters, subwords, files, dates and phrases."""
+
 import json
 import tempfile
 from collections import Counter
@@ -5,8 +7,10 @@ from datetime import date
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from unicodedata import normalize
+from typing import Any
+from unicodedata import is_normalized, normalize
 
+import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -15,8 +19,11 @@ from selfattn.data.batches import Batch, batches, collate
 from selfattn.data.dates.patterns import date_patterns
 from selfattn.data.dates.source import DateSource, split_of
 from selfattn.data.pairs import Example, Pair
+from selfattn.data.phrases import LONGEST, CldrSource, part_of
 from selfattn.data.readers import read_pairs
+from selfattn.data.splits import Split
 from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
 PAD, BOS = 0, 1
 quick = settings(deadline=None, max_examples=60)
@@ -136,3 +143,117 @@ def test_every_pair_stands_for_its_day(split: str, index: int) -> None:
     assert all(first[1] <= second[0] for first, second in pairwise(spans))
     assert spans[0][0] >= (len(tag) if text != pair.source else 0)
     assert spans[-1][1] <= len(pair.source)
+
+
+# phrases
+
+LANGUAGES = ["en ko", "ko en", "en de", "de en", "fr ja", "ar en", "en ar", "ru pl", "he en", "hi zh", "en en"]
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+
+
+@cache
+def phrases_of(languages: str, split: Split) -> CldrSource:
+    source, target = languages.split()
+    return CldrSource(source, target, split=split)
+
+
+@pytest.mark.parametrize("languages", LANGUAGES)
+def test_no_text_is_in_two_parts_and_a_source_has_one_target(languages: str) -> None:
+    """Whatever the seed is."""
+    source, target = languages.split()
+    parts = [phrases_of(languages, split).pairs(900 if split == "train" else 150) for split in SPLITS]
+    parts[0] += CldrSource(source, target, seed=1).pairs(300)
+    parts[2] += CldrSource(source, target, seed=3, split="test").pairs(100)
+    for side in ("source", "target"):
+        texts = [{getattr(pair, side) for pair in part} for part in parts]
+        assert len(set.union(*texts)) == sum(map(len, texts))
+    known: dict[str, str] = {}
+    for pair in (pair for part in parts for pair in part):
+        assert known.setdefault(pair.source, pair.target) == pair.target
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.sampled_from(LANGUAGES), st.sampled_from(SPLITS), st.integers(0, 10**15))
+def test_every_pair_is_proper(languages: str, split: Split, index: int) -> None:
+    source = phrases_of(languages, split)
+    (pair,) = source.pairs(1, index)
+    assert source.pairs(1, index) == [pair]
+    assert pair.tag in source.kinds
+    assert split in ("train", part_of(pair.target))
+    for text in (pair.source, pair.target):
+        assert 0 < len(text) <= LONGEST
+        assert text == text.strip()
+        assert is_normalized("NFC", text)
+        assert not any(character.isspace() and character != " " for character in text)
+        assert not set(text) & set("{}¤")
+    assert pair.spans
+    for span in pair.spans:
+        for text, (start, end) in ((pair.source, span.source), (pair.target, span.target)):
+            assert 0 <= start < end <= len(text)
+            assert text[start:end] == text[start:end].strip()
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.sampled_from(["en ko", "ko en", "en en", "en zh", "ja ko"]), st.integers(0, 10**15))
+def test_numbers_are_aligned_with_themselves(languages: str, index: int) -> None:
+    (pair,) = phrases_of(languages, "train").pairs(1, index)
+    for span in pair.spans:
+        source, target = pair.source[slice(*span.source)], pair.target[slice(*span.target)]
+        if languages == "en en" and span.field not in ("unit", "month"):  # these stand in two places now and then
+            assert source == target
+        if span.field == "number":
+            assert source == target
+        if span.field in ("year", "day") and source.isascii() and target.isascii():
+            assert int(source) == int(target)
+        if span.field in ("minute", "second"):
+            assert int(source) == int(target)
+
+
+# subwords: the text comes back, the ranges cover it, samples say the same
+
+TEXTS = ["the lowest tower", "the  newer\nflower", " a new low", "오늘은 11월 13일", "العربية", "ᄀ\u1161ᆨ"] * 7
+
+# All of Unicode, and the characters at which something could go wrong more often than chance brings them.
+SPECIAL = st.sampled_from([*" \n\0▁▅\u0301\u200d\u202e", "<unk>", "<0xE3>", "the ", "오늘", "new"])
+TEXT = st.lists(st.text(max_size=6) | SPECIAL, max_size=8).map("".join)
+
+KINDS = ["unigram", "bpe"]
+
+
+@cache
+def trained(kind: Any, byte_fallback: bool = True) -> SubwordTokenizer:
+    return SubwordTokenizer.train(TEXTS, SubwordSettings(kind, byte_fallback=byte_fallback), clip=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(text=TEXT, seed=st.integers(0, 2**63), alpha=st.floats(0, 1))
+def test_every_text_comes_back_however_it_is_cut(kind: str, text: str, seed: int, alpha: float) -> None:
+    tokenizer = trained(kind)
+    ids, sampled = tokenizer.encode(text), tokenizer.sample(text, seed, alpha)
+    assert tokenizer.decode(ids) == tokenizer.decode(sampled) == text
+    assert not {*ids, *sampled} & set(range(4))
+    assert sampled == tokenizer.sample(text, seed, alpha)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("byte_fallback", [True, False])
+@given(text=TEXT)
+def test_ranges_cover_the_text_in_order(kind: str, byte_fallback: bool, text: str) -> None:
+    tokenizer = trained(kind, byte_fallback)
+    ids, spans = tokenizer.encode(text), tokenizer.spans(text)
+    assert len(spans) == len(ids)
+    assert spans == sorted(spans)
+    reached = 0
+    for place, (number, (start, end)) in enumerate(zip(ids, spans, strict=True)):
+        assert start == reached or (start, end) == spans[place - 1], "a gap, or an overlap of different ranges"
+        reached = end
+        if number >= 4 + 256 * byte_fallback:  # a piece says what it stands for
+            assert tokenizer.decode([number]) == text[start:end].removeprefix(" ")
+    assert reached == len(text)
+
+
+@given(text=TEXT)
+def test_what_is_unknown_is_what_is_written_as_bytes(text: str) -> None:
+    tokenizer = trained("unigram")
+    known = set("".join(TEXTS))
+    assert tokenizer.unknown(text) == {char: text.count(char) for char in set(text) - known}

@@ -59,15 +59,6 @@ def test_forward_is_stacked_steps_and_padding_and_neighbours_change_nothing(
 
 
 @few
-@given(lengths=lengths_of_rows, seed=seeds)
-@torch.no_grad()
-def test_ids_at_padding_cannot_be_felt(zoo: Any, variant: str, lengths: list[int], seed: int) -> None:
-    model, case = zoo.model(variant, torch.float32), zoo.case([7, *lengths], 3, seed)
-    for fill in (zoo.pad, zoo.vocab - 1):
-        assert torch.equal(logits_of(model, case.padded(7, fill)), logits_of(model, case))
-
-
-@few
 @given(seed=seeds, t=st.sampled_from((3, 5, 7)), data=st.data())
 @torch.no_grad()
 def test_the_future_does_not_leak(zoo: Any, variant: str, seed: int, t: int, data: st.DataObject) -> None:
