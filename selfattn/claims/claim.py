@@ -149,15 +149,13 @@ class Claim(ABC):
         else:
             lines = {arm: spots for arm in trials.arms if (spots := trials.spots(arm, self.figure))}
         chart = self.chart(self.figure, lines, of="line" if self.lines else "arm")
-        return (chart, self.table("means", self.columns, self.rows(trials))) if self.columns else (chart,)
+        return (chart, self.means(trials)) if self.columns else (chart,)
 
-    def rows(self, trials: Trials) -> dict[str, list[Cell]]:
-        """Return the cells of `columns` for each arm that has them."""
-        return {
-            arm: [show(trials.mean(arm, column)) for column, show in self.columns.items()]
-            for arm in trials.arms
-            if set(self.columns) <= set(trials.figures(arm))
-        }
+    def means(self, trials: Trials) -> Table:
+        """Return the table of `columns`, with a row for each arm that has them."""
+        arms = [arm for arm in trials.arms if set(self.columns) <= set(trials.figures(arm))]
+        rows = {arm: [show(trials.mean(arm, column)) for column, show in self.columns.items()] for arm in arms}
+        return self.table("means", self.columns, rows)
 
     def says(self, key: str) -> bool:
         """Whether the claim has words under a key."""

@@ -21,7 +21,7 @@ from selfattn.results.claims import CLAIMS_SCHEMA, ClaimsRecord, Judgement
 
 RECORD = "claims.json"
 _ADVICE = "run the claims again"
-_UNDECIDING = {"blocks", "rows", "lines", "shows", "figure", "columns", "unit", "source", "seconds", "words"}
+_UNDECIDING = {"blocks", "means", "lines", "shows", "figure", "columns", "unit", "source", "seconds", "words"}
 _UNDECIDING |= {"quick_sizes", "quick_rates", "not_quick", "spots", "spots_across"}
 
 

@@ -190,7 +190,7 @@ class Scores(Claim):
         if self.quick:  # trains nothing
             return charts
         heading, text = Heading(self.say("learned"), "scores-learned"), Paragraph(self.say("learned.text"))
-        return *charts, heading, text, self.table("learned", self.columns, self.rows(trials))
+        return *charts, heading, text, self.means(trials)
 
 
 def _saturation(arm: str, seed: int) -> dict[str, float]:

@@ -205,8 +205,7 @@ class KeyValueHeads(Claim):
         """How many times as fast, by the length of the prefix; exact match and size."""
         lines = {"speed-up": trials.spots("decoding", "speed-up")}
         across = number_scale([10, PREFIXES[-1]], powers=True)
-        plot = self.chart("kv-speed-up", lines, of="line", scale="number", across=across)
-        return plot, self.table("kv-quality", self.columns, self.rows(trials))
+        return self.chart("kv-speed-up", lines, of="line", scale="number", across=across), self.means(trials)
 
 
 def drawn(rows: int, shortest: int, longest: int, draws: torch.Generator) -> Batch:

@@ -112,8 +112,7 @@ class Alignment(Claim):
         """The error of every reader beside what knows nothing, and which step is read."""
         places = dict(enumerate(trials.arms, 1))
         lines = {line: trials.spots_across(places, line) for line in ("error", "untrained", "diagonal")}
-        plot = self.chart("alignment-error", lines, of="line", across=number_scale([len(places)]))
-        return plot, self.table("means", self.columns, self.rows(trials))
+        return self.chart("alignment-error", lines, of="line", across=number_scale([len(places)])), self.means(trials)
 
 
 def model_of(reader: str) -> ModelConfig:
@@ -248,7 +247,7 @@ class FutureMask(Claim):
     def blocks(self, trials: Trials) -> Blocks:
         """Accuracy by position, and in a table with the loss."""
         lines = {f"{arm}.{kind}": trials.spots(arm, kind) for arm in trials.arms for kind in ("forced", "free")}
-        return self.chart("future-mask", lines, of="line"), self.table("figures", self.columns, self.rows(trials))
+        return self.chart("future-mask", lines, of="line"), self.means(trials)
 
 
 def _unmasked(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -191,7 +191,7 @@ class Reversal(Claim):
     def blocks(self, trials: Trials) -> Blocks:
         """Exact match by length of the monotone task, and the mean over lengths of every arm."""
         chart, _ = super().blocks(Trials(trial for trial in trials.trials if "-monotone-" in trial.arm))
-        return chart, self.table("means", self.columns, self.rows(trials))
+        return chart, self.means(trials)
 
 
 AFTER, FED = {"width": 32, "decoder": {}}, {"width": 29, "decoder": {"decoder.input_feeding": True}}

@@ -116,8 +116,8 @@ class Distance(Claim):
         """The gradient by distance as a share of the mean one at distance 1, and in a table recall."""
         first = {arm: trials.mean(arm, "gradient@1").mean for arm in trials.arms}
         lines = {arm: trials.spots(arm, "gradient", partial(power_difference, first[arm])) for arm in trials.arms}
-        plot = self.chart("distance", lines, scale="powers", across=number_scale([1, 512], powers=True))
-        return plot, self.table("means", self.columns, self.rows(trials))
+        across = number_scale([1, 512], powers=True)
+        return self.chart("distance", lines, scale="powers", across=across), self.means(trials)
 
 
 def power_difference(first: float, power: float) -> float:
@@ -221,4 +221,4 @@ class Explanation(Claim):
         """Right answers and agreement of both models."""
         arms = dict(enumerate(self.kinds))
         lines = {figure: trials.spots_across(arms, figure) for figure in self.columns}
-        return self.chart("explanation", lines, of="line"), self.table("means", self.columns, self.rows(trials))
+        return self.chart("explanation", lines, of="line"), self.means(trials)
