@@ -89,7 +89,7 @@ def test_plain_text_is_one_line(text: str) -> None:
 
 
 @pytest.mark.parametrize("lang", LANGS)
-@pytest.mark.parametrize("name", ["rich", "many_models", "gate_failed", "translation"])
+@pytest.mark.parametrize("name", ["rich", "many_models", "translation"])
 def test_the_terminal_shows_verdict_table_and_path_in_80_columns(name: str, lang: str) -> None:
     record = read(name)
     text = printed(record, lang)

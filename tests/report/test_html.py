@@ -12,6 +12,7 @@ import pytest
 import report_records
 
 from selfattn.errors import visible
+from selfattn.report.drawing.numbers import interval_text, mean_text
 from selfattn.report.render.html import html_of
 from selfattn.report.write import document
 from selfattn.results.reading import record_from_dict
@@ -87,17 +88,13 @@ def dates() -> Page:
 
 
 def test_the_table_shows_the_figures_of_the_record(dates: Page) -> None:
-    for model in RECORDS["dates"]()["models"]:
-        row, *_ = dates.cells(model["name"])
-        mean, low, high = (float(text) for text in re.findall(r"[\d.]+", row[1]))
-        exact = model["metrics"]["exact_match"]
-        digits = len(re.findall(r"[\d.]+", row[1])[0].partition(".")[2])
-        assert mean == pytest.approx(100 * exact["mean"], abs=0.5 * 10**-digits + 1e-9)
-        assert 0 <= 100 * exact["low"] - low < 10**-digits
-        assert 0 <= high - 100 * exact["high"] < 10**-digits
-        assert row[4] == f"{model['parameters'] / 1000:.0f} k"
-        assert float(row[5]) == round(model["timing"]["train_seconds"]["mean"])
-        assert float(row[6]) == pytest.approx(model["timing"]["predict_ms"]["mean"], abs=0.05)
+    for model in report_records.read("dates").models:
+        row, *_ = dates.cells(model.name)
+        exact = model.metrics["exact_match"]
+        assert row[1] == f"{mean_text(exact)} {interval_text(exact)}".replace("\u00a0", " ")
+        assert row[4] == f"{model.parameters / 1000:.0f} k"
+        times = [model.timing.train_seconds, model.timing.predict_ms]
+        assert [float(text) for text in row[5:]] == pytest.approx([time.mean for time in times if time], rel=0.05)
 
 
 def test_every_word_of_the_page_is_there_in_both_languages(dates: Page) -> None:
