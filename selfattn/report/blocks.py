@@ -180,7 +180,6 @@ class Styled:
     Attributes:
         text: the text.
         small: smaller text after it, such as an interval.
-        note: what the page shows on hover, such as why nothing was measured.
         strong: whether the text stands out from the small one.
         quoted: whether the text is data, in whatever script and direction.
         link: identifier of a heading that the text leads to, where the page can.
@@ -188,7 +187,6 @@ class Styled:
 
     text: TextLike
     small: TextLike = ""
-    note: TextLike = ""
     strong: bool = False
     quoted: bool = False
     link: str = ""
@@ -236,16 +234,12 @@ class Column:
         head: its text.
         numeric: whether the cells are numbers.
         model: whether the head is the name of a model, which gets its sign.
-        small: a second line of the head.
-        label: the head in a word or two, for Markdown and for narrow pages; default the head.
         axis: of the strips in this column, drawn in place of the head.
     """
 
     head: TextLike
     numeric: bool = True
     model: bool = False
-    small: TextLike = ""
-    label: TextLike = ""
     axis: Scale | None = None
 
 

@@ -128,7 +128,7 @@ class MarkdownPage:
     def rows(self, block: b.Table) -> list[list[str]]:
         """Return the cells of a table, its heads first, without columns in which pictures stand."""
         places = [k for k, column in enumerate(block.columns) if column.axis is None]
-        heads = [self.say(block.columns[k].label or block.columns[k].head) for k in places]
+        heads = [self.say(block.columns[k].head) for k in places]
         return [heads, *([self.cell(row.cells[k]) for k in places] for row in block.rows)]
 
     def cell(self, cell: b.Cell) -> str:

@@ -39,14 +39,12 @@ def _table(record: Record, table: str, names: Sequence[str]) -> b.Table:
     return b.model_table(table, map(message, heads), rows)
 
 
-def _cell(model: Model, name: str) -> b.Cell:
+def _cell(model: Model, name: str) -> str:
     if name in _TIMES:
-        text = measure_text(getattr(model.timing, name))
-    elif name == "peak_share":
-        text = share_text(model.cost.peak_share)
-    else:
-        text = compact(getattr(model.cost, name), "B" if name.endswith("bytes") else "")
-    return text if text != NONE else b.Styled(text, note=model.not_measured.get(name) or message("reason.none"))
+        return measure_text(getattr(model.timing, name))
+    if name == "peak_share":
+        return share_text(model.cost.peak_share)
+    return compact(getattr(model.cost, name), "B" if name.endswith("bytes") else "")
 
 
 def _decoding(record: Record) -> b.Table:

@@ -38,16 +38,15 @@ def brief(record: Record) -> tuple[b.Block, ...]:
 
 def summary(record: Record) -> b.Table:
     """Return a row for each model, the best mean first."""
-    metric, unit, times = headline_name(record), headline_unit(record), record.times
-    short = message("col.quality", metric=metric, unit=unit)
+    metric = headline_name(record)
     columns = (
         b.Column(message("col.model"), numeric=False),
-        b.Column(metric, small=message("col.interval", unit=unit), label=short),
+        b.Column(message("col.quality", metric=metric, unit=headline_unit(record))),
         b.Column(message("col.strip", metric=metric), axis=record_scale(record)),
         b.Column(message("col.standing"), numeric=False),
-        b.Column(message("col.parameters"), label=message("short.parameters")),
-        b.Column(message("col.train"), small=message(f"unit.s.{times}"), label=message(f"cost.train_seconds.{times}")),
-        b.Column(message("col.predict"), small="ms", label=message("short.predict")),
+        b.Column(message("short.parameters")),
+        b.Column(message(f"cost.train_seconds.{record.times}")),
+        b.Column(message("short.predict")),
     )
     rows = tuple(b.Row(_cells(record, model), model.name) for model in ranked(record))
     return b.Table("summary", columns, rows, "summary")
@@ -62,7 +61,7 @@ def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
         b.quality_cell(quality(record, model), record.headline.kind),
         b.Strip(((model.name, quality(record, model)),)),
         b.Styled(standing(record, model), p),
-        b.Styled(compact(model.parameters), note=f"{model.parameters:,}"),
+        compact(model.parameters),
         _mean(model.timing.train_seconds),
         _mean(model.timing.predict_ms),
     )
