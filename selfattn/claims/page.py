@@ -207,7 +207,8 @@ class _Section:
             at_edge = sum(rate.at_edge for rate in result.rates)
             edge = words("edge", count=at_edge, all=len(result.rates)) if at_edge else None
             yield blocks.Paragraph(words("rates.quick" if self.record.quick else "rates"), edge, note=True)
-            yield blocks.Facts(tuple((self.claim.say(f"arm.{rate.arm}"), f"{rate.chosen:g}") for rate in result.rates))
+            rates = ((self.claim.say(f"arm.{rate.arm}"), f"{rate.chosen:g}") for rate in result.rates)
+            yield blocks.Facts(tuple(rates), wide=True)
         code = f"{type(self.claim).__module__} (SHA-256 {result.code[:12]})"
         yield blocks.Paragraph(words("code"), note=True, code=code)
 
