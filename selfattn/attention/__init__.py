@@ -7,7 +7,6 @@ from selfattn.attention.layer import MultiHeadAttention as MultiHeadAttention
 from selfattn.attention.masks import causal_mask as causal_mask
 from selfattn.attention.masks import key_mask as key_mask
 from selfattn.attention.masks import padding_mask as padding_mask
-from selfattn.attention.masks import sliding_window_mask as sliding_window_mask
 from selfattn.attention.positions import Alibi as Alibi
 from selfattn.attention.positions import AttentionPosition as AttentionPosition
 from selfattn.attention.positions import EmbeddingPosition as EmbeddingPosition
@@ -16,7 +15,6 @@ from selfattn.attention.positions import Position as Position
 from selfattn.attention.positions import RelativeBias as RelativeBias
 from selfattn.attention.positions import Rotary as Rotary
 from selfattn.attention.positions import Sinusoidal as Sinusoidal
-from selfattn.attention.positions import make_position as make_position
 from selfattn.attention.scores import Additive as Additive
 from selfattn.attention.scores import Concat as Concat
 from selfattn.attention.scores import Dot as Dot

@@ -207,14 +207,9 @@ def _check(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, dropo
             raise ValueError(f"attend: expected {name} [{axes}], got {tensor.dim()} axes {tuple(tensor.shape)}")
     if not (query.shape[3] and key.shape[3]):
         raise ValueError(f"attend: expected heads at least 1 wide, got query {query.shape[3]} and key {key.shape[3]}")
-    if not query.shape[0] == key.shape[0] == value.shape[0]:
-        sizes = query.shape[0], key.shape[0], value.shape[0]
-        raise ValueError(f"attend: batch sizes of query, key and value differ: {sizes}")
-    if key.shape[:3] != value.shape[:3]:
-        raise ValueError(
-            f"attend: key [b h j e] {tuple(key.shape)} and value [b h j c] {tuple(value.shape)} "
-            "differ in heads or length"
-        )
+    if query.shape[0] != key.shape[0] or key.shape[:3] != value.shape[:3]:
+        sizes = tuple(query.shape), tuple(key.shape), tuple(value.shape)
+        raise ValueError(f"attend: batch sizes, heads or lengths of query, key and value do not fit: {sizes}")
     if key.shape[1] == 0 or query.shape[1] % key.shape[1]:
         raise ValueError(f"attend: {key.shape[1]} key-value heads do not divide {query.shape[1]} query heads")
     if bias is not None:

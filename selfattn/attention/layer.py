@@ -63,8 +63,8 @@ class MultiHeadAttention(nn.Module):
 
     Raises:
         ValueError: a width is below 1 or not divisible by its number of heads; the key-value heads do not divide the
-            heads; ``dropout`` is outside ``[0, 1)``.
-        TypeError: the score is no :class:`~selfattn.attention.scores.Score`, or the position no ``AttentionPosition``.
+            heads.
+        TypeError: the score is no :class:`~selfattn.attention.scores.Score`.
 
     Example:
         >>> layer = MultiHeadAttention(8, num_heads=2)
@@ -96,8 +96,6 @@ class MultiHeadAttention(nn.Module):
                 raise ValueError(f"MultiHeadAttention: {name} must be at least 1, got {size}")
         if min(num_heads, num_kv_heads) < 1 or num_heads % num_kv_heads:
             raise ValueError(f"MultiHeadAttention: {num_kv_heads} key-value heads do not divide {num_heads} heads")
-        if not 0.0 <= dropout < 1.0:
-            raise ValueError(f"MultiHeadAttention: dropout must be in [0, 1), got {dropout}")
         self.query_dim, self.context_dim, self.project, self.dropout = query_dim, context_dim, project, dropout
         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
         head_dim = _divided(query_dim, num_heads, "query_dim")
@@ -112,11 +110,6 @@ class MultiHeadAttention(nn.Module):
         self.k_norm = nn.RMSNorm(key_width) if qk_norm else None
         self.score = make_score(score, head_dim, key_width) if isinstance(score, str) else score
         check_score(self.score, "MultiHeadAttention")
-        if position is not None and not (isinstance(position, nn.Module) and hasattr(position, "rotate")):
-            raise TypeError(
-                f"MultiHeadAttention: expected an AttentionPosition, got {position!r}; make one: "
-                "selfattn.attention.make_position(...)"
-            )
         self.position = position
 
     def project_context(self, context: Tensor, positions: Tensor | None = None) -> KeyValue:

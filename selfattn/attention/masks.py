@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-Device = torch.device | str | None
 _reading: ContextVar[bool] = ContextVar("reading", default=True)
 
 
@@ -53,7 +52,7 @@ class Mask:
             return cls()
         return cls.safe(key_mask(tokens)) if tokens.any(dim=1).all() else cls(key_mask(tokens))
 
-    def for_sizes(self, i: int, j: int, device: Device = None) -> Mask:
+    def for_sizes(self, i: int, j: int, device: torch.device | None = None) -> Mask:
         """Return the mask for ``i`` queries and ``j`` keys, with the hidden future written out in ``allowed``."""
         if not self.causal or i == 1 <= j:  # a single query is the last: it has no future
             return Mask(self.allowed, self.additive)
@@ -169,7 +168,7 @@ def key_mask(tokens: Tensor) -> Tensor:
     return tokens[:, None, None, :]
 
 
-def causal_mask(i: int, j: int, *, device: Device = None) -> Tensor:
+def causal_mask(i: int, j: int, *, device: torch.device | None = None) -> Tensor:
     """Hide the future, right-aligned: the last of ``i`` queries sees all ``j`` keys.
 
     Args:
@@ -185,29 +184,3 @@ def causal_mask(i: int, j: int, *, device: Device = None) -> Tensor:
         [[1, 1, 0], [1, 1, 1]]
     """
     return torch.ones(i, j, dtype=torch.bool, device=device).tril(j - i)
-
-
-def sliding_window_mask(i: int, j: int, window: int, *, device: Device = None) -> Tensor:
-    """Causal and local: each query sees itself and the ``window - 1`` keys before it.
-
-    Beltagy et al. 2020, "Longformer", section 3.1.
-
-    Args:
-        i: number of queries, the last ``i`` of the ``j`` positions.
-        j: number of keys.
-        window: how many keys a query sees at most, itself included; at least 1.
-        device: where the mask lies; default the CPU.
-
-    Returns:
-        bool ``[i j]``.
-
-    Raises:
-        ValueError: ``window`` is less than 1.
-
-    Example:
-        >>> sliding_window_mask(3, 3, 2).int().tolist()
-        [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
-    """
-    if window < 1:
-        raise ValueError(f"sliding_window_mask: window must be at least 1, got {window}")
-    return causal_mask(i, j, device=device).triu(j - i - window + 1)

@@ -14,7 +14,7 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from selfattn.registry import POSITIONS, build_part, register
+from selfattn.registry import POSITIONS, register
 
 SinusoidLayout = Literal["interleaved", "halves"]
 
@@ -22,7 +22,7 @@ SinusoidLayout = Literal["interleaved", "halves"]
 class Position(nn.Module):
     """What the engine must know of any position information before it is built.
 
-    :func:`make_position` hands a constructor what it names of ``dim``, ``num_heads``, ``head_dim``, ``max_length``,
+    A model hands a constructor what it names of ``dim``, ``num_heads``, ``head_dim``, ``max_length``,
     ``bidirectional`` and ``layout``; other arguments need defaults.
 
     Attributes:
@@ -143,17 +143,14 @@ class Learned(EmbeddingPosition):
     def forward(self, positions: Tensor) -> Tensor:
         """Map integer positions ``[...]`` to vectors ``[... d]``."""
         if not torch.compiler.is_compiling():  # a graph cannot look at numbers; there the table itself refuses them
-            self._check(positions)
+            outside = positions[(positions < 0) | (positions >= self.max_length)]
+            if outside.numel():
+                raise ValueError(
+                    f"learned positions: expected 0 to {self.max_length - 1}, got {int(outside[0])}; "
+                    f"build with a larger max_length, or use sinusoidal positions"
+                )
         vectors: Tensor = self.table(positions)
         return vectors
-
-    def _check(self, positions: Tensor) -> None:
-        outside = positions[(positions < 0) | (positions >= self.max_length)]
-        if outside.numel():
-            raise ValueError(
-                f"learned positions: expected 0 to {self.max_length - 1}, got {int(outside[0])}; "
-                f"build with a larger max_length, or use sinusoidal positions"
-            )
 
 
 @register.position("rotary")
@@ -273,34 +270,3 @@ class RelativeBias(AttentionPosition):
         distance = key_positions[..., None, :] - query_positions[..., :, None]
         table: Tensor = self.table(self.bucket(distance))
         return rearrange(table, "... i j h -> ... h i j")
-
-
-def make_position(
-    name: str,
-    *,
-    dim: int,
-    num_heads: int,
-    max_length: int = 512,
-    bidirectional: bool = False,
-    layout: SinusoidLayout = "interleaved",
-) -> Position:
-    """Build position information from its name, for configurations and command lines.
-
-    Args:
-        name: of a registered position, such as ``sinusoidal`` or ``rotary``; ``none`` does nothing.
-        dim: model width ``d``.
-        num_heads: ``h``; the constructor may also ask for ``head_dim``.
-        max_length: how many positions there are, for those that are bounded; default 512.
-        bidirectional: keys may lie after the query (an encoder); default False.
-        layout: of sinusoidal ones.
-
-    Raises:
-        UserError: the name is unknown, or the constructor asks for something else.
-
-    Example:
-        >>> make_position("alibi", dim=8, num_heads=2).slopes.tolist()
-        [0.0625, 0.00390625]
-    """
-    sizes = {"dim": dim, "num_heads": num_heads, "head_dim": dim // num_heads, "max_length": max_length}
-    position: Position = build_part(POSITIONS, name, **sizes, bidirectional=bidirectional, layout=layout)
-    return position

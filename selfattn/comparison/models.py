@@ -84,7 +84,7 @@ def match_models(
         target = statistics.median(map(measure, models.values()))
         for name, config in models.items():
             try:
-                sized[name] = match(config, target, measure, tolerance=UNMATCHED.limit / 2)
+                sized[name] = match(config, target, measure)
             except UserError as error:
                 raise UserError(f"{name}: {error}") from None
     counts = {name: measure(config) for name, config in sized.items()}
@@ -104,22 +104,21 @@ def check_sizes(matching: Matching, models: Mapping[str, ModelConfig]) -> Gate:
         models: by name.
     """
     counts = matching.counts
-    apart, too_far = spread(counts), False
+    (smallest, largest, share), too_far = spread(counts), False
     quantity = {"flops": "flops", "body": "parameters of the body"}.get(
         matching.budget, "parameters outside embeddings"
     )
-    reason = f"{quantity}: {apart.largest} has {counts[apart.largest]:,.4g}, {apart.share:.1%} more than "
-    reason += f"{apart.smallest} with {counts[apart.smallest]:,.4g}"
+    reason = f"{quantity}: {largest} has {counts[largest]:,.4g}, {share:.1%} more than "
+    reason += f"{smallest} with {counts[smallest]:,.4g}"
     if matching.budget in ("none", "parameters"):  # these count an output matrix that is no embedding
-        bodies = spread({name: body(config) for name, config in models.items()})
-        too_far = bodies.share > BODIES_APART
-        reason += f"; without any axis over the vocabulary {bodies.largest} has {bodies.share:.1%} more than "
-        reason += bodies.smallest
-    is_matched = apart.share <= matching.limit and not too_far
+        least, most, apart = spread({name: body(config) for name, config in models.items()})
+        too_far = apart > BODIES_APART
+        reason += f"; without any axis over the vocabulary {most} has {apart:.1%} more than {least}"
+    is_matched = share <= matching.limit and not too_far
     if matching.allowed_apart and not is_matched:
         reason += "; the comparison was asked for all the same"
     passed = is_matched or matching.allowed_apart
-    return Gate("matched budgets", passed, reason, value=apart.share, limit=matching.limit)
+    return Gate("matched budgets", passed, reason, value=share, limit=matching.limit)
 
 
 def _measure(

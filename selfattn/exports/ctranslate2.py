@@ -32,7 +32,6 @@ _HELD = {  # settings of a stack, and the values of them that the engine compute
     "activation": tuple(_ACTIVATIONS),
     "qk_norm": (False,),
     "num_kv_heads": (None,),
-    "window": (None,),
 }
 
 

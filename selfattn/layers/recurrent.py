@@ -124,6 +124,7 @@ class RecurrentStack(nn.Module):
         if padding is not None:
             x = x.masked_fill(padding, 0.0)  # forward nothing runs back from there, but gradients of NaN would
         finals: list[Tensor] = []
+        last = (lengths - 1)[:, None, None]
         for number, layer in enumerate(self._layers()):
             source = self.dropout(x) if number else x
             sides: list[tuple[Tensor, Tensor]] = []
@@ -131,7 +132,7 @@ class RecurrentStack(nn.Module):
                 backward = direction == "backward"
                 outputs, _ = _run(rnn, reverse_padded(source, lengths) if backward else source)
                 # What comes after a row's last token cannot reach back, so its h is simply read off there.
-                h = outputs[:, -1] if padding is None else _last(outputs, lengths)
+                h = outputs[:, -1] if padding is None else outputs.gather(1, last.expand(-1, 1, outputs.shape[2]))[:, 0]
                 sides.append((reverse_padded(outputs, lengths) if backward else outputs, h))
             joined, final = (
                 each[0] if len(each) == 1 else torch.cat(each, dim=-1) for each in zip(*sides, strict=True)
@@ -171,9 +172,3 @@ def _widened(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(_widened, value))
     return value.float() if isinstance(value, Tensor) else value
-
-
-def _last(outputs: Tensor, lengths: Tensor) -> Tensor:
-    """Pick each row's output at its last real token: ``[b t d]`` to ``[b d]``."""
-    index = (lengths - 1)[:, None, None].expand(-1, 1, outputs.shape[2])
-    return outputs.gather(1, index)[:, 0]

@@ -27,7 +27,15 @@ PARTS: Registry[type[Checked]] = Registry("part of a model", "selfattn.models.fa
 
 _MOST, _MOST_LAYERS = 2**20, 1000  # sanity limits of a size
 # Settings that have one value today. They stay in the JSON: hashes of published plans cover them.
-_FIXED: dict[str, dict[str, Any]] = {"rnn-encoder": {"handover": "hidden"}, "rnn-decoder": {"score_dim": None}}
+_FIXED: dict[str, dict[str, Any]] = {
+    "rnn-encoder": {"handover": "hidden"},
+    "rnn-decoder": {"score_dim": None},
+    "transformer": {"window": None},
+}
+
+
+Role = Literal["state", "inner", "embedding"]
+_ROLES: dict[str, Role] = {"ffn_dim": "inner", "embed_dim": "embedding", "dim": "state", "hidden_dim": "state"}
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,25 @@ class Checked:
     def problems(self) -> Iterator[str]:
         """Say which settings do not go together, each with the name of a field in front; asked where each is right."""
         yield from ()
+
+    def widths(self, prefix: str = "") -> tuple[Width, ...]:
+        """Return what is scaled to give the model another size.
+
+        By default ``dim`` and ``hidden_dim`` (multiples of ``num_heads``, if there are heads), ``ffn_dim`` as an inner
+        width and ``embed_dim`` as an embedding's, here and in groups of settings.
+
+        Args:
+            prefix: of the paths: the group's own with a dot.
+        """
+        widths: list[Width] = []
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            value, role = getattr(self, field.name), _ROLES.get(field.name)
+            if isinstance(value, Checked):
+                widths += value.widths(f"{prefix}{field.name}.")
+            elif role is not None and value is not None:
+                unit = getattr(self, "num_heads", 1) if role == "state" else 1
+                widths.append(Width(prefix + field.name, value, unit=unit, role=role))
+        return tuple(widths)
 
     def _of_fields(self) -> Iterator[str]:
         for name, annotation in typing.get_type_hints(type(self), include_extras=True).items():
@@ -87,7 +114,7 @@ class Width:
     value: int
     times: int = 1
     unit: int = 1
-    role: Literal["state", "inner", "embedding"] = "state"
+    role: Role = "state"
 
     @property
     def total(self) -> int:
@@ -152,14 +179,6 @@ class ModelConfig(Checked):
     def limits(self) -> Limits:
         """How many tokens it can read and write; default any number."""
         return Limits()
-
-    def widths(self) -> tuple[Width, ...]:
-        """Return what is scaled to give the model another size.
-
-        By default ``dim`` and ``hidden_dim`` (multiples of ``num_heads``, if there are heads), ``ffn_dim`` as an inner
-        width and ``embed_dim`` as an embedding's, in this configuration and in its groups.
-        """
-        return _default_widths(self)
 
     def enlarged(self, *, width: int, dropout: float, longest: int) -> Self:
         """Return the configuration at the size for sentences.
@@ -286,20 +305,6 @@ def override(config: Any, settings: dict[str, Any], where: str = "`set` ") -> An
             changes[name] = value
     changes |= {name: override(getattr(config, name), parts, f"{where}{name}.") for name, parts in inner.items()}
     return dataclasses.replace(config, **changes)
-
-
-def _default_widths(config: Any, prefix: str = "") -> tuple[Width, ...]:
-    widths: list[Width] = []
-    roles = {"ffn_dim": "inner", "embed_dim": "embedding", "dim": "state", "hidden_dim": "state"}
-    for field in dataclasses.fields(config):
-        value = getattr(config, field.name)
-        if dataclasses.is_dataclass(value):
-            widths += _default_widths(value, f"{prefix}{field.name}.")
-        elif field.name in roles and value is not None:
-            role: Any = roles[field.name]
-            unit = getattr(config, "num_heads", 1) if role == "state" else 1
-            widths.append(Width(prefix + field.name, value, unit=unit, role=role))
-    return tuple(widths)
 
 
 # What a field of a plain type may hold, in words and as a test.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -48,9 +48,6 @@ class Ensemble(Seq2Seq):
     Args:
         models: at least one; the tokens of all mean the same.
 
-    Raises:
-        ValueError: there is none.
-
     Example:
         >>> from selfattn.models.build import build
         >>> from selfattn.models.presets import PRESETS
@@ -64,31 +61,26 @@ class Ensemble(Seq2Seq):
 
     def __init__(self, models: Sequence[Seq2Seq]) -> None:
         super().__init__()
-        if not models:
-            raise ValueError("Ensemble: expected at least one model, got none")
-        self.models = nn.ModuleList(models)
-        self.reads_one_sequence = all(model.reads_one_sequence for model in self._models())
-
-    def _models(self) -> list[Seq2Seq]:
-        return cast(list[Seq2Seq], list(self.models))
+        self.models: Any = nn.ModuleList(models)
+        self.reads_one_sequence = all(model.reads_one_sequence for model in self.models)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> EnsembleState:
         """Let each read the sources."""
-        return EnsembleState(tuple(model.encode(source, source_mask) for model in self._models()))
+        return EnsembleState(tuple(model.encode(source, source_mask) for model in self.models))
 
     def start(self, memory: EnsembleState) -> EnsembleState:
         """Start each."""
-        pairs = zip(self._models(), memory.parts, strict=True)
+        pairs = zip(self.models, memory.parts, strict=True)
         return EnsembleState(tuple(model.start(part) for model, part in pairs))
 
     def step(self, token: Tensor, state: EnsembleState) -> tuple[Tensor, EnsembleState]:
         """Read one token ``[b]``; the logits are the logarithm of the mean probabilities."""
-        stepped = [model.step(token, part) for model, part in zip(self._models(), state.parts, strict=True)]
+        stepped = [model.step(token, part) for model, part in zip(self.models, state.parts, strict=True)]
         return _mean([logits for logits, _ in stepped]), EnsembleState(tuple(part for _, part in stepped))
 
     def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
         """Return the logarithm of the mean probabilities ``[b t v]``."""
-        return _mean([model(source, target_in, source_mask=source_mask) for model in self._models()])
+        return _mean([model(source, target_in, source_mask=source_mask) for model in self.models])
 
     def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
         """Refuse.

@@ -156,9 +156,8 @@ class Seq2Seq(nn.Module, ABC):
     def start(self, memory: Any) -> DecoderState:
         """Return the state before the first target token; by default the memory, where it is a state as well."""
         if not isinstance(memory, DecoderState):
-            raise UserError(
-                f"{type(self).__name__}: has no method start, and its memory {type(memory).__name__} is no DecoderState"
-            )
+            kind = type(memory).__name__
+            raise UserError(f"{type(self).__name__}: has no method start, and its memory {kind} is no DecoderState")
         return memory
 
     def advance(self, tokens: Tensor, state: Any, *, need_weights: bool = False) -> tuple[Decoded, DecoderState]:

@@ -110,33 +110,18 @@ def match(config: ModelConfig, target: float, measure: Measure, *, tolerance: fl
     return best
 
 
-@dataclass(frozen=True)
-class SizeRange:
-    """How far apart models are in what they should share.
-
-    Attributes:
-        smallest: name of the model with the least.
-        largest: name of the model with the most.
-        share: the most over the least, minus 1.
-    """
-
-    smallest: str
-    largest: str
-    share: float
-
-
-def spread(counts: Mapping[str, float]) -> SizeRange:
-    """Say how far apart models are.
+def spread(counts: Mapping[str, float]) -> tuple[str, str, float]:
+    """Return the smallest model, the largest, and how much more the largest has, as a share.
 
     Args:
         counts: a number above 0 for each model, by name; at least one.
 
     Example:
         >>> spread({"rnn": 100, "transformer": 125})
-        SizeRange(smallest='rnn', largest='transformer', share=0.25)
+        ('rnn', 'transformer', 0.25)
     """
     smallest, largest = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
-    return SizeRange(smallest, largest, counts[largest] / counts[smallest] - 1)
+    return smallest, largest, counts[largest] / counts[smallest] - 1
 
 
 @dataclass(frozen=True)
@@ -184,9 +169,7 @@ def _refined(widths: _Widths, size: int, target: float, measure: Measure) -> Ite
 
     middle = _rounded(first * widths.factor(size))
     low, high = max(1, middle // _FINE_RANGE), middle * _FINE_RANGE
-    slope = count(middle + 1) - count(middle)
-    guess = middle + round((target - count(middle)) / slope) if slope else middle
-    above = _first(lambda number: count(number) >= target, guess, low, high)
+    above = _first(lambda number: count(number) >= target, middle, low, high)
     below = max(low, above - 1)
     nearest = min((above, below), key=lambda number: abs(count(number) - target))
     yield widths.scaled(size, nearest / first)

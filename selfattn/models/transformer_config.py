@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from selfattn.models.config import PARTS, Checked, Divides, Width
-from selfattn.registry import POSITIONS, SCORES
+from selfattn.registry import POSITIONS, SCORES, build_part
 
 if TYPE_CHECKING:
     from torch import nn
@@ -38,7 +38,6 @@ class TransformerConfig(Checked):
         scale_embedding: multiply the token embeddings by the square root of dim.
         score: how a query is compared with a key.
         qk_norm: RMS-normalise queries and keys in each head.
-        window: how many positions back a decoder's token sees, itself included; default all.
         max_length: number of learned positions, and longest text of the location score.
         dropout: of embeddings and of each part's output.
         attention_dropout: of attention weights.
@@ -58,7 +57,6 @@ class TransformerConfig(Checked):
     scale_embedding: bool = True
     score: Annotated[str, SCORES] = "scaled_dot"
     qk_norm: bool = False
-    window: int | None = None
     max_length: int = 512
     dropout: float = 0.0
     attention_dropout: float = 0.0
@@ -72,9 +70,7 @@ class TransformerConfig(Checked):
         """Say where positions do not fit the width."""
         unit = POSITIONS[self.position].width_unit(self.num_heads)
         if self.dim % unit:
-            yield (
-                f"dim: {self.position} positions with {self.num_heads} heads need a multiple of {unit}, got {self.dim}"
-            )
+            yield f"dim: {self.position} with {self.num_heads} heads needs a multiple of {unit}, got {self.dim}"
 
     @property
     def output_dim(self) -> int:
@@ -96,10 +92,10 @@ class TransformerConfig(Checked):
         """Number of source tokens that its cross-attention can attend to; None for any number."""
         return self.max_length if SCORES[self.score].counts_keys else None
 
-    def widths(self, prefix: str) -> tuple[Width, ...]:
-        """Return its widths."""
+    def widths(self, prefix: str = "") -> tuple[Width, ...]:
+        """Return its widths; ``dim`` is a multiple of what heads and positions need."""
         unit = math.lcm(self.num_heads, POSITIONS[self.position].width_unit(self.num_heads))
-        return (Width(f"{prefix}.dim", self.dim, unit=unit), Width(f"{prefix}.ffn_dim", self.ffn_dim, role="inner"))
+        return tuple(replace(width, unit=unit) if width.role == "state" else width for width in super().widths(prefix))
 
     def enlarged(self, width: int, dropout: float, longest: int, times: int | None, num_layers: int = 4) -> Self:
         """Return the stack at the size for sentences; ``longest`` and ``times``, of RNN states, change nothing."""
@@ -119,7 +115,7 @@ class TransformerConfig(Checked):
 
         embed, blocks, norm = self.make_stack(tokens, causal=True, context_dim=source_dim)
         output = output_layer(self.dim, tokens, tie_output)
-        return TransformerDecoder(embed, blocks, output, norm=norm, window=self.window)
+        return TransformerDecoder(embed, blocks, output, norm=norm)
 
     def make_stack(
         self, tokens: nn.Embedding, *, causal: bool, context_dim: int | None = None
@@ -130,13 +126,11 @@ class TransformerConfig(Checked):
         """
         from selfattn import attention, layers
 
-        sizes = {"dim": self.dim, "num_heads": self.num_heads, "max_length": self.max_length}
-        position = attention.make_position(
-            self.position, **sizes, bidirectional=not causal, layout=self.sinusoid_layout
-        )
+        head_dim = self.dim // self.num_heads
+        sizes = {"dim": self.dim, "num_heads": self.num_heads, "head_dim": head_dim, "max_length": self.max_length}
+        position = build_part(POSITIONS, self.position, **sizes, bidirectional=not causal, layout=self.sinusoid_layout)
         added = position if isinstance(position, attention.EmbeddingPosition) else None
         inside = position if isinstance(position, attention.AttentionPosition) else None
-        head_dim = self.dim // self.num_heads
 
         def attend_to(context: int | None, position: AttentionPosition | None) -> MultiHeadAttention:
             return attention.MultiHeadAttention(

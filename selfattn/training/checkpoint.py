@@ -97,12 +97,10 @@ class Progress(Plain):
     def timed(self) -> Iterator[None]:
         """Count the time inside a ``with`` block as time of training."""
         started = time.perf_counter()
-        try:
-            yield
-        finally:
-            elapsed = time.perf_counter() - started
-            self.seconds += elapsed
-            self.since_seconds += elapsed
+        yield
+        elapsed = time.perf_counter() - started
+        self.seconds += elapsed
+        self.since_seconds += elapsed
 
     def stepped(self, loss: float, tokens: int, batches: Sequence[Batch]) -> None:
         """Count a step with this mean loss over this number of tokens."""

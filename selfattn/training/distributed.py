@@ -8,7 +8,6 @@ single process. PyTorch's distributed data parallel (Li et al. 2020) adds it up 
 from __future__ import annotations
 
 import atexit
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
@@ -98,9 +97,8 @@ class Processes:
             text = " ".join(str(error).split())
             if self.count == 1 or not (isinstance(error, distributed.DistError) or "/gloo/" in text):
                 raise
-            reason = re.sub(r"^\[.*?\] |[.] This is .*", "", text)
             raise UserError(
-                f"torch.distributed: another process is gone ({reason}); see its message, and start all with `resume`"
+                f"torch.distributed: another process is gone ({text}); see its message, and start all with `resume`"
             ) from None
 
     def rows_of(self, batch: Batch) -> tuple[Batch, int]:
@@ -237,9 +235,6 @@ class Replica:
             average: of the weights, in the first process.
         """
         with average.applied():
-            if not self.processes.decide(average.weights() is not None):
-                yield
-                return
             weights = named_weights(self.model)
             before = {} if self.processes.is_main else copy_of(weights)
             self.processes.broadcast(weights.values())

@@ -91,8 +91,7 @@ def train_model(
             checkpoint is broken or of another training; or another process is gone.
     """
     if config.target_exact_match is not None and not hasattr(config, f"target_{criterion.name}"):
-        chosen_by = f"the best weights of this training are chosen by {criterion.name}"
-        raise UserError(f"`target_exact_match`: {chosen_by}; leave it out")
+        raise UserError(f"`target_exact_match`: {criterion.name} chooses the best weights here; leave it out")
     processes = processes or Processes()
     observers = observers if processes.is_main else ()
     with processes.together():

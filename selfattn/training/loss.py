@@ -29,7 +29,7 @@ def batch_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float = 0.0, r_
     before = model.pre_logits(batch.source, batch.target_in, source_mask=batch.source_mask)
     if before is None:
         logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
-    elif r_drop or before.output.out_features < LARGE_VOCABULARY:
+    elif r_drop or before.output.out_features < LARGE_VOCABULARY or before.output.bias is None:
         logits = before.logits()
     else:
         states, target = (pick(x, batch.target_mask) for x in (before.states, batch.target_out))
@@ -187,7 +187,7 @@ def sampled_logits(model: Seq2Seq, batch: Batch, *, teacher_forcing: float, gene
 
 
 def linear_cross_entropy(
-    states: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, *, label_smoothing: float = 0.0
+    states: Tensor, weight: Tensor, bias: Tensor, target: Tensor, *, label_smoothing: float = 0.0
 ) -> Tensor:
     r"""Mean of ``cross_entropy(linear(states, weight, bias), target, label_smoothing)`` over all tokens.
 
@@ -201,7 +201,7 @@ def linear_cross_entropy(
     Args:
         states: ``[n d]``.
         weight: ``[v d]``.
-        bias: ``[v]``, or None.
+        bias: ``[v]``.
         target: the right tokens ``[n]``, int64.
         label_smoothing: :math:`\epsilon` in [0, 1); default 0.
 
@@ -210,14 +210,14 @@ def linear_cross_entropy(
 
     Example:
         >>> states, weight = torch.ones(2, 3), torch.zeros(4, 3)
-        >>> round(linear_cross_entropy(states, weight, None, torch.tensor([0, 3])).item(), 4)  # log 4
+        >>> round(linear_cross_entropy(states, weight, torch.zeros(4), torch.tensor([0, 3])).item(), 4)  # log 4
         1.3863
     """
     kind = states.device.type
     low = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
     with torch.autocast(kind, enabled=False):
         inputs = states.to(weight.dtype), weight, bias
-        if not (torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)):
+        if not (torch.is_grad_enabled() and any(x.requires_grad for x in inputs)):
             return _loss(None, *inputs, target, label_smoothing, low)
         loss: Tensor = _LinearCrossEntropy.apply(*inputs, target, label_smoothing, low)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
         return loss
@@ -226,7 +226,7 @@ def linear_cross_entropy(
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        gradients: Any = tuple(None if x is None else torch.zeros_like(x) for x in inputs[:3])
+        gradients: Any = tuple(torch.zeros_like(x) for x in inputs[:3])
         loss = _loss(gradients, *inputs)
         ctx.save_for_backward(*gradients)
         return loss
@@ -235,14 +235,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         factor = gradients[0] / max(1, len(ctx.saved_tensors[0]))
-        return *(None if x is None else x * factor for x in ctx.saved_tensors), None, None, None
+        return *(x * factor for x in ctx.saved_tensors), None, None, None
 
 
 def _loss(
-    gradients: tuple[Tensor, Tensor, Tensor | None] | None,
+    gradients: tuple[Tensor, Tensor, Tensor] | None,
     states: Tensor,
     weight: Tensor,
-    bias: Tensor | None,
+    bias: Tensor,
     target: Tensor,
     smoothing: float,
     low: torch.dtype,
@@ -253,13 +253,13 @@ def _loss(
         gradients: with respect to states, weight and bias, all 0; None where they are not needed.
         states: ``[n d]``.
         weight: ``[v d]``.
-        bias: ``[v]``, or None.
+        bias: ``[v]``.
         target: ``[n]``.
         smoothing: the label smoothing.
         low: dtype of the two products with ``weight``.
     """
-    total, n, low_states, low_weight = states.new_zeros(()), len(target), states.to(low), weight.to(low)
-    low_bias = None if bias is None else bias.to(low)
+    total, n = states.new_zeros(()), len(target)
+    low_states, low_weight, low_bias = states.to(low), weight.to(low), bias.to(low)
     chunk = max(1, min(n, _ELEMENTS // len(weight)))
     # Every chunk in the memory of the one before: fresh memory costs more than what is written there.
     memory = low_states.new_empty(2, chunk, len(weight))
@@ -269,10 +269,7 @@ def _loss(
         place = slice(begin, begin + chunk)
         x = low_states[place]
         logits, p = memory[:, : len(x)]
-        if low_bias is None:
-            torch.mm(x, low_weight.T, out=logits)
-        else:
-            torch.addmm(low_bias, x, low_weight.T, out=logits)
+        torch.addmm(low_bias, x, low_weight.T, out=logits)
         torch.softmax(logits, dim=-1, out=p)
         # The largest of the probabilities is 1 / sum(exp(logit - largest)), at least 1 / v: its log is safe.
         log_sum = logits.amax(dim=-1).to(total.dtype) - p.amax(dim=-1).to(total.dtype).log()
@@ -284,19 +281,15 @@ def _loss(
                 to_weight.addmm_(p.T, x)
             else:
                 to_weight += p.T @ x
-            if to_bias is not None:
-                to_bias += p.new_ones(len(p)) @ p  # a sum over the first axis would copy to float32
+            to_bias += p.new_ones(len(p)) @ p  # a sum over the first axis would copy to float32
     if gradients is not None:  # so far of the probabilities; the smoothed target distribution is subtracted at once
         even = smoothing / len(weight)
         to_states -= (1 - smoothing) * weight[target] + even * weight.sum(dim=0)
         to_weight.index_add_(0, target, states, alpha=smoothing - 1)
         to_weight -= even * states.sum(dim=0)
-        if to_bias is not None:
-            to_bias.index_add_(0, target, to_bias.new_ones(()).expand(n), alpha=smoothing - 1)
-            to_bias -= even * n
+        to_bias.index_add_(0, target, to_bias.new_ones(()).expand(n), alpha=smoothing - 1)
+        to_bias -= even * n
     if smoothing:
-        mean = states.sum(dim=0) @ weight.mean(dim=0)  # of the logits, summed over the tokens
-        if bias is not None:
-            mean = mean + n * bias.mean()
+        mean = states.sum(dim=0) @ weight.mean(dim=0) + n * bias.mean()  # of the logits, summed over the tokens
         total = total - smoothing * mean
     return total / n if n else total / 0

@@ -144,14 +144,8 @@ class StopAtStep(Observer):
                 os.write(2, b"stopping after this step, which is saved; once more stops at once\n")
 
     def started(self, epochs: int | None, steps: int) -> None:
-        """Note that there are steps to be saved.
-
-        Raises:
-            KeyboardInterrupt: the stop was requested before, and the code that ran then swallowed it.
-        """
+        """Note that there are steps to be saved."""
         self.has_started = True
-        if self.is_requested:
-            raise KeyboardInterrupt
 
     def stepped(self, report: StepReport) -> None:
         """Stop here if requested.

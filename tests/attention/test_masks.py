@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.attention import KeyValue, attend, causal_mask, key_mask, padding_mask, sliding_window_mask
+from selfattn.attention import KeyValue, attend, causal_mask, key_mask, padding_mask
 from selfattn.attention.cache import Cache
-from selfattn.attention.masks import Mask, as_mask, unread
+from selfattn.attention.masks import Mask, unread
 
 
 def drawn(picture: str) -> Tensor:
@@ -27,27 +27,6 @@ def test_padding() -> None:
 )
 def test_causal(i: int, j: int, picture: str) -> None:
     assert torch.equal(causal_mask(i, j), drawn(picture))
-
-
-@pytest.mark.parametrize(
-    ("i", "j", "window", "picture"),
-    [
-        (4, 4, 1, "x... .x.. ..x. ...x"),
-        (4, 4, 2, "x... xx.. .xx. ..xx"),
-        (4, 4, 9, "x... xx.. xxx. xxxx"),
-        (2, 5, 3, ".xxx. ..xxx"),  # a cache: the queries are the last two positions
-        (1, 5, 2, "...xx"),
-        (3, 2, 1, ".. x. .x"),
-    ],
-)
-def test_sliding_window(i: int, j: int, window: int, picture: str) -> None:
-    assert torch.equal(sliding_window_mask(i, j, window), drawn(picture))
-
-
-@pytest.mark.parametrize("window", [0, -3])
-def test_a_window_that_shows_nothing(window: int) -> None:
-    with pytest.raises(ValueError, match=f"window must be at least 1, got {window}"):
-        sliding_window_mask(3, 3, window)
 
 
 @pytest.mark.parametrize(
@@ -79,13 +58,6 @@ def test_a_key_mask_knows_what_it_hides() -> None:
     assert torch.equal(blind.allowed, drawn(".. xx")[:, None, None])  # type: ignore[arg-type]  # likewise
     with unread():
         assert Mask.of_keys(drawn("xx xx")).allowed is not None
-
-
-def test_a_mask_object_is_taken_as_it_is() -> None:
-    mask = Mask.safe(drawn("xx")[:, None, None])
-    assert as_mask(mask, False, (1, 1, 2, 2)) is mask
-    assert as_mask(mask, True, (1, 1, 2, 2)) == replace(mask, causal=True)
-    assert as_mask(None, True, (1, 1, 2, 2)) == Mask(causal=True)
 
 
 @pytest.mark.parametrize("need_weights", [False, True])

@@ -118,7 +118,7 @@ def test_the_record_goes_along(pair: list[Run]) -> None:
     assert copied == kept
 
 
-OTHERS = ["bahdanau lstm deep", "textbook both deep more layers", "rnn + transformer window"]
+OTHERS = ["bahdanau lstm deep", "textbook both deep more layers", "rnn + transformer"]
 
 
 @pytest.mark.parametrize(

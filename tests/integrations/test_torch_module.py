@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention import attend, make_position, make_score
+from selfattn.attention import Rotary, attend, make_score
 from selfattn.integrations import torch as module
 from selfattn.integrations.torch import MultiheadAttention
 
@@ -109,7 +109,7 @@ def test_no_inference_kernel_of_pytorch_bypasses_it(padded: bool, monkeypatch: p
 
 
 def test_any_score_and_position() -> None:
-    score, position = make_score("additive", 3, 3), make_position("rotary", dim=8, num_heads=2)
+    score, position = make_score("additive", 3, 3), Rotary(4)
     x = torch.randn(2, 5, 8)
     plain = MultiheadAttention(8, 2, batch_first=True)
     rotated = MultiheadAttention.from_torch(plain)

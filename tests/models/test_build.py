@@ -85,13 +85,12 @@ CHANGES: list[tuple[ModelConfig, dict[str, Any]]] = [
 ]
 STACK_CHANGES: dict[str, Any] = {"dim": 32, "num_heads": 2, "num_kv_heads": 2, "num_layers": 2, "ffn_dim": 5}
 STACK_CHANGES |= {"activation": "gelu", "norm": "rms", "norm_first": False, "position": "t5", "score": "dot"}
-STACK_CHANGES |= {"sinusoid_layout": "halves", "scale_embedding": False, "qk_norm": True, "window": 2}
+STACK_CHANGES |= {"sinusoid_layout": "halves", "scale_embedding": False, "qk_norm": True}
 STACK_CHANGES |= {"dropout": 0.5, "attention_dropout": 0.5, "activation_dropout": 0.5}
 CHANGES += [
     (base, {f"{part}.{name}": value})
     for base, part in ((TRANSFORMER, "encoder"), (TRANSFORMER, "decoder"), (LONE, "stack"))
     for name, value in STACK_CHANGES.items()
-    if (part, name) != ("encoder", "window")  # a window is for who writes
 ]
 CHANGES += [
     (override(base, {f"{part}.position": "learned"}), {f"{part}.max_length": 31})

@@ -17,7 +17,7 @@ from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.presets import PRESETS
-from selfattn.models.sizing import SizeRange, match, parameters, spread
+from selfattn.models.sizing import match, parameters, spread
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import Registry
 
@@ -26,7 +26,7 @@ HYBRID = EncoderDecoderConfig(
     encoder=TransformerConfig(), decoder=RNNDecoderConfig(initial_state="project", score="general")
 )
 MIXED = EncoderDecoderConfig(encoder=RNNEncoderConfig(direction="both"), decoder=TransformerConfig(num_kv_heads=1))
-LONE = DecoderOnlyConfig(stack=TransformerConfig(window=3, norm="rms"), bidirectional_prefix=True, tie_output=True)
+LONE = DecoderOnlyConfig(stack=TransformerConfig(norm="rms"), bidirectional_prefix=True, tie_output=True)
 CONFIGS = {name: preset.config for name, preset in PRESETS.items()} | {
     "rnn": RNN,
     "hybrid": HYBRID,
@@ -265,5 +265,5 @@ def test_a_budget_too_small_is_refused_in_one_line() -> None:
 
 
 def test_spread_by_hand() -> None:
-    assert spread({"a": 100, "b": 150, "c": 120}) == SizeRange("a", "b", 0.5)
-    assert spread({"a": 7}) == SizeRange("a", "a", 0.0)
+    assert spread({"a": 100, "b": 150, "c": 120}) == ("a", "b", 0.5)
+    assert spread({"a": 7}) == ("a", "a", 0.0)

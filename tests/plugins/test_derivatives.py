@@ -6,16 +6,14 @@ import pytest
 import torch
 from third_party import laws
 
-from selfattn.attention import make_position
+from selfattn import registry
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
 _PATH = "gradients/test_gradcheck.py"
 globals().update(laws(_PATH, about="name", SCORES=["cosine"]))
 globals().update(laws(_PATH, about="score", SCORES=["cosine"]))
-globals().update(
-    laws(_PATH, about="position", POSITIONS={"kerple": lambda: make_position("kerple", dim=4, num_heads=2)})
-)
+globals().update(laws(_PATH, about="position", POSITIONS={"kerple": lambda: registry.POSITIONS["kerple"](2)}))
 
 
 @pytest.fixture(autouse=True)

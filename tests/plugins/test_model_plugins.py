@@ -19,7 +19,6 @@ from selfattn.attention import (
     Position,
     Score,
     attend,
-    make_position,
     make_score,
 )
 from selfattn.data.pairs import Example
@@ -49,7 +48,7 @@ globals().update(laws("properties/test_attend_laws.py", SCORES=["cosine"], DOTS=
 globals().update(
     laws(
         "properties/test_attention_layer_laws.py",
-        POSITIONS={"kerple": lambda num_heads: make_position("kerple", dim=4 * num_heads, num_heads=num_heads)},
+        POSITIONS={"kerple": lambda num_heads: POSITIONS["kerple"](num_heads)},
     )
 )
 
@@ -148,7 +147,7 @@ def test_scores_of_another_shape_are_an_error_even_where_they_would_fit(b: int) 
 
 
 def test_a_bias_of_another_shape_is_an_error_even_where_it_would_fit() -> None:
-    position = make_position("kerple", dim=12, num_heads=3)
+    position = POSITIONS["kerple"](3)
     layer, x = MultiHeadAttention(12, num_heads=3, position=position), torch.randn(3, 5, 12)
     positions = torch.arange(5).expand(3, 5)
     layer(x, positions=positions)

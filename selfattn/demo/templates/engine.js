@@ -403,7 +403,6 @@ class Blocks {
     const position = named(INSIDE, config.position, "position")();
     this.layers = range(config.num_layers).map((n) => new TransformerBlock(weights, `${name}layers.${n}`, config, position));
     this.norm = config.norm_first ? named(NORMS, config.norm, "norm")(weights, `${name}norm`) : same;
-    this.window = config.window;
   }
 }
 
@@ -558,10 +557,9 @@ class TransformerDecoder extends Blocks {
 
   step(id, { caches, memory, visible, position }) {
     let x = [this.embed(id, position)];
-    const mask = this.window ? (_, j) => position - j < this.window : null;
     const outs = this.layers.map((layer, n) => {
       const out = layer.forward(x, {
-        cache: caches[n], mask, positions: [position], memory: memory[n], memoryMask: (_, j) => visible(j),
+        cache: caches[n], positions: [position], memory: memory[n], memoryMask: (_, j) => visible(j),
       });
       x = out.x;
       return out;
@@ -692,8 +690,8 @@ class DecoderOnly extends Blocks {
   }
 
   encode(ids, blocked) {
-    const visible = (j) => !blocked.has(j), near = (i, j) => !this.window || Math.abs(i - j) < this.window;
-    const mask = (i, j) => visible(j) && near(i, j) && (j <= i || this.bidirectional);
+    const visible = (j) => !blocked.has(j);
+    const mask = (i, j) => visible(j) && (j <= i || this.bidirectional);
     const { caches, maps } = this.read(ids.map((id, i) => ({ id, visible: visible(i) })), 0, null, mask);
     return { states: [], visible, caches, maps, length: ids.length };
   }
@@ -701,7 +699,7 @@ class DecoderOnly extends Blocks {
   start(memory) { return memory; }
 
   step(id, { visible, caches, length: place, source = place }) {
-    const mask = (_, j) => (j >= source || visible(j)) && (!this.window || place - j < this.window);
+    const mask = (_, j) => j >= source || visible(j);
     const { x, caches: grown, maps } = this.read([{ id, visible: true }], place, caches, mask);
     const part = (from, to) => maps.map((heads) => heads.map((rows) => rows.map((one) => section(one, from, to))));
     return {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from selfattn.models.config import Limits, ModelConfig, Width
+from selfattn.models.config import Limits, ModelConfig
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import SCORES, register
 
@@ -54,16 +54,11 @@ class DecoderOnlyConfig(ModelConfig):
         tokens = nn.Embedding(vocab_size, self.stack.dim, padding_idx=pad_id)
         embed, blocks, norm = self.stack.make_stack(tokens, causal=True)
         output = output_layer(self.stack.dim, tokens, self.tie_output)
-        prefix, window = self.bidirectional_prefix, self.stack.window
-        return DecoderOnly(embed, blocks, output, norm=norm, bidirectional_prefix=prefix, window=window)
+        return DecoderOnly(embed, blocks, output, norm=norm, bidirectional_prefix=self.bidirectional_prefix)
 
     def limits(self) -> Limits:
         """Positions are for source and target together."""
         return Limits(together=self.stack.most_tokens)
-
-    def widths(self) -> tuple[Width, ...]:
-        """Return those of the stack."""
-        return self.stack.widths("stack")
 
     def enlarged(self, *, width: int, dropout: float, longest: int) -> Self:
         """Return eight blocks, as many as an encoder and a decoder have together, and a tied output."""

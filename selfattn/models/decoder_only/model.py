@@ -42,7 +42,6 @@ class DecoderOnly(Seq2Seq):
         norm: applied to the last block's output; default none.
         bidirectional_prefix: source tokens see the whole source (Raffel et al. 2020, section 3.2.1, "prefix LM");
             default False: they see what comes before them.
-        window: how many positions back a token sees, itself included; default all.
     """
 
     def __init__(
@@ -53,11 +52,9 @@ class DecoderOnly(Seq2Seq):
         *,
         norm: nn.Module | None = None,
         bidirectional_prefix: bool = False,
-        window: int | None = None,
     ) -> None:
         super().__init__()
-        self.embed, self.layers, self.norm = embed, nn.ModuleList(layers), norm
-        self.output, self.window = output, window
+        self.embed, self.layers, self.norm, self.output = embed, nn.ModuleList(layers), norm, output
         self.bidirectional_prefix, self.reads_one_sequence = bidirectional_prefix, not bidirectional_prefix
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Prefix:
@@ -122,7 +119,7 @@ class DecoderOnly(Seq2Seq):
         if mask is not None:
             x = x.masked_fill(~mask[:, -i:, None], 0.0)
         attention = Mask(causal=True)
-        if mask is not None or self.window is not None or (self.bidirectional_prefix and prefix):
+        if mask is not None or (self.bidirectional_prefix and prefix):
             allowed = self._allowed(new_positions, positions, mask, prefix)[:, None]
             # What stands at padding sees the row's first token, where that is real.
             is_safe = sees_itself or mask is None or all_real(mask[:, 0])
@@ -132,15 +129,12 @@ class DecoderOnly(Seq2Seq):
         )
 
     def _allowed(self, query_positions: Tensor, key_positions: Tensor, key_mask: Tensor | None, prefix: int) -> Tensor:
-        """Which keys each query may see, ``[b i j]``: real ones, not after it, not too far back; a free prefix."""
-        distance = query_positions[:, :, None] - key_positions[:, None, :]
-        allowed = distance >= 0
+        """Which keys each query may see, ``[b i j]``: real ones, not after it; a free prefix."""
+        allowed = query_positions[:, :, None] >= key_positions[:, None, :]
         if self.bidirectional_prefix and prefix:
-            i, j = distance.shape[1:]
-            inside = torch.arange(j, device=distance.device) < prefix
+            i, j = allowed.shape[1:]
+            inside = torch.arange(j, device=allowed.device) < prefix
             allowed = allowed | (inside[j - i :, None] & inside)
-        if self.window is not None:
-            allowed = allowed & (distance.abs() < self.window)
         return allowed if key_mask is None else allowed & key_mask[:, None, :]
 
 

@@ -47,13 +47,11 @@ class RNNEncoderConfig(Checked):
         """Width of the states."""
         return self.hidden_dim * (2 if self.direction == "both" else 1)
 
-    def widths(self, prefix: str) -> tuple[Width, ...]:
-        """Return its widths."""
+    def widths(self, prefix: str = "") -> tuple[Width, ...]:
+        """Return its widths; the state stands once for each direction in what is handed over."""
         times = self.output_dim // self.hidden_dim
-        return (
-            Width(f"{prefix}.hidden_dim", self.hidden_dim, times, unit=times),
-            Width(f"{prefix}.embed_dim", self.embed_dim, role="embedding"),
-        )
+        widths = super().widths(prefix)
+        return tuple(replace(width, times=times, unit=times) if width.role == "state" else width for width in widths)
 
     def enlarged(self, width: int, dropout: float, longest: int, times: int) -> Self:
         """Return the encoder at the size for sentences: states ``times`` as wide."""
@@ -135,13 +133,6 @@ class RNNDecoderConfig(Checked):
         """Number of source tokens that it can attend to; None for any number."""
         return self.max_source_length if self.attends and SCORES[self.score].counts_keys else None
 
-    def widths(self, prefix: str) -> tuple[Width, ...]:
-        """Return its widths."""
-        return (
-            Width(f"{prefix}.hidden_dim", self.hidden_dim, unit=self.num_heads),
-            Width(f"{prefix}.embed_dim", self.embed_dim, role="embedding"),
-        )
-
     def enlarged(self, width: int, dropout: float, longest: int, times: int | None) -> Self:
         """Return the decoder at the size for sentences: states ``times`` as wide, or of the width of embeddings."""
         hidden_dim = width if times is None else times * self.hidden_dim
@@ -183,7 +174,7 @@ class RNNDecoderConfig(Checked):
             stack = _stack(self, self.embed_dim + fed)
             embed = layers.TokenEmbedding(tokens, dropout=self.dropout)
             bridge = rnn.Bridge(self.initial_state, source_dim, stack)
-            return rnn.RNNParts(embed, stack, bridge, layers.output_layer(read, tokens, tie_output), self.dropout)
+            return embed, stack, bridge, layers.output_layer(read, tokens, tie_output), self.dropout
 
         if not self.attends:
             peeky = self.attention == "peeky"
@@ -269,9 +260,9 @@ class EncoderDecoderConfig(ModelConfig):
         readable = (self.encoder.most_tokens, self.decoder.most_attended)
         return Limits(min((most for most in readable if most is not None), default=None), self.decoder.most_tokens)
 
-    def widths(self) -> tuple[Width, ...]:
+    def widths(self, prefix: str = "") -> tuple[Width, ...]:
         """Return those of both parts."""
-        widths = (*self.encoder.widths("encoder"), *self.decoder.widths("decoder"))
+        widths = super().widths(prefix)
         if not self.tie_output:
             return widths
         # A tied embedding has to fit the output layer, and one that is shared with it has to follow.

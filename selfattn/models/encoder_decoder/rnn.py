@@ -3,7 +3,7 @@
 from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -84,31 +84,21 @@ class RNNState(DecoderState):
     memory_mask: Mask | None = field(default=None, metadata=OF_SOURCE)
 
 
-class RNNParts(NamedTuple):
-    """What every RNN decoder is made of.
-
-    Attributes:
-        embed: target embedding.
-        stack: its input width is the embedding's, and that of whatever a decoder feeds it beside.
-        bridge: makes the first state.
-        output: maps ``[.. d]`` to logits.
-        dropout: probability of dropping a unit before the output while training.
-    """
-
-    embed: TokenEmbedding
-    stack: RecurrentStack
-    bridge: Bridge
-    output: nn.Linear
-    dropout: float = 0.0
+RNNParts = tuple[TokenEmbedding, RecurrentStack, Bridge, nn.Linear, float]
 
 
 class RNNDecoder(Decoder, ABC):
-    """Takes its parts as its own."""
+    """Takes its parts as its own.
+
+    Args:
+        parts: target embedding; stack, whose input is the embedding and whatever a decoder feeds it beside; bridge,
+            which makes the first state; output layer; and probability of dropping a unit before the output.
+    """
 
     def __init__(self, parts: RNNParts) -> None:
         super().__init__()
-        self.embed, self.stack, self.bridge, self.output = parts[:4]
-        self.dropout = Dropout(parts.dropout)
+        self.embed, self.stack, self.bridge, self.output, dropout = parts
+        self.dropout = Dropout(dropout)
 
     def first_state(self, memory: EncoderMemory, attention: MultiHeadAttention, fed: Tensor | None = None) -> RNNState:
         """Make the first state of a decoder that attends to the memory, projected once."""

@@ -9,7 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention import KeyValue, sliding_window_mask
+from selfattn.attention import KeyValue
 from selfattn.attention.cache import Cache
 from selfattn.attention.masks import Mask
 from selfattn.layers import TokenEmbedding, TransformerBlock
@@ -67,7 +67,6 @@ class TransformerDecoder(Decoder):
         layers: the blocks, each with cross-attention.
         output: maps ``[.. d]`` to logits.
         norm: applied to the last block's output; default none.
-        window: how many positions back a token sees, itself included; default all.
     """
 
     def __init__(
@@ -77,11 +76,9 @@ class TransformerDecoder(Decoder):
         output: nn.Linear,
         *,
         norm: nn.Module | None = None,
-        window: int | None = None,
     ) -> None:
         super().__init__()
-        self.embed, self.layers, self.norm = embed, nn.ModuleList(layers), norm
-        self.output, self.window = output, window
+        self.embed, self.layers, self.norm, self.output = embed, nn.ModuleList(layers), norm, output
 
     def start(self, memory: EncoderMemory) -> TransformerState:
         """Project the memory for every layer, once."""
@@ -93,12 +90,8 @@ class TransformerDecoder(Decoder):
     ) -> tuple[Decoded, TransformerState]:
         """Read tokens ``[b t]``, all at once; what came before them is in the caches."""
         past = 0 if state.caches[0] is None else state.caches[0].length
-        total = past + tokens.shape[1]
-        positions = torch.arange(past, total, device=tokens.device)
-        x = self.embed(tokens, positions)
-        mask = Mask(causal=True)
-        if self.window is not None:  # every token sees itself
-            mask = Mask.safe(sliding_window_mask(tokens.shape[1], total, self.window, device=x.device))
+        positions = torch.arange(past, past + tokens.shape[1], device=tokens.device)
+        x, mask = self.embed(tokens, positions), Mask(causal=True)
         shared = {"mask": mask, "memory_mask": state.memory_mask, "positions": positions, "need_weights": need_weights}
         read = run_stack(self.layers, self.norm, x, caches=state.caches, memory=state.memory, **shared)
         decoded = Decoded(read.x, self.output, read.self_weights, read.cross_weights)
