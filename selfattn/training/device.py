@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import get_args
 
 import torch
 
@@ -21,12 +22,14 @@ def choose_device(name: DeviceName = "auto") -> torch.device:
             model on a host, the one of its number, which ``torchrun`` puts into ``LOCAL_RANK``.
 
     Raises:
-        UserError: CUDA is asked for and not there.
+        UserError: the name is unknown, or CUDA is asked for and not there.
 
     Example:
         >>> choose_device("cpu")
         device(type='cpu')
     """
+    if name not in get_args(DeviceName):
+        raise UserError(f"device: expected one of {', '.join(get_args(DeviceName))}, got {name!r}")
     if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
     if not torch.cuda.is_available():
