@@ -11,7 +11,7 @@ from selfattn.evaluation.cost import BatchShape, training_flops
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import PRESETS, get_preset
 from selfattn.models.sizing import body, match, parameters, spread
-from selfattn.results.record import BODIES_APART, UNMATCHED, Gate, Matching
+from selfattn.results.record import BODIES_APART, Gate, Matching
 from selfattn.runs.task import Budget, Task
 from selfattn.runs.train import with_settings
 from selfattn.training.config import TrainingConfig

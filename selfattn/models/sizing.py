@@ -55,7 +55,7 @@ def body(config: ModelConfig) -> int:
     return 2 * parameters(config, 64) - parameters(config, 128)
 
 
-def match(config: ModelConfig, target: float, measure: Measure, *, tolerance: float = TOLERANCE) -> ModelConfig:
+def match(config: ModelConfig, target: float, measure: Measure) -> ModelConfig:
     """Scale the widths of an architecture until it measures what it should.
 
     All widths (states, embeddings, insides of feed-forward blocks) grow or shrink by one factor, so the proportions
@@ -69,8 +69,6 @@ def match(config: ModelConfig, target: float, measure: Measure, *, tolerance: fl
         target: the budget, above 0, such as a number of parameters.
         measure: what the budget counts; must not fall when a width grows. For parameters
             ``lambda config: parameters(config, vocab_size)``.
-        tolerance: how far from the budget the result may be, as a share; default 0.01, so that two models sized for
-            one budget are within 2 % of each other.
 
     Returns:
         The configuration, ``config`` itself where that is near enough already.
@@ -102,9 +100,9 @@ def match(config: ModelConfig, target: float, measure: Measure, *, tolerance: fl
         best = min(best, candidate, key=error)
         if error(best) <= _ENOUGH:
             return best
-    if error(best) > tolerance:
+    if error(best) > TOLERANCE:
         raise UserError(
-            f"budget: no widths of this model come within {100 * tolerance:.1f} % of {target:,.0f}, the nearest is "
+            f"budget: no widths of this model come within {100 * TOLERANCE:.1f} % of {target:,.0f}, the nearest is "
             f"{measure(best):,.0f}; choose another budget, or other layers and heads"
         )
     return best

@@ -35,10 +35,8 @@ def choose_device(name: DeviceName = "auto") -> torch.device:
     if not torch.cuda.is_available():
         raise UserError("device: torch sees no CUDA device; take cpu")
     index = int(os.environ.get("LOCAL_RANK") or torch.cuda.current_device())
-    if index >= torch.cuda.device_count():
-        raise UserError(
-            f"device: {index + 1} processes on this host, but {torch.cuda.device_count()} CUDA devices; start fewer"
-        )
+    if index >= (count := torch.cuda.device_count()):
+        raise UserError(f"device: {index + 1} processes on this host, but {count} CUDA devices; start fewer")
     torch.cuda.set_device(index)
     return torch.device("cuda", index)
 

@@ -241,8 +241,8 @@ ODD: dict[str, ModelConfig] = {
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("budget", [50_000, 300_000])
 def test_settings_that_bind_widths_to_each_other(name: str, budget: int) -> None:
-    sized = match(ODD[name], budget, count, tolerance=0.02)
-    assert abs(count(sized) / budget - 1) <= 0.02
+    sized = match(ODD[name], budget, count)
+    assert abs(count(sized) / budget - 1) <= 0.01
     model = build(sized, vocab_size=VOCAB, pad_id=0, seed=0)
     assert count_parameters(model)[1] == count(sized)
 
