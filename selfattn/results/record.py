@@ -72,7 +72,7 @@ class Timing(Plain):
 
     Attributes:
         train_seconds: of one training run: steps times the median step, timed by turns after the trainings, as if it
-            had been alone; where steps were not timed, by the wall clock.
+            had been alone.
         tokens_per_second: real target tokens trained on in a second.
         predict_ms: milliseconds for one input alone (median).
         predict_batch_ms: milliseconds an input when the whole test set is decoded in batches.
@@ -282,8 +282,3 @@ class Record(Plain):
     plan: PlanCheck | None = None
     interim: Interim | None = None
     margin: Annotated[float, Gt(0)] | None = None
-
-    @property
-    def times(self) -> str:
-        """How times were measured: `undisturbed` (timed alone) or wall `clock`."""
-        return "undisturbed" if "training_time" in self.settings else "clock"

@@ -20,7 +20,7 @@ def cost_section(record: Record) -> tuple[b.Block, ...]:
     """One table a kind of cost; those without any figure but the times are left out."""
     sizes = [name for name in _SIZES if any(getattr(model.cost, name) is not None for model in record.models)]
     parts = (
-        ("time", _table(record, "times", _TIMES), f"cost.note.{record.times}"),
+        ("time", _table(record, "times", _TIMES), "cost.note"),
         ("size", _table(record, "sizes", sizes), "cost.size.note"),
         ("decoding", _decoding(record), "cost.decoding.note"),
     )
@@ -35,8 +35,7 @@ def cost_section(record: Record) -> tuple[b.Block, ...]:
 def _table(record: Record, table: str, names: Sequence[str]) -> b.Table:
     """One row a model; times are means over seeds with their range."""
     rows = ((model.name, [_cell(model, name) for name in names]) for model in (ranked(record) if names else ()))
-    heads = (f"cost.{name}" + (f".{record.times}" if name == "train_seconds" else "") for name in names)
-    return b.model_table(table, map(message, heads), rows)
+    return b.model_table(table, (message(f"cost.{name}") for name in names), rows)
 
 
 def _cell(model: Model, name: str) -> str:
@@ -112,8 +111,7 @@ def fairness_section(record: Record) -> tuple[b.Block, ...]:
 
 def _sizes(record: Record) -> b.Table:
     """Return what every model had of all that models can be matched by, and the most beside the least."""
-    heads = ["col.parameters", "col.non_embedding", "col.body", "parity.tokens", "parity.flops"]
-    heads.append(f"cost.train_seconds.{record.times}")
+    heads = ["col.parameters", "col.non_embedding", "col.body", "parity.tokens", "parity.flops", "cost.train_seconds"]
     shows: list[Callable[[float], str]] = [*["{:,}".format] * 3, compact, compact, amount]
     cells: dict[str, list[float | None]] = {}
     for model in ranked(record):
@@ -170,6 +168,6 @@ def _reproduction(record: Record) -> tuple[tuple[TextLike, TextLike], ...]:
     timings = [model.timing.train_seconds for model in record.models]
     if all(timings):
         total = amount(sum(sum(time.runs) if time.runs else time.mean for time in timings if time))
-        facts.append((message(f"reproduce.time.{record.times}"), message("reproduce.seconds", seconds=total)))
+        facts.append((message("reproduce.time"), message("reproduce.seconds", seconds=total)))
     facts += [(name, NONE if value is None else str(value)) for name, value in record.environment.items()]
     return tuple(facts)

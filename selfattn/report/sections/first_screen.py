@@ -45,7 +45,7 @@ def summary(record: Record) -> b.Table:
         b.Column(message("col.strip", metric=metric), axis=record_scale(record)),
         b.Column(message("col.standing"), numeric=False),
         b.Column(message("short.parameters")),
-        b.Column(message(f"cost.train_seconds.{record.times}")),
+        b.Column(message("cost.train_seconds")),
         b.Column(message("short.predict")),
     )
     rows = tuple(b.Row(_cells(record, model), model.name) for model in ranked(record))
