@@ -16,7 +16,7 @@ import numpy.typing as npt
 from benchmarks.significance import EASE, FAILURE, TASTE, World, measure, percent, percents, points, row, skill_for
 from selfattn.evaluation.metrics.exact import ExactMatch
 from selfattn.evaluation.statistics.design import ALL_BUDGETS, Design, budget_differences, locate, most_failing
-from selfattn.evaluation.statistics.significance import compare_scores
+from selfattn.evaluation.statistics.significance import score_runs
 
 Right = npt.NDArray[np.bool_]
 BUDGETS = (1.0, 2.0, 4.0, 8.0, 16.0)
@@ -125,7 +125,7 @@ def design_rates(world: World, repeats: int, seed: Sequence[int]) -> tuple[list[
     generator = np.random.default_rng(seed)
     smallest, needed = [], []
     for _ in range(repeats):
-        comparison = compare_scores(world.draw(generator))
+        comparison = score_runs(world.draw(generator)).comparison()
         first, second = (estimate.runs for estimate in comparison.estimates.values())
         design = Design.of(comparison.pairs[0], first, second, world.items)
         smallest.append(design.in_score(design.smallest()))
@@ -137,7 +137,7 @@ def design_rates(world: World, repeats: int, seed: Sequence[int]) -> tuple[list[
     if more == np.inf:
         return [low, median, high], right, None, float("nan")
     half_world, generator = _led(replace(world, seeds=int(more)), median / 2), np.random.default_rng((*seed, 2))
-    words = [compare_scores(half_world.draw(generator)).pairs[0].word for _ in range(repeats)]
+    words = [score_runs(half_world.draw(generator)).comparison().pairs[0].word for _ in range(repeats)]
     half_right = words.count("better") / repeats
     return [low, median, high], right, int(more), half_right
 
@@ -155,7 +155,7 @@ def ceiling_rates(failing: float, seeds: int, repeats: int, seed: Sequence[int])
     generator = np.random.default_rng(seed)
     truth, counts = world.truth(0), np.zeros(3)
     for _ in range(repeats):
-        (estimate,) = compare_scores(world.draw(generator)).estimates.values()
+        (estimate,) = score_runs(world.draw(generator)).comparison().estimates.values()
         assert estimate.low is not None
         assert estimate.high is not None
         all_good = min(estimate.runs) >= 0.99

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from selfattn.evaluation.statistics.significance import compare_scores
+from selfattn.evaluation.statistics.significance import score_runs
 
 # Exact match (%) on 1,000 validation dates after 390 steps of 64 dates, by learning rate.
 PILOT: Mapping[str, Mapping[float, Sequence[float]]] = {
@@ -46,7 +46,9 @@ def decided(seeds: int, stuck: float, rng: np.random.Generator) -> bool:
         best = by_rate[max(means, key=means.__getitem__)]
         scores[name] = [rng.random(ITEMS) < run(best) for _ in range(seeds)]
     arrays = {name: np.array(runs, dtype=float) for name, runs in scores.items()}
-    pair = compare_scores(arrays, primary=("transformer", "rnn-attention")).between("rnn-attention", "transformer")
+    pair = (
+        score_runs(arrays).comparison(primary=("transformer", "rnn-attention")).between("rnn-attention", "transformer")
+    )
     return pair.word == "better"
 
 

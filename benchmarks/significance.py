@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from selfattn.evaluation.statistics.design import obrien_fleming
-from selfattn.evaluation.statistics.significance import choose_word, compare_scores, score_runs
+from selfattn.evaluation.statistics.significance import choose_word, score_runs
 from selfattn.results.quality import MarginWord
 
 EASE, TASTE, FAILURE = 2.0, 0.7, -4.0  # standard deviations, and what a failed run loses, in logits
@@ -271,7 +271,7 @@ def margins(repeats: int, seed: int) -> Iterator[str]:
     for seeds in (3, 5):
         for place, lead in enumerate((0.0, MARGIN / 2, MARGIN, 1.5 * MARGIN)):
             world, generator = World(0.95, seeds, 0.1, lead), np.random.default_rng((seed, 20, place, seeds))
-            pairs = (compare_scores(world.draw(generator)).pairs[0] for _ in range(repeats))
+            pairs = (score_runs(world.draw(generator)).comparison().pairs[0] for _ in range(repeats))
             said = Counter(pair.beside(MARGIN) for pair in pairs)
             yield row(seeds, f"{100 * lead:g}", *percents(*(said[word] / repeats for word in WORDS)))
 

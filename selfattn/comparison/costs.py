@@ -193,7 +193,7 @@ def _times_of(trainings: Trainings, tested: Mapping[str, Tested]) -> dict[str, M
     if options.quick:
         return times
     size, length = len(data.tokenizer), batch_shape(data.validation, trainings.recipe).source
-    peak = machine_peak(device=choose_device(options.device).type)
+    peak = machine_peak(choose_device(options.device))
     for name in times:
         seconds = steps[name] * tested[name].metrics[-1].step
         share = (tested[name].result.cost.training_flops or 0.0) / seconds / peak

@@ -129,12 +129,10 @@ def config_from_marian(config: Mapping[str, Any]) -> tuple[EncoderDecoderConfig,
         common = {ours: theirs[name] for ours, name in _COMMON.items()}
         if common["activation"] == "swish":
             common["activation"] = "silu"
-        stacks: dict[str, Any] = {
-            side: TransformerConfig(
-                **_STACK, **common, **{ours: theirs[f"{side}_{name}"] for ours, name in _OWN.items()}
-            )
-            for side in ("encoder", "decoder")
-        }
+        stacks: dict[str, Any] = {}
+        for side in ("encoder", "decoder"):
+            sizes_of_side = {ours: theirs[f"{side}_{name}"] for ours, name in _OWN.items()}
+            stacks[side] = TransformerConfig(**_STACK, **common, **sizes_of_side)
         ours = EncoderDecoderConfig(**stacks, **{ours: theirs[name] for ours, name in _WHOLE.items()})
         return ours, MarianIds(**{ours: theirs[name] for ours, name in _IDS.items()})
     except KeyError as error:
@@ -159,27 +157,21 @@ def config_to_marian(config: EncoderDecoderConfig, ids: MarianIds) -> dict[str, 
         >>> config_to_marian(EncoderDecoderConfig(encoder=TransformerConfig(), decoder=TransformerConfig()), ids)
         Traceback (most recent call last):
         ...
-        selfattn.errors.UserError: encoder.norm_first: the Marian architecture has False, got True
+        selfattn.errors.UserError: encoder.norm_first: the Marian architecture has False here, got True
     """
     stacks = {"encoder": config.encoder, "decoder": config.decoder}
-    if not all(isinstance(stack, TransformerConfig) for stack in stacks.values()):
-        raise UserError("the Marian architecture is a Transformer encoder with a Transformer decoder")
-    for side, stack in stacks.items():
-        for name, only in _STACK.items():
-            if getattr(stack, name) != only:
-                raise UserError(f"{side}.{name}: the Marian architecture has {only!r}, got {getattr(stack, name)!r}")
+    if not all(isinstance(stack, TransformerConfig) and stack.activation != "swiglu" for stack in stacks.values()):
+        raise UserError("the Marian architecture is a Transformer encoder with a Transformer decoder, without swiglu")
     values: dict[str, Any] = {"model_type": "marian"}
-    for ours, theirs in _COMMON.items():
-        values[theirs], second = (getattr(stack, ours) for stack in stacks.values())
-        if "swiglu" in (values[theirs], second):
-            raise UserError("encoder.activation: the Marian architecture has no gate, got 'swiglu'")
-        if values[theirs] != second:
-            raise UserError(f"{ours}: the Marian architecture has one for both, got {values[theirs]!r} and {second!r}")
-    if config.share_embeddings and ids.vocab_size != ids.source_vocab_size:
-        raise UserError(f"share_embeddings: one table cannot have {ids.source_vocab_size} and {ids.vocab_size} rows")
+    values |= {theirs: getattr(config.encoder, ours) for ours, theirs in _COMMON.items()}
     values |= {f"{side}_{name}": getattr(stack, ours) for side, stack in stacks.items() for ours, name in _OWN.items()}
     values |= {name: getattr(config, ours) for ours, name in _WHOLE.items()}
     values |= {name: getattr(ids, ours) for ours, name in _IDS.items()}
+    back, _ = config_from_marian(values)
+    for side, stack in stacks.items():
+        for name, value in vars(stack).items():
+            if value != (known := getattr(getattr(back, side), name)):
+                raise UserError(f"{side}.{name}: the Marian architecture has {known!r} here, got {value!r}")
     if values["activation_function"] == "silu":
         values["activation_function"] = "swish"
     fixed = {"architectures": ["MarianMTModel"], "is_encoder_decoder": True}
@@ -212,11 +204,11 @@ def from_marian(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Maria
         config: what ``MarianConfig.to_dict()`` gives, or the values of ``config.json``.
 
     Returns:
-        The model, in evaluation mode and in the dtype of the weights, on the CPU; its configuration; its ids.
+        The model, in evaluation mode and in the dtype of the output's weights, on the CPU; its configuration; its ids.
 
     Raises:
-        UserError: a key is missing or unused, a tensor has another shape than the configuration says, tied tensors
-            differ, dtypes are mixed; and what
+        UserError: a key is missing or unused, a tensor has another shape than the configuration says, or tied tensors
+            differ; and what
             :func:`~selfattn.convert.marian.config_from_marian` raises.
 
     Example:
@@ -241,15 +233,10 @@ def from_marian(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Maria
         _spread(state, names)
     if ours.share_embeddings:
         state.pop(_SHARED, None)
-    if wrong := sorted(expected.keys() ^ state.keys()):
-        raise UserError(f"weights: missing or not of this model: {', '.join(wrong)}")
-    dtypes = {tensor.dtype for tensor in state.values()}
-    if len(dtypes) > 1 or not all(dtype.is_floating_point for dtype in dtypes):
-        raise UserError(f"weights: expected one floating point dtype, got {', '.join(sorted(map(str, dtypes)))}")
-    for name, tensor in expected.items():
-        if (shape := tuple(state[name].shape)) != tuple(tensor.shape):
-            raise UserError(f"weights: {name} has shape {shape}, the configuration says {tuple(tensor.shape)}")
-    for name, tensor in _in_their_names(model.to(dtypes.pop())).items():
+    right, shapes = ({name: tuple(w.shape) for name, w in weights.items()} for weights in (expected, state))
+    if wrong := sorted(name for name in right.keys() | shapes.keys() if right.get(name) != shapes.get(name)):
+        raise UserError(f"weights: missing, not of this model, or of another shape: {', '.join(wrong)}")
+    for name, tensor in _in_their_names(model.to(state[HEAD].dtype)).items():
         tensor.copy_(state[name])
     return Marian(model.eval(), ours, ids)
 

@@ -95,14 +95,13 @@ def attention_to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
     for part in (layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj):
         _expect(part, nn.Linear, where)
     dim = layer.q_proj.in_features
-    for differs, what in (
-        (layer.num_kv_heads != layer.num_heads, f"{layer.num_kv_heads} key-value heads for {layer.num_heads} heads"),
-        (type(layer.score) is not ScaledDot, f"the score {type(layer.score).__name__}"),
-        (layer.position is not None, f"positions ({type(layer.position).__name__})"),
-        (layer.q_norm is not None, "qk_norm=True"),
-    ):
-        if differs:
-            raise ValueError(f"{where}: nn.MultiheadAttention cannot hold {what}")
+    what_it_has = {
+        f"{layer.num_kv_heads} key-value heads for {layer.num_heads} heads": layer.num_kv_heads != layer.num_heads,
+        f"the score {type(layer.score).__name__}": type(layer.score) is not ScaledDot,
+        f"positions ({type(layer.position).__name__})": layer.position is not None,
+        "qk_norm=True": layer.q_norm is not None,
+    }
+    _refuse(where, what_it_has)
     weights = layer.state_dict()
     context_dim, has_bias = layer.k_proj.in_features, layer.q_proj.bias is not None
     for kind in ["weight"] * (context_dim == dim) + ["bias"] * has_bias:
@@ -178,18 +177,16 @@ def block_to_torch(block: TransformerBlock) -> TorchLayer:
         Linear(in_features=6, out_features=11, bias=True)
     """
     where, feed_forward = "block_to_torch", block.feed_forward
-    if feed_forward.activation == "swiglu":
-        raise ValueError(f"{where}: PyTorch's layer has no gate, and this block's activation is swiglu")
     attentions = {"self_attn": attention_to_torch(block.self_attn)}
     if block.cross_attn is not None:
-        attentions["multihead_attn"] = cross = attention_to_torch(block.cross_attn)
-        if cross.kdim != cross.embed_dim:
-            widths = f"the block is {cross.embed_dim} wide and its memory {cross.kdim}"
-            raise ValueError(f"{where}: PyTorch's layer has one width, but {widths}")
-    biases = {name: attention.in_proj_bias is not None for name, attention in attentions.items()}
-    biases["feed_forward"] = feed_forward.fc1.bias is not None
-    if len(set(biases.values())) > 1:
-        raise ValueError(f"{where}: PyTorch's layer has biases everywhere or nowhere, this block has: {biases}")
+        attentions["multihead_attn"] = attention_to_torch(block.cross_attn)
+    has_bias = {attention.in_proj_bias is not None for attention in attentions.values()}
+    what_it_has = {
+        "swiglu": feed_forward.activation == "swiglu",
+        "a memory of another width": any(each.kdim != each.embed_dim for each in attentions.values()),
+        "biases in some parts only": has_bias != {feed_forward.fc1.bias is not None},
+    }
+    _refuse(where, what_it_has)
     kind = nn.TransformerEncoderLayer if block.cross_attn is None else nn.TransformerDecoderLayer
     first, ffn_dim = attentions["self_attn"], feed_forward.fc1.out_features
     options: dict[str, Any] = {"dropout": block.dropout.p, "activation": FUNCTIONS[feed_forward.activation]}
@@ -201,6 +198,13 @@ def block_to_torch(block: TransformerBlock) -> TorchLayer:
     layer.dropout.p = feed_forward.dropout.p
     _copy_parts(block, layer, _ENCODER if block.cross_attn is None else _DECODER, where)
     return layer.train(block.training)
+
+
+def _refuse(where: str, reasons: Mapping[str, bool]) -> None:
+    """Raise a ValueError that names the first thing which is there and which PyTorch's module cannot hold."""
+    for what, is_there in reasons.items():
+        if is_there:
+            raise ValueError(f"{where}: PyTorch's module cannot hold {what}")
 
 
 def _activation(function: object) -> Activation:

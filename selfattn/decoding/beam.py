@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from selfattn.decoding.common import NO_PENALTY, Hypothesis, LengthPenalty, check_number, check_source, length_limits
+from selfattn.decoding.common import NO_PENALTY, Hypothesis, LengthPenalty, check_number, length_limits
 from selfattn.decoding.probabilities import chosen_log_probabilities, top
 from selfattn.decoding.stepping import stepping
 from selfattn.models.protocol import Seq2Seq
@@ -79,27 +79,24 @@ def beam_search(
         >>> (first.finished, first.score) >= (second.finished, second.score)
         True
     """
-    check_source(source, source_mask)
-    limits = length_limits(max_length, len(source))
+    limits = length_limits(source, source_mask, max_length)
     searched = [_Sentence(limit, n_best, length_penalty) for limit in limits]
     with stepping(model) as stepper:
         state = stepper.start(stepper.encode(source, source_mask))
-        token = torch.full((len(source),), bos_id, device=source.device)
-        beam = _Beam(
-            list(range(len(source))),
-            torch.zeros(len(source), 1, dtype=torch.float64),
-            torch.zeros(len(source), 1, 0, dtype=torch.int64),
-        )
+        rows = len(source)
+        token = torch.full((rows,), bos_id, device=source.device)
+        totals, prefixes = torch.zeros(rows, 1, dtype=torch.float64), torch.zeros(rows, 1, 0, dtype=torch.int64)
+        beam = _Beam(list(range(rows)), totals, prefixes)
         while True:
             logits, state = stepper.step(token, state)
             # One more than the beam: whatever becomes of <eos>, the best row alone could fill the beam.
             ids = top(logits, beam_size + 1)[1]
             values = chosen_log_probabilities(logits, ids).double().cpu()
-            rows, live, beam = beam.advance(values, ids.cpu(), eos_id, beam_size, searched)
+            index, live, beam = beam.advance(values, ids.cpu(), eos_id, beam_size, searched)
             if not live:
                 break
             sources = torch.tensor(live, device=source.device)
-            state = state.reorder(rows.to(source.device), sources=sources)
+            state = state.reorder(index.to(source.device), sources=sources)
             token = beam.prefixes[..., -1].flatten().to(source.device)
     return [sentence.hypotheses() for sentence in searched]
 

@@ -98,40 +98,27 @@ def batches_by_length(
         yield batch.to(model.device), [order[place] for place in batch.indices]
 
 
-def check_source(source: Tensor, source_mask: Tensor) -> None:
-    """Check a batch of sources: ids ``[b s]`` int64 and mask ``[b s]`` bool, at least one row.
+def length_limits(source: Tensor, source_mask: Tensor, max_length: int | Sequence[int]) -> list[int]:
+    """Check a batch of sources, and return the longest length allowed for each.
+
+    Args:
+        source: ids ``[b s]``, int64, at least one row.
+        source_mask: bool ``[b s]``.
+        max_length: one number, or one for each source; at least 1.
 
     Raises:
-        ValueError: one of them is something else; the message says what.
+        ValueError: one of them is something else.
 
     Example:
-        >>> check_source(torch.tensor([[5, 2]]), torch.tensor([[1, 1]]))
-        Traceback (most recent call last):
-        ...
-        ValueError: expected source_mask [b s] of torch.bool and shape (1, 2), got torch.int64 and (1, 2)
-    """
-    if source.dim() != 2 or source.dtype != torch.int64 or not len(source):
-        expected, tensor = "source [b s] of torch.int64 with at least one row", source
-    elif source_mask.shape != source.shape or source_mask.dtype != torch.bool:
-        expected, tensor = f"source_mask [b s] of torch.bool and shape {tuple(source.shape)}", source_mask
-    else:
-        return
-    raise ValueError(f"expected {expected}, got {tensor.dtype} and {tuple(tensor.shape)}")
-
-
-def length_limits(max_length: int | Sequence[int], rows: int) -> list[int]:
-    """Return the longest length allowed for each of ``rows`` sentences.
-
-    Raises:
-        ValueError: a limit is below 1, or there are not as many as rows.
-
-    Example:
-        >>> length_limits(7, 2), length_limits([5, 3], 2)
+        >>> source = torch.tensor([[5, 2], [6, 2]])
+        >>> length_limits(source, source > 0, 7), length_limits(source, source > 0, [5, 3])
         ([7, 7], [5, 3])
     """
-    limits = [max_length] * rows if isinstance(max_length, int) else list(max_length)
-    if len(limits) != rows:
-        raise ValueError(f"max_length: expected one number, or one for each of {rows} sources, got {len(limits)}")
-    if min(limits) < 1:
-        raise ValueError(f"max_length must be at least 1, got {min(limits)}")
+    is_batch = source.dim() == 2 and source.dtype == torch.int64 and len(source) > 0
+    if not is_batch or source_mask.dtype != torch.bool or source_mask.shape != source.shape:
+        kinds = ", ".join(f"{tensor.dtype} {tuple(tensor.shape)}" for tensor in (source, source_mask))
+        raise ValueError(f"expected sources [b s] and their mask, int64 and bool, with at least one row; got {kinds}")
+    limits = [max_length] * len(source) if isinstance(max_length, int) else list(max_length)
+    if len(limits) != len(source) or min(limits) < 1:
+        raise ValueError(f"max_length: expected a number of at least 1, or one for each source; got {max_length}")
     return limits

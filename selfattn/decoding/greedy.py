@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from selfattn.decoding.common import Hypothesis, check_number, check_source, length_limits
+from selfattn.decoding.common import Hypothesis, check_number, length_limits
+from selfattn.decoding.options import SAMPLED, DecodingOptions
 from selfattn.decoding.probabilities import chosen_log_probabilities, top
 from selfattn.decoding.stepping import stepping
 from selfattn.models.protocol import Seq2Seq
@@ -70,8 +71,7 @@ def greedy(
         >>> [hypothesis.ids for hypothesis in outputs]
         [[3, 4], [4, 5, 6, 7]]
     """
-    check_source(source, source_mask)
-    limits = length_limits(max_length, len(source))
+    limits = length_limits(source, source_mask, max_length)
     ids: list[list[int]] = [[] for _ in limits]
     finished = [False] * len(limits)
     scores = [0.0] * len(limits)
@@ -111,9 +111,7 @@ def sample(
     eos_id: int,
     max_length: int | Sequence[int],
     generator: torch.Generator | Sequence[torch.Generator],
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
+    options: DecodingOptions = SAMPLED,
 ) -> list[Hypothesis]:
     r"""Draw :math:`y_k \sim p(y \mid y_{<k}, x)` until ``<eos>``, for every source of a batch.
 
@@ -132,9 +130,8 @@ def sample(
         max_length: the most steps, ``<eos>`` counted; one number, or one for each source; at least 1.
         generator: where chance comes from, on the CPU: one for all, or one for each source
             (:func:`selfattn.streams.generator` makes them).
-        temperature: divides the logits; above 0, default 1; towards 0 this becomes greedy decoding.
-        top_k: draw from the ``k`` most probable tokens only (Fan et al. 2018); default all; 1 is greedy.
-        top_p: draw from the nucleus only (Holtzman et al. 2020, section 3.1); in (0, 1], default all.
+        options: ``temperature``, ``top_k`` (Fan et al. 2018) and ``top_p`` (Holtzman et al. 2020, section 3.1);
+            default 1, all and all.
 
     Returns:
         One hypothesis for each source, in their order. The scores are log-probabilities of the model itself, without
@@ -151,20 +148,20 @@ def sample(
         >>> source = torch.tensor([[5, 6, 2], [7, 2, 0]])
         >>> def draw(seed):
         ...     chance = generator(seed, "sampling")
-        ...     return sample(
-        ...         model, source, source != 0, bos_id=1, eos_id=2, max_length=9, generator=chance, top_p=0.9
-        ...     )
+        ...     options = DecodingOptions(sample=True, top_p=0.9)
+        ...     ids = {"bos_id": 1, "eos_id": 2}
+        ...     return sample(model, source, source != 0, **ids, max_length=9, generator=chance, options=options)
         >>> draw(0) == draw(0), draw(0) == draw(1)
         (True, False)
     """
-    limits = length_limits(max_length, len(source))
+    limits = length_limits(source, source_mask, max_length)
     streams = [generator] * len(source) if isinstance(generator, torch.Generator) else list(generator)
     numbers = [
         torch.rand(limit, generator=stream, dtype=torch.float64) for stream, limit in zip(streams, limits, strict=True)
     ]
 
     def draw(logits: Tensor, sentences: list[int], step: int) -> Tensor:
-        cumulative = token_distribution(logits, temperature=temperature, top_k=top_k, top_p=top_p).cumsum(dim=-1)
+        cumulative = token_distribution(logits, options).cumsum(dim=-1)
         uniform = torch.stack([numbers[row][step] for row in sentences]).to(cumulative.device)
         # The first token whose sum is above the number: never one of probability zero. The sums end near 1, not at 1.
         drawn = torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)[:, 0]
@@ -173,9 +170,7 @@ def sample(
     return greedy(model, source, source_mask, bos_id=bos_id, eos_id=eos_id, max_length=limits, choose=draw)
 
 
-def token_distribution(
-    logits: Tensor, *, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
-) -> Tensor:
+def token_distribution(logits: Tensor, options: DecodingOptions) -> Tensor:
     r"""Return the distribution that :func:`sample` draws the next token from.
 
     First the temperature, :math:`p_y \propto \exp(z_y / T)`; then the ``top_k`` most probable tokens; then of these,
@@ -185,26 +180,24 @@ def token_distribution(
 
     Args:
         logits: ``[n v]``, or log-probabilities; minus infinity is a token that cannot come.
-        temperature: above 0, default 1.
-        top_k: at least 1; default all.
-        top_p: in (0, 1]; default all.
+        options: ``temperature``, ``top_k`` and ``top_p``.
 
     Returns:
         Probabilities ``[n v]``, float64.
 
     Example:
         >>> logits = torch.tensor([[0.1, 0.5, 0.4]]).log()
-        >>> token_distribution(logits, top_p=0.8)
+        >>> token_distribution(logits, DecodingOptions(sample=True, top_p=0.8))
         tensor([[0.0000, 0.5556, 0.4444]], dtype=torch.float64)
     """
     logits = logits.double()
-    scaled = (logits - logits.amax(dim=-1, keepdim=True)) / temperature  # at most 0: nothing overflows
-    if top_k is None and top_p is None:
+    scaled = (logits - logits.amax(dim=-1, keepdim=True)) / options.temperature  # at most 0: nothing overflows
+    if options.top_k is None and options.top_p is None:
         return scaled.softmax(dim=-1)
-    values, ids = top(scaled, scaled.shape[-1] if top_k is None else top_k)
+    values, ids = top(scaled, options.top_k or scaled.shape[-1])
     probabilities = values.softmax(dim=-1)
-    if top_p is not None:
+    if options.top_p is not None:
         before = probabilities.cumsum(dim=-1) - probabilities
-        probabilities = probabilities.masked_fill(before >= top_p, 0.0)
+        probabilities = probabilities.masked_fill(before >= options.top_p, 0.0)
         probabilities = probabilities / probabilities.sum(dim=-1, keepdim=True)
     return torch.zeros_like(scaled).scatter(-1, ids, probabilities)

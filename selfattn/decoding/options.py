@@ -74,4 +74,4 @@ class DecodingOptions:
                     raise SettingError(f"`{name}`: says how to draw; it needs `sample`")
 
 
-GREEDY = DecodingOptions()
+GREEDY, SAMPLED = DecodingOptions(), DecodingOptions(sample=True)

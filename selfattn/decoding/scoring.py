@@ -93,28 +93,19 @@ def score_examples(model: Seq2Seq, examples: Sequence[Example]) -> list[TargetSc
 
 
 @dataclass(frozen=True)
-class TextScore:
+class TextScore(TargetScore):
     """How well a language model foretells texts.
 
     Attributes:
-        log_probability: natural, summed over all tokens.
-        tokens: how many those are; the end of each text is one.
         characters: of the texts; their ends are not counted.
     """
 
-    log_probability: float
-    tokens: int
     characters: int
 
     @property
-    def loss(self) -> float:
-        """Nats a token."""
-        return -self.log_probability / self.tokens
-
-    @property
     def perplexity(self) -> float:
-        """``exp`` of the loss: among how many equally probable tokens the model chooses, as it were."""
-        return math.exp(self.loss)
+        """``exp`` of the nats a token: among how many equally probable tokens the model chooses, as it were."""
+        return math.exp(-self.per_token)
 
     @property
     def bits_per_character(self) -> float:
@@ -167,8 +158,5 @@ def score_texts(model: Seq2Seq, tokenizer: Tokenizer, texts: Sequence[str], *, c
         (7, 5)
     """
     scores = score_examples(model, text_examples(texts, tokenizer, context))
-    return TextScore(
-        math.fsum(score.log_probability for score in scores),
-        sum(score.tokens for score in scores),
-        sum(map(len, texts)),
-    )
+    total, tokens = math.fsum(score.log_probability for score in scores), sum(score.tokens for score in scores)
+    return TextScore(total, tokens, characters=sum(map(len, texts)))

@@ -78,14 +78,13 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         >>> [part.training for part in model]
         [True, False]
     """
-    trained = [module for module in model.modules() if module.training]
-    for module in trained:
-        module.training = False
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
     try:
         yield
     finally:
-        for module in trained:
-            module.training = True
+        for module, mode in modes.items():
+            module.training = mode
 
 
 @contextmanager

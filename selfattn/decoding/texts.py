@@ -89,12 +89,9 @@ def decode_sources(
     if isinstance(model, OwnSearch):
         return model.hypotheses(sources, options, limits)
     processes, done = processes or Processes(), []
-    cut = batches_by_length(
-        model,
-        [Example(source, [tokenizer.eos_id]) for source in sources],
-        batch_size=max(1, BATCH_SIZE // options.beam),
-        max_tokens=max(1, MAX_TOKENS // options.beam),
-    )
+    examples = [Example(source, [tokenizer.eos_id]) for source in sources]
+    rows, tokens = max(1, BATCH_SIZE // options.beam), max(1, MAX_TOKENS // options.beam)
+    cut = batches_by_length(model, examples, batch_size=rows, max_tokens=tokens)
     for batch, places in processes.share_of(cut):
         decode: Any = greedy
         if options.beam > 1:
@@ -102,8 +99,7 @@ def decode_sources(
             decode = partial(beam_search, beam_size=options.beam, n_best=options.n_best, length_penalty=penalty)
         elif options.sample:
             chance = [generator(options.seed, f"sampling/{streams[place]}") for place in places]
-            temperature, top_k, top_p = options.temperature, options.top_k, options.top_p
-            decode = partial(sample, generator=chance, temperature=temperature, top_k=top_k, top_p=top_p)
+            decode = partial(sample, generator=chance, options=options)
         ends = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
         longest = [limits[place] for place in places]
         decoded = decode(model, batch.source, batch.source_mask, max_length=longest, **ends)
@@ -149,15 +145,10 @@ def decode_texts(
         (3, '')
     """
     filled = [index for index, text in enumerate(texts) if text.strip()]
-    hypotheses = decode_sources(
-        model,
-        tokenizer,
-        [[*tokenizer.encode(texts[index]), tokenizer.eos_id] for index in filled],
-        options,
-        limits=[max_length if options.max_length is None else options.max_length] * len(filled),
-        streams=[first + index for index in filled],
-        processes=processes,
-    )
+    sources = [[*tokenizer.encode(texts[index]), tokenizer.eos_id] for index in filled]
+    limits = [options.max_length or max_length] * len(filled)
+    streams = [first + index for index in filled]
+    hypotheses = decode_sources(model, tokenizer, sources, options, limits=limits, streams=streams, processes=processes)
     outputs = [[NOTHING] for _ in texts]
     for index, candidates in zip(filled, hypotheses, strict=True):
         outputs[index] = [to_output(hypothesis, tokenizer) for hypothesis in candidates]
@@ -190,14 +181,10 @@ def continue_texts(
         For each text, in their order, its outputs, the best first; in each the beginning, then the continuation.
     """
     sources = [tokenizer.encode(text)[-max(1, context // 2) :] for text in texts]
-    hypotheses = decode_sources(
-        Continuation(model, tokenizer.bos_id),
-        tokenizer,
-        sources,
-        options,
-        limits=[context + 1 - len(source) if options.max_length is None else options.max_length for source in sources],
-        streams=range(first, first + len(texts)),
-    )
+    limits = [options.max_length or context + 1 - len(source) for source in sources]
+    streams = range(first, first + len(texts))
+    continuation = Continuation(model, tokenizer.bos_id)
+    hypotheses = decode_sources(continuation, tokenizer, sources, options, limits=limits, streams=streams)
     return [
         [to_output(hypothesis, tokenizer, beginning=text) for hypothesis in continuations]
         for text, continuations in zip(texts, hypotheses, strict=True)

@@ -11,12 +11,12 @@ LSTM layers by oneDNN, fused attention, and matrix times vector.
 import copy
 import math
 import statistics
-import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from timeit import timeit
 from typing import Any
 
 import torch
@@ -35,8 +35,11 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.models.sizing import parameters
 from selfattn.results.record import DecodingCost
 
+_BEAM, _BATCHES, _LENGTHS = 5, (1, 64), (8, 32)  # of which decoding is timed
 _NO_END = -1  # as eos_id: an id that no model can write, so that every target gets its full length
 _LARGEST = 500_000_000  # parameters of a model that is built only to be counted: 2 GB
+
+_PEAK_SIZE, _PEAK_REPEATS = 1024, 20  # of the products that show a machine's peak
 
 Size = tuple[int, ...]
 
@@ -77,9 +80,6 @@ def count_flops(model: Seq2Seq, shape: BatchShape) -> Flops:
     Args:
         model: counted on a copy, in float32 on the CPU, in evaluation mode.
         shape: of the batch. Rows are independent, so one is counted, and multiplied.
-
-    Raises:
-        ValueError: a size is not positive.
 
     Example:
         >>> from selfattn.models.presets import PRESETS
@@ -125,28 +125,17 @@ def training_flops(config: ModelConfig, vocab_size: int, shape: BatchShape) -> i
 
 
 def decoding_times(
-    model: Seq2Seq,
-    *,
-    vocab_size: int,
-    source_length: int,
-    target_lengths: Sequence[int] = (8, 32),
-    batches: Sequence[int] = (1, 64),
-    beam_size: int = 5,
-    repeats: int = 3,
+    model: Seq2Seq, *, vocab_size: int, source_length: int, repeats: int = 3
 ) -> tuple[DecodingCost, ...]:
-    """Time greedy decoding and beam search against the target's length.
+    """Time greedy decoding and a beam of 5 against the target's length: 8 and 32 tokens, of 1 and 64 sources together.
 
     The decoder runs once for one token and once for all of them. The difference, divided by the further tokens, is the
-    time per token; the median counts. It is 0 for targets of one token. If steps get slower as the prefix grows,
-    ``token_ms`` grows with the length.
+    time per token; the median counts. If steps get slower as the prefix grows, ``token_ms`` grows with the length.
 
     Args:
         model: any model of the protocol, on any device.
         vocab_size: its number of tokens; sources are drawn from it, always the same.
         source_length: tokens of each source.
-        target_lengths: how many tokens to write, ``<eos>`` or not; default 8 and 32.
-        batches: sources decoded together; default 1 and 64.
-        beam_size: of the beam search; default 5.
         repeats: measurements of each, of which the median counts; default 3.
 
     Returns:
@@ -156,36 +145,24 @@ def decoding_times(
         >>> from selfattn.models.build import build
         >>> from selfattn.models.presets import PRESETS
         >>> model = build(PRESETS["rnn-plain"].config, vocab_size=11, pad_id=0, seed=0)
-        >>> sizes = {"source_length": 5, "target_lengths": [2], "batches": [1], "repeats": 1}
-        >>> times = decoding_times(model, vocab_size=11, **sizes)
-        >>> [(time.method, time.length) for time in times], times[0].first_ms > 0
-        ([('greedy', 2), ('beam 5', 2)], True)
+        >>> times = decoding_times(model, vocab_size=11, source_length=5, repeats=1)
+        >>> [(time.method, time.length) for time in times[:2]], times[-1].method, times[0].first_ms > 0
+        ([('greedy', 8), ('greedy', 32)], 'beam 5', True)
     """
     device = model.device
-    methods: dict[str, Callable[..., object]] = {
-        "greedy": greedy,
-        f"beam {beam_size}": partial(beam_search, beam_size=beam_size),
-    }
+    methods: dict[str, Any] = {"greedy": greedy, f"beam {_BEAM}": partial(beam_search, beam_size=_BEAM)}
     times = []
-    for (method, decode), batch in product(methods.items(), batches):
+    for (method, decode), batch in product(methods.items(), _BATCHES):
         draw = torch.Generator().manual_seed(0)
         source = torch.randint(vocab_size, (batch, source_length), generator=draw).to(device)
         write = partial(decode, model, source, torch.ones_like(source, dtype=torch.bool), bos_id=1, eos_id=_NO_END)
-
-        def seconds(length: int, write: partial[object] = write) -> float:
-            synchronise(device)
-            started = time.perf_counter()
-            write(max_length=length)
-            synchronise(device)
-            return time.perf_counter() - started
-
-        seconds(1)  # warms up
-        for length in target_lengths:
+        _seconds(partial(write, max_length=1), device)  # warms up
+        for length in _LENGTHS:
             # One token and all of them by turns, so that a busy moment of the machine meets both.
-            pairs = [(seconds(1), seconds(length)) for _ in range(repeats)]
+            pairs = [[_seconds(partial(write, max_length=n), device) for n in (1, length)] for _ in range(repeats)]
             first = statistics.median(short for short, _ in pairs)
-            further = statistics.median((full - short) / max(1, length - 1) for short, full in pairs)
-            times.append(DecodingCost(method, batch, length, 1000 * first, 1000 * further if length > 1 else 0.0))
+            further = statistics.median((full - short) / (length - 1) for short, full in pairs)
+            times.append(DecodingCost(method, batch, length, 1000 * first, 1000 * further))
     return tuple(times)
 
 
@@ -217,33 +194,33 @@ def peak_memory(run: Callable[[], object]) -> int:
     return storages.peak
 
 
-def machine_peak(*, device: str = "cpu", size: int = 1024, seconds: float = 0.5) -> float:
+def machine_peak(device: torch.device) -> float:
     """Measure how many floating-point operations a second a product of two square matrices reaches, at best.
 
     Args:
         device: where to multiply.
-        size: of the matrices; default 1024.
-        seconds: how long to go on; the fastest product counts. Default 0.5.
 
     Returns:
         Operations a second, with as many threads as PyTorch uses now.
 
     Example:
-        >>> machine_peak(size=64, seconds=0.0) > 0
+        >>> machine_peak(torch.device("cpu")) > 0
         True
     """
-    left, right = (torch.ones(size, size, device=device) for _ in range(2))
-    best, until = math.inf, time.perf_counter() + seconds
+    left, right = (torch.ones(_PEAK_SIZE, _PEAK_SIZE, device=device) for _ in range(2))
     left @ right  # the first one sets things up
-    while True:
-        synchronise(left.device)
-        started = time.perf_counter()
-        left @ right
-        synchronise(left.device)
-        ended = time.perf_counter()
-        best = min(best, ended - started)
-        if ended >= until:
-            return 2 * size**3 / best
+    return 2 * _PEAK_SIZE**3 / min(_seconds(lambda: left @ right, device) for _ in range(_PEAK_REPEATS))
+
+
+def _seconds(run: Callable[[], object], device: torch.device) -> float:
+    """Time a computation on a device."""
+
+    def run_to_the_end() -> None:
+        run()
+        synchronise(device)
+
+    synchronise(device)
+    return timeit(run_to_the_end, number=1)
 
 
 def synchronise(device: torch.device) -> None:
@@ -290,8 +267,6 @@ class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch 
 
 def _count(model: Seq2Seq, shape: BatchShape, run: Callable[[Seq2Seq, Tensor, Tensor, Tensor], None]) -> int:
     """Count what a copy of the model computes on one row, and multiply by the rows of the batch."""
-    if min(shape.batch, shape.source, shape.target) < 1:
-        raise ValueError(f"expected a batch with sizes of at least 1, got {shape}")
     probe = copy.deepcopy(model).to("cpu", torch.float32).eval()
     source, target = (torch.zeros(1, length, dtype=torch.int64) for length in (shape.source, shape.target))
     counter = FlopCounterMode(display=False, custom_mapping=_MISSING)

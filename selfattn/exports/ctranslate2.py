@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from selfattn.decoding.common import Hypothesis
-from selfattn.decoding.options import DecodingOptions
+from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
 from selfattn.layers import TransformerBlock
 from selfattn.models.config import ModelConfig
@@ -76,19 +76,9 @@ def to_ctranslate2(
         specs.TransformerEncoderSpec(encoder.num_layers, encoder.num_heads, **options(encoder)),
         specs.TransformerDecoderSpec(decoder.num_layers, decoder.num_heads, **options(decoder)),
     )
-    sides: tuple[tuple[Any, Any, TransformerConfig, Any], ...] = (
-        (spec.encoder, model.encoder, encoder, spec.encoder.embeddings[0]),
-        (spec.decoder, model.decoder, decoder, spec.decoder.embeddings),
-    )
-    for (side, part, stack, embeddings), length in zip(sides, lengths, strict=True):
-        embeddings.weight, side.scale_embeddings = _array(part.embed.tokens.weight), stack.scale_embedding
-        positions = torch.arange(stack.most_tokens or length)
-        side.position_encodings.encodings = _array(part.embed.position(positions))
-        for layer, block in zip(side.layer, part.layers, strict=True):
-            _fill_block(layer, block)
-        if part.norm is not None:
-            _fill_norm(side.layer_norm, part.norm)
-    _fill_linear(spec.decoder.projection, [sides[1][1].output])
+    _fill_stack(spec.encoder, spec.encoder.embeddings[0], model.encoder, encoder, lengths[0])
+    _fill_stack(spec.decoder, spec.decoder.embeddings, model.decoder, decoder, lengths[1])
+    _fill_linear(spec.decoder.projection, [model.decoder.output])
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = SPECIALS[3], SPECIALS[1], SPECIALS[2]
     spec.config.decoder_start_token, spec.config.add_source_eos = SPECIALS[1], False
     spec.register_source_vocabulary(token_names(len(tokenizer.source)))
@@ -122,6 +112,16 @@ def _stacks(config: ModelConfig) -> tuple[TransformerConfig, TransformerConfig]:
     return encoder, decoder
 
 
+def _fill_stack(spec: Any, embeddings: Any, part: Any, stack: TransformerConfig, length: int) -> None:
+    """Fill the embeddings, positions, blocks and last norm of one side."""
+    embeddings.weight, spec.scale_embeddings = _array(part.embed.tokens.weight), stack.scale_embedding
+    spec.position_encodings.encodings = _array(part.embed.position(torch.arange(stack.most_tokens or length)))
+    for layer, block in zip(spec.layer, part.layers, strict=True):
+        _fill_block(layer, block)
+    if part.norm is not None:
+        _fill_norm(spec.layer_norm, part.norm)
+
+
 def _fill_block(layer: Any, block: TransformerBlock) -> None:
     """Fill norms and products; those of queries, keys and values of one input are one product there."""
     first, cross, feed_forward = block.self_attn, block.cross_attn, block.feed_forward
@@ -143,8 +143,7 @@ def _fill_linear(spec: Any, layers: Sequence[Any]) -> None:
     spec.bias = _array(torch.cat([layer.bias for layer in layers]))
 
 
-def _fill_norm(spec: Any, norm: nn.Module) -> None:
-    assert isinstance(norm, nn.LayerNorm)
+def _fill_norm(spec: Any, norm: Any) -> None:
     spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
 
 
@@ -191,40 +190,36 @@ class Ctranslate2Model(Seq2Seq):
     def hypotheses(
         self, sources: Sequence[list[int]], options: DecodingOptions, limits: Sequence[int]
     ) -> list[list[Hypothesis]]:
-        """Decode every source, as :func:`selfattn.decoding.texts.decode_sources` does.
+        """Decode every source, as :func:`selfattn.decoding.texts.decode_sources` does; the limits are all the same.
 
         Raises:
             UserError: the options need samples, several outputs or a length penalty, which the engine computes in
                 another way.
         """
-        for name in ("sample", "length_penalty"):
-            if getattr(options, name):
+        for name in ("sample", "length_penalty", "n_best"):
+            if getattr(options, name) != getattr(GREEDY, name):
                 raise UserError(f"`{name}`: CTranslate2's differs; load the run that was exported, or export to onnx")
-        if options.n_best > 1:
-            raise UserError("`n_best`: CTranslate2 may miss the best ones; load the run, or export to onnx")
-        hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
-        for limit in sorted(set(limits)):
-            places = [place for place, most in enumerate(limits) if most == limit]
-            try:
-                results = self.engine.translate_batch(
-                    [[_name(token) for token in sources[place]] for place in places],
-                    beam_size=options.beam,
-                    length_penalty=0.0,
-                    min_decoding_length=0,
-                    max_decoding_length=limit,
-                    max_input_length=0,
-                    max_batch_size=max(1, BATCH_TOKENS // options.beam),
-                    batch_type="tokens",
-                    return_end_token=True,
-                    return_scores=True,
-                )
-            except RuntimeError as error:  # such as a missing position
-                raise ValueError(str(error)) from None
-            for place, result in zip(places, results, strict=True):
-                tokens, score = result.hypotheses[0], result.scores[0]
-                finished = tokens[-1:] == [SPECIALS[2]]
-                ids = [_number(token) for token in (tokens[:-1] if finished else tokens)]
-                hypotheses[place] = [Hypothesis(ids, score, score, finished)]
+        try:
+            results = self.engine.translate_batch(
+                [[_name(token) for token in source] for source in sources],
+                beam_size=options.beam,
+                length_penalty=0.0,
+                min_decoding_length=0,
+                max_decoding_length=max(limits, default=1),
+                max_input_length=0,
+                max_batch_size=max(1, BATCH_TOKENS // options.beam),
+                batch_type="tokens",
+                return_end_token=True,
+                return_scores=True,
+            )
+        except RuntimeError as error:  # such as a missing position
+            raise ValueError(str(error)) from None
+        hypotheses = []
+        for result in results:
+            tokens, score = result.hypotheses[0], result.scores[0]
+            finished = tokens[-1:] == [SPECIALS[2]]
+            ids = [_number(token) for token in (tokens[:-1] if finished else tokens)]
+            hypotheses.append([Hypothesis(ids, score, score, finished)])
         return hypotheses
 
 

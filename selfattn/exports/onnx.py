@@ -10,10 +10,11 @@ import dataclasses
 import logging
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from io import StringIO
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -70,23 +71,19 @@ def step(model: Seq2Seq, first: DecoderState, token: Tensor, state: dict[str, Te
 def watched(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     """Collect the weights of every attention inside a ``with`` block, by the names of the layers."""
     weights: dict[str, Tensor] = {}
-    handles = []
 
     def request(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         return args, named | {"need_weights": True}
 
-    for name, layer in model.named_modules():
-        if isinstance(layer, MultiHeadAttention):
+    def keep(name: str, module: nn.Module, args: Any, attended: Any) -> None:
+        weights[f"weights.{name}"] = attended.weights
 
-            def keep(module: nn.Module, args: Any, attended: Any, name: str = name) -> None:
-                weights[f"weights.{name}"] = attended.weights
-
-            handles += [layer.register_forward_pre_hook(request, with_kwargs=True), layer.register_forward_hook(keep)]
-    try:
+    with ExitStack() as hooks:
+        for name, layer in model.named_modules():
+            if isinstance(layer, MultiHeadAttention):
+                hooks.enter_context(layer.register_forward_pre_hook(request, with_kwargs=True))
+                hooks.enter_context(layer.register_forward_hook(partial(keep, name)))
         yield weights
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 class Recurrent(nn.Module):
@@ -97,10 +94,6 @@ class Recurrent(nn.Module):
     Args:
         rnn: has the weights.
     """
-
-    w: Tensor
-    r: Tensor
-    b: Tensor
 
     def __init__(self, rnn: nn.LSTM | nn.GRU) -> None:
         super().__init__()
@@ -114,23 +107,19 @@ class Recurrent(nn.Module):
             return torch.cat([parts[place] for place in order])
 
         weights: dict[str, Any] = dict(rnn.named_parameters())
-        self.register_buffer("w", in_order(weights["weight_ih_l0"])[None])
-        self.register_buffer("r", in_order(weights["weight_hh_l0"])[None])
-        self.register_buffer("b", torch.cat([in_order(weights["bias_ih_l0"]), in_order(weights["bias_hh_l0"])])[None])
+        self.w = nn.Buffer(in_order(weights["weight_ih_l0"])[None])
+        self.r = nn.Buffer(in_order(weights["weight_hh_l0"])[None])
+        self.b = nn.Buffer(torch.cat([in_order(weights["bias_ih_l0"]), in_order(weights["bias_hh_l0"])])[None])
 
     def forward(self, x: Tensor, start: Any = None) -> tuple[Tensor, Any]:
         """Read ``[b t d]``; return outputs ``[b t hidden]`` and the final state ``[1 b hidden]``, as in torch."""
         starts = [None] if start is None else list(start) if isinstance(start, tuple) else [start]
         sizes = x.shape[1], 1, x.shape[0], self.hidden_dim
-        kind, count = ("LSTM", 3) if self.is_lstm else ("GRU", 2)
-        attributes: dict[str, Any] = {"hidden_size": self.hidden_dim}
-        outputs, *last = torch.onnx.ops.symbolic_multi_out(
-            kind,
-            (x.transpose(0, 1), self.w, self.r, self.b, None, *starts),
-            attributes if kind == "LSTM" else attributes | {"linear_before_reset": 1},
-            dtypes=[x.dtype] * count,
-            shapes=[sizes, *[sizes[1:]] * (count - 1)],
-        )
+        kind, settings = ("LSTM", {}) if self.is_lstm else ("GRU", {"linear_before_reset": 1})
+        shapes = [sizes, sizes[1:], sizes[1:]] if self.is_lstm else [sizes, sizes[1:]]
+        inputs, dtypes = (x.transpose(0, 1), self.w, self.r, self.b, None, *starts), [x.dtype] * len(shapes)
+        attributes: dict[str, Any] = {"hidden_size": self.hidden_dim, **settings}
+        outputs, *last = torch.onnx.ops.symbolic_multi_out(kind, inputs, attributes, dtypes=dtypes, shapes=shapes)
         return outputs[:, 0].transpose(0, 1), tuple(last) if len(last) > 1 else last[0]
 
 
@@ -142,6 +131,22 @@ def exportable(model: Seq2Seq) -> Seq2Seq:
             if isinstance(part, (nn.LSTM, nn.GRU)):
                 setattr(module, name, Recurrent(part))
     return model
+
+
+def parts_of(tree: Any) -> dict[str, Any]:
+    """Name the parts of a tuple or a dataclass; anything else has none."""
+    if isinstance(tree, tuple):
+        return {str(place): part for place, part in enumerate(tree)}
+    if dataclasses.is_dataclass(tree):
+        return {field.name: getattr(tree, field.name) for field in dataclasses.fields(tree)}
+    return {}
+
+
+def with_parts(tree: Any, parts: dict[str, Any]) -> Any:
+    """Return a tuple or a dataclass with other parts; anything else as it is."""
+    if isinstance(tree, tuple):
+        return tuple(parts.values())
+    return dataclasses.replace(tree, **parts) if parts else tree
 
 
 def tensors_of(tree: Any, name: str = "state") -> Iterator[tuple[str, Tensor]]:
@@ -160,24 +165,15 @@ def tensors_of(tree: Any, name: str = "state") -> Iterator[tuple[str, Tensor]]:
     """
     if isinstance(tree, Tensor):
         yield name, tree
-    elif isinstance(tree, tuple):
-        for place, part in enumerate(tree):
-            yield from tensors_of(part, f"{name}.{place}")
-    elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        for field in dataclasses.fields(tree):
-            yield from tensors_of(getattr(tree, field.name), f"{name}.{field.name}")
+    for key, part in parts_of(tree).items():
+        yield from tensors_of(part, f"{name}.{key}")
 
 
 def with_tensors(tree: Any, tensors: Iterator[Tensor]) -> Any:
     """Return the state with other tensors, in the order of :func:`tensors_of`."""
     if isinstance(tree, Tensor):
         return next(tensors)
-    if isinstance(tree, tuple):
-        return tuple(with_tensors(part, tensors) for part in tree)
-    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        parts = {field.name: with_tensors(getattr(tree, field.name), tensors) for field in dataclasses.fields(tree)}
-        return type(tree)(**parts)
-    return tree
+    return with_parts(tree, {key: with_tensors(part, tensors) for key, part in parts_of(tree).items()})
 
 
 def completed(state: Any, first: Any, rows: Any) -> Any:
@@ -190,12 +186,9 @@ def completed(state: Any, first: Any, rows: Any) -> Any:
     """
     if state is None and isinstance(first, Tensor):
         return first if first.shape == (0,) else first.new_zeros(rows, *first.shape[1:])  # positions have no rows
-    if isinstance(first, tuple):
-        return tuple(completed(*pair, rows) for pair in zip_longest(state or (), first))
-    if dataclasses.is_dataclass(first) and not isinstance(first, type):
-        names = [field.name for field in dataclasses.fields(first)]
-        parts = {name: completed(getattr(state, name, None), getattr(first, name), rows) for name in names}
-        return type(first)(**parts)
+    known = parts_of(state)
+    if parts := {key: completed(known.get(key), part, rows) for key, part in parts_of(first).items()}:
+        return with_parts(first, parts)
     return first if state is None else state
 
 
@@ -224,11 +217,9 @@ def to_onnx(model: Seq2Seq, folder: Path) -> None:
     Raises:
         UserError: a package is missing, or the model computes something that ONNX does not support.
     """
-    try:
-        import onnx  # noqa: F401  # PyTorch's exporter needs both
-        import onnxscript  # noqa: F401  # likewise
-    except ImportError as error:
-        raise UserError(f"onnx: the package {error.name} is missing; pip install 'selfattn[onnx]'") from None
+    for package in ("onnx", "onnxscript"):  # PyTorch's exporter needs both
+        if find_spec(package) is None:
+            raise UserError(f"onnx: the package {package} is missing; pip install 'selfattn[onnx]'")
     # With gradients a cache is concatenated; without them it grows in place, which a graph does not support.
     with _quiet(), torch.enable_grad(), unread():
         first, *examples = _examples(model)
@@ -280,8 +271,7 @@ def _quiet() -> Iterator[None]:
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             yield
     finally:
         logging.disable(before)
@@ -292,12 +282,10 @@ class OnnxState(Memory, DecoderState):
     """A state as tensors.
 
     Attributes:
-        changing: tensors that every step replaces, in the order of the graph.
-        memory: tensors that stay.
+        tensors: in the order of the graph's inputs.
     """
 
-    changing: tuple[Tensor, ...]
-    memory: tuple[Tensor, ...]
+    tensors: tuple[Tensor, ...]
 
 
 class OnnxModel(Seq2Seq):
@@ -316,24 +304,22 @@ class OnnxModel(Seq2Seq):
         super().__init__()
         self.encoder, self.stepper = _session(folder / ENCODER), _session(folder / STEP)
         self.reads_one_sequence = self.stepper.get_modelmeta().custom_metadata_map.get(ONE_SEQUENCE) == "True"
-        inputs = [tensor.name for tensor in self.stepper.get_inputs()][1:]
         outputs = {tensor.name for tensor in self.stepper.get_outputs()}
-        self.changing = [name for name in inputs if f"next.{name}" in outputs]
-        self.memory = [name for name in inputs if f"next.{name}" not in outputs]
-        self.outputs = ["logits", *(f"next.{name}" for name in self.changing)]
+        self.names = [tensor.name for tensor in self.stepper.get_inputs()][1:]
+        self.changing = [name for name in self.names if f"next.{name}" in outputs]
 
     def encode(self, source: Tensor, source_mask: Tensor) -> OnnxState:
         """Run `encoder.onnx`."""
-        tensors = _run(self.encoder, [*self.changing, *self.memory], {"source": source, "source_mask": source_mask})
-        return OnnxState(tuple(tensors[: len(self.changing)]), tuple(tensors[len(self.changing) :]))
+        return OnnxState(tuple(_run(self.encoder, self.names, {"source": source, "source_mask": source_mask})))
 
     def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, OnnxState]:
         """Run `step.onnx`."""
         assert isinstance(state, OnnxState)
-        names = (*self.changing, *self.memory)
-        tensors = dict(zip(names, (*state.changing, *state.memory), strict=True))
-        logits, *changed = _run(self.stepper, self.outputs, {"token": token} | tensors)
-        return logits, OnnxState(tuple(changed), state.memory)
+        tensors = dict(zip(self.names, state.tensors, strict=True))
+        outputs = ["logits", *(f"next.{name}" for name in self.changing)]
+        logits, *changed = _run(self.stepper, outputs, {"token": token} | tensors)
+        tensors |= dict(zip(self.changing, changed, strict=True))
+        return logits, OnnxState(tuple(tensors.values()))
 
     def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
         """Return logits ``[b t v]``, step by step."""

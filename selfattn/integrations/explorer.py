@@ -76,10 +76,8 @@ def explore(
         num_layers = config.num_hidden_layers if layers is None else len(layers)
         num_heads = config.num_attention_heads if heads is None else len(heads)
         if (count := (j * j + i * (j + i)) * num_layers * num_heads) > MOST_WEIGHTS:
-            raise UserError(
-                f"{count:,} weights are more than a page can show ({MOST_WEIGHTS:,}): give a shorter text, or choose "
-                "`layers` and `heads`"
-            )
+            advice = "give a shorter text, or choose `layers` and `heads`"
+            raise UserError(f"{count:,} weights are more than a page can show ({MOST_WEIGHTS:,}): {advice}")
         with watch(model, layers=layers, heads=heads) as seen:
             model(**inputs, **({"use_cache": False} if is_pair else {}))
     maps: dict[Kind, dict[int, Tensor]] = {"cross": {}, "encoder": {}, "decoder": {}}
@@ -102,10 +100,13 @@ def explore(
 
 
 def foreign_model(place: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase] | None:
-    """Load the Hugging Face model that a place names; None where the place is a run of this project.
+    """Load the Hugging Face model that a place names, with its tokenizer and with attention by :func:`selfattn.attend`.
 
     Args:
-        place: a directory, or ``hf://ORG/NAME``.
+        place: a directory, or ``hf://ORG/NAME``. No code of a repository is run.
+
+    Returns:
+        None where the place is a run of this project.
 
     Raises:
         UserError: the Hub cannot be reached, or transformers is missing or cannot load the model.
@@ -115,29 +116,18 @@ def foreign_model(place: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase
     text = config.read_text(encoding="utf-8", errors="replace") if config.is_file() else ""
     if (directory / "run.json").exists() or '"model_type"' not in text:
         return None
-    return open_model(re.sub(r"^hf:/+|@.*$", "", str(place)) if is_address(place) else place)
-
-
-def open_model(place: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load a model and its tokenizer as transformers does, with attention by :func:`selfattn.attend`.
-
-    Args:
-        place: a directory, or a repository of the Hub such as ``ORG/NAME``. No code of a repository is run.
-
-    Raises:
-        UserError: transformers is not installed, or it cannot load the model.
-    """
     register()
     import transformers
 
+    source = re.sub(r"^hf:/+|@.*$", "", str(place)) if is_address(place) else place
     try:
-        config = transformers.AutoConfig.from_pretrained(place)
+        config = transformers.AutoConfig.from_pretrained(source)
         kind = getattr(transformers, (config.architectures or ["AutoModel"])[0], transformers.AutoModel)
-        model = kind.from_pretrained(place, attn_implementation=NAME)
-        return model, transformers.AutoTokenizer.from_pretrained(place)
+        model = kind.from_pretrained(source, attn_implementation=NAME)
+        return model, transformers.AutoTokenizer.from_pretrained(source)
     except (OSError, ValueError, KeyError, ImportError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UserError(f"{place}: transformers cannot load this model: {reason}") from None
+        raise UserError(f"{source}: transformers cannot load this model: {reason}") from None
 
 
 def _tokens(tokenizer: PreTrainedTokenizerBase, ids: Tensor) -> tuple[str, ...]:

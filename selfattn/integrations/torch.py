@@ -105,7 +105,7 @@ class MultiheadAttention(nn.MultiheadAttention):
 
         Raises:
             AssertionError: queries, keys, values or masks do not have as many axes as each other ask for.
-            ValueError: a mask has another shape.
+            ValueError, RuntimeError: a mask has another shape, or a nested batch does not attend to itself.
             TypeError: a mask is neither bool nor floating point.
         """
         # PyTorch's own check, so that a wrong call gets the message that its users know.
@@ -113,20 +113,21 @@ class MultiheadAttention(nn.MultiheadAttention):
             query, key, value, key_padding_mask, attn_mask, self.num_heads
         )
         if query.is_nested:
-            return self._forward_nested(query, key, value, attn_mask, is_causal)
+            if not (query is key is value and attn_mask is None):
+                raise ValueError("MultiheadAttention: a nested batch can only attend to itself without a mask; pad it")
+            return self._forward_nested(query, is_causal), None
         if not is_batched:
             query, key, value = (x.unsqueeze(0) for x in (query, key, value))
             key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
         elif not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-        mask, bias = self._masks(query, key, key_padding_mask, attn_mask)
+        mask, bias = self._masks(key_padding_mask, attn_mask, query.dtype)
         query, key, value = self._heads(query, key, value)
         i, j = query.shape[2], key.shape[2]
         if self.position is not None:
             places = torch.arange(max(i, j), device=query.device)
             query, key = self.position.rotate(query, places[:i]), self.position.rotate(key, places[:j])
-            added = self.position.bias(places[:i], places[:j])
-            bias = added if bias is None or added is None else bias + added
+            bias = _sum(bias, self.position.bias(places[:i], places[:j]))
         if is_causal and attn_mask is None:  # as PyTorch's, left-aligned
             future = torch.ones(i, j, dtype=torch.bool, device=query.device).tril()
             mask = future if mask is None else mask & future
@@ -156,66 +157,61 @@ class MultiheadAttention(nn.MultiheadAttention):
         return [rearrange(x, "b n (h e) -> b h n e", h=self.num_heads) for x in projected]
 
     def _masks(
-        self, query: Tensor, key: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
+        self, key_padding_mask: Tensor | None, attn_mask: Tensor | None, dtype: torch.dtype
     ) -> tuple[Tensor | None, Tensor | None]:
         """Turn PyTorch's masks into where queries may attend and what is added, both ``[b h i j]`` in broadcast."""
-        b, i, j = query.shape[0], query.shape[1], key.shape[1]
         mask = bias = None
         if key_padding_mask is not None:
-            _check_shape("key_padding_mask", key_padding_mask, [(b, j)])
-            mask, bias = _divided("key_padding_mask", key_padding_mask[:, None, None])
+            mask, bias = divided(_turned(key_padding_mask)[:, None, None])
         if attn_mask is not None:
-            _check_shape("attn_mask", attn_mask, [(i, j), (b * self.num_heads, i, j)])
-            attn_mask = attn_mask.view(b, -1, i, j) if attn_mask.dim() == 3 else attn_mask[None, None]
-            allowed, added = _divided("attn_mask", attn_mask)
-            mask = allowed if mask is None else mask & allowed
-            bias = bias + added if bias is not None and added is not None else added if bias is None else bias
-        return mask, None if bias is None else bias.to(query.dtype)
+            heads = (1, 1) if attn_mask.dim() == 2 else (-1, self.num_heads)
+            allowed, added = divided(_turned(attn_mask).view(*heads, *attn_mask.shape[-2:]))
+            mask, bias = allowed if mask is None else mask & allowed, _sum(bias, added)
+        return mask, None if bias is None else bias.to(dtype)
 
     def _extra(self, key: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Return the keys and values ``[b h 1 e]`` that every query also sees."""
         extra = []
         if self.bias_k is not None and self.bias_v is not None:
-            bias_k, bias_v = (
-                rearrange(x, "1 1 (h e) -> 1 h 1 e", h=self.num_heads).expand(key.shape[0], -1, -1, -1)
-                for x in (self.bias_k, self.bias_v)
-            )
-            extra.append((bias_k, bias_v))
+            pair = torch.stack([self.bias_k, self.bias_v]).view(2, 1, self.num_heads, 1, -1)
+            extra_key, extra_value = pair.expand(-1, len(key), -1, -1, -1)
+            extra.append((extra_key, extra_value))
         if self.add_zero_attn:
             extra.append((torch.zeros_like(key[:, :, :1]),) * 2)
         return extra
 
-    def _forward_nested(
-        self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool
-    ) -> tuple[Tensor, None]:
+    def _forward_nested(self, batch: Tensor, is_causal: bool) -> Tensor:
         """Attend in a nested batch, as ``nn.TransformerEncoder`` makes it of a padded one."""
-        queries, keys = ([row.shape[0] for row in x.unbind()] for x in (query, key))
-        padded_query, padded_key, padded_value = (x.to_padded_tensor(0.0) for x in (query, key, value))
-        lengths = torch.tensor(keys, device=query.device)
-        hidden = torch.arange(padded_key.shape[1], device=query.device) >= lengths.unsqueeze(1)
-        output, _ = self.forward(padded_query, padded_key, padded_value, hidden, False, attn_mask, is_causal=is_causal)
-        rows = [row[:length] for row, length in zip(output, queries, strict=True)]
-        if query.layout == torch.jagged:  # keep the query's own lengths, so that the two can be added
-            offsets = query.offsets()  # type: ignore[attr-defined]  # PyTorch has no types for it
-            return torch.nested.nested_tensor_from_jagged(torch.cat(rows), offsets), None
-        return torch.nested.as_nested_tensor(rows), None
+        lengths = torch.tensor([row.shape[0] for row in batch.unbind()], device=batch.device)
+        x = batch.to_padded_tensor(0.0)
+        hidden = torch.arange(x.shape[1], device=x.device) >= lengths.unsqueeze(1)
+        output, _ = self.forward(x, x, x, hidden, need_weights=False, is_causal=is_causal)
+        return torch.nested.as_nested_tensor([row[:n] for row, n in zip(output, lengths.tolist(), strict=True)])
 
 
 def _nothing(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
     """Change nothing."""
 
 
-def _check_shape(name: str, mask: Tensor, expected: list[tuple[int, ...]]) -> None:
-    if tuple(mask.shape) not in expected:
-        sizes = " or ".join(map(str, expected))
-        raise ValueError(f"MultiheadAttention: expected {name} of shape {sizes}, got {tuple(mask.shape)}")
+def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    """Add two biases, either of which may be missing."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second
 
 
-def _divided(name: str, mask: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Divide one of PyTorch's masks into where a query may attend and what is added there."""
+def _turned(mask: Tensor) -> Tensor:
+    """Turn a bool mask of PyTorch's sense, True = hidden, into ours; what is added to scores stays."""
+    return ~mask if mask.dtype == torch.bool else mask
+
+
+def divided(mask: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Divide a mask into where a query may attend and what is added there.
+
+    Args:
+        mask: bool, True = may attend; or added to the scores, where minus infinity or the lowest number hides.
+    """
     if mask.dtype == torch.bool:
-        return ~mask, None
-    if not mask.is_floating_point():
-        raise TypeError(f"MultiheadAttention: expected {name} as bool or floating point, got {mask.dtype}")
-    allowed = mask != -torch.inf
+        return mask, None
+    allowed = mask > torch.finfo(mask.dtype).min / 2
     return allowed, mask.masked_fill(~allowed, 0)

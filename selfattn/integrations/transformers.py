@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from selfattn.attention.core import attend
 from selfattn.attention.scores import Score
 from selfattn.errors import UserError
+from selfattn.integrations.torch import divided
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -129,19 +130,22 @@ def attention(
     """
     if others.get("cache") is not None:
         raise UserError("attention implementation 'selfattn': paged caches are not supported; use 'paged|eager'")
-    watches = [watch for watch in _watches.get() if module in watch]
+    watches = [watch for watch in _watches.get() if module in watch.by_module]
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
     causal = attention_mask is None and bool(is_causal) and query.shape[2] > 1
     if causal and key.shape[2] > query.shape[2]:  # the unused end of a cache of fixed size
         key, value = key[:, :, : query.shape[2]], value[:, :, : query.shape[2]]
         position_bias = None if position_bias is None else position_bias[..., : query.shape[2]]
-    mask, bias = _divided(None if attention_mask is None else attention_mask[..., : key.shape[2]])
+    mask, bias = (None, None) if attention_mask is None else divided(attention_mask[..., : key.shape[2]])
     if position_bias is not None:
         bias = position_bias if bias is None else bias + position_bias
     sink = None if s_aux is None else s_aux.reshape(1, -1, 1, 1).to(query.dtype)
-    if sink is not None:
-        key, value, mask, bias = _with_sink(sink, query, key, value, mask, bias)
+    if sink is not None:  # a key before all others that every query sees, with the sink as its score and value 0
+        sinks = nn.functional.pad(sink, (0, key.shape[2]))
+        bias = sinks if bias is None else nn.functional.pad(bias, (1, 0)) + sinks
+        mask = None if mask is None else nn.functional.pad(mask, (1, 0), value=True)
+        key, value = (nn.functional.pad(x, (0, 0, 1, 0)) for x in (key, value))
     score = ScaledBy(query.shape[-1] ** -0.5 if scaling is None else scaling, softcap)
     need_weights = bool(output_attentions) or bool(watches) or _are_recorded()
     options: dict[str, Any] = {"causal": causal, "dropout_p": dropout, "need_weights": need_weights}
@@ -159,28 +163,6 @@ def _are_recorded() -> bool:
 
     recorded = output_capturing._active_collector.get()  # type: ignore[no-untyped-call]  # transformers has no types for it
     return recorded is not None and any("attentions" in name for name in recorded)
-
-
-def _divided(attention_mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """Divide a mask that is added to the scores into what it hides and what it adds."""
-    if attention_mask is None or attention_mask.dtype == torch.bool:
-        return attention_mask, None
-    mask = attention_mask > torch.finfo(attention_mask.dtype).min / 2
-    return mask, attention_mask.masked_fill(~mask, 0)
-
-
-def _with_sink(
-    sink: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
-    """Put a key before all others that every query sees, with the sink as its score and value 0."""
-    key, value = (nn.functional.pad(x, (0, 0, 1, 0)) for x in (key, value))
-    mask = None if mask is None else nn.functional.pad(mask, (1, 0), value=True)
-    if bias is None:
-        bias = query.new_zeros(1, 1, 1, key.shape[2] - 1)
-    rows = bias.shape[-2]
-    sinks = sink.expand(bias.shape[0], -1, rows, 1)
-    bias = bias.expand(-1, sinks.shape[1], rows, key.shape[2] - 1)
-    return key, value, mask, torch.cat([sinks, bias.to(sinks.dtype)], dim=-1)
 
 
 @dataclass
@@ -211,40 +193,35 @@ class Watch:
     """The weights that :func:`watch` keeps, by layer.
 
     Attributes:
-        layers: those that are watched, in the model's order.
+        by_module: the layers that are watched, in the model's order.
     """
 
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] | None, heads: Sequence[int] | None) -> None:
         self._heads = None if heads is None else list(heads)
-        self._by_module: dict[nn.Module, Layer] = {}
+        self.by_module: dict[nn.Module, Layer] = {}
         counts: dict[Kind, int] = {}
         for name, module in _attention_layers(model):
             kind = _kind(name, module)
             number = counts[kind] = counts.get(kind, -1) + 1
             if layers is None or number in layers:
-                self._by_module[module] = Layer(name, kind, number)
+                self.by_module[module] = Layer(name, kind, number)
         highest = max(counts.values(), default=-1)
-        if not counts:
-            raise UserError(f"{type(model).__name__}: no attention layer of transformers is in it")
         if layers is not None and (wrong := [k for k in layers if not 0 <= k <= highest]):
             raise UserError(f"`layers` {wrong[0]}: the model has layers 0 to {highest}")
 
     @property
     def layers(self) -> tuple[Layer, ...]:
         """The layers that were called so far."""
-        return tuple(layer for layer in self._by_module.values() if layer.calls)
-
-    def __contains__(self, module: nn.Module) -> bool:
-        return module in self._by_module
+        return tuple(layer for layer in self.by_module.values() if layer.calls)
 
     def keep(self, module: nn.Module, weights: Tensor | None) -> None:
         """Keep the weights ``[b h i j]`` of one call, cut to the heads that are watched."""
         assert weights is not None
         if self._heads is not None:
-            if wrong := [head for head in self._heads if not 0 <= head < weights.shape[1]]:
-                raise UserError(f"`heads` {wrong[0]}: the layer has heads 0 to {weights.shape[1] - 1}")
+            if not 0 <= min(self._heads) <= max(self._heads) < weights.shape[1]:
+                raise UserError(f"`heads` {self._heads}: the layer has heads 0 to {weights.shape[1] - 1}")
             weights = weights[:, self._heads]
-        self._by_module[module].calls.append(weights.detach())
+        self.by_module[module].calls.append(weights.detach())
 
 
 _watches: ContextVar[tuple[Watch, ...]] = ContextVar("watches", default=())  # another thread sees none of them

@@ -38,9 +38,9 @@ def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) ->
     averaged: list[int] = []
     step = Stepper.step
 
-    def spy(self: Stepper, group: Sequence[Batch], number: int, *, total_steps: int, epoch: int) -> Any:
+    def spy(self: Stepper, group: Sequence[Batch], number: int, *, total_steps: int) -> Any:
         steps.append((len(group), number / total_steps, self.config))
-        return step(self, group, number, total_steps=total_steps, epoch=epoch)
+        return step(self, group, number, total_steps=total_steps)
 
     monkeypatch.setattr(costs.Stepper, "step", spy)
     monkeypatch.setattr(ExponentialAverage, "stepped", lambda self: averaged.append(1))

@@ -9,7 +9,7 @@ import pytest
 
 from selfattn.comparison import testing
 from selfattn.comparison.check import make_gates
-from selfattn.evaluation.gates.output_gates import variety
+from selfattn.evaluation.gates.output_gates import output_gates
 from selfattn.models.presets import PRESETS
 from selfattn.results.record import Baseline, Gate, Matching
 from selfattn.tasks.dates import Dates
@@ -197,5 +197,5 @@ def test_collapsed_outputs_are_a_fault_where_validation_was_far_better(
     outputs = targets[:right] + ["x"] * (10 - right)
     learned = testing._has_learned(SimpleNamespace(path=Path()), Dates(), outputs, targets)
     assert learned == is_fault
-    gate = variety(["x"] * 20, [str(number) for number in range(20)], learned=learned)
+    *_, gate = output_gates(["x"] * 20, [str(number) for number in range(20)], [True] * 20, learned=learned)
     assert (gate.passed, gate.note) == (False, not is_fault)

@@ -1,6 +1,7 @@
 """Beam search against enumeration and against a plain loop that never stops early, on models that are tables."""
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from selfattn.decoding.beam import _Sentence, beam_search
-from selfattn.decoding.common import NO_PENALTY, Hypothesis, LengthPenalty
+from selfattn.decoding.beam import beam_search
+from selfattn.decoding.common import Hypothesis, LengthPenalty
 from selfattn.decoding.greedy import greedy
 from selfattn.decoding.probabilities import chosen_log_probabilities
 
@@ -159,13 +160,6 @@ def test_it_stops_as_soon_as_nothing_better_can_come(alpha: float, longest: int,
     assert model.rows == steps
 
 
-def test_what_can_only_become_as_good_is_not_looked_at() -> None:
-    sentence = _Sentence(limit=4, n_best=1, penalty=NO_PENALTY)
-    sentence.add([3], -1.0, finished=True)
-    assert not sentence.can_improve(-1.0, 2)
-    assert sentence.can_improve(-0.99, 2)
-
-
 def test_a_penalty_on_long_ones_does_not_stop_too_soon() -> None:
     """One token more is not yet the longest: log(0.6) * 2 is above log(0.3), log(0.6) * 4 is below."""
     second_best = chain({EOS: 0.3, 3: 0.6}, {EOS: 0.99}, {}, {})
@@ -203,43 +197,20 @@ def test_what_cannot_come_is_not_returned() -> None:
     assert model.rows == [1]
 
 
-def test_length_penalty_by_hand() -> None:
-    gnmt = LengthPenalty(0.6)
-    assert [gnmt(1), gnmt(7)] == [1.0, pytest.approx(2**0.6)]
-    plain = LengthPenalty(2.0, offset=0)
-    assert [plain(1), plain(3)] == [1.0, 9.0]
-    assert NO_PENALTY(1) == NO_PENALTY(17) == 1.0
-    assert LengthPenalty(10.0, offset=0)(3) == 3**10  # the largest there is
+@pytest.mark.parametrize("max_length", [0, [2, 3]])
+def test_a_bad_length_is_named(max_length: Any) -> None:
+    with pytest.raises(ValueError, match="max_length: expected a number of at least 1, or one for each source; got"):
+        search(LATE, [0], max_length=max_length)
+
+
+SOURCE, MASK = torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 3, dtype=torch.bool)
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"max_length": 0}, "max_length must be at least 1, got 0"),
-        ({"max_length": [2, 3]}, "max_length: expected one number, or one for each of 1 sources, got 2"),
-    ],
+    ("source", "mask"),
+    [(SOURCE[:0], MASK[:0]), (SOURCE.float(), MASK), (SOURCE[0], MASK[0]), (SOURCE, MASK.T), (SOURCE, MASK.float())],
 )
-def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        search(LATE, [0], **settings)
-
-
-@pytest.mark.parametrize(
-    ("source", "mask", "message"),
-    [
-        (
-            torch.zeros(0, 2, dtype=torch.int64),
-            torch.zeros(0, 2, dtype=torch.bool),
-            r"at least one row, got .*\(0, 2\)",
-        ),
-        (torch.zeros(2, 3), torch.ones(2, 3, dtype=torch.bool), "of torch.int64 .*, got torch.float32"),
-        (torch.zeros(3, dtype=torch.int64), torch.ones(3, dtype=torch.bool), r"source \[b s\] .*\(3,\)"),
-        (torch.zeros(2, 3, dtype=torch.int64), torch.ones(3, 2, dtype=torch.bool), r"shape \(2, 3\), got .*\(3, 2\)"),
-        (torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 3), "of torch.bool .*, got torch.float32"),
-    ],
-)
-def test_bad_sources_are_named(source: Tensor, mask: Tensor, message: str) -> None:
-    for decode in (greedy, beam_search):
-        settings = {"beam_size": 2} if decode is beam_search else {}
-        with pytest.raises(ValueError, match=message):
-            decode(table_model(LATE), source, mask, bos_id=BOS, eos_id=EOS, max_length=3, **settings)  # type: ignore[operator]  # several functions by turns
+@pytest.mark.parametrize("decode", [greedy, partial(beam_search, beam_size=2)])
+def test_bad_sources_are_named(decode: Any, source: Tensor, mask: Tensor) -> None:
+    with pytest.raises(ValueError, match=r"expected sources \[b s\] and their mask, int64 and bool"):
+        decode(table_model(LATE), source, mask, bos_id=BOS, eos_id=EOS, max_length=3)

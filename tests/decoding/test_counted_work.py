@@ -76,7 +76,7 @@ def test_operators_of_a_training_step(name: str, most: int) -> None:
     batch = collate([Example([5, 6, 7, 2], [8, 9, 2])] * 4, 0, 1, range(4))
     for number in (1, 2):  # the first makes what the optimizer keeps
         with Counted() as counted:
-            stepper.step([batch], number, total_steps=9, epoch=0)
+            stepper.step([batch], number, total_steps=9)
     assert sum(counted.calls.values()) <= most
     if name == "transformer":
         assert "masked_fill" not in counted.calls, "nothing is masked, yet something is filled in"

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from selfattn.decoding.common import Hypothesis
 from selfattn.decoding.greedy import greedy, sample, token_distribution
+from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.probabilities import chosen_log_probabilities, log_probabilities, top
 from selfattn.streams import generator
 
@@ -27,10 +28,16 @@ def fixed(logits: Tensor) -> Writer:
     return Writer(lambda source, read: logits[source[:, 0]])
 
 
-def draw(logits: Tensor, sentences: list[int], chance: Any, **settings: Any) -> list[Hypothesis]:
-    source = torch.tensor(sentences)[:, None]
-    settings = {"max_length": 7, "generator": chance} | settings
-    return sample(fixed(logits), source, source >= 0, bos_id=BOS, eos_id=EOS, **settings)
+def drawing(**settings: Any) -> DecodingOptions:
+    return DecodingOptions(sample=True, **settings)
+
+
+def draw(
+    logits: Tensor, sentences: list[int], chance: Any, *, max_length: int = 7, **settings: Any
+) -> list[Hypothesis]:
+    source, ids = torch.tensor(sentences)[:, None], {"bos_id": BOS, "eos_id": EOS}
+    options = drawing(**settings)
+    return sample(fixed(logits), source, source >= 0, max_length=max_length, generator=chance, options=options, **ids)
 
 
 def chi_square(counts: list[int], probabilities: list[float]) -> float:
@@ -47,9 +54,7 @@ def chi_square(counts: list[int], probabilities: list[float]) -> float:
         ({"top_k": 1}, [1, 0, 0, 0, 0, 0]),  # of equally probable ones the lower id
         ({"top_k": 3}, [3 / 8, 0, 0, 2 / 8, 0, 3 / 8]),
         ({"top_k": 5}, [6 / 19, 1 / 19, 2 / 19, 4 / 19, 0, 6 / 19]),
-        ({"top_k": 6}, [0.30, 0.05, 0.10, 0.20, 0.05, 0.30]),
         ({"top_k": 99}, [0.30, 0.05, 0.10, 0.20, 0.05, 0.30]),
-        ({"top_p": 0.01}, [1, 0, 0, 0, 0, 0]),
         ({"top_p": 0.29}, [1, 0, 0, 0, 0, 0]),
         ({"top_p": 0.31}, [1 / 2, 0, 0, 0, 0, 1 / 2]),
         ({"top_p": 0.61}, [3 / 8, 0, 0, 2 / 8, 0, 3 / 8]),
@@ -64,7 +69,7 @@ def chi_square(counts: list[int], probabilities: list[float]) -> float:
 )
 def test_the_distribution_by_hand(settings: dict[str, Any], expected: list[float]) -> None:
     row = torch.tensor(expected, dtype=torch.float64)
-    found = token_distribution(PROBABILITIES.log() + 3.0, **settings)  # a constant in the logits plays no part
+    found = token_distribution(PROBABILITIES.log() + 3.0, drawing(**settings))  # a constant in the logits plays no part
     torch.testing.assert_close(found, (row / row.sum())[None])
     assert found.dtype == torch.float64
     assert ((found > 0) == (row > 0)).all()
@@ -82,7 +87,7 @@ def test_every_row_is_a_distribution_over_the_most_probable(
 ) -> None:
     logits = 5 * torch.randn(3, 7, generator=torch.Generator().manual_seed(seed))
     logits[0, 1:4] = -math.inf
-    found = token_distribution(logits, temperature=temperature, top_k=top_k, top_p=top_p)
+    found = token_distribution(logits, drawing(temperature=temperature, top_k=top_k, top_p=top_p))
     torch.testing.assert_close(found.sum(dim=-1), torch.ones(3, dtype=torch.float64))
     assert (found[0, 1:4] == 0).all()
     for probabilities, row in zip(found, logits, strict=True):
@@ -91,7 +96,7 @@ def test_every_row_is_a_distribution_over_the_most_probable(
         assert row[support].min() >= row[~support].max() if (~support).any() else True
         assert probabilities[row.argmax()] == probabilities.max()
         if top_p is not None and top_p < 1 and int(support.sum()) > 1 and top_k is None:
-            whole = token_distribution(row[None], temperature=temperature)[0]
+            whole = token_distribution(row[None], drawing(temperature=temperature))[0]
             kept = whole[support].sort(descending=True).values
             assert kept.sum() >= top_p - 1e-12  # enough
             assert kept[:-1].sum() < top_p + 1e-12  # and not one too many
@@ -102,7 +107,7 @@ def test_frequencies_are_those_of_the_distribution(settings: dict[str, Any]) -> 
     """Chi-square: of 5 degrees of freedom, or fewer; above 25.7 once in 10,000 seeds."""
     found = draw(PROBABILITIES.log(), [0] * 4001, generator(0, "sampling"), max_length=1, **settings)
     counts = Counter(one.ids[0] if one.ids else EOS for one in found)
-    expected = token_distribution(PROBABILITIES.log(), **settings)[0].tolist()
+    expected = token_distribution(PROBABILITIES.log(), drawing(**settings))[0].tolist()
     assert chi_square([counts[token] for token in range(6)], expected) < 25.7
 
 
@@ -135,39 +140,25 @@ def test_what_has_no_probability_is_never_drawn_not_even_at_zero(monkeypatch: py
 
 
 def test_a_nucleus_is_full_when_it_reaches_the_share() -> None:
-    assert token_distribution(torch.zeros(1, 2), top_p=0.5).tolist() == [[1.0, 0.0]]
+    assert token_distribution(torch.zeros(1, 2), drawing(top_p=0.5)).tolist() == [[1.0, 0.0]]
 
 
 # The best of each row, whatever the ties and the neighbours
 
 
-@settings(max_examples=60, deadline=None)
-@given(data=st.data(), count=st.integers(1, 14))
-def test_top_is_the_beginning_of_a_stable_sort(data: st.DataObject, count: int) -> None:
-    few_values = st.sampled_from((-math.inf, -1.0, 0.0, 2.0, 3.0))
-    row = st.lists(few_values, min_size=11, max_size=11)
-    scores = torch.tensor(data.draw(st.lists(row, min_size=1, max_size=5)))
-    values, ids = top(scores, count)
-    for row_values, row_ids, row_scores in zip(values.tolist(), ids.tolist(), scores.tolist(), strict=True):
-        assert row_ids == sorted(range(11), key=lambda place: -row_scores[place])[:count]
-        assert row_values == [row_scores[place] for place in row_ids]
-
-
-def test_many_ties_in_a_wide_row() -> None:
-    scores = torch.zeros(3, 8009)
-    scores[1, 7001] = 1.0
-    assert top(scores, 5)[1].tolist() == [[0, 1, 2, 3, 4], [7001, 0, 1, 2, 3], [0, 1, 2, 3, 4]]
-    assert top(torch.arange(70.0).repeat(2, 1), 3)[1].tolist() == [[69, 68, 67]] * 2  # wider than one block only
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
-    seed=st.integers(0, 2**16), count=st.integers(1, 9), width=st.integers(600, 2000), values=st.sampled_from((5, 900))
+    seed=st.integers(0, 2**16),
+    count=st.integers(1, 14),
+    rows=st.integers(1, 5),
+    width=st.sampled_from((11, 70, 650, 2000)),  # also shorter than one block, and of many blocks
+    values=st.sampled_from((4, 900)),
 )
-def test_top_of_long_rows_is_the_beginning_of_a_stable_sort(seed: int, count: int, width: int, values: int) -> None:
-    draw = torch.Generator().manual_seed(seed)
-    scores = torch.randint(values, (3, width), generator=draw).float()
-    scores[0] = -math.inf
+def test_top_is_the_beginning_of_a_stable_sort(seed: int, count: int, rows: int, width: int, values: int) -> None:
+    scores = torch.randint(values, (rows, width), generator=torch.Generator().manual_seed(seed)).float()
+    scores[scores == 1] = -math.inf
+    if rows > 3:
+        scores[0] = -math.inf
     expected = scores.sort(dim=-1, descending=True, stable=True)
     found, ids = top(scores, count)
     assert torch.equal(ids, expected.indices[:, :count])
@@ -188,11 +179,3 @@ def test_log_probabilities_are_float32_or_wider(dtype: torch.dtype) -> None:
     assert found.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
     torch.testing.assert_close(found[0, :3], torch.full((3,), -math.log(3), dtype=found.dtype))
     assert found[0, 3] == -math.inf
-
-
-def test_a_row_wider_than_what_is_exponentiated_at_once() -> None:
-    logits = torch.zeros(2, 2**17 + 1)
-    assert (
-        chosen_log_probabilities(logits, torch.tensor([[0], [5]])).tolist()
-        == [[pytest.approx(-math.log(2**17 + 1), abs=1e-4)]] * 2
-    )

@@ -11,14 +11,7 @@ from selfattn.data.pairs import Pair, Span
 from selfattn.evaluation.metrics.evaluate import evaluate_outputs
 from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch, edit_distance
 from selfattn.evaluation.metrics.translation import Bleu
-from selfattn.evaluation.statistics.buckets import (
-    by_length,
-    by_tag,
-    score_fields,
-    score_groups,
-    score_rare_words,
-    span_fields,
-)
+from selfattn.evaluation.statistics.buckets import by_length, score_fields, score_groups, score_rare_words, span_fields
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import Translation
 
@@ -28,11 +21,11 @@ DATES = DateSource(split="test").pairs(211)
 # --- divisions --------------------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.text(alphabet="ab ", max_size=17), max_size=40), st.integers(1, 7))
-def test_every_text_is_in_one_length_bucket_and_they_ascend(texts: list[str], groups: int) -> None:
-    buckets = by_length(texts, groups=groups)
+@given(st.lists(st.text(alphabet="ab ", max_size=17), min_size=1, max_size=40))
+def test_every_text_is_in_one_length_bucket_and_they_ascend(texts: list[str]) -> None:
+    buckets = by_length(texts)
     assert sorted(place for places in buckets.values() for place in places) == list(range(len(texts)))
-    assert len(buckets) <= groups
+    assert len(buckets) <= 4
     longest = -1
     for name, places in buckets.items():
         lengths = [len(texts[place]) for place in places]
@@ -44,14 +37,7 @@ def test_every_text_is_in_one_length_bucket_and_they_ascend(texts: list[str], gr
 def test_length_buckets_are_of_about_one_size_where_lengths_allow_it() -> None:
     buckets = by_length([" " * length for length in range(100)])
     assert [len(places) for places in buckets.values()] == [25, 25, 25, 25]
-    assert by_length(["a b", "a b c", "d"], words=str.split, groups=3) == {"1": [2], "2": [0], "3": [1]}
-
-
-def test_tags_of_dates() -> None:
-    found = by_tag(DATES)
-    assert sum(map(len, found.values())) == len(DATES)
-    assert all(DATES[place].tag == name for name, some in found.items() for place in some)
-    assert by_tag([Pair("a", "b")]) == {}
+    assert by_length(["a b", "a b c", "d"], words=str.split) == {"1": [2], "2": [0], "3": [1]}
 
 
 # --- estimates --------------------------------------------------------------------------------------------------------
@@ -90,8 +76,6 @@ def test_rare_words_by_hand() -> None:
     assert found["0"].models["a"].runs == (0.25, 1.0)  # of sees, cow, a, cow: one cow
     assert found["6 to 50"].models["a"].runs == (0.5, 1.0)
     assert found["51 and more"].models["a"].runs == (1.0, 1.0)
-    with pytest.raises(ValueError, match="as many references as outputs, at least one; got 3 and 1"):
-        score_rare_words({"a": [["x"]]}, references, training)
 
 
 # --- fields -----------------------------------------------------------------------------------------------------------
@@ -164,8 +148,6 @@ def test_what_repeats_what_is_said_by_the_task() -> None:
 
 def test_exact_match_is_character_by_character() -> None:
     assert ExactMatch().counts(["a", "a ", "", "A"], ["a", "a", "", "a"])[:, 0].tolist() == [1, 0, 1, 0]
-    with pytest.raises(ValueError, match="zip"):
-        ExactMatch().counts(["a"], [])
 
 
 def test_edit_distance_by_hand() -> None:
@@ -176,8 +158,6 @@ def test_edit_distance_by_hand() -> None:
 def test_error_rate_counts_edits_over_all_target_characters() -> None:
     # 1 edit in 4 characters and 0 in 6: not the mean of 1/4 and 0.
     assert CharacterErrorRate().of(["abxd", "abcdef"], ["abcd", "abcdef"]) == 0.1
-    with pytest.raises(ValueError, match="at least one character"):
-        CharacterErrorRate().of(["a"], [""])
 
 
 def test_evaluation_counts_overall_and_by_tag() -> None:
@@ -192,8 +172,6 @@ def test_evaluation_counts_overall_and_by_tag() -> None:
         "x": (2, 0.5),
         "y": (1, 1.0),
     }
-    with pytest.raises(ValueError, match="at least one; got 0 and 0"):
-        evaluate_outputs([], [], metrics)
 
 
 def test_two_runs_are_tested_on_the_same_items() -> None:

@@ -8,15 +8,9 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from selfattn.codec import decode, encode
 from selfattn.evaluation.metrics.exact import ExactMatch
-from selfattn.evaluation.statistics.design import (
-    Design,
-    budget_differences,
-    locate,
-    obrien_fleming,
-)
-from selfattn.evaluation.statistics.significance import compare_scores, holm, score_runs
+from selfattn.evaluation.statistics.design import Design, budget_differences, locate, obrien_fleming
+from selfattn.evaluation.statistics.significance import holm, score_runs
 from selfattn.evaluation.statistics.variances import SMALLEST_P, sign_flip_p, t_quantile, t_tail
 from selfattn.results.quality import BudgetDifference, Crossing, LogOdds, PairTest
 
@@ -62,7 +56,6 @@ def test_a_crossing_is_claimed_of_clear_signs_alone(signs: str, crossing: Crossi
     assert locate(differences(signs)[::-1]) == crossing
     turned = [BudgetDifference(cell.budget, -cell.difference, -cell.high, -cell.low) for cell in differences(signs)]
     assert locate(turned) == crossing
-    assert decode(Crossing, encode(crossing), file="here", advice="") == crossing
 
 
 def test_an_interval_that_touches_zero_is_not_clear() -> None:
@@ -80,7 +73,7 @@ def test_differences_are_those_of_a_comparison_at_a_stricter_level() -> None:
     cells = budget_differences(counts, ExactMatch(), ("b", "a"), level=0.9)
     for cell, (budget, models) in zip(cells, counts.items(), strict=True):
         scores = {name: values[..., 0] for name, values in models.items()}
-        usual = compare_scores(scores).between("b", "a")
+        usual = score_runs(scores).comparison().between("b", "a")
         assert (cell.budget, cell.difference) == (budget, usual.difference)
         assert (cell.low, cell.high) == pytest.approx((usual.low, usual.high))  # 90 % of two is 95 % of each
         strict = score_runs(scores).pair("b", "a", 0.01)
@@ -150,8 +143,6 @@ def test_seeds_do_what_is_asked_of_them_and_one_less_does_not() -> None:
     few = [0.0, 0.001, 0.002]
     assert designed(few, few, 0.5).seeds_needed(0.1) is None  # no seeds make up for items
     assert designed([0.0, 1.0], [0.0, 1.0], 9.0).seeds == 2
-    with pytest.raises(ValueError, match="two runs"):
-        designed([1.0], [1.0, 2.0], 1.0)
 
 
 # Student's t, the exact test over items and Holm's correction, against counting by hand and SciPy
@@ -188,12 +179,6 @@ def test_scale_does_not_matter_and_p_stays_in_its_range() -> None:
     assert sign_flip_p(flips(400, 0)) == SMALLEST_P
     for items in range(1, 200, 2):  # of an odd number of items some model is always ahead by at least one
         assert 1 - 1e-12 < sign_flip_p([(-1) ** place for place in range(items)]) <= 1.0
-
-
-@pytest.mark.parametrize("wrong", [[0.5, 1.0], [[1, 0]], 3])
-def test_bad_differences_are_refused(wrong: object) -> None:
-    with pytest.raises(ValueError, match=r"expects \[items\] whole numbers"):
-        sign_flip_p(wrong)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_mcnemar_by_hand() -> None:

@@ -1,19 +1,14 @@
 """Cost: times on a false clock, memory by hand, operations against formulas derived by hand."""
 
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
 import torch
 
 from selfattn.evaluation import cost
-from selfattn.evaluation.cost import (
-    BatchShape,
-    Flops,
-    count_flops,
-    decoding_times,
-    machine_peak,
-    peak_memory,
-)
+from selfattn.evaluation.cost import BatchShape, Flops, count_flops, decoding_times, machine_peak, peak_memory
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
@@ -31,9 +26,9 @@ def model() -> Seq2Seq:
     return build(PRESETS["rnn-attention"].config, vocab_size=VOCAB, pad_id=0, seed=0)
 
 
-def test_times_are_taken_of_the_lengths_requested(model: Seq2Seq, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_are_taken_of_the_lengths(model: Seq2Seq, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock on which the first token takes 5 seconds and every further one 2; with a beam, ten times as long."""
-    calls: list[tuple[tuple[int, ...], int]] = []
+    calls: list[tuple[int, int]] = []
     now = 0.0
 
     def decode(
@@ -41,35 +36,25 @@ def test_times_are_taken_of_the_lengths_requested(model: Seq2Seq, monkeypatch: p
     ) -> None:
         nonlocal now
         assert source_mask.all()
-        calls.append((tuple(source.shape), max_length))
+        calls.append((len(source), max_length))
         now += (5 + 2 * (max_length - 1)) * (10 if beam_size > 1 else 1)
 
-    monkeypatch.setattr(cost.time, "perf_counter", lambda: now)
+    def clock(run: Callable[[], None], number: int) -> float:
+        before = now
+        run()
+        return now - before
+
+    monkeypatch.setattr(cost, "timeit", clock)
     monkeypatch.setattr(cost, "greedy", decode)
     monkeypatch.setattr(cost, "beam_search", decode)
-    times = decoding_times(
-        model, vocab_size=VOCAB, source_length=7, target_lengths=[1, 4], batches=[3], beam_size=2, repeats=2
+    times = decoding_times(model, vocab_size=VOCAB, source_length=7, repeats=2)
+    assert times == tuple(
+        DecodingCost(method, batch, length, first_ms=first, token_ms=token)
+        for method, first, token in (("greedy", 5000, 2000), ("beam 5", 50000, 20000))
+        for batch, length in product((1, 64), (8, 32))
     )
-    assert times == (
-        DecodingCost("greedy", 3, 1, first_ms=5000, token_ms=0),
-        DecodingCost("greedy", 3, 4, first_ms=5000, token_ms=2000),
-        DecodingCost("beam 2", 3, 1, first_ms=50000, token_ms=0),
-        DecodingCost("beam 2", 3, 4, first_ms=50000, token_ms=20000),
-    )
-    assert [length for _, length in calls] == 2 * [1, 1, 1, 1, 1, 1, 4, 1, 4]  # one to warm up
-    assert {shape for shape, _ in calls} == {(3, 7)}
-
-
-def test_memory_by_hand() -> None:
-    """Float32 takes four bytes: two tensors of 1,000 at once, then one of 1,500 after both are gone."""
-
-    def run() -> None:
-        a = torch.ones(1000)
-        b = a * 2
-        del a, b
-        torch.ones(1500)
-
-    assert peak_memory(run) == 8000
+    turns = [1, 1, 8, 1, 8, 1, 32, 1, 32]  # one to warm up
+    assert calls == 2 * [(batch, length) for batch in (1, 64) for length in turns]
 
 
 def test_views_and_what_is_done_in_place_take_nothing() -> None:
@@ -106,7 +91,7 @@ def test_training_holds_what_the_gradients_need(model: Seq2Seq) -> None:
 # Operations
 
 
-def product(rows: int, inner: int, columns: int) -> int:
+def products(rows: int, inner: int, columns: int) -> int:
     """``[rows inner] @ [inner columns]``: a multiplication and an addition for every triple."""
     return 2 * rows * inner * columns
 
@@ -132,8 +117,8 @@ def test_an_rnn_with_attention_on_paper(cell: Any, gates: int) -> None:
     encoder = RNNEncoderConfig(hidden_dim=7, embed_dim=5, cell=cell)
     decoder = RNNDecoderConfig(hidden_dim=7, embed_dim=5, cell=cell, attention="textbook", score="scaled_dot")
     flops = counted(EncoderDecoderConfig(encoder=encoder, decoder=decoder), BatchShape(B, S, T))
-    cells = product(S, 5 + 7, gates * 7) + product(T, 5 + 7, gates * 7)
-    attention, output = 2 * product(T, 7, S), product(T, 7 + 7, VOCAB)
+    cells = products(S, 5 + 7, gates * 7) + products(T, 5 + 7, gates * 7)
+    attention, output = 2 * products(T, 7, S), products(T, 7 + 7, VOCAB)
     assert flops.forward == flops.decoding == B * (cells + attention + output)
 
 
@@ -158,7 +143,7 @@ def test_the_model_is_left_alone_and_its_dtype_does_not_matter() -> None:
 
 
 def test_a_machine_can_do_something(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two products, of which the faster took a tenth of a second, of 100 x 100 matrices."""
-    times = iter([0.0, 1.0, 1.2, 2.0, 2.1])
-    monkeypatch.setattr("selfattn.evaluation.cost.time.perf_counter", lambda: next(times))
-    assert machine_peak(size=100, seconds=2.1) == pytest.approx(2 * 100**3 / 0.1)
+    """Products of 1024 x 1024 matrices, of which the fastest took a tenth of a second."""
+    times = iter([0.3, 0.1, *[0.2] * 18])
+    monkeypatch.setattr(cost, "timeit", lambda run, number: next(times))
+    assert machine_peak(torch.device("cpu")) == pytest.approx(2 * 1024**3 / 0.1)

@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from scipy.stats import kendalltau
 from torch import Tensor
 
 from selfattn.data.pairs import Example
-from selfattn.evaluation.alignment.dependence import agreement, by_blocking, by_gradient, rank_correlation
+from selfattn.evaluation.alignment.dependence import agreement, by_blocking, by_gradient
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq
@@ -69,14 +68,6 @@ def test_gradient_times_input_is_the_slope_along_the_embedding(name: str) -> Non
     )
     slopes = (up - down).abs() / 2e-5
     torch.testing.assert_close(found, (slopes / slopes.sum(dim=1, keepdim=True)).float(), atol=1e-4, rtol=1e-3)
-
-
-def test_rank_correlation_is_scipys() -> None:
-    generator = torch.Generator().manual_seed(0)
-    first, second = (torch.randint(6, (13, 17), generator=generator) for _ in range(2))
-    expected = [kendalltau(x.numpy(), y.numpy()).statistic for x, y in zip(first, second, strict=True)]
-    torch.testing.assert_close(rank_correlation(first, second), torch.tensor(expected))
-    assert rank_correlation(torch.ones(3), torch.arange(3.0)).isnan()
 
 
 def test_agreement_of_every_family_and_none_without_attention() -> None:

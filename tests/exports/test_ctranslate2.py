@@ -70,28 +70,21 @@ def test_the_command_exports_and_predicts(runs: dict[str, Run], cli: Cli, tmp_pa
     assert cli("export", run.path, "--to", "ctranslate2", "--quantize", "int8", "--out", small).code == 0
     run.export("ctranslate2", tmp_path / "whole", quantize="int8")
     assert all(torch.equal(weight, before[name]) for name, weight in run.model.state_dict().items()), "quantised ours"
-    assert (small / "ctranslate2" / "model.bin").stat().st_size < _size(run.export("ctranslate2", tmp_path / "float"))
+    sizes = [
+        (folder / "ctranslate2" / "model.bin").stat().st_size
+        for folder in (small, run.export("ctranslate2", tmp_path / "float"))
+    ]
+    assert sizes[0] < sizes[1]
     done = cli("predict", small, stdin="1 May 1999\n")
     assert done.code == 0
     assert len(done.out.splitlines()) == 1
 
 
-def _size(folder: Path) -> int:
-    return (folder / "ctranslate2" / "model.bin").stat().st_size
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (["--sample"], "--sample: CTranslate2's differs"),
-        (["--beam", "3", "--length-penalty", "1"], "--length-penalty: CTranslate2's differs"),
-        (["--beam", "3", "--n-best", "2"], "--n-best: CTranslate2 may miss"),
-    ],
-)
-def test_what_the_engine_does_otherwise_is_refused(exported: Run, cli: Cli, arguments: list[str], reason: str) -> None:
-    done = cli("predict", exported.path, *arguments, stdin="1 May 1999\n")
+@pytest.mark.parametrize("arguments", ["--sample", "--length-penalty 1 --beam 3", "--n-best 2 --beam 3"])
+def test_what_the_engine_does_otherwise_is_refused(exported: Run, cli: Cli, arguments: str) -> None:
+    done = cli("predict", exported.path, *arguments.split(), stdin="1 May 1999\n")
     assert done.code == 2
-    assert reason in done.err
+    assert f"{arguments.split()[0]}: CTranslate2's differs" in done.err
 
 
 def test_an_input_without_positions_is_refused(exported: Run) -> None:
@@ -149,11 +142,8 @@ def test_settings_that_it_holds(changes: dict[str, Any], tmp_path: Path) -> None
 
 
 REFUSED = {
-    "rnn-attention": "holds an encoder and a decoder of Transformer blocks",
     "decoder-only": "holds an encoder and a decoder of Transformer blocks",
     "transformer-rope": "position rotary",
-    "transformer-alibi": "position alibi",
-    "transformer-t5-bias": "position t5",
     "transformer-gqa": "num_kv_heads 2",
 }
 

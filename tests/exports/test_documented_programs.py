@@ -113,17 +113,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
-@pytest.fixture
-def port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        number = free.getsockname()[1]
-    return int(number)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("tokenizer", TEXTS)
-def test_the_server_answers(tokenizer: str, trained: dict[str, Run], server: Path, port: int, tmp_path: Path) -> None:
+def test_the_server_answers(tokenizer: str, trained: dict[str, Run], server: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     (tmp_path / "serve.py").write_text(program("serve.md", "serve"), "utf-8")
     package = str(HOW_TO.parents[1])
     environment = os.environ | {"RUN": str(trained[tokenizer].path), "PYTHONPATH": package}

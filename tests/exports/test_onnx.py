@@ -75,15 +75,13 @@ def test_the_command_exports_and_predicts(pair: list[Run], cli: Cli, tmp_path: P
     run, exported = pair
     done = cli("predict", exported.path, stdin="november 13, 2008\n\n")
     assert (done.code, done.out) == (0, run.predict(["november 13, 2008"])[0] + "\n\n")
-    again = cli("export", exported.path, "--to", "onnx", "--out", tmp_path / "b")
-    assert again.code == 2
-    assert "is an exported run already" in again.err
-    taken = cli("export", run.path, "--to", "onnx", "--out", exported.path)
-    assert taken.code == 2
-    assert taken.err.endswith("choose another --out\n")
-    quantized = cli("export", run.path, "--to", "onnx", "--quantize", "int8", "--out", tmp_path / "c")
-    assert quantized.code == 2
-    assert "--quantize is for ctranslate2" in quantized.err
+    for path, more, message in (
+        (exported.path, ["--out", tmp_path / "b"], "is an exported run already"),
+        (run.path, ["--out", exported.path], "choose another --out\n"),
+        (run.path, ["--quantize", "int8", "--out", tmp_path / "c"], "--quantize is for ctranslate2"),
+    ):
+        refused = cli("export", path, "--to", "onnx", *more)
+        assert (refused.code, message in refused.err) == (2, True)
     attention = cli("attention", exported.path, "1 May 1999")
     assert attention.code == 2
     assert "Traceback" not in attention.err

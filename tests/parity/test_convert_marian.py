@@ -190,11 +190,10 @@ FC1 = "model.encoder.layers.{}.fc1.weight"
 @pytest.mark.parametrize(
     ("weights", "config", "message"),
     [
-        ({FC1.format(0): None}, {}, f"missing or not of this model: {FC1.format(0)}"),
-        ({FC1.format(7): torch.ones(3)}, {}, f"missing or not of this model: {FC1.format(7)}"),
-        ({FC1.format(0): torch.ones(11, 12)}, {}, r"fc1.weight has shape \(11, 12\), the configuration says"),
+        ({FC1.format(0): None}, {}, f"of another shape: {FC1.format(0)}"),
+        ({FC1.format(7): torch.ones(3)}, {}, f"of another shape: {FC1.format(7)}"),
+        ({FC1.format(0): torch.ones(11, 12)}, {}, f"of another shape: {FC1.format(0)}"),
         ({"lm_head.weight": torch.ones(VOCAB, 12)}, {}, "model.shared.weight and lm_head.weight differ, but the"),
-        ({FC1.format(0): torch.ones(17, 12).half()}, {}, "one floating point dtype, got torch.float16, torch.float32"),
         ({}, {"model_type": "bart"}, "model_type: expected 'marian', got 'bart'"),
         ({}, {"normalize_before": True}, "normalize_before: expected False, got True"),
         ({}, {"activation_function": "gelu_new"}, "TransformerConfig.activation: 'gelu_new' is not one of relu, gelu"),
@@ -220,10 +219,10 @@ def pair(decoder: Any = STACK, **settings: Any) -> EncoderDecoderConfig:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("num_kv_heads", 1, r"decoder.num_kv_heads: the Marian architecture has None, got 1"),
-        ("norm_first", True, "decoder.norm_first: the Marian architecture has False, got True"),
-        ("activation", "gelu", "activation: the Marian architecture has one for both, got 'relu' and 'gelu'"),
-        ("activation", "swiglu", r"encoder\.activation: the Marian architecture has no gate, got 'swiglu'"),
+        ("num_kv_heads", 1, r"decoder.num_kv_heads: the Marian architecture has None here, got 1"),
+        ("norm_first", True, "decoder.norm_first: the Marian architecture has False here, got True"),
+        ("activation", "gelu", "decoder.activation: the Marian architecture has 'relu' here, got 'gelu'"),
+        ("activation", "swiglu", "without swiglu"),
     ],
 )
 def test_what_the_marian_architecture_has_not(name: str, value: Any, message: str) -> None:
@@ -234,7 +233,7 @@ def test_what_the_marian_architecture_has_not(name: str, value: Any, message: st
 def test_other_models_that_are_not_marian() -> None:
     with pytest.raises(UserError, match="is a Transformer encoder with a Transformer decoder"):
         config_to_marian(pair(RNNDecoderConfig(initial_state="project", attention="none")), IDS)
-    with pytest.raises(UserError, match="share_embeddings: one table cannot have 13 and 11 rows"):
+    with pytest.raises(UserError, match="decoder_vocab_size: 11 differs from vocab_size 13, but there is one table"):
         config_to_marian(pair(share_embeddings=True), dataclasses.replace(IDS, source_vocab_size=13))
     model: Any = build(pair(), vocab_size=11, pad_id=10, seed=0)
     with pytest.raises(UserError, match=r"decoder\.embed_tokens\.weight and lm_head\.weight differ"):

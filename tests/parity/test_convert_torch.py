@@ -195,8 +195,8 @@ TO_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
     (lambda: attention_to_torch(attention(num_kv_heads=1)), "cannot hold 1 key-value heads for 2 heads"),
     (lambda: attention_to_torch(attention(score="general")), "cannot hold the score General"),
     (lambda: attention_to_torch(attention(position=Alibi(2))), r"cannot hold positions \(Alibi\)"),
-    (lambda: block_to_torch(block(cross_attn=attention(context_dim=5))), "the block is 6 wide and its memory 5"),
-    (lambda: block_to_torch(block(feed_forward=FeedForward(DIM, FFN, activation="swiglu"))), "layer has no gate"),
+    (lambda: block_to_torch(block(cross_attn=attention(context_dim=5))), "cannot hold a memory of another width"),
+    (lambda: block_to_torch(block(feed_forward=FeedForward(DIM, FFN, activation="swiglu"))), "cannot hold swiglu"),
     (lambda: block_to_torch(block(norm="rms")), "self_attn_norm: expected LayerNorm itself, got RMSNorm"),
 ]
 

@@ -15,6 +15,7 @@ from selfattn.data.batches import Batch
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.common import NO_PENALTY, Hypothesis, LengthPenalty
 from selfattn.decoding.greedy import greedy, sample
+from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.scoring import score_targets
 from selfattn.models.build import build
 from selfattn.models.protocol import Seq2Seq
@@ -111,7 +112,7 @@ def test_a_batch_gives_what_each_sentence_gives_alone(
         assert [one.ids for one in chosen] == [one.ids for one in expected]
         assert [one.score for one in chosen] == pytest.approx([one.score for one in expected], abs=1e-9)
 
-    drawing: dict[str, Any] = ends | {"temperature": 1.3, "top_k": 3}
+    drawing: dict[str, Any] = ends | {"options": DecodingOptions(sample=True, temperature=1.3, top_k=3)}
     drawn = sample(model, source, mask, max_length=limits, generator=generator(seed, "sampling"), **drawing)
     drawing["generator"] = generator(seed, "sampling")
     alone = [sample(model, *row, max_length=limit, **drawing) for row, limit in zip(rows, limits, strict=True)]
@@ -153,7 +154,8 @@ def test_what_is_written_has_the_probability_it_is_said_to_have(
     one_beam = [own[0] for own in beam_search(model, source, mask, beam_size=1, **ends)]
     assert [(one.ids, one.finished) for one in one_beam] == [(one.ids, one.finished) for one in written]
     assert [one.score for one in one_beam] == pytest.approx([one.score for one in written], abs=1e-12)
-    assert sample(model, source, mask, generator=generator(seed, "sampling"), top_k=1, **ends) == written
+    options = DecodingOptions(sample=True, top_k=1)
+    assert sample(model, source, mask, generator=generator(seed, "sampling"), options=options, **ends) == written
 
 
 @few

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from selfattn.evaluation.statistics.significance import compare_scores
+from selfattn.evaluation.statistics.significance import score_runs
 from selfattn.evaluation.statistics.variances import holm, sign_flip_p
 
 NUMBERS = st.floats(-3, 3, allow_subnormal=False, width=32)
@@ -34,8 +34,8 @@ def same(first: float, second: float) -> bool:
 
 @given(models())
 def test_a_difference_seen_from_the_other_side_is_its_negative(scores: dict[str, np.ndarray]) -> None:
-    there = compare_scores(scores).between("a", "b")
-    back = compare_scores({"b": scores["b"], "a": scores["a"]}).pairs[0].turned()
+    there = score_runs(scores).comparison().between("a", "b")
+    back = score_runs({"b": scores["b"], "a": scores["a"]}).comparison().pairs[0].turned()
     assert (back.first, back.second) == (there.first, there.second)
     for name in ("difference", "low", "high", "p", "p_items"):
         assert same(getattr(there, name), getattr(back, name))
@@ -50,7 +50,7 @@ def test_the_order_of_items_and_of_seeds_is_nothing(scores: dict[str, np.ndarray
         seeds = list(range(len(one)))
         random.shuffle(seeds)
         mixed[name] = one[seeds][:, items]
-    before, after = compare_scores(scores), compare_scores(mixed)
+    before, after = score_runs(scores).comparison(), score_runs(mixed).comparison()
     for name in ("difference", "low", "high", "p", "p_items", "p_holm"):
         assert same(getattr(before.pairs[0], name), getattr(after.pairs[0], name))
     for name in scores:
@@ -60,7 +60,7 @@ def test_the_order_of_items_and_of_seeds_is_nothing(scores: dict[str, np.ndarray
 
 @given(models(count=3))
 def test_figures_are_what_they_claim_to_be(scores: dict[str, np.ndarray]) -> None:
-    found = compare_scores(scores)
+    found = score_runs(scores).comparison()
     for name, one in found.estimates.items():
         assert one.mean == pytest.approx(scores[name].mean(), abs=1e-12)
         assert one.low <= one.mean <= one.high
@@ -81,14 +81,14 @@ def test_figures_are_what_they_claim_to_be(scores: dict[str, np.ndarray]) -> Non
 def test_another_scale_changes_no_test(scores: dict[str, np.ndarray], factor: float, shift: float) -> None:
     scaled = {name: factor * one + shift for name, one in scores.items()}
     assume(not shares(scores) and not shares(scaled))  # they have a scale
-    before, after = compare_scores(scores).pairs[0], compare_scores(scaled).pairs[0]
+    before, after = score_runs(scores).comparison().pairs[0], score_runs(scaled).comparison().pairs[0]
     assert after.difference == pytest.approx(factor * before.difference, abs=1e-9)
     assert after.high - after.low == pytest.approx(factor * (before.high - before.low), abs=1e-7, rel=1e-5)
 
 
 @given(models())
 def test_a_copy_is_never_better(scores: dict[str, np.ndarray]) -> None:
-    pair = compare_scores({"a": scores["a"], "b": scores["a"].copy()}).pairs[0]
+    pair = score_runs({"a": scores["a"], "b": scores["a"].copy()}).comparison().pairs[0]
     assert (pair.difference, pair.p) == (0, 1)
     assert pair.low <= 0 <= pair.high
 

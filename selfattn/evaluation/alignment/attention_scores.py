@@ -59,38 +59,23 @@ def best_head(alignment: ModelAlignment, *, shifted: bool = False) -> tuple[int,
         alignment: of every head of a model.
         shifted: whether to use the rows of the steps that read a token; default False.
     """
-
-    def share(head: HeadAlignment) -> float:
-        alignment = head.shifted_gold_share if shifted else head.gold_share
-        return -math.inf if alignment is None else alignment
-
-    best = max(alignment.heads, key=share)
-    assert best.head is not None
-    return best.layer, best.head
+    step = "shifted_gold_share" if shifted else "gold_share"
+    best = max(alignment.heads, key=lambda head: getattr(head, step) or 0.0)
+    return best.layer, best.head or 0
 
 
 @torch.inference_mode()
-def score_attention(
-    model: Seq2Seq,
-    examples: Sequence[Example],
-    gold: Sequence[Tensor],
-    *,
-    batch_size: int = 64,
-) -> ModelAlignment | None:
+def score_attention(model: Seq2Seq, examples: Sequence[Example], gold: Sequence[Tensor]) -> ModelAlignment | None:
     """Score the attention of a model that writes given targets.
 
     Args:
         model: any model of the protocol; put into evaluation mode for the call and back after it.
         examples: sources and right targets, ``<eos>`` behind each.
         gold: for each example, as from `gold_from_spans`.
-        batch_size: examples read together; default 64.
 
     Returns:
         The scores, with those of the diagonal; None if the model has no attention to its source. A model that attends
         to source and target together is scored on the part of its attention that goes to the source.
-
-    Raises:
-        ValueError: no examples, or gold that is not as large as its example.
 
     Example:
         >>> from selfattn.models.build import build
@@ -100,22 +85,17 @@ def score_attention(
         >>> len(scores.heads), len(scores.means), 0 < scores.heads[0].gold_share < 1
         (4, 1, True)
     """
-    shapes = [(len(example.target), len(example.source)) for example in examples]
-    if not shapes or shapes != [tuple(matrix.shape) for matrix in gold]:
-        raise ValueError(f"expected gold of the shapes {shapes}, at least one")
     sums: dict[int, Tensor] = {}
-    for place, layers in source_shares(model, examples, batch_size=batch_size, dtype=torch.float64):
+    for place, layers in source_shares(model, examples, dtype=torch.float64):
         for layer, shares in enumerate(layers):
             added = _sums(shares, gold[place])
             sums[layer] = added + sums[layer] if layer in sums else added
     if not sums:
         return None
     scores = [[_score(layer, row) for row in rows.tolist()] for layer, rows in sums.items()]
-    return ModelAlignment(
-        tuple(replace(score, head=head) for of_layer in scores for head, score in enumerate(of_layer[:-1])),
-        tuple(of_layer[-1] for of_layer in scores),
-        diagonal_aer=diagonal_counts(gold).aer,
-    )
+    heads = tuple(replace(score, head=head) for of_layer in scores for head, score in enumerate(of_layer[:-1]))
+    means = tuple(of_layer[-1] for of_layer in scores)
+    return ModelAlignment(heads, means, diagonal_aer=diagonal_counts(gold).aer)
 
 
 def diagonal_counts(gold: Sequence[Tensor]) -> AlignmentCounts:
@@ -247,20 +227,11 @@ def _sums(shares: Tensor, gold: Tensor) -> Tensor:
 
 def _score(layer: int, sums: list[float]) -> HeadAlignment:
     rows, entropy, entropy_share, eos, *of_steps = sums
-    (gold_share, aer), (shifted_gold_share, shifted_aer) = (
+    writing, reading = (
         (on_gold / tokens if tokens else None, AlignmentCounts(int(links), in_possible=int(hits)).aer)
         for on_gold, tokens, links, hits in (of_steps[:4], of_steps[4:])
     )
-    return HeadAlignment(
-        layer,
-        gold_share=gold_share,
-        aer=aer,
-        shifted_gold_share=shifted_gold_share,
-        shifted_aer=shifted_aer,
-        entropy=entropy / rows,
-        entropy_share=entropy_share / rows,
-        eos_share=eos / rows,
-    )
+    return HeadAlignment(layer, None, *writing, *reading, entropy / rows, entropy_share / rows, eos / rows)
 
 
 def _overlap(first: Range, second: Range) -> bool:

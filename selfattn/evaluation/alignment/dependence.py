@@ -7,8 +7,9 @@ expects Hugging Face models.
 """
 
 import math
+import statistics
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -108,26 +109,6 @@ def by_gradient(model: Seq2Seq, source: Tensor, target: Tensor) -> Tensor | None
     return torch.where(mass > 0, strength / mass, 0.0).float().cpu()
 
 
-def rank_correlation(first: Tensor, second: Tensor) -> Tensor:
-    """Return Kendall's rank correlation of each row, tau-b (Kendall 1945); ties count.
-
-    Args:
-        first: ``[.. n]``.
-        second: ``[.. n]``.
-
-    Returns:
-        ``[..]`` in float64, -1 to 1; nan where all values of a row are tied.
-
-    Example:
-        >>> rank_correlation(torch.tensor([0.1, 0.2, 0.7]), torch.tensor([0.0, 0.5, 0.4])).item()
-        0.3333333333333333
-    """
-    signs = [torch.sign(x[..., :, None] - x[..., None, :]).double() for x in (first, second)]
-    agree = (signs[0] * signs[1]).sum(dim=(-2, -1))
-    counts = [sign.abs().sum(dim=(-2, -1)) for sign in signs]
-    return agree / (counts[0] * counts[1]).sqrt()
-
-
 def agreement(model: Seq2Seq, examples: Sequence[Example]) -> Agreement | None:
     """Measure how far attention agrees with what the output depends on: Kendall's rank correlation over source tokens.
 
@@ -141,13 +122,14 @@ def agreement(model: Seq2Seq, examples: Sequence[Example]) -> Agreement | None:
     Returns:
         None where the model has no attention to its source, or no example has a correlation.
     """
+    from scipy.stats import kendalltau
+
     correlations: list[list[float]] = [[], [], []]
     for place, layers in source_shares(model, examples):
         if not layers:
             return None
-        source, target = (
-            torch.tensor(x, device=model.device) for x in (examples[place].source, examples[place].target)
-        )
+        example = examples[place]
+        source, target = (torch.tensor(ids, device=model.device) for ids in (example.source, example.target))
         target_in = torch.cat([target.new_tensor([BOS]), target[:-1]])
         attention = torch.stack([shares[-1] for shares in layers]).mean(dim=0)
         blocked = by_blocking(model, source, target_in)
@@ -155,8 +137,9 @@ def agreement(model: Seq2Seq, examples: Sequence[Example]) -> Agreement | None:
         pairs = [(attention, blocked), (attention, gradient), (blocked, gradient)]
         for values, (first, second) in zip(correlations, pairs, strict=True):
             if second is not None:
-                mean = rank_correlation(first.round(decimals=4), second.round(decimals=4)).nanmean().item()
-                values += [] if math.isnan(mean) else [mean]
+                rows = zip(first.round(decimals=4).tolist(), second.round(decimals=4).tolist(), strict=True)
+                by_token = [tau for row in rows if not math.isnan(tau := kendalltau(*row).statistic)]
+                values += [statistics.mean(by_token)] if by_token else []
     if not correlations[0]:
         return None
     estimates = (estimate([values], bounds=(-1.0, 1.0)) if values else None for values in correlations)
@@ -195,9 +178,8 @@ def _embedded(model: nn.Module, ids: Tensor) -> Iterator[list[Tensor]]:
         vectors.append(output.detach().requires_grad_())
         return vectors[0]
 
-    hooks = [part.register_forward_hook(catch) for part in model.modules() if isinstance(part, nn.Embedding)]
-    try:
+    with ExitStack() as hooks:
+        for part in model.modules():
+            if isinstance(part, nn.Embedding):
+                hooks.enter_context(part.register_forward_hook(catch))
         yield vectors
-    finally:
-        for hook in hooks:
-            hook.remove()

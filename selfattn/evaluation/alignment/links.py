@@ -7,6 +7,7 @@ Moses tools and the shared task on word alignment have it (Mihalcea and Pedersen
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -48,14 +49,14 @@ class Links:
 
 
 def parse_links(
-    line: str, *, base: Base = 0, lengths: tuple[int, int] | None = None, where: str = "alignment"
+    line: str, *, base: Base = 0, lengths: tuple[float, float] = (math.inf, math.inf), where: str = "alignment"
 ) -> Links:
     """Read the links of one sentence pair.
 
     Args:
         line: links with spaces between; none at all is fine.
         base: what the first word is counted as; default 0.
-        lengths: words of the source and the target; default unknown.
+        lengths: words of the source and the target; default any number.
         where: what to call the place in an error message.
 
     Raises:
@@ -72,11 +73,9 @@ def parse_links(
         if match is None:
             raise UserError(f"{where}: {text[:40]!r} is not a link; write i-j (sure) or ipj (possible), such as 0-2")
         link = int(match[1]) - base, int(match[3]) - base
-        if min(link) < 0:
-            raise UserError(f"{where}: {text}: a position below {base}; does this file count from 0?")
-        if lengths is not None and not (link[0] < lengths[0] and link[1] < lengths[1]):
-            hint = "" if base else "; does this file count from 1?"
-            raise UserError(f"{where}: {text}: outside its sentences of {lengths[0]} and {lengths[1]} words{hint}")
+        if not (0 <= link[0] < lengths[0] and 0 <= link[1] < lengths[1]):
+            words = f"its sentences of {lengths[0]} and {lengths[1]} words"
+            raise UserError(f"{where}: {text}: outside {words}; does this file count from {1 - base}?")
         kinds[match[2]].add(link)
     return Links(frozenset(kinds["-"]), frozenset(kinds["p"]))
 
@@ -185,7 +184,7 @@ class AlignmentCounts:
 
     Example:
         >>> counts = AlignmentCounts(links=3, sure=2, in_sure=1, in_possible=2)
-        >>> round(counts.precision, 3), counts.recall, round(counts.aer, 3)
+        >>> round(counts.figures["precision"], 3), counts.figures["recall"], round(counts.aer, 3)
         (0.667, 0.5, 0.4)
     """
 
@@ -196,16 +195,6 @@ class AlignmentCounts:
 
     def __add__(self, other: AlignmentCounts) -> AlignmentCounts:
         return AlignmentCounts(*map(add, astuple(self), astuple(other)))
-
-    @property
-    def precision(self) -> float | None:
-        """Share of the links that are possible; None without links."""
-        return self.in_possible / self.links if self.links else None
-
-    @property
-    def recall(self) -> float | None:
-        """Share of the sure links that were found; None where gold has none."""
-        return self.in_sure / self.sure if self.sure else None
 
     @property
     def aer(self) -> float | None:
@@ -219,7 +208,9 @@ class AlignmentCounts:
     @property
     def figures(self) -> dict[str, float | int | None]:
         """Rates and the number of links, as plain JSON values; what cannot be computed is None."""
-        return {name: getattr(self, name) for name in ("aer", "precision", "recall", "links")}
+        precision = self.in_possible / self.links if self.links else None
+        recall = self.in_sure / self.sure if self.sure else None
+        return {"aer": self.aer, "precision": precision, "recall": recall, "links": self.links}
 
 
 def count_alignment(alignments: Sequence[AbstractSet[Link]], gold: Sequence[Links]) -> AlignmentCounts:
@@ -239,9 +230,7 @@ def count_alignment(alignments: Sequence[AbstractSet[Link]], gold: Sequence[Link
     """
     total = AlignmentCounts()
     for links, right in zip(alignments, gold, strict=True):
-        total += AlignmentCounts(
-            len(links), len(right.sure), len(right.sure.intersection(links)), len(right.possible.intersection(links))
-        )
+        total += AlignmentCounts(len(links), len(right.sure), len(right.sure & links), len(right.possible & links))
     return total
 
 

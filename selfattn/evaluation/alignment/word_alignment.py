@@ -124,20 +124,22 @@ def align_words(model: Seq2Seq, tokenizer: Tokenizer, gold: Sequence[GoldPair]) 
     right = [pair.links for pair in gold]
     chosen_on = {way: _error(count_alignment(some[:half], right[:half])) for way, some in links.items()}
     reported = {way: count_alignment(some[half:], right[half:]).aer for way, some in links.items()}
-    ways = [way for way in links if not way.shifted]
-    best, best_shifted = (
-        min((way for way in links if way.shifted == shifted and way.head is not None), key=chosen_on.__getitem__)
-        for shifted in (False, True)
-    )
     rows = [
         HeadAlignment(way.layer, way.head, aer=reported[way], shifted_aer=reported[way._replace(shifted=True)])
-        for way in ways
+        for way in links
+        if not way.shifted
     ]
+
+    def best(shifted: bool) -> tuple[int, int]:
+        ways = (way for way in links if way.shifted == shifted and way.head is not None)
+        layer, head, _ = min(ways, key=chosen_on.__getitem__)
+        return layer, head or 0
+
     return ModelAlignment(
         heads=tuple(row for row in rows if row.head is not None),
         means=tuple(row for row in rows if row.head is None),
-        best=(best.layer, best.head or 0),
-        best_shifted=(best_shifted.layer, best_shifted.head or 0),
+        best=best(shifted=False),
+        best_shifted=best(shifted=True),
         diagonal_aer=_diagonal_counts(gold[half:]).aer,
     )
 

@@ -5,8 +5,7 @@ A gate measures a number and compares it with a limit. Gates on outputs and data
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -15,14 +14,15 @@ from torch import Tensor
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example
 from selfattn.decoding.greedy import greedy
+from selfattn.decoding.stepping import evaluating
 from selfattn.errors import DivergedError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.record import Gate
 from selfattn.streams import seed_for
 from selfattn.tokenizers.protocol import BOS, EOS, PAD
 from selfattn.training.config import TrainingConfig
-from selfattn.training.loss import batch_loss
-from selfattn.training.step import make_optimizer
+from selfattn.training.distributed import Replica
+from selfattn.training.step import Stepper, make_optimizer
 
 # What rounding may change, as a share of the largest logit, where the same numbers are added in another order.
 _ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
@@ -72,20 +72,19 @@ def causal(model: Seq2Seq, batch: Batch) -> Gate:
     if length < 2:
         raise ValueError("the causal gate needs targets of at least two tokens")
     places = sorted({1 + number * (length - 2) // (_CUTS - 1) for number in range(_CUTS)})
-    worst, where = 0.0, ""
+    worst = 0.0
     for training in (False, True):
-        with _mode(model, training=training):
+        with evaluating(model), torch.no_grad():
+            model.train(training)
             before = _logits(model, batch)
             for place in places:
                 target = batch.target_in.clone()
                 target[:, place:] = _other(target[:, place:], before.shape[-1])
-                moved = _difference(_logits(model, replace(batch, target_in=target))[:, :place], before[:, :place])
-                if moved > worst:
-                    worst = moved
-                    where = f"before position {place} logits move by {moved:.3g} when the tokens from it on change"
-                    where += ", in training mode" if training else ""
-    held = f"no logit moved when later target tokens changed ({len(places)} places, evaluation and training mode)"
-    return Gate("causal", worst <= 0, where or held, value=worst, limit=0.0)
+                after = _logits(model, replace(batch, target_in=target))
+                worst = max(worst, _difference(after[:, :place], before[:, :place]))
+    held, checked = "no logit moved when later target tokens changed", "places, evaluation and training mode"
+    reason = f"logits move by up to {worst:.3g} when later target tokens change" if worst else held
+    return Gate("causal", worst <= 0, f"{reason} ({len(places)} {checked})", value=worst, limit=0.0)
 
 
 def same_logits(model: Seq2Seq, batch: Batch) -> list[Gate]:
@@ -106,26 +105,22 @@ def same_logits(model: Seq2Seq, batch: Batch) -> list[Gate]:
     extra = batch.source.new_zeros(len(rows), _EXTRA)
     mask = torch.cat([batch.source_mask, extra.bool()], dim=1)
     wider = replace(batch, source=torch.cat([batch.source, extra], dim=1), source_mask=mask)
-    with _mode(model):
+    with evaluating(model), torch.no_grad():
         before = _logits(model, batch)
         others = replace(wider, source=torch.where(mask, wider.source, _other(wider.source, before.shape[-1])))
-        padded = {
-            "with more padding": _logits(model, wider),
-            "with other tokens in the padding": _logits(model, others),
-        }
-        reordered = {
-            "read alone": torch.cat([_logits(model, _pick(batch, row)) for row in rows[:, None]]),
-            "in reverse order": _logits(model, _pick(batch, rows.flip(0))).flip(0),
-        }
+        padded = {"with more padding": _logits(model, wider)}
+        padded["with other tokens in the padding"] = _logits(model, others)
+        alone = torch.cat([_logits(model, _pick(batch, row)) for row in rows[:, None]])
+        reordered = {"read alone": alone, "in reverse order": _logits(model, _pick(batch, rows.flip(0))).flip(0)}
         state, steps = model.start(model.encode(batch.source, batch.source_mask)), []
         for token in batch.target_in.unbind(dim=1):
             logits, state = model.step(token, state)
             steps.append(logits)
-    token_by_token = {"token by token": torch.stack(steps, dim=1)}
+    by_step = {"token by token": torch.stack(steps, dim=1)}
     return [
         _judge("padding", padded, before, "padding changes nothing"),
         _judge("batch", reordered, before, "a row's neighbours change nothing"),
-        _judge("forward = step", token_by_token, before, "token by token the logits are those of the whole target"),
+        _judge("forward = step", by_step, before, "token by token the logits are those of the whole target"),
     ]
 
 
@@ -148,9 +143,6 @@ def overfitting(
         steps: at most; default 1500. They decide, never the clock: what a gate finds does not depend on how busy the
             machine is.
 
-    Raises:
-        ValueError: no examples.
-
     Example:
         >>> from selfattn.models.build import build
         >>> from selfattn.models.decoder_only.config import DecoderOnlyConfig
@@ -164,40 +156,30 @@ def overfitting(
     first: dict[tuple[int, ...], Example] = {}
     for example in examples:
         first.setdefault(tuple(example.source), example)  # one source with two targets cannot be known by heart
-        if len(first) == EXAMPLES:
-            break
-    chosen = list(first.values())
-    if not chosen:
-        raise ValueError("the overfitting gate needs at least one example")
+    chosen = list(first.values())[:EXAMPLES]
     model = make().train()
     batch = collate(chosen, PAD, BOS, range(len(chosen))).to(model.device)
-    optimizer = make_optimizer(model, TrainingConfig(lr=lr, weight_decay=0.0))
+    config = TrainingConfig(lr=lr, weight_decay=0.0, schedule="constant", warmup_steps=_WARM_UP)
+    stepper = Stepper(Replica(model), make_optimizer(model, config), config, torch.Generator())
 
     def count_known() -> int:
         longest = batch.target_out.shape[1]
-        try:
-            written = greedy(model, batch.source, batch.source_mask, bos_id=BOS, eos_id=EOS, max_length=longest)
-        except DivergedError:
-            return 0
+        written = greedy(model, batch.source, batch.source_mask, bos_id=BOS, eos_id=EOS, max_length=longest)
         ends = zip(written, chosen, strict=True)
         return sum(reason.finished and [*reason.ids, EOS] == example.target for reason, example in ends)
 
-    known, started = 0, time.perf_counter()
+    known, loss, started = 0, math.inf, time.perf_counter()
     with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []), torch.enable_grad():
         torch.manual_seed(seed_for(0, "dropout"))
-        for step in range(1, steps + 1):
-            optimizer.param_groups[0]["lr"] = optimizer.param_groups[1]["lr"] = lr * min(1.0, step / _WARM_UP)
-            optimizer.zero_grad(set_to_none=True)
-            summed = batch_loss(model, batch)
-            summed.backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            loss = summed.item()
-            is_last = step == steps or not math.isfinite(loss)
-            if is_last or (step % _LOOK_EVERY == 0 and loss < _KNOWN):
-                known = count_known()
-            if is_last or known == len(chosen):
-                break
+        try:
+            for step in range(1, steps + 1):
+                loss, *_ = stepper.step([batch], step, total_steps=max(steps, _WARM_UP))
+                if step == steps or (step % _LOOK_EVERY == 0 and loss < _KNOWN):
+                    known = count_known()
+                if known == len(chosen):
+                    break
+        except DivergedError:
+            known, loss = 0, math.nan
     share = known / len(chosen)
     used = f"{step} steps in {time.perf_counter() - started:.0f} seconds, at a loss of {loss:.2g} nats a token"
     reason = f"a fresh model writes {known} of {len(chosen)} pairs after {used}"
@@ -213,18 +195,6 @@ def _judge(name: str, readings: dict[str, Tensor], before: Tensor, held: str) ->
     figures = f"{worst:.1e} of the largest logit, at most {limit:.0e} is rounding"
     reason = f"{held} ({figures})" if passed else f"{how}, logits change by {figures}"
     return Gate(name, passed, reason, value=worst, limit=limit)
-
-
-@contextmanager
-def _mode(model: Seq2Seq, *, training: bool = False) -> Iterator[None]:
-    """Put the model into a mode, without gradients, and back."""
-    before = model.training
-    model.train(training)
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        model.train(before)
 
 
 def _logits(model: Seq2Seq, batch: Batch) -> Tensor:
@@ -254,6 +224,5 @@ def _difference(actual: Tensor, expected: Tensor) -> float:
 
 def _share(actual: Tensor, expected: Tensor) -> float:
     """Return the largest distance as a share of the largest logit."""
-    finite = expected[expected.isfinite()]
-    largest = finite.abs().max().item() if finite.numel() else 0.0
+    largest = expected.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).abs().max().item()
     return _difference(actual, expected) / max(1.0, largest)

@@ -32,17 +32,12 @@ def overlap_gates(train: Iterable[Pair], test: Sequence[Pair], validation: Seque
         test: at least one pair.
         validation: pairs that are as far from training as the test should be; default none, and no second gate.
 
-    Raises:
-        ValueError: no test pair.
-
     Example:
         >>> train = [Pair("May 1", "05-01"), Pair("june 2", "06-02")]
         >>> (gate,) = overlap_gates(train, [Pair("May 1", "05-01"), Pair("JUNE 2", "06-02"), Pair("July 3", "06-02")])
         >>> gate.passed, round(gate.value, 3)
         (False, 0.667)
     """
-    if not test:
-        raise ValueError("overlap needs at least one test pair")
     forms = (lambda pair: pair.source, lambda pair: pair.source.casefold(), _bare, lambda pair: pair.target)
     texts = [list(map(form, test)) for form in forms]
     wanted = [set(side) for side in texts]
@@ -103,47 +98,6 @@ def _hashes(text: str) -> npt.NDArray[np.uint64]:
     return hashes
 
 
-def output_gates(
-    outputs: Sequence[_Output], targets: Sequence[_Output], finished: Sequence[bool], *, learned: bool = False
-) -> list[Gate]:
-    """Check outputs: do they end, do they repeat themselves, do they differ?
-
-    Args:
-        outputs: what the model wrote, as token ids or texts.
-        targets: the right ones, in the same form.
-        finished: whether each output ends with ``<eos>``.
-        learned: see :func:`variety`.
-
-    Raises:
-        ValueError: no outputs, or not as many targets.
-
-    Example:
-        >>> outputs = ["2008-11-13", "1999-01-02"]
-        >>> [gate.passed for gate in output_gates(outputs, ["2008-11-13", "1999-02-01"], [True, True])]
-        [True, True, True]
-    """
-    return [endings(finished), repetition(outputs, targets), variety(outputs, targets, learned=learned)]
-
-
-def endings(finished: Sequence[bool]) -> Gate:
-    """Check whether 95 % of the outputs end by themselves, rather than being cut off at the longest length allowed.
-
-    Args:
-        finished: for each output whether it ends with ``<eos>``.
-
-    Raises:
-        ValueError: no outputs.
-
-    Example:
-        >>> endings([True, True, False, True]).value
-        0.75
-    """
-    if not finished:
-        raise ValueError("the gate on endings needs at least one output")
-    reason = f"{sum(finished):,} of {len(finished):,} outputs end by themselves, at least {_ENDINGS:.0%} should"
-    return _at_least("endings", sum(finished) / len(finished), _ENDINGS, reason)
-
-
 def repetition_rate(texts: Sequence[_Output]) -> float:
     r"""Return the mean share of 4-grams that occurred before in their own text (seq-rep-4; Welleck et al. 2020, 6.1).
 
@@ -166,49 +120,42 @@ def repetition_rate(texts: Sequence[_Output]) -> float:
     return sum(rates) / len(rates) if rates else 0.0
 
 
-def repetition(outputs: Sequence[_Output], targets: Sequence[_Output]) -> Gate:
-    """Check whether outputs repeat themselves at most 10 percentage points more often than right answers do.
+def output_gates(
+    outputs: Sequence[_Output], targets: Sequence[_Output], finished: Sequence[bool], *, learned: bool = False
+) -> list[Gate]:
+    """Check outputs: do they end, do they repeat themselves, do they differ?
+
+    ==========  ====================================================================================================
+    endings     95 % end by themselves, rather than being cut off at the longest length allowed
+    repetition  they repeat themselves at most 10 percentage points more often than right answers do
+    variety     different inputs get different answers: one for ten different targets
+    ==========  ====================================================================================================
+
+    A model that gives few different answers has learned little, which is a result, and only noted. Where its validation
+    says that it has learned, the outputs collapsed in the test, which is a fault.
 
     Args:
-        outputs: what the model wrote.
-        targets: the right ones.
-
-    Raises:
-        ValueError: no outputs, or not as many targets.
-
-    Example:
-        >>> repetition(["1111111111"], ["2008-11-13"]).passed
-        False
-    """
-    _check(outputs, targets)
-    rate, usual = repetition_rate(outputs), repetition_rate(targets)
-    reason = f"{rate:.1%} of the {NGRAM}-grams of an output repeat in it, of a target {usual:.1%}"
-    return _at_most("repetition", rate, usual + _REPETITION, reason)
-
-
-def variety(outputs: Sequence[_Output], targets: Sequence[_Output], *, learned: bool = False) -> Gate:
-    """Check whether different inputs get different answers: one for ten different targets.
-
-    A model that gives few has learned little, which is a result, and only noted. Where its validation says that it has
-    learned, the outputs collapsed in the test, which is a fault.
-
-    Args:
-        outputs: what the model wrote.
-        targets: the right ones.
+        outputs: what the model wrote, as token ids or texts; at least one.
+        targets: the right ones, in the same form.
+        finished: whether each output ends with ``<eos>``.
         learned: whether validation was far better than these outputs; default False.
 
-    Raises:
-        ValueError: no outputs, or not as many targets.
-
     Example:
-        >>> variety(["a"] * 20, [str(number) for number in range(20)]).value
-        0.05
+        >>> outputs = ["2008-11-13", "1999-01-02"]
+        >>> [gate.passed for gate in output_gates(outputs, ["2008-11-13", "1999-02-01"], [True, True])]
+        [True, True, True]
     """
-    _check(outputs, targets)
+    ended = f"{sum(finished):,} of {len(finished):,} outputs end by themselves, at least {_ENDINGS:.0%} should"
+    rate, usual = repetition_rate(outputs), repetition_rate(targets)
+    repeated = f"{rate:.1%} of the {NGRAM}-grams of an output repeat in it, of a target {usual:.1%}"
     different, expected = (len({tuple(text) for text in texts}) for texts in (outputs, targets))
-    reason = f"{different:,} different outputs where there are {expected:,} different targets"
-    reason += "; validation was far better" if learned else ""
-    return _at_least("variety", different / expected, _VARIETY, reason, note=not learned)
+    varied = f"{different:,} different outputs where there are {expected:,} different targets"
+    varied += "; validation was far better" if learned else ""
+    return [
+        _at_least("endings", sum(finished) / len(finished), _ENDINGS, ended),
+        _at_most("repetition", rate, usual + _REPETITION, repeated),
+        _at_least("variety", different / expected, _VARIETY, varied, note=not learned),
+    ]
 
 
 def baseline_gate(
@@ -249,8 +196,3 @@ def _at_least(name: str, value: float, limit: float, reason: str, *, note: bool 
 
 def _at_most(name: str, value: float, limit: float, reason: str, *, note: bool = False) -> Gate:
     return Gate(name, value <= limit, reason, value=value, limit=limit, note=note)
-
-
-def _check(outputs: Sequence[_Output], targets: Sequence[_Output]) -> None:
-    if not outputs or len(outputs) != len(targets):
-        raise ValueError(f"expected as many outputs as targets, at least one; got {len(outputs)} and {len(targets)}")

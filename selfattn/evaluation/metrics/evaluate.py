@@ -26,9 +26,6 @@ def evaluate_outputs(
         has one; ``by_format``, figures as of `evaluate_part`. With another run also ``against``: its ``metrics`` and
         ``intervals``, and ``p`` of each metric.
 
-    Raises:
-        ValueError: no pairs, or not as many outputs.
-
     Example:
         >>> from selfattn.evaluation.metrics.metric import make_metric
         >>> pairs = [Pair("A", "a", "letter"), Pair("B", "b", "letter")]
@@ -41,7 +38,7 @@ def evaluate_outputs(
     results: list[dict[str, Any]] = [{"metrics": {}, "intervals": {}} for _ in systems]
     signatures, p_values = {}, {}
     for metric in metrics:
-        counts = [metric.checked_counts(texts, references) for texts in systems]
+        counts = [metric.counts(texts, references) for texts in systems]
         tested = metric.tested(counts) or _tested(metric, counts)
         for result, rows, ends in zip(results, counts, tested.ends, strict=True):
             result["metrics"][metric.name] = float(metric.score(rows.sum(axis=0)))

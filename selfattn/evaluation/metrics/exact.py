@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from selfattn.evaluation.metrics.metric import Array, Metric, of_each, ratio
+from selfattn.evaluation.metrics.metric import Array, Metric, of_each
 from selfattn.registry import register
 
 EXACT_MATCH = "exact_match"
@@ -49,16 +49,6 @@ class CharacterErrorRate(Metric):
         """Count edits, and characters of the reference."""
         rows = [(edit_distance(output, right), len(right)) for output, right in zip(outputs, references, strict=True)]
         return np.array(rows, dtype=np.float64)
-
-    def score(self, sums: Array) -> Array:
-        """Divide.
-
-        Raises:
-            ValueError: the references have no character.
-        """
-        if not np.all(sums[..., 1]):
-            raise ValueError("character_error_rate needs at least one character in the references")
-        return ratio(sums)
 
 
 @final

@@ -74,24 +74,8 @@ class Metric(ABC):
         return ratio(sums)
 
     def of(self, outputs: Sequence[str], references: Sequence[str]) -> float:
-        """Score all outputs together.
-
-        Raises:
-            ValueError: no outputs, or not as many references.
-        """
-        return float(self.score(self.checked_counts(outputs, references).sum(axis=0)))
-
-    def checked_counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
-        """Do what :meth:`counts` does.
-
-        Raises:
-            ValueError: no outputs, or not as many references.
-        """
-        if not outputs or len(outputs) != len(references):
-            raise ValueError(
-                f"expected as many references as outputs, at least one; got {len(references)} and {len(outputs)}"
-            )
-        return self.counts(outputs, references)
+        """Score all outputs together; at least one."""
+        return float(self.score(self.counts(outputs, references).sum(axis=0)))
 
     def count_runs(self, outputs: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str]) -> dict[str, Array]:
         """Count for each model what its runs wrote.
@@ -102,13 +86,8 @@ class Metric(ABC):
 
         Returns:
             For each model ``[s i k]``.
-
-        Raises:
-            ValueError: not as many outputs as references.
         """
-        return {
-            name: np.stack([self.checked_counts(run, references) for run in runs]) for name, runs in outputs.items()
-        }
+        return {name: np.stack([self.counts(run, references) for run in runs]) for name, runs in outputs.items()}
 
     def tested(self, counts: Sequence[Array]) -> Tested | None:
         """Test one or two systems as the metric's users do; default None: as `statistics.significance` does.
@@ -162,9 +141,6 @@ def score_outputs(
         outputs: what a model wrote.
         references: the right ones, in the same order.
         language: of the references; default unknown.
-
-    Raises:
-        ValueError: no outputs, or not as many references.
 
     Example:
         >>> score_outputs(["exact_match", "character_error_rate"], ["ab", "abcd"], ["ab", "abce"])

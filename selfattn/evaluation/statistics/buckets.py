@@ -14,6 +14,8 @@ from selfattn.results.quality import Bucket
 # How often training shows a word: never, hardly, sometimes, often. Both ends belong to the bin.
 FREQUENCIES: Sequence[tuple[int, int | None]] = ((0, 0), (1, 5), (6, 50), (51, None))
 
+_LENGTHS = 4  # buckets
+
 
 def by_tag(pairs: Sequence[Pair]) -> dict[str, list[int]]:
     """Group by tag (the format of a date, the kind of a phrase), in alphabetical order; pairs without one are left out.
@@ -29,27 +31,22 @@ def by_tag(pairs: Sequence[Pair]) -> dict[str, list[int]]:
     return dict(sorted(places.items()))
 
 
-def by_length(
-    texts: Sequence[str], *, groups: int = 4, words: Callable[[str], Sequence[str]] = list
-) -> dict[str, list[int]]:
-    """Group by length, into buckets of about the same size.
+def by_length(texts: Sequence[str], words: Callable[[str], Sequence[str]] = list) -> dict[str, list[int]]:
+    """Group by length, into four buckets of about the same size.
 
-    Texts of one length are in one bucket, so there may be fewer buckets than requested, and their sizes may differ.
+    Texts of one length are in one bucket, so there may be fewer buckets, and their sizes may differ.
 
     Args:
-        texts: of the test items, as a rule their sources.
-        groups: how many buckets to make at most, at least 1; default 4.
+        texts: of the test items, as a rule their sources; at least one.
         words: what is counted; default characters. ``str.split`` counts what stands between spaces.
 
     Example:
-        >>> by_length(["a", "abc", "ab", "abcdef"], groups=2)
-        {'1 to 2': [0, 2], '3 to 6': [1, 3]}
+        >>> by_length(["a", "abc", "ab", "abc", "abcdef"])
+        {'1': [0], '2': [2], '3 to 6': [1, 3, 4]}
     """
-    if not texts:
-        return {}
     lengths = np.array([len(words(text)) for text in texts])
     ordered = np.sort(lengths)
-    edges = sorted({int(ordered[len(ordered) * number // groups]) for number in range(1, groups)})
+    edges = sorted({int(ordered[len(ordered) * number // _LENGTHS]) for number in range(1, _LENGTHS)})
     numbers = np.searchsorted(np.array(edges), lengths, side="right")
     buckets = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
     return {range_name(int(lengths[places].min()), int(lengths[places].max())): places.tolist() for places in buckets}
@@ -73,9 +70,6 @@ def score_groups(
         metric: any.
         resamples: how often to draw the items of a group again, where the score is no mean; default 500.
         clusters: a label for each test item, shared by those that repeat one another; default none do.
-
-    Raises:
-        ValueError: not as many outputs as references.
 
     Example:
         >>> from selfattn.evaluation.metrics.metric import make_metric
@@ -110,9 +104,6 @@ def score_rare_words(
 
     Returns:
         For each of `FREQUENCIES` the items whose references have such a word, and the recall of those words alone.
-
-    Raises:
-        ValueError: not as many outputs as references.
 
     Example:
         >>> outputs = {"a": [["the cow", "a cat"]]}

@@ -99,14 +99,9 @@ class Design:
             first: scores of the runs of the test's first model; at least two.
             second: the same of its second.
             items: how many test items there are that do not repeat one another.
-
-        Raises:
-            ValueError: fewer than two runs of a model.
         """
         groups = [np.asarray(runs, dtype=np.float64) for runs in (first, second)]
         seeds, middle = min(len(first), len(second)), None
-        if seeds < 2:
-            raise ValueError("Design: expected at least two runs of each model")
         nothing, half = np.zeros((len(first) + len(second),) * 2), (test.high - test.low) / 2
         if test.odds:
             groups, _ = to_log_odds(groups, nothing, items)
@@ -188,7 +183,7 @@ def budget_differences(
         metric: turns counts into scores.
         pair: the two models; first minus second.
         level: of all intervals together; default `ALL_BUDGETS`.
-        clusters: see `significance.compare_scores`.
+        clusters: see `significance.score_runs`.
 
     Raises:
         ValueError: see `significance.score_counts`.

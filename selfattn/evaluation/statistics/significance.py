@@ -57,45 +57,6 @@ def estimate(scores: npt.ArrayLike, bounds: tuple[float, float] | None = None) -
     return (replace(runs, bounds=bounds) if bounds else runs).estimates()["model"]
 
 
-def compare_scores(
-    scores: Mapping[str, npt.ArrayLike],
-    *,
-    clusters: Sequence[Hashable] | None = None,
-    primary: tuple[str, str] | None = None,
-    alpha: float = ALPHA,
-) -> Comparison:
-    """Estimate every model's mean score, and test every pair of models.
-
-    Where all scores are 0 or 1, pairs are tested on log-odds (`PairTest.odds`), and p is never below that of the exact
-    test over items, `sign_flip_p`. With one run each, p is the latter: McNemar's test. Other scores are tested
-    as they are, and Student's t over items replaces the exact test. Holm's correction covers all pairs but a primary
-    one.
-
-    Runs with the same seed are not paired: the same seed gives two architectures the same order of data, but unrelated
-    initial weights. If they do share luck, the test is stricter, not laxer.
-
-    Args:
-        scores: for each model ``[s i]``, the score of each run on each item, higher is better; the same items in the
-            same order for all.
-        clusters: a label for each item: items with the same label repeat one another and are drawn together; default
-            none do.
-        primary: the two models that the comparison is about, named beforehand: their p is not corrected, that of all
-            other pairs is, and these are exploratory; default all are corrected.
-        alpha: level of the primary pair's test and interval, such as the bound of an interim analysis
-            (`design.obrien_fleming`); default 0.05. All other pairs keep 0.05.
-
-    Raises:
-        ValueError: no model, not two axes, nothing in them, a value that is not finite, or different numbers of items.
-
-    Example:
-        >>> runs = np.random.default_rng(0).random((3, 3, 1000)) < [[[0.9]], [[0.5]], [[0.5]]]
-        >>> comparison = compare_scores({"a": runs[0], "b": runs[1], "c": runs[2]})
-        >>> comparison.between("b", "a").word, comparison.between("b", "c").word
-        ('worse', 'no difference seen')
-    """
-    return score_runs(scores, clusters).comparison(primary, alpha)
-
-
 def wilson(share: float, items: float) -> tuple[float, float]:
     r"""Return the 95 % Wilson score interval of a share (Wilson 1927).
 
@@ -182,7 +143,22 @@ class RunScores:
         return Estimate(mean, low, high, tuple(map(float, runs)))
 
     def comparison(self, primary: tuple[str, str] | None = None, alpha: float = ALPHA) -> Comparison:
-        """Return the estimates and the test of every pair; `compare_scores` describes the arguments."""
+        """Estimate every model's mean score, and test every pair of models.
+
+        Where all scores are 0 or 1, pairs are tested on log-odds (`PairTest.odds`), and p is never below that of the
+        exact test over items, `sign_flip_p`. With one run each, p is the latter: McNemar's test. Other scores are
+        tested as they are, and Student's t over items replaces the exact test. Holm's correction covers all pairs but a
+        primary one.
+
+        Runs with the same seed are not paired: the same seed gives two architectures the same order of data, but
+        unrelated initial weights. If they do share luck, the test is stricter, not laxer.
+
+        Args:
+            primary: the two models that the comparison is about, named beforehand: their p is not corrected, that of
+                all other pairs is, and these are exploratory; default all are corrected.
+            alpha: level of the primary pair's test and interval, such as the bound of an interim analysis
+                (`design.obrien_fleming`); default 0.05. All other pairs keep 0.05.
+        """
         pairs = []
         for first, second in combinations(self.runs, 2):
             is_primary = {first, second} == set(primary or ())
@@ -215,22 +191,10 @@ class RunScores:
                 low, high = ends
             else:  # undecided: also wide enough for a mean over trainings of which some fail
                 low, high = min(low, ends[0]), max(high, ends[1])
-        return PairTest(
-            first,
-            second,
-            self.metric,
-            difference,
-            max(-most, low),
-            min(most, high),
-            p=max(p_items, p_seeds),
-            p_holm=max(p_items, p_seeds),
-            word="no difference seen",
-            p_items=p_items,
-            alpha=alpha,
-            separated=separated(runs[0].tolist(), runs[1].tolist()),
-            better=self.better,
-            odds=odds,
-        )
+        p, low, high = max(p_items, p_seeds), max(-most, low), min(most, high)
+        test = PairTest(first, second, self.metric, difference, low, high, p, p, "no difference seen", p_items)
+        apart = separated(runs[0].tolist(), runs[1].tolist())
+        return replace(test, alpha=alpha, separated=apart, better=self.better, odds=odds)
 
     def _covariance(self, *names: str) -> Array:
         """Return the covariances of the runs of some models."""
@@ -252,7 +216,7 @@ def score_counts(
         counts: for each model ``[s i k]``: what the metric counts on each item, in each run.
         metric: turns counts into scores.
         resamples: how often to draw the items again, where the score is no mean; default 2000.
-        clusters: see `compare_scores`.
+        clusters: see `score_runs`.
 
     Raises:
         ValueError: no model, not three axes, nothing in them, a value or a score that is not finite, or different
@@ -280,11 +244,24 @@ def score_counts(
 
 
 def score_runs(scores: Mapping[str, npt.ArrayLike], clusters: Sequence[Hashable] | None = None) -> RunScores:
-    """Average every run's scores over the items, and measure how they vary together; arguments as of `compare_scores`.
+    """Average every run's scores over the items, and measure how they vary together.
+
+    Args:
+        scores: for each model ``[s i]``, the score of each run on each item, higher is better; the same items in the
+            same order for all.
+        clusters: a label for each item: items with the same label repeat one another and are drawn together; default
+            none do.
+
+    Raises:
+        ValueError: no model, not two axes, nothing in them, a value that is not finite, or different numbers of items.
 
     Example:
         >>> score_runs({"a": [[1.0, 0.0, 0.5]]}).runs["a"].tolist()
         [0.5]
+        >>> runs = np.random.default_rng(0).random((3, 3, 1000)) < [[[0.9]], [[0.5]], [[0.5]]]
+        >>> comparison = score_runs({"a": runs[0], "b": runs[1], "c": runs[2]}).comparison()
+        >>> comparison.between("b", "a").word, comparison.between("b", "c").word
+        ('worse', 'no difference seen')
     """
     runs = _checked(scores, axes=2)
     joined = np.concatenate(list(runs.values()))
@@ -313,21 +290,15 @@ def _numbered(labels: Sequence[Hashable] | None, items: int) -> Clusters | None:
     """The number of each item's label; None where no two items have the same."""
     if labels is None:
         return None
-    if len(labels) != items:
-        raise ValueError(f"clusters: expected a label for each of {items} items, got {len(labels)}")
     places = {label: place for place, label in enumerate(dict.fromkeys(labels))}
     return None if len(places) == items else np.array([places[label] for label in labels])
 
 
 def _checked(scores: Mapping[str, npt.ArrayLike], *, axes: int) -> dict[str, Array]:
     arrays = {name: np.asarray(values, dtype=np.float64) for name, values in scores.items()}
-    if not arrays:
-        raise ValueError("expected at least one model")
-    for name, values in arrays.items():
-        if values.ndim != axes or not values.size or not np.isfinite(values).all():
-            expected = "[seeds, items, counts]" if axes == 3 else "[seeds, items]"
-            raise ValueError(f"{name}: expected {expected} of finite numbers, got shape {values.shape}")
-    counts = {name: values.shape[1] for name, values in arrays.items()}
-    if len(set(counts.values())) > 1:
-        raise ValueError(f"expected the same items for every model, got {counts}")
+    are_right = (values.ndim == axes and values.size and np.isfinite(values).all() for values in arrays.values())
+    if not arrays or not all(are_right) or len({values.shape[1] for values in arrays.values()}) > 1:
+        expected = "[seeds, items, counts]" if axes == 3 else "[seeds, items]"
+        shapes = {name: values.shape for name, values in arrays.items()}
+        raise ValueError(f"expected {expected} of finite numbers, the same items for every model; got {shapes}")
     return arrays
