@@ -26,12 +26,6 @@ PARTS: Registry[type[Checked]] = Registry("part of a model", "selfattn.models.fa
 
 
 _MOST, _MOST_LAYERS = 2**20, 1000  # sanity limits of a size
-# Settings that have one value today. They stay in the JSON: hashes of published plans cover them.
-_FIXED: dict[str, dict[str, Any]] = {
-    "rnn-encoder": {"handover": "hidden"},
-    "rnn-decoder": {"score_dim": None},
-    "transformer": {"window": None},
-}
 
 
 Role = Literal["state", "inner", "embedding"]
@@ -54,7 +48,12 @@ class Checked:
 
     A field is a choice, a size of at least 1, a probability, true or false, or a group of settings. A field that names
     a registered part is annotated with its registry: ``score: Annotated[str, SCORES]``.
+
+    Attributes:
+        fixed: settings that have one value today. They stay in the JSON: hashes of published plans cover them.
     """
+
+    fixed: ClassVar[dict[str, Any]] = {}
 
     def __post_init__(self) -> None:
         for problem in itertools.chain(self._of_fields(), self.problems()):
@@ -223,8 +222,7 @@ def config_to_dict(config: Any) -> dict[str, Any]:
     kinds = {cls: name for registry in (FAMILIES, PARTS) for name, cls in registry.items()}
     if type(config) not in kinds:
         raise UserError(f"{type(config).__name__}: is not known as a family; put @register.family(name) above it")
-    kind = kinds[type(config)]
-    values: dict[str, Any] = {"kind": kind, **_FIXED.get(kind, {})}
+    values: dict[str, Any] = {"kind": kinds[type(config)], **config.fixed}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         values[field.name] = config_to_dict(value) if dataclasses.is_dataclass(value) else value
@@ -258,7 +256,7 @@ def config_from_dict(data: dict[str, Any], where: str = "model configuration") -
             "family of your own comes with its file (`plugin`)"
         )
     known = {field.name for field in dataclasses.fields(cls)}
-    fixed = {"kind": kind, **_FIXED.get(kind, {})}
+    fixed = {"kind": kind, **cls.fixed}
     values = {name: value for name, value in data.items() if (name, value) not in fixed.items()}
     if unknown := [name for name in values if name not in known]:
         raise UserError(f"{at}{kind} has no setting {reprlib.repr(unknown[0])}; it has {', '.join(sorted(known))}")

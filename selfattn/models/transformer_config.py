@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from selfattn.models.config import PARTS, Checked, Divides, Width
 from selfattn.registry import POSITIONS, SCORES, build_part
@@ -64,6 +64,7 @@ class TransformerConfig(Checked):
 
     # What a decoder of RNNs decides by its attention: see RNNDecoderConfig.
     architecture: ClassVar[str] = "transformer"
+    fixed: ClassVar[dict[str, Any]] = {"window": None}
     can_tie: ClassVar[bool] = True
 
     def problems(self) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from selfattn.models.config import PARTS, Checked, Divides, Limits, ModelConfig, Width
 from selfattn.models.transformer_config import TransformerConfig
@@ -41,6 +41,7 @@ class RNNEncoderConfig(Checked):
     dropout: float = 0.0
 
     most_tokens: ClassVar[None] = None
+    fixed: ClassVar[dict[str, Any]] = {"handover": "hidden"}
 
     @property
     def output_dim(self) -> int:
@@ -105,6 +106,7 @@ class RNNDecoderConfig(Checked):
 
     direction: ClassVar[Literal["forward"]] = "forward"
     most_tokens: ClassVar[None] = None
+    fixed: ClassVar[dict[str, Any]] = {"score_dim": None}
 
     def problems(self) -> Iterator[str]:
         """Say what its attention has no use for."""
