@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import Any
 
 import torch
 
@@ -18,10 +18,8 @@ from benchmarks.measure import Bench, Row, peers
 from selfattn.convert.marian import Marian, MarianIds, to_marian
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import greedy
-from selfattn.decoding.options import WeightPrecision
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
-from selfattn.runs.run import round_weights
 
 VOCABULARY, LENGTH = training.VOCABULARY, training.LENGTH
 PAD, EOS = VOCABULARY - 1, 0
@@ -160,25 +158,6 @@ def late(model: Any, first: int, steps: int = 32) -> Callable[[], object]:
     return decode
 
 
-def precisions(bench: Bench, draw: torch.Generator) -> Iterator[Row]:
-    """The same weights in fewer bits."""
-
-    def made(precision: WeightPrecision) -> Callable[[], Decode]:
-        def maker() -> Decode:
-            model = make(bench.device).model
-            if precision == "bfloat16":
-                round_weights(model)
-            return ours(model)
-
-        return maker
-
-    ways: dict[str, Any] = peers({name: made(name) for name in get_args(WeightPrecision)})
-    for batch, beam in ((64, 1), (64, 5), (1, 1)):
-        sources = torch.randint(2, PAD, (batch, LENGTH), generator=draw).tolist()
-        done = {name: partial(way, sources, beam) for name, way in ways.items()}
-        yield bench.row(f"decoding in fewer bits, batch {batch}, beam {beam}", done)
-
-
 def rows(bench: Bench) -> Iterator[Row]:
     marian = make(bench.device)
     makers = {"transformers": transformers_way, "CTranslate2": ctranslate2_way}
@@ -195,7 +174,6 @@ def rows(bench: Bench) -> Iterator[Row]:
             row.title += "" if all(same.values()) else f" (other outputs: {', '.join(n for n in same if not same[n])})"
             yield row
     if bench.device == "cpu":
-        yield from precisions(bench, draw)
         ways = {"selfattn": ours(rnn(), 1, 2)} | peers({"JoeyNMT": joeynmt_way})
         for beam in (1, 5):
             sources = torch.randint(4, VOCABULARY, (64, LENGTH), generator=draw).tolist()

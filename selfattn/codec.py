@@ -259,31 +259,18 @@ def _adapter(kind: Any) -> "TypeAdapter[Any]":
 
 def _first_problem(error: Any) -> str:
     """Put pydantic's first problem into one line: the place, and what is wrong there."""
-    problems = error.errors(include_url=False)
-    place, value = problems[0]["loc"], problems[0]["input"]
-    match problems[0]["type"]:
+    problem = error.errors(include_url=False)[0]
+    match problem["type"]:
         case "missing":
             text = "is missing"
         case "unexpected_keyword_argument" | "extra_forbidden":
             text = "is not a field of this schema"
         case "value_error":  # a dataclass that checks itself
-            text = str(problems[0]["ctx"]["error"])
+            text = str(problem["ctx"]["error"])
         case _:
-            if len(problems) > 1 and all(problem["input"] == value for problem in problems):
-                place = place[:-1]  # a union of types: a problem for each, with the name of the type behind the place
-            else:
-                problems = problems[:1]
-            expected = " or ".join(problem["msg"].replace("Input should be ", "") for problem in problems)
-            expects = problems[0]["msg"].startswith("Input")  # not: "Tuple should have at most 2 items"
-            text = f"{'expected ' * expects}{expected}, found {short(value)}"
-    return f"{_path(place) or 'content'}: {text}"
-
-
-def _path(place: tuple[str | int, ...]) -> str:
-    text = ""
-    for part in place:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
+            text = f"{problem['msg'].replace('Input should be', 'expected')}, found {short(problem['input'])}"
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
+    return f"{place.removeprefix('.') or 'content'}: {text}"
 
 
 def short(value: object) -> str:

@@ -9,7 +9,6 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from selfattn.cli.options import MaybeWhole, NamedPath
 from selfattn.cli.runs import Lang
 from selfattn.comparison.options import Backend, check_cluster
 from selfattn.errors import UserError, say
@@ -44,8 +43,8 @@ def run(
     *names: str,
     all_: Annotated[bool, Parameter("--all")] = False,
     quick: bool = False,
-    out: NamedPath = Path("claims"),
-    jobs: MaybeWhole = None,
+    out: Path = Path("claims"),
+    jobs: int | None = None,
     lang: Lang = SOURCE,
     resume: bool = False,
     first_seed: int = 1000,
@@ -90,7 +89,7 @@ def run(
         raise UserError(f"{len(failed)} of {len(record.claims)} claims have no verdict: {', '.join(failed)}; see above")
 
 
-def page(*records: Path, out: NamedPath, lang: Lang = SOURCE) -> None:
+def page(*records: Path, out: Path, lang: Lang = SOURCE) -> None:
     """Write the page again from records. Nothing is measured.
 
     Args:

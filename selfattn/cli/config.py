@@ -3,45 +3,40 @@
 import functools
 import json
 import shlex
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cyclopts import App, CycloptsError
-from cyclopts.config import Dict, Json, Toml, Yaml
+from cyclopts import App
+from cyclopts.config import Dict
 
 from selfattn.errors import UserError, option
 from selfattn.files import read_bytes, write_text, writing
 from selfattn.settings import changed, command_line
 
 MakeCommands = Callable[[Sequence[str]], App]
-_KINDS: dict[str, type[Any]] = {".toml": Toml, ".yaml": Yaml, ".yml": Yaml, ".json": Json}
 
 
 def read_config(path: Path, make_commands: MakeCommands, command: Sequence[str]) -> Callable[..., None]:
     """Return options for a command, which those on the command line replace, as cyclopts takes them.
 
     Args:
-        path: a TOML, YAML or JSON file; or a run, for the options that it was trained with.
+        path: a TOML file; or a run, for the options that it was trained with.
         make_commands: makes the program for a command line.
         command: that gets the options, such as ``["train", "dates"]``.
 
     Raises:
-        UserError: the file is missing, broken or of another kind, or the run was made by another command.
+        UserError: the file is missing or not TOML, or the run was made by another command.
     """
     if path.is_dir():
         values = _options_of_run(path, make_commands, command)
-    elif path.suffix not in _KINDS:
-        raise UserError(f"--config {path}: expected a run, or a file that ends in .toml, .yaml or .json")
     else:
-        read_bytes(path, advice="check the path")  # what cannot be read has its own message
+        data = read_bytes(path, advice="name a run, or a TOML file")
         try:
-            options = _KINDS[path.suffix](path).config
-        except CycloptsError as error:
-            raise UserError(f"--config {path}: {' '.join(str(error).split())}") from None
-        if not isinstance(options, dict):
-            raise UserError(f"--config {path}: expected options with their values, such as epochs and 12")
-        values = dict(_positive(options))
+            values = dict(_positive(tomllib.loads(data.decode())))
+        except ValueError as error:
+            raise UserError(f"--config {path}: is not TOML ({error}); name a run, or a TOML file") from None
 
     def read(app: App, commands: tuple[str, ...], arguments: Any) -> None:
         # Under the names of the command, since at the top cyclopts skips options called as a command, such as models.

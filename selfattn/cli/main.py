@@ -4,7 +4,6 @@ Nothing imports torch before a command needs it, so that help is fast. Bad input
 exit code 2, an interrupt one line and exit code 130. Unexpected errors keep their traceback.
 """
 
-import difflib
 import errno
 import json
 import os
@@ -21,7 +20,7 @@ from selfattn import __version__
 from selfattn.cli import runs
 from selfattn.cli.claims import claims_commands
 from selfattn.cli.config import read_config, write_config
-from selfattn.cli.options import BasicHelp, unwrapped
+from selfattn.cli.options import BasicHelp, checked, unwrapped
 from selfattn.cli.tasks import compare_command, mention, train_command
 from selfattn.cli.tokenizer import inspect, train
 from selfattn.errors import UserError, as_options, say, visible
@@ -30,15 +29,17 @@ from selfattn.registry import TASKS, load_plugin
 
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "storage size calculation overflowed")
 BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 128 + 13, 128 + 2
-_PLUGIN, _CONFIG, _WRITE, _ALL = "--plugin", "--config", "--write-config", "--help-all"
-_A_PLUGIN = "a Python file, or a module by its dotted name"
-_LONGEST = 200  # characters of a word in a message
+_ANYWHERE = {
+    "--plugin": "a Python file, or a module by its dotted name",
+    "--config": "a run, or a TOML file",
+    "--write-config": "a file that ends in .toml",
+}
 _HELP = (
     "Train, inspect and compare attention models. A run is the directory of a trained model.\n\n"
     "Three options may stand anywhere on the command line. --plugin FILE_OR_MODULE loads a plugin with scores, "
     "positions, models, tasks, metrics, report sections or claims; it may be repeated. --config FILE reads options "
-    "from a TOML, YAML or JSON file, and --config RUN reads those of an earlier training. Options on the command line "
-    "override them. --write-config FILE writes the options of train or compare to a TOML file and does nothing else."
+    "from a TOML file, and --config RUN reads those of an earlier training. Options on the command line override "
+    "them. --write-config FILE writes the options of train or compare to a TOML file and does nothing else."
 )
 _GROUPS = {
     "compare": "Train several models on the same data and compare them.",
@@ -100,40 +101,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, TextIOWrapper):  # as `predict` does, on every system
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
     try:
-        plugins, rest = split_option(_PLUGIN, _A_PLUGIN, sys.argv[1:] if arguments is None else arguments)
-        configs, rest = split_option(_CONFIG, "a run, or a file that ends in .toml, .yaml or .json", rest)
-        written, rest = split_option(_WRITE, "a file that ends in .toml", rest)
-        for plugin in plugins:
+        anywhere, rest = split_options(sys.argv[1:] if arguments is None else arguments)
+        for plugin in anywhere["--plugin"]:
             load_plugin(plugin)
-        options = rest[: rest.index("--")] if "--" in rest else rest
-        if everything := _ALL in options:
-            rest = ["--help" if word == _ALL else word for word in rest]
-        commands = make_commands(rest, everything)
-        configs.reverse()  # the last one first
-        commands.config = [read_config(Path(config), make_commands, rest[:2]) for config in configs]
+        commands = make_commands(rest, "--help-all" in rest)
+        configs = [Path(config) for config in reversed(anywhere["--config"])]  # the last one replaces the others
+        commands.config = [read_config(config, make_commands, rest[:2]) for config in configs]
+        written = anywhere["--write-config"]
         result = write_config(Path(written[-1]), commands, rest) if written else commands(rest)
         if result is not None:
             _print(result)
         _flush()  # a broken pipe can still be caught here
     except UnusedCliTokensError as error:
         surplus = " ".join(error.unused_tokens or ())
-        fail(f"{_cut(surplus)}: belongs to no option; a list has commas, as in a,b, and every setting its own --set")
+        fail(f"{surplus}: belongs to no option; a list has commas, as in a,b, and every setting its own --set")
     except UnknownCommandError as error:
         unknown = error.unused_tokens[0] if error.unused_tokens else ""
-        is_task = rest[0] in ("train", "compare") and not difflib.get_close_matches(unknown, TASKS.names())
-        fail(as_options(TASKS.unknown(unknown)) if is_task else _cut(str(error)))
+        fail(as_options(TASKS.unknown(unknown)) if rest[0] in ("train", "compare") else str(error))
     except MissingArgumentError as error:
-        missing = error.argument.name if error.argument else ""
-        is_there = any(word.partition("=")[0] == missing for word in rest)
-        wrong = (
-            "expected a value" if is_there else f"is missing; see selfattn {' '.join(error.command_chain or ())} --help"
-        )
-        fail(f"{missing}: {wrong}")
+        missing, command = error.argument.name if error.argument else "", " ".join(error.command_chain or ())
+        fail(f"{missing}: no value; see selfattn {command} --help")
     except CycloptsError as error:
-        fail(_cut(str(error)))
+        fail(str(error))
     except UserError as error:
-        with suppress(UserError, BrokenPipeError):  # the output precedes the error, but must not hide it
-            _flush()
         fail(error.as_options())
     except KeyboardInterrupt as interrupt:
         say(as_options(f"interrupted; {interrupt}") if str(interrupt) else "interrupted")
@@ -149,35 +139,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
         reason = _refusal(error)
         if reason is None:
             raise
-        with suppress(UserError, BrokenPipeError):
-            _flush()
         fail(as_options(reason))
 
 
-def split_option(name: str, expected: str, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Take the values of an option out of a command line, wherever they stand.
+def split_options(arguments: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """Take the options that may stand anywhere out of a command line, and return their values and the rest.
 
     Raises:
         UserError: a value is missing; the message says what is expected.
 
     Example:
-        >>> split_option("--plugin", "a file", ["--plugin", "a.py", "train", "dates", "--plugin=b", "--quick"])
-        (['a.py', 'b'], ['train', 'dates', '--quick'])
+        >>> split_options(["--plugin", "a.py", "train", "dates", "--plugin=b", "--quick"])
+        ({'--plugin': ['a.py', 'b'], '--config': [], '--write-config': []}, ['train', 'dates', '--quick'])
     """
-    values: list[str] = []
+    values: dict[str, list[str]] = {name: [] for name in _ANYWHERE}
     rest: list[str] = []
     words = iter(arguments)
     for word in words:
-        option, equals, value = word.partition("=")
+        name, equals, value = word.partition("=")
         if word == "--":
             return values, [*rest, word, *words]
-        if option != name:
+        if name not in values:
             rest.append(word)
             continue
         value = value if equals else next(words, "")
         if not value or value.startswith("-"):
-            raise UserError(f"{name}: expected {expected}")
-        values.append(value)
+            raise UserError(f"{name}: expected {_ANYWHERE[name]}")
+        values[name].append(value)
     return values, rest
 
 
@@ -192,7 +180,8 @@ def make_app(name: str, *, help: str) -> App:
         name=name,
         help=help,
         version=__version__,
-        default_parameter=Parameter(negative=(), show_default=_default_text),
+        help_flags=("--help", "-h", "--help-all"),
+        default_parameter=Parameter(converter=checked, negative=(), show_default=_default_text),
         help_format="plaintext",
         result_action="return_value",
         exit_on_error=False,
@@ -220,11 +209,6 @@ def _refusal(error: Exception) -> str | None:
     return None
 
 
-def _cut(text: str) -> str:
-    """Shorten the words of a message, which may quote an option of any length."""
-    return " ".join(word if len(word) <= _LONGEST else f"{word[:_LONGEST]}..." for word in text.split(" "))
-
-
 def _print(result: str | dict[str, Any] | Iterable[str]) -> None:
     """Print what a command returned: a text, one JSON object, or lines; control characters are shown on a terminal."""
     if isinstance(result, dict):
@@ -242,7 +226,7 @@ def _flush() -> None:
     """
     try:
         with writing("standard output", "free some space and try again"):
-            sys.stdout.flush()
+            print(end="", flush=True)  # nothing where standard output is closed
     except (BrokenPipeError, UserError):
         _drop_output()
         raise
@@ -261,12 +245,14 @@ def _default_text(value: Any) -> str | None:
 
 
 def fail(message: str) -> None:
-    """Print an error on standard error and exit with code 2.
+    """Print an error on standard error, after the output, and exit with code 2.
 
     Raises:
         SystemExit: always.
     """
-    say(f"error: {message}")
+    with suppress(UserError, BrokenPipeError):
+        _flush()
+    say(f"error: {UserError(message)}")  # which cuts a long message
     raise SystemExit(BAD_INPUT) from None
 
 

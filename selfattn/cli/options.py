@@ -12,31 +12,24 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any
 
-from cyclopts import Group, Parameter, Token
+from cyclopts import Group, Parameter, Token, convert
 from cyclopts.help import DefaultFormatter
 
 from selfattn.errors import option
 
 
-def _split_commas(type_: Any, tokens: Sequence[Token]) -> tuple[str, ...]:
-    return tuple(name for token in tokens for name in token.value.split(",") if name)
-
-
-def _named_path(type_: Any, tokens: Sequence[Token]) -> Path:
-    if not tokens[0].value:
+def checked(type_: Any, tokens: Sequence[Token]) -> Any:
+    """Convert the value of an option as cyclopts does, which alone would round 1.5 to 2 and read "" as "."."""
+    text = tokens[0].value
+    if type_ is int and not re.fullmatch(r"[+-]?\d+", text):
+        raise ValueError(f"expected a whole number, got {text}")
+    if type_ is Path and not text:
         raise ValueError("expected a path, got an empty text")
-    return Path(tokens[0].value)
+    return convert(type_, tokens)
 
 
-def _whole_number(type_: Any, tokens: Sequence[Token]) -> int:
-    try:
-        return int(tokens[0].value)
-    except ValueError:
-        raise ValueError(f"expected a whole number, got {tokens[0].value}") from None
-
-
-def _numbers(type_: Any, tokens: Sequence[Token]) -> tuple[float, ...]:
-    texts, kind = _split_commas(type_, tokens), typing.get_args(type_)[0]
+def _split_commas(type_: Any, tokens: Sequence[Token]) -> tuple[Any, ...]:
+    texts, kind = [text for token in tokens for text in token.value.split(",") if text], typing.get_args(type_)[0]
     try:
         return tuple(map(kind, texts))
     except ValueError:
@@ -44,24 +37,16 @@ def _numbers(type_: Any, tokens: Sequence[Token]) -> tuple[float, ...]:
         raise ValueError(f"expected {numbers}, separated by commas; got {','.join(texts)}") from None
 
 
-# Without the converter cyclopts would round 1.5 to 2.
-NamedPath = Annotated[Path, Parameter(converter=_named_path)]  # "" would be the current directory
-MaybePath = Annotated[Path | None, Parameter(converter=_named_path)]
-Whole = Annotated[int, Parameter(converter=_whole_number)]
-MaybeWhole = Annotated[int | None, Parameter(converter=_whole_number)]
+_COMMAS = Parameter(converter=_split_commas, n_tokens=1)
 # Names given as ``a,b,c``, or by naming the option again.
-Names = Annotated[tuple[str, ...], Parameter(converter=_split_commas, n_tokens=1)]
+Names = Annotated[tuple[str, ...], _COMMAS]
 # Two parallel files, or one file of pairs; to be read by `selfattn.data.readers.read_pairs`.
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True)]
 
 _TYPES: dict[Any, Any] = {
-    Path: NamedPath,
-    Path | None: MaybePath,
-    int: Whole,
-    int | None: MaybeWhole,
     tuple[str, ...]: Names,
-    tuple[int, ...]: Annotated[tuple[int, ...], Parameter(converter=_numbers, n_tokens=1)],
-    tuple[float, ...]: Annotated[tuple[float, ...], Parameter(converter=_numbers, n_tokens=1)],
+    tuple[int, ...]: Annotated[tuple[int, ...], _COMMAS],
+    tuple[float, ...]: Annotated[tuple[float, ...], _COMMAS],
     tuple[Path, ...]: Files,
 }
 

@@ -10,17 +10,15 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
 
-from selfattn.cli.options import Files, MaybePath, MaybeWhole, NamedPath, Names, Whole, options_of
+from selfattn.cli.options import Files, Names, options_of
 from selfattn.data.readers import chosen_columns, read_pairs
-from selfattn.decoding.options import DecodingOptions, WeightPrecision
+from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError, all_visible, say, visible
 from selfattn.models.presets import PRESETS
 from selfattn.settings import command_line
 from selfattn.words.messages import LANGS, SOURCE
 
 Lang: TypeAlias = Literal[LANGS]  # type: ignore[valid-type]  # one for each folder of catalogues
-Result: TypeAlias = dict[str, Any] | Iterable[str]
-Json: TypeAlias = Annotated[bool, Parameter("--json")]
 _BASIC = ("beam", "sample", "n_best", "max_length")
 # Without --n-best, each input has one output line without a number in front.
 Decoding: Any = options_of(DecodingOptions, defaults={"n_best": None}, group="Decoding", basic=_BASIC)
@@ -38,10 +36,10 @@ def report(
     comparison: Path,
     /,
     *,
-    out: NamedPath,
+    out: Path,
     lang: Lang = SOURCE,
-    figures: MaybePath = None,
-    tables: MaybePath = None,
+    figures: Path | None = None,
+    tables: Path | None = None,
 ) -> None:
     """Write the report of a comparison again. Nothing is trained.
 
@@ -68,7 +66,7 @@ def report(
     print_summary(record, Console(highlight=False), files.html, lang)
 
 
-def verify(report: Path, /, *, items: MaybeWhole = None) -> None:
+def verify(report: Path, /, *, items: int | None = None) -> None:
     """Verify a report: decode its runs again, or score its archived outputs again, and compare every figure.
 
     Print one line per run and figure. Exit code: 0 if all agree, 1 if something differs.
@@ -94,14 +92,13 @@ def evaluate(
     *,
     data: Files = (),
     columns: Names = (),
-    beam: Whole = 1,
+    beam: int = 1,
     length_penalty: float = 0.0,
     metric: str | None = None,
-    against: MaybePath = None,
-    precision: WeightPrecision = "float32",
+    against: Path | None = None,
     lang: Lang = SOURCE,
-    json_: Json = False,
-) -> Result:
+    json_: Annotated[bool, Parameter("--json")] = False,
+) -> dict[str, Any] | Iterable[str]:
     """Test a run on unseen pairs, or measure the perplexity of a language model on a text.
 
     Scores have 95 % intervals. --against tests whether the difference from another run may be chance.
@@ -114,15 +111,14 @@ def evaluate(
         length_penalty: Exponent of the beam's length penalty (Wu et al. 2016). 0: none.
         metric: Additional metric by name, built-in (such as bleu) or from a plugin.
         against: Another run of the same task, tested on the same pairs.
-        precision: Precision of the weights.
         lang: Language of the printed lines.
         json_: Print the results as one JSON object.
     """
     options = DecodingOptions(beam=beam, length_penalty=length_penalty)
     from selfattn.runs.evaluate import evaluate_run, evaluation_lines
 
-    loaded = _load(run, precision=precision)
-    other = None if against is None else _load(against, precision=precision)
+    loaded = _load(run)
+    other = None if against is None else _load(against)
     result = evaluate_run(loaded, data, options, columns=chosen_columns(columns), metric=metric, against=other)
     return result if json_ else evaluation_lines(result, lang)
 
@@ -130,10 +126,7 @@ def evaluate(
 def predict(
     *runs: Path,
     decoding: Decoding = DEFAULT_DECODING,
-    precision: WeightPrecision = "float32",
     engine: Literal["torch", "onnx", "ctranslate2"] = "torch",
-    max_input: MaybeWhole = None,
-    too_long: Literal["empty", "cut"] = "empty",
 ) -> None:
     """Read lines from standard input and write the model's output for each to standard output.
 
@@ -143,10 +136,7 @@ def predict(
 
     Args:
         runs: Run directory. Several runs predict together.
-        precision: Precision of the weights.
         engine: Library that computes. onnx and ctranslate2 export the run once, to RUN-onnx or RUN-ctranslate2.
-        max_input: Longest input line, in tokens. Default: 1,024, or 65,536 for a language model.
-        too_long: What to do with a longer line: write an empty output, or cut the line to the limit.
     """
     if not runs:
         raise UserError("predict: name a RUN, the directory of a trained model, or several to average")
@@ -155,20 +145,11 @@ def predict(
         raise UserError("standard input is closed; leave it open, or redirect it to a file")
     from selfattn.cli.stream import predict_stream
 
-    predict_stream(
-        _load(*runs, precision=precision, engine=engine),
-        sys.stdin.buffer,
-        sys.stdout.buffer,
-        options,
-        max_input=max_input,
-        too_long=too_long,
-        numbered=decoding.n_best is not None,
-    )
+    run = _load(*runs, engine=engine)
+    predict_stream(run, sys.stdin.buffer, sys.stdout.buffer, options, numbered=decoding.n_best is not None)
 
 
-def score(
-    run: Path, /, *, data: Files, columns: Names = (), precision: WeightPrecision = "float32", json_: Json = False
-) -> Result:
+def score(run: Path, /, *, data: Files, columns: Names = ()) -> Iterable[str]:
     """Print the log-probability of given targets, one line per pair.
 
     Each line has three columns, separated by tabs: log-probability of the target, number of its tokens including the
@@ -178,14 +159,10 @@ def score(
         run: Run directory.
         data: Two parallel files, or one file of pairs (TSV, CSV, JSON lines), plain or .gz.
         columns: Source and target column, by name or number, separated by a comma.
-        precision: Precision of the weights.
-        json_: Print a summary with the perplexity as one JSON object.
     """
-    from selfattn.runs.evaluate import score_lines, score_summary
+    from selfattn.runs.evaluate import score_lines
 
-    loaded = _load(run, precision=precision)
-    scores = loaded.score(read_pairs(*data, columns=chosen_columns(columns)))
-    return score_summary(loaded, data, scores) if json_ else score_lines(scores)
+    return score_lines(_load(run).score(read_pairs(*data, columns=chosen_columns(columns))))
 
 
 def align(
@@ -194,14 +171,13 @@ def align(
     *,
     data: Files = (),
     columns: Names = (),
-    layer: Whole = -1,
-    head: MaybeWhole = None,
+    layer: int = -1,
+    head: int | None = None,
     shift: Literal[0, 1] = 0,
     gold: Path | None = None,
     sentences: Path | None = None,
     base: Literal[0, 1] | None = None,
-    json_: Json = False,
-) -> Result:
+) -> Iterable[str]:
     """Align targets with their sources by attention, or measure the alignment error rate.
 
     --data prints one line of links i-j per pair (Pharaoh format): target token j attends most to source token i.
@@ -217,7 +193,6 @@ def align(
         gold: File of correct word links, i-j (sure) or ipj (possible), one sentence pair per line.
         sentences: File of the tokenised sentence pairs of --gold: source ||| target.
         base: First word index in --gold, 0 or 1. Default: detected.
-        json_: Print the results on --gold as one JSON object.
     """
     from selfattn.evaluation.alignment.links import read_gold, to_pharaoh
     from selfattn.runs.evaluate import align_against_gold, gold_lines
@@ -229,9 +204,7 @@ def align(
         return map(to_pharaoh, _load(run).align(pairs, layer=layer, head=head, shifted=shift == 1))
     if columns:
         raise UserError("--columns goes with --data: leave it out, or give pairs instead of --gold")
-    gold_pairs = read_gold(gold, sentences=sentences, base=base)
-    result = align_against_gold(_load(run), gold_pairs)
-    return result if json_ else gold_lines(result)
+    return gold_lines(align_against_gold(_load(run), read_gold(gold, sentences=sentences, base=base)))
 
 
 def attention(
@@ -239,9 +212,9 @@ def attention(
     text: str,
     /,
     *,
-    save: MaybePath = None,
-    layer: MaybeWhole = None,
-    head: MaybeWhole = None,
+    save: Path | None = None,
+    layer: int | None = None,
+    head: int | None = None,
     target: str | None = None,
 ) -> None:
     """Show what a model attends to while it writes the output for a text.
@@ -288,7 +261,7 @@ def models() -> Iterable[str]:
     return [f"{name:<{width}}  {preset.summary} ({preset.source})" for name, preset in PRESETS.items()]
 
 
-def demo(*runs: Path, out: NamedPath = Path("demo.html"), lang: Lang = SOURCE, example: tuple[str, ...] = ()) -> None:
+def demo(*runs: Path, out: Path = Path("demo.html"), lang: Lang = SOURCE, example: tuple[str, ...] = ()) -> None:
     """Write a web page on which models answer typed input side by side.
 
     The page is one HTML file. The models run in the browser, without network or server.
@@ -315,7 +288,7 @@ def export(
     /,
     *,
     to: Literal["onnx", "ctranslate2"],
-    out: MaybePath = None,
+    out: Path | None = None,
     quantize: Literal["int8", "int8_float32", "int8_float16", "int16", "float16", "bfloat16"] | None = None,
 ) -> None:
     """Export a run to ONNX or CTranslate2. `predict` and the library load the result like a run.

@@ -6,20 +6,20 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from selfattn.cli.options import Files, MaybeWhole, NamedPath, Names, Whole
+from selfattn.cli.options import Files, Names
 from selfattn.errors import UserError
 from selfattn.files import writing
 from selfattn.tokenizers.load import SeparateTokenizer, TokenizerKind, load_tokenizer, train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer, describe
 
-_MEASURED, _EXAMPLES = 10_000, 5  # texts that a new tokenizer is measured on, and shown
+_MEASURED, _EXAMPLES = 10_000, 5  # most texts that a tokenizer is measured on, and that are shown
 
 
 def train(
     *data: Path,
-    out: NamedPath,
+    out: Path,
     kind: TokenizerKind = "bpe",
-    vocab_size: MaybeWhole = None,
+    vocab_size: int | None = None,
     separate: bool = False,
     columns: Names = (),
 ) -> str:
@@ -42,12 +42,10 @@ def train(
     tokenizer = SeparateTokenizer(*sides) if separate else train_tokenizer(kind, [*sources, *targets], vocab_size)
     with writing(out, "choose another --out"):
         tokenizer.save(out)
-    return _described(tokenizer, sources, targets, _MEASURED, _EXAMPLES)
+    return _described(tokenizer, sources, targets)
 
 
-def inspect(
-    path: Path, /, *, data: Files = (), columns: Names = (), text: tuple[str, ...] = (), examples: Whole = _EXAMPLES
-) -> str:
+def inspect(path: Path, /, *, data: Files = (), columns: Names = (), text: tuple[str, ...] = ()) -> str:
     """Describe a tokenizer: coverage of characters, tokens per word, and the pieces and ids of texts.
 
     Args:
@@ -55,7 +53,6 @@ def inspect(
         data: Files to measure on, of pairs or of one text per line, plain or .gz.
         columns: Source and target column, by name or number, separated by a comma.
         text: Text whose pieces to show. May be repeated.
-        examples: Number of texts of the files to show. Not used with --text.
     """
     tokenizer = load_tokenizer(path / "tokenizer" if (path / "tokenizer").is_dir() else path)
     if not data and not text:
@@ -63,7 +60,7 @@ def inspect(
     sources, targets = _read(data, columns)
     if not data:  # shown with either vocabulary
         sources, targets = list(text), [] if tokenizer.source is tokenizer.target else list(text)
-    return _described(tokenizer, sources, targets, len(sources) + len(targets), examples, text)
+    return _described(tokenizer, sources, targets, text)
 
 
 def _read(paths: Sequence[Path], names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -85,13 +82,11 @@ def _read(paths: Sequence[Path], names: Sequence[str]) -> tuple[list[str], list[
     return sources, targets
 
 
-def _described(
-    tokenizer: Tokenizer, sources: list[str], targets: list[str], most: int, examples: int, shown: Sequence[str] = ()
-) -> str:
+def _described(tokenizer: Tokenizer, sources: list[str], targets: list[str], shown: Sequence[str] = ()) -> str:
     """Describe each vocabulary; show the pieces of the texts in `shown`, else of some texts that were measured."""
 
     def description(vocabulary: Tokenizer, texts: list[str]) -> str:
-        return describe(vocabulary, _spread(texts, most), shown or _spread(texts, examples))
+        return describe(vocabulary, _spread(texts, _MEASURED), shown or _spread(texts, _EXAMPLES))
 
     if tokenizer.source is tokenizer.target:
         return description(tokenizer, [*sources, *targets])

@@ -2,13 +2,9 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 from selfattn.errors import SettingError
 from selfattn.settings import check
-
-WeightPrecision = Literal["float32", "bfloat16"]
-"""What a loaded model's weights are kept in."""
 
 LARGEST_PENALTY = 10
 """Largest exponent of a length penalty; beyond it the powers of lengths overflow."""

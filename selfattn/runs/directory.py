@@ -227,33 +227,33 @@ class RunDirectory:
         """Replace the weights."""
         self._put(WEIGHTS, lambda path: save_model(model, str(path)))
 
-    def count_weights(self) -> int:
-        """Return how many numbers the weights have, without reading them.
+    def check_size(self, parameters: int) -> None:
+        """Check that the weights are as many numbers as a model has parameters, or more, without reading them.
 
         Raises:
-            UserError: the file is missing or broken.
+            UserError: the file is missing, broken or too small.
         """
         path = self.path / WEIGHTS
-        if not path.is_file():
-            raise UserError(f"{path}: no such file; the run ended before its first validation: {_ADVICE}")
         try:
             with path.open("rb"), safe_open(path, "pt") as file:  # which calls a forbidden file missing
-                return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+                count = sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
         except (OSError, SafetensorError) as error:
             raise UserError(f"{path}: cannot be read ({error}); {_ADVICE}") from None
+        if count < parameters:
+            wrong = f"not the weights of the model in {CONFIG} ({count:,} numbers, not {parameters:,})"
+            raise UserError(f"{path}: {wrong}; {_ADVICE}")
 
     def load_weights(self, model: nn.Module) -> None:
         """Read the weights into a model of the same configuration.
 
         Raises:
-            UserError: the file is broken or of another model, or its numbers are not finite.
+            UserError: the file is missing, broken or of another model, or its numbers are not finite.
         """
         path = self.path / WEIGHTS
-        self.count_weights()  # an error says why the file cannot be read
         self.check(WEIGHTS)
         try:
             load_model(model, path)
-        except (SafetensorError, RuntimeError) as error:
+        except (OSError, SafetensorError, RuntimeError) as error:
             reason = " ".join(str(error).split())
             raise UserError(f"{path}: not the weights of the model in {CONFIG} ({reason}); {_ADVICE}") from None
         for name, tensor in model.state_dict().items():

@@ -1,6 +1,5 @@
 """Evaluate, score and align with a run, and write the results as lines."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -134,24 +133,6 @@ def score_lines(scores: Sequence[TargetScore]) -> Iterator[str]:
     """
     for score in scores:
         yield f"{score.log_probability:.6f}\t{score.tokens}\t{score.per_token:.6f}"
-
-
-def score_summary(run: Run, data: Sequence[Path], scores: Sequence[TargetScore]) -> dict[str, Any]:
-    """Summarise the scores of all pairs, as plain JSON values.
-
-    Args:
-        run: that scored them.
-        data: files of the pairs.
-        scores: at least one.
-    """
-    total, tokens = math.fsum(score.log_probability for score in scores), sum(score.tokens for score in scores)
-    return run.about(" ".join(map(str, data))) | {
-        "items": len(scores),
-        "tokens": tokens,
-        "log_probability": total,
-        "per_token": total / tokens,
-        "perplexity": math.exp(-total / tokens),
-    }
 
 
 def align_against_gold(run: Run, gold: Sequence[GoldPair]) -> dict[str, Any]:

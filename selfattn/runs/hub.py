@@ -14,7 +14,6 @@ from importlib import resources
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from selfattn.codec import encode
 from selfattn.data.corpus.hub import hub_access, is_reachable
 from selfattn.errors import UserError
 from selfattn.files import write_text
@@ -26,7 +25,6 @@ CARD = "README.md"
 _NAME = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
 _ADDRESS = re.compile(rf"hf:/{{1,2}}({_NAME})(?:@([\w./-]+))?")  # a Path has one slash
 _FILES = (WEIGHTS, METRICS, "*.onnx", "*.onnx.data", "ctranslate2/*")  # besides settings, tokenizer and record
-_SHOWN = ("seed", "epochs", "items_per_epoch", "batch_size", "lr", "schedule")  # in the card
 # A path from the root, a home directory or a drive; not the part of a URL behind its host.
 _PATH = re.compile(r"(?<![\w.:/\\~])(?:~[\w-]*|[A-Za-z]:)?[/\\](?:[^\s'\",;=]*[/\\])?[^\s'\",;=/\\]*")
 
@@ -180,36 +178,31 @@ def model_card(
     """
     from jinja2 import Environment
 
-    command = f"selfattn evaluate hf://{name}"
-    presets = [PRESETS[config.preset]] if config.preset in PRESETS else []
-    training, limits = encode(config.training), config.model.limits()
-    level = (measured or {}).get("interval", {}).get("level", 0.95)
     text = resources.files("selfattn.runs").joinpath("card.md.j2").read_text(encoding="utf-8")
-    values = {"config": config, "record": record, "tokens": tokens, "name": name, "measured": measured}
     return (
         Environment(keep_trailing_newline=True)
         .from_string(text)
         .render(
-            values,
+            {"config": config, "record": record, "tokens": tokens, "name": name, "measured": measured},
             reason=reason,
-            fields=_fields(config, name, measured or {"metrics": {}}, command, level),
-            about="".join(f"{preset.summary[:1].upper()}{preset.summary[1:]} ({preset.source})." for preset in presets),
+            fields=_fields(config, name, measured or {"metrics": {}}),
+            presets=PRESETS,
             data=list(flat(config.data)),
-            training="; ".join(f"{key} {training[key]}" for key in _SHOWN if training.get(key) is not None),
-            libraries=", ".join(f"{library} {version}" for library, version in record.versions.items()),
-            command=command,
-            level=level,
-            limits=[("An input", limits.source), ("An output", limits.target), ("Both together", limits.together)],
+            limits=config.model.limits(),
         )
     )
 
 
-def _fields(config: RunConfig, name: str, measured: Mapping[str, Any], command: str, level: float) -> str:
+def _fields(config: RunConfig, name: str, measured: Mapping[str, Any]) -> str:
     """Return the fields that the Hub reads, ``model-index`` among them, in YAML."""
     from huggingface_hub import EvalResult, ModelCardData
 
-    results = [
-        EvalResult(
+    results = []
+    for metric, value in measured["metrics"].items():
+        conditions = {"command": f"selfattn evaluate hf://{name}", "items": measured["items"]}
+        if "intervals" in measured:
+            conditions |= {"interval": measured["intervals"][metric], "level": measured["interval"]["level"]}
+        result = EvalResult(
             task_type="text2text-generation" if "intervals" in measured else "text-generation",
             dataset_type=config.task,
             dataset_name=measured["data"],
@@ -217,11 +210,9 @@ def _fields(config: RunConfig, name: str, measured: Mapping[str, Any], command: 
             metric_type=metric,
             metric_value=value,
             metric_name=metric.replace("_", " "),
-            metric_args={"command": command, "items": measured["items"]}
-            | ({"interval": ends, "level": level} if (ends := measured.get("intervals", {}).get(metric)) else {}),
+            metric_args=conditions,
         )
-        for metric, value in measured["metrics"].items()
-    ]
+        results.append(result)
     data = ModelCardData(
         library_name="selfattn",
         tags=["selfattn", "attention", config.preset],

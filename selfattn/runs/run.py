@@ -14,7 +14,7 @@ from typing import Any, get_args
 import torch
 
 from selfattn.data.pairs import Pair, encode_pairs
-from selfattn.decoding.options import GREEDY, DecodingOptions, WeightPrecision
+from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore, score_examples
 from selfattn.decoding.texts import Output, OwnSearch
 from selfattn.errors import UserError, say
@@ -109,9 +109,7 @@ class Run:
                 check_limits(self.config.model, longest, options.max_length or 0)
             outputs: list[list[Output]] = TASKS[self.config.task].decode(self, texts, options, first)
         except (ValueError, IndexError) as error:  # positions that the model does not have
-            longest = max(map(len, texts), default=0)
-            output = "" if options.max_length is None else f", or write {options.max_length} tokens"
-            raise UserError(f"the model cannot read an input of {longest} characters{output}: {error}") from error
+            raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
         if self._reference is not None and texts:
             expected = self._reference.decode(texts[:_CHECKED], options, first=first)
             self._reference = None
@@ -311,7 +309,6 @@ def load(
     path: str | os.PathLike[str],
     *others: str | os.PathLike[str],
     device: DeviceName = "cpu",
-    precision: WeightPrecision = "float32",
     engine: Engine = "torch",
 ) -> Run:
     """Load a trained model.
@@ -322,69 +319,43 @@ def load(
         others: runs of the same task and vocabulary, of any family, for an ensemble: the mean of their probabilities
             is decoded.
         device: ``auto`` takes a GPU if there is one.
-        precision: of the weights; ``bfloat16`` rounds all of them, and the model can then only decode and score.
         engine: what computes. For ``onnx`` and ``ctranslate2`` the run is exported once, to ``RUN-ENGINE`` beside it;
             the first outputs are compared with those of torch, and a difference is said on standard error.
 
     Raises:
-        UserError: a file is missing or broken, a plugin is not loaded, the device is missing or does not support the
-            precision, the runs do not fit together, or the engine is missing or does not support the model.
+        UserError: a file is missing or broken, a plugin is not loaded, the device is missing, the runs do not fit
+            together, or the engine is missing or does not support the model.
     """
     if engine not in get_args(Engine):
         raise UserError(f"engine: expected one of {', '.join(get_args(Engine))}, got {engine!r}")
     if engine != "torch":
         runs = [load(name) for name in (path, *others)]
         paths = [export_once(run.path, run.config, run.model, run.tokenizer, engine) for run in runs]
-        run = load(*paths, device=device, precision=precision)
+        run = load(*paths, device=device)
         run._reference = _ensemble(runs) if others else runs[0]
         return run
-    if precision not in get_args(WeightPrecision):
-        raise UserError(f"precision: expected one of {', '.join(get_args(WeightPrecision))}, got {precision!r}")
     if others:
-        return _ensemble([load(run, device=device, precision=precision) for run in (path, *others)])
+        return _ensemble([load(run, device=device) for run in (path, *others)])
     from selfattn.runs.hub import fetch, is_address
 
     directory = RunDirectory(fetch(path) if is_address(path) else Path(path))
     config, tokenizer = directory.config(), directory.tokenizer()
     if (kind := format_of(directory.path)) is not None:
-        if choose_device(device).type != "cpu" or precision != "float32":
-            raise UserError(f"{directory.path}: an exported run computes on the CPU, in its precision; load the run")
+        if choose_device(device).type != "cpu":
+            raise UserError(f"{directory.path}: an exported run computes on the CPU; load the run")
         return Run(directory.path, config, open_exported(directory.path, kind).eval(), tokenizer)
-    count = directory.count_weights()
     with torch.device("meta"):  # no memory for a model that cannot be the right one
-        expected, _ = count_parameters(build_model(config.model, tokenizer, config.training.seed))
-    path, advice = directory.path / WEIGHTS, "restore the file or train again"
-    if expected > count:
-        wrong = f"not the weights of the model in {CONFIG} ({count:,} numbers, not {expected:,})"
-        raise UserError(f"{path}: {wrong}; {advice}")
+        parameters, _ = count_parameters(build_model(config.model, tokenizer, config.training.seed))
+    directory.check_size(parameters)
     model = build_model(config.model, tokenizer, config.training.seed)
     directory.load_weights(model)
     model.eval()
     with torch.inference_mode():
         source, start = torch.tensor([[tokenizer.eos_id]]), torch.tensor([[tokenizer.bos_id]])
         if not model(source, start, source_mask=source >= 0).isfinite().all():
-            raise UserError(f"{path}: numbers of this model overflow; {advice}")
+            raise UserError(f"{directory.path / WEIGHTS}: numbers of this model overflow; train again")
     model.to(choose_device(device))
-    if precision == "bfloat16":
-        round_weights(model)
     return Run(directory.path, config, model, tokenizer)
-
-
-def round_weights(model: Seq2Seq) -> None:
-    """Round a model's weights to bfloat16, in place; tables of positions keep all their digits.
-
-    Raises:
-        UserError: the device does not compute in bfloat16.
-    """
-    if model.device.type == "cuda":
-        is_supported = torch.cuda.is_bf16_supported()
-    else:
-        known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # older versions of PyTorch do not say
-        is_supported = not known or any(has for name, has in known.items() if "bf16" in name)
-    if not is_supported:
-        raise UserError("precision: this processor does not compute in bfloat16; take float32")
-    for weight in model.parameters():
-        weight.data = weight.data.to(torch.bfloat16)
 
 
 def _ensemble(runs: Sequence[Run]) -> Run:

@@ -88,7 +88,7 @@ def test_what_the_engine_does_otherwise_is_refused(exported: Run, cli: Cli, argu
 
 
 def test_an_input_without_positions_is_refused(exported: Run) -> None:
-    with pytest.raises(UserError, match="cannot read an input of 2000 characters"):
+    with pytest.raises(UserError, match="transformer: "):
         exported.predict(["1" * 2000])
 
 

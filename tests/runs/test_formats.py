@@ -37,11 +37,9 @@ def test_a_language_model_loads_and_continues() -> None:
     assert RunDirectory(run.path).record().commit is None
 
 
-@pytest.mark.parametrize("setting", [{"device": "gpu"}, {"precision": "bf16"}])
-def test_an_unknown_device_or_precision_is_refused(setting: dict[str, Any]) -> None:
-    [(name, value)] = setting.items()
-    with pytest.raises(UserError, match=f"{name}: expected one of .*, got '{value}'"):
-        load(FORMATS / "run-dates", **setting)
+def test_an_unknown_device_is_refused() -> None:
+    with pytest.raises(UserError, match=r"device: expected one of .*, got 'gpu'"):
+        load(FORMATS / "run-dates", device="gpu")  # type: ignore[arg-type]  # what the test is about
 
 
 def test_an_interrupted_run_resumes_from_its_checkpoint(tmp_path: Path) -> None:
