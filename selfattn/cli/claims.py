@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from selfattn.cli.runs import Lang
 from selfattn.comparison.options import Backend, check_cluster
@@ -15,14 +15,6 @@ from selfattn.errors import UserError, say
 from selfattn.files import write_text, writing
 from selfattn.registry import CLAIMS, is_name
 from selfattn.words.messages import SOURCE
-
-
-def claims_commands(group: App) -> App:
-    """Add the commands to their group, which lists the claims by default."""
-    group.default(list_claims)
-    for command in (run, new, page):
-        group.command(command)
-    return group
 
 
 def list_claims(*, lang: Lang = SOURCE) -> Iterable[str]:

@@ -17,11 +17,10 @@ from typing import Any
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnknownCommandError, UnusedCliTokensError
 
 from selfattn import __version__
-from selfattn.cli import runs
-from selfattn.cli.claims import claims_commands
+from selfattn.cli import claims, runs
 from selfattn.cli.config import read_config, write_config
 from selfattn.cli.options import BasicHelp, checked, unwrapped
-from selfattn.cli.tasks import compare_command, mention, train_command
+from selfattn.cli.tasks import compare_command, train_command
 from selfattn.cli.tokenizer import inspect, train
 from selfattn.errors import UserError, as_options, say, visible
 from selfattn.files import writing
@@ -65,12 +64,16 @@ def make_commands(arguments: Sequence[str] = (), everything: bool = False) -> Ap
             ("train", train_command, task.train_help),
             ("compare", compare_command, task.compare_help),
         ):
-            if group == "train" or task.takes_pairs:
-                called = list(arguments[:2]) == [group, name]
-                groups[group].command(make(task) if called else mention(help or task.__doc__), name=name)
+            if list(arguments[:2]) == [group, name]:
+                groups[group].command(make(task), name=name)
+            elif group == "train" or task.takes_pairs:
+                groups[group].command(make_app(name, help=unwrapped(help or task.__doc__ or "")))
     groups["tokenizer"].command(train)
     groups["tokenizer"].command(inspect)
-    claims_commands(groups["claims"])
+    groups["claims"].default(claims.list_claims)
+    groups["claims"].command(claims.run)
+    groups["claims"].command(claims.new)
+    groups["claims"].command(claims.page)
     for part in groups.values():
         app.command(part)
     for command in runs.COMMANDS:
@@ -104,7 +107,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         anywhere, rest = split_options(sys.argv[1:] if arguments is None else arguments)
         for plugin in anywhere["--plugin"]:
             load_plugin(plugin)
-        commands = make_commands(rest, "--help-all" in rest)
+        if everything := "--help-all" in rest:
+            rest = ["--help" if word == "--help-all" else word for word in rest]
+        commands = make_commands(rest, everything)
         configs = [Path(config) for config in reversed(anywhere["--config"])]  # the last one replaces the others
         commands.config = [read_config(config, make_commands, rest[:2]) for config in configs]
         written = anywhere["--write-config"]
@@ -180,7 +185,6 @@ def make_app(name: str, *, help: str) -> App:
         name=name,
         help=help,
         version=__version__,
-        help_flags=("--help", "-h", "--help-all"),
         default_parameter=Parameter(converter=checked, negative=(), show_default=_default_text),
         help_format="plaintext",
         result_action="return_value",

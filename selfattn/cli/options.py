@@ -20,7 +20,9 @@ from selfattn.errors import option
 
 def checked(type_: Any, tokens: Sequence[Token]) -> Any:
     """Convert the value of an option as cyclopts does, which alone would round 1.5 to 2 and read "" as "."."""
-    text = tokens[0].value
+    text, kinds = tokens[0].value, typing.get_args(type_)
+    if NoneType in kinds:  # else the word "none" would be one of its values
+        type_ = kinds[0]
     if type_ is int and not re.fullmatch(r"[+-]?\d+", text):
         raise ValueError(f"expected a whole number, got {text}")
     if type_ is Path and not text:
@@ -155,12 +157,12 @@ class BasicHelp(DefaultFormatter):
 
     def __init__(self, everything: bool) -> None:
         super().__init__()
-        self.hides, self.mentions = not everything, not everything
+        self.everything, self.is_mentioned = everything, False
 
     def __call__(self, console: Any, options: Any, panel: Any) -> None:
         """Print one panel of the help."""
-        if not self.hides or panel.title in ("Commands", "Arguments", "Parameters"):
+        if self.everything or panel.title in ("Commands", "Arguments", "Parameters"):
             super().__call__(console, options, panel)
-        elif self.mentions and panel.entries:
+        elif panel.entries and not self.is_mentioned:
             console.print("More: --help-all")
-            self.mentions = False
+            self.is_mentioned = True

@@ -4,6 +4,7 @@
 
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -233,14 +234,15 @@ def attention(
     from selfattn.integrations.explorer import explore, foreign_model
     from selfattn.report.drawing.attention import attention_text
 
-    model = foreign_model(run)
-    loaded = None if model else _load(run)
-    if loaded is not None:
-        if target is not None:
-            raise UserError("--target is for Hugging Face models: a run writes its own output; leave it out")
-        view = loaded.attention(text, dependence=save is not None and save.suffix in (".json", ".html"))
-    elif model is not None:
+    unknown = Counter[str]()
+    if model := foreign_model(run):
         view = explore(*model, text, target)
+    elif target is not None:
+        raise UserError("--target is for Hugging Face models: a run writes its own output; leave it out")
+    else:
+        loaded = _load(run)
+        unknown = loaded.unknown([text])
+        view = loaded.attention(text, dependence=save is not None and save.suffix in (".json", ".html"))
     picture = view.picture(layer, head).tolist()
     if save is not None:
         view.save(save, layer, head)
@@ -249,7 +251,7 @@ def attention(
     console.print(visible(f"{said}   ({view.caption(layer, head)})"), markup=False, soft_wrap=True)
     columns, rows = all_visible(view.source_tokens), all_visible(view.target_tokens or view.source_tokens)
     console.print(attention_text(picture, columns, rows, columns=min(console.width, 120)))
-    if loaded is not None and (unknown := loaded.unknown([text])):
+    if unknown:
         say(unknown_line(unknown))
     if save is not None:
         say(f"saved as {save}")

@@ -59,16 +59,6 @@ def compare_command(task: type[Task]) -> Callable[..., None]:
     return _command(run, task.compare_help or task.__doc__, options, task.TestOptions, task.Options)
 
 
-def mention(text: str | None) -> Callable[..., None]:
-    """Make a command for the list of commands, without options."""
-
-    def command() -> None:
-        """Do nothing."""
-
-    command.__doc__ = unwrapped(text or "")
-    return command
-
-
 def _command(
     run: Callable[[Mapping[str, Any], Path], None], text: str | None, first: type[Any], *kinds: type[Any]
 ) -> Callable[..., None]:

@@ -48,17 +48,16 @@ def evaluate_run(
     if metric is not None and not run.takes_pairs:
         raise SettingError("`metric`: a language model is measured by perplexity; leave it out")
     task = run.task if metric is None else run.task.decided_by(metric)
-    both: dict[str, Any] = {}
     if against is not None:
         if not run.takes_pairs or against.config.task != run.config.task:
             raise SettingError("`against`: expected two runs of one task, trained on pairs")
         if not data and run.config.data != against.config.data:
             say(f"{against.path}: was trained on other data, and may have seen the test items of {run.path}")
-        both["against"] = against
-    results: dict[str, Any] = task.evaluate(run, as_declared("data", data, tuple[Path, ...]), options, columns, **both)
+    results: dict[str, Any] = task.evaluate(run, as_declared("data", data, tuple[Path, ...]), options, columns, against)
     command = f"selfattn evaluate {run.path}" + ("" if against is None else f" --against {against.path}")
-    for tested in (run, *both.values()) if not data else ():
-        record_access(tested.path, command)
+    for tested in (run, against) if not data else ():
+        if tested is not None:
+            record_access(tested.path, command)
     return results
 
 

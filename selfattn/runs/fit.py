@@ -198,7 +198,6 @@ class _Progress(Observer):
         self.bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=16),
-            TextColumn("loss {task.fields[loss]}  {task.fields[speed]} tokens/s"),
             TimeRemainingColumn(compact=True),
             console=self.console,
             transient=True,
@@ -211,17 +210,13 @@ class _Progress(Observer):
         for line in self.notes:
             say(line)
         self.epochs = epochs
-        self.bar = self.bars.add_task(self.name, total=steps, loss="-", speed="-")
+        self.bar = self.bars.add_task(self.name, total=steps)
 
     def stepped(self, report: StepReport) -> None:
         if self.bar is not None:
-            self.bars.update(
-                self.bar,
-                completed=report.step,
-                description=f"{self.name} {self._epoch(report.epoch)}",
-                loss=f"{report.loss:.3f}",
-                speed=f"{report.tokens_per_second:,.0f}",
-            )
+            figures = f"loss {report.loss:.3f}  {report.tokens_per_second:,.0f} tokens/s"
+            description = f"{self.name} {self._epoch(report.epoch)}  {figures}"
+            self.bars.update(self.bar, completed=report.step, description=description)
 
     def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
         measures = "  ".join(

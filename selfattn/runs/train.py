@@ -36,15 +36,11 @@ class TrainOptions:
         resume: Continue the training in --out, to the same result. A larger --epochs lengthens a finished training.
         device: Device to compute on. auto takes a GPU if there is one.
         threads: CPU threads. Default: 1, or 2 for a model of at least 10 million parameters.
-        save_every: Steps between checkpoints. Default: at each validation, and more often where that costs under 2 % of
-            the time.
         tensorboard: Directory for TensorBoard learning curves.
     """
 
     repeated: ClassVar[tuple[str, ...]] = ("set",)
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Run": ("resume", "device", "threads", "save_every", "tensorboard")
-    }
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {"Run": ("resume", "device", "threads", "tensorboard")}
 
     model: str = ""
     out: Path
@@ -55,7 +51,6 @@ class TrainOptions:
     resume: bool = False
     device: DeviceName = "auto"
     threads: int | None = None
-    save_every: int | None = None
     tensorboard: Path | None = None
 
     def __post_init__(self) -> None:
@@ -142,7 +137,6 @@ def train(task: str | Task, **settings: Any) -> "Run":
             resume=options.resume,
             device=options.device,
             threads=options.threads,
-            save_every=options.save_every,
             observers=observers,
             start=start,
         )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -184,11 +185,11 @@ def test_options_are_read_from_a_file(cli: Cli, tmp_path: Path, monkeypatch: pyt
     assert "no such file" in cli("train", "dates", "--config", "none.toml").err
     Path("models.toml").write_text('models = ["x"]\nout = "new"')  # the name of a command
     assert "model 'x' is not known" in cli("compare", "dates", "--config", "models.toml").err
-    for broken in (text.replace("epochs", "epoch"), "[{:", "epochs = 1.5"):
+    for broken in (text.replace("epochs", "epoch"), "[{:", text.replace("0", "1.5")):
         Path("a.toml").write_text(broken)
         wrong = cli("train", "dates", "--config", "a.toml")
         assert (wrong.code, wrong.err.count("\n")) == (2, 1), wrong.err
-        assert "epoch" in wrong.err or wrong.err.startswith("error: --config a.toml: is not TOML (")
+        assert re.search("epoch|--config a.toml: is not TOML", wrong.err)
 
 
 WRITTEN = """\
