@@ -119,9 +119,9 @@ def test_somebody_who_types_is_answered_line_by_line(runs: dict[str, Run]) -> No
 # --- limits -----------------------------------------------------------------------------------------------------------
 
 
-def config_of(preset: str, *settings: str, task: str = "translation", max_length: int = 20) -> RunConfig:
+def config_of(preset: str, *settings: str) -> RunConfig:
     model = with_settings(PRESETS[preset].config, settings)
-    return RunConfig(task, preset, model, TrainingConfig(), {}, max_length)
+    return RunConfig("translation", preset, model, TrainingConfig(), {}, 20)
 
 
 @pytest.mark.parametrize(
