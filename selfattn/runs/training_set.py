@@ -67,7 +67,7 @@ def make_training_set(
         keep: cache the examples of every epoch for further models.
 
     Raises:
-        UserError: a setting or the data are not usable.
+        UserError: a setting or the data are not usable, or a metric fails on the first two targets.
     """
     if [tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id] != [PAD, BOS, EOS]:
         raise UserError(f"{type(tokenizer).__name__}: expected pad_id {PAD}, bos_id {BOS} and eos_id {EOS}")
@@ -112,6 +112,13 @@ def _criterion(
 ) -> Criterion:
     """Measure a model by its greedy outputs for the validation pairs."""
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    for name in names:  # a plugin's metric fails here, not after the first epoch
+        try:
+            score_outputs([name], targets[:2], targets[:2], language)
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(f"metric {name!r}: cannot score {targets[:2]} ({type(error).__name__}: {error})") from error
 
     def measure(model: Seq2Seq, loss: float, processes: Processes) -> Mapping[str, float]:
         outputs = decode_texts(model, tokenizer, sources, max_length=max_length, processes=processes)
