@@ -176,6 +176,7 @@ MAY_NAME = {"task": set(), "model": {"tasks", "claims"}, "metric": {"tasks"}, "m
 # Words that mean something else there.
 OTHER_MEANINGS = {
     ("task", "data", "translation"),  # a column that datasets call so
+    ("model", "models", "transformer"),  # the kind of a stack
     ("metric", "results", "exact_match"),  # what a record is about that does not say it: part of the schema
 }
 
