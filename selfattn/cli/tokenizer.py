@@ -72,12 +72,12 @@ def _read(paths: Sequence[Path], names: Sequence[str]) -> tuple[list[str], list[
     if columns is not None and not any(has_pairs):
         raise UserError("--columns is for files of pairs: give one, or leave it out")
     if len(paths) == 2 and not any(has_pairs):
-        return read_texts(paths[0]).lines, read_texts(paths[1]).lines
+        return read_texts(paths[0]), read_texts(paths[1])
     sources: list[str] = []
     targets: list[str] = []
     for path, is_pairs in zip(paths, has_pairs, strict=True):
         pairs = read_pairs(path, columns=columns) if is_pairs else []
-        sources += [pair.source for pair in pairs] if is_pairs else read_texts(path).lines
+        sources += [pair.source for pair in pairs] if is_pairs else read_texts(path)
         targets += [pair.target for pair in pairs]
     return sources, targets
 

@@ -14,9 +14,6 @@ from torch import Tensor
 from selfattn.data.pairs import Example
 from selfattn.tokenizers.protocol import BOS, PAD
 
-BUFFER = 10_000
-"""Examples of a stream that are held at once."""
-
 _WINDOW = 100  # batches that are sorted by length together
 
 
@@ -82,7 +79,7 @@ def collate(examples: Sequence[Example], pad_id: int, bos_id: int, indices: Sequ
         indices: of the examples, for `Batch.indices`.
 
     Raises:
-        ValueError: no examples, a target without ids, or not as many indices as examples.
+        ValueError: no examples, or a target without ids.
 
     Example:
         >>> examples = [Example([7, 2], [8, 9, 2]), Example([7, 6, 2], [8, 2])]
@@ -92,8 +89,6 @@ def collate(examples: Sequence[Example], pad_id: int, bos_id: int, indices: Sequ
         >>> batch.source_mask.tolist()
         [[True, True, False], [True, True, True]]
     """
-    if not examples or len(examples) != len(indices):
-        raise ValueError(f"collate needs examples and an index for each, got {len(examples)} and {len(indices)}")
     if not all(example.target for example in examples):
         raise ValueError("collate needs at least one id (such as eos) in the target of every example")
     source, source_mask = _padded([example.source for example in examples], pad_id)
@@ -108,8 +103,6 @@ def batches(
     batch_size: int | None,
     max_tokens: int | None,
     generator: torch.Generator | None = None,
-    pad_id: int = PAD,
-    bos_id: int = BOS,
 ) -> Iterator[Batch]:
     """Return an iterator over batches that together have every example once.
 
@@ -123,8 +116,6 @@ def batches(
         max_tokens: most tokens in a batch, padding included, source and target together; None for no bound. A longer
             example makes a batch by itself.
         generator: of the shuffling, on the CPU; default None, which keeps the order.
-        pad_id: see `collate`; default that of every tokenizer.
-        bos_id: see `collate`; default that of every tokenizer.
 
     Raises:
         ValueError: neither bound is given, or one is not positive.
@@ -139,7 +130,7 @@ def batches(
         [0, 1, 2, 3, 4]
     """
     groups = batch_places(examples, batch_size=batch_size, max_tokens=max_tokens, generator=generator)
-    return (collate([examples[index] for index in group], pad_id, bos_id, group) for group in groups)
+    return (collate([examples[index] for index in group], PAD, BOS, group) for group in groups)
 
 
 def batch_places(
@@ -174,7 +165,7 @@ def stream_batches(
     *,
     batch_size: int | None = None,
     max_tokens: int | None = None,
-    buffer: int = BUFFER,
+    buffer: int = 10_000,
     generator: torch.Generator,
 ) -> Iterator[Batch]:
     """Do what `batches` does for a stream, which may be larger than memory or endless.

@@ -91,7 +91,7 @@ def encode_stream(pairs: Iterable[Pair], tokenizer: Tokenizer) -> Iterator[Examp
 
 
 def sample_pairs(
-    pairs: Iterable[Pair], tokenizer: Tokenizer, *, seed: int, epoch: int, alpha: float | None = None
+    pairs: Iterable[Pair], tokenizer: Tokenizer, *, seed: int, epoch: int, alpha: float
 ) -> Iterator[Example]:
     """Turn pairs into examples one by one, each side cut at random: subword regularisation, or BPE-dropout.
 
@@ -102,11 +102,11 @@ def sample_pairs(
         tokenizer: of both sides.
         seed: of the run; the draws are the stream ``"subwords"``.
         epoch: its number.
-        alpha: see the tokenizer's ``sample``; default its own.
+        alpha: see the tokenizer's ``sample``.
 
     Example:
         >>> from selfattn.tokenizers.char import CharTokenizer
-        >>> list(sample_pairs([Pair("ab", "b")], CharTokenizer("ab"), seed=0, epoch=1))
+        >>> list(sample_pairs([Pair("ab", "b")], CharTokenizer("ab"), seed=0, epoch=1, alpha=0.1))
         [Example(source=[4, 5, 2], target=[5, 2])]
     """
     eos, source, target = [tokenizer.eos_id], tokenizer.source, tokenizer.target

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from babel import Locale
 from babel.lists import format_list
-from babel.numbers import format_currency, format_decimal, get_currency_precision
+from babel.numbers import format_currency, format_decimal, get_currency_precision, get_territory_currencies
 from babel.units import format_unit
 
 from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, PatternPiece, compile_pieces, find_locale
@@ -154,10 +154,7 @@ TERRITORIES = (
     *("AR", "AU", "BR", "CA", "CN", "DE", "FR", "GB", "ID", "IN"),
     *("IT", "JP", "KR", "MX", "RU", "SA", "TR", "US", "ZA"),
 )
-CURRENCIES = (
-    *("ARS", "AUD", "BRL", "CAD", "CNY", "EUR", "GBP", "IDR", "INR"),
-    *("JPY", "KRW", "MXN", "RUB", "SAR", "TRY", "USD", "ZAR"),
-)
+CURRENCIES = sorted({code for country in TERRITORIES for code in get_territory_currencies(country, date(2020, 1, 1))})
 LANGUAGES = ("ar", "de", "en", "es", "fr", "hi", "id", "it", "ja", "ko", "pt", "ru", "tr", "zh")
 _FIRST_DAY, _DAYS = date(1900, 1, 1), 69_396  # to the end of 2089
 _SAMPLES = (*range(6), 11, 12, 21, 100, Decimal("1.5"))  # every plural form of every language is among these
@@ -206,6 +203,7 @@ Draw = Callable[[Random], Draft | None]
 DateForm = tuple[str, tuple[tuple[PatternPiece, ...], tuple[PatternPiece, ...]]]
 
 
+@lru_cache(maxsize=4)
 def kinds_of(locales: Locales) -> dict[str, Draw]:
     """Return the kinds of phrases of two languages, by name; a kind that one language has no data for is left out.
 
@@ -359,7 +357,7 @@ def _date_and_time(dates: list[DateForm], times: list[DateForm], locales: Locale
     return Draft(lambda side: fill_in(patterns[side], [time.write(side), day.write(side)]))
 
 
-def _names(locales: Locales) -> list[list[tuple[Segment, Segment]]]:
+def _names(locales: Locales) -> list[list[tuple[Segments, Segments]]]:
     """Return names of countries, languages, weekdays and months, each in both languages."""
     fields: dict[str, tuple[Iterable[Any], Callable[[Locale], Mapping[Any, str]]]] = {
         "territory": (TERRITORIES, lambda x: x.territories),
@@ -370,8 +368,8 @@ def _names(locales: Locales) -> list[list[tuple[Segment, Segment]]]:
     names = []
     for field, (codes, table) in fields.items():
         source, target = map(table, locales)
-        known = [code for code in codes if code in source and code in target]
-        names.append([(Segment(tidy(source[c]), (field,)), Segment(tidy(target[c]), (field,))) for c in known])
+        known = [(source[code], target[code]) for code in codes if code in source and code in target]
+        names.append([([Segment(tidy(here), (field,))], [Segment(tidy(there), (field,))]) for here, there in known])
     return [some for some in names if len(some) > 3]
 
 
@@ -385,12 +383,8 @@ def _list_patterns(locales: Locales) -> list[dict[int, tuple[Pattern, ...]]]:
     return [both, both, either] if all(both[n][0] != either[n][0] for n in both) else [both]
 
 
-def _name(name: tuple[Segment, Segment], side: int) -> Segments:
-    return [name[side]]
-
-
 def _list(
-    names: list[list[tuple[Segment, Segment]]],
+    names: list[list[tuple[Segments, Segments]]],
     things: list[Counted],
     styles: list[dict[int, tuple[Pattern, ...]]],
     chance: Random,
@@ -399,7 +393,7 @@ def _list(
     members: list[Callable[[int], Segments]]
     if names and (chance.randrange(2) or len(things) < 3):
         chosen = chance.sample(chance.choice(names), chance.choice((2, 3, 3, 4)))
-        members, patterns = [partial(_name, name) for name in chosen], chance.choice(styles)
+        members, patterns = [name.__getitem__ for name in chosen], chance.choice(styles)
     else:
         items = chance.sample(things, chance.choice((2, 2, 3)))
         members = [partial(item.segments, chance.randrange(10 ** chance.randrange(1, 4))) for item in items]
@@ -422,11 +416,6 @@ def part_of(target: str) -> Split:
     digest = hashlib.blake2b(f"selfattn cldr/{target}".encode(), digest_size=8).digest()
     hand = int.from_bytes(digest, "big") % 10
     return "test" if hand == 0 else "valid" if hand == 1 else "train"
-
-
-@lru_cache(maxsize=4)
-def _kinds(source: str, target: str) -> dict[str, Draw]:
-    return kinds_of((Locale.parse(source), Locale.parse(target)))
 
 
 class CldrSource:
@@ -484,9 +473,8 @@ class CldrSource:
     """
 
     def __init__(self, source: str = "en", target: str = "ko", *, seed: int = 0, split: Split = "train") -> None:
-        self.source, self.target = str(find_locale(source)), str(find_locale(target))
         self.seed, self.split = seed, split
-        self._draws = _kinds(self.source, self.target)
+        self._draws = kinds_of((find_locale(source), find_locale(target)))
         self.kinds = tuple(self._draws)
 
     def pairs(self, count: int, start: int = 0) -> list[Pair]:
@@ -505,13 +493,10 @@ class CldrSource:
             target = draft.write(1)
             if self.split == ("train" if draft.train_only else part_of(text_of(target))):
                 pair = aligned_pair(draft.write(0), target, kind)
-                if _is_proper(pair.source) and _is_proper(pair.target):
+                texts = pair.source, pair.target
+                if all(0 < len(text) <= LONGEST and unicodedata.is_normalized("NFC", text) for text in texts):
                     return pair
         raise AssertionError  # pragma: no cover
-
-
-def _is_proper(text: str) -> bool:
-    return 0 < len(text) <= LONGEST and unicodedata.is_normalized("NFC", text)
 
 
 class EmbeddedPhrases(EndlessSplits):
@@ -526,8 +511,6 @@ class EmbeddedPhrases(EndlessSplits):
         UserError: an unknown locale.
     """
 
-    endless = "the embedded phrases are endless"
-
     def __init__(self, source: str, target: str, seed: int) -> None:
         CldrSource(source, target)  # raises for an unknown locale
         self.source, self.target = source, target
@@ -541,18 +524,14 @@ class EmbeddedPhrases(EndlessSplits):
     def draw(self, part: Split, seed: int, epoch: int, count: int) -> Sequence[Pair]:
         """Return the next pairs of the source; for validation and test the first that differ in their sources."""
         phrases = CldrSource(self.source, self.target, seed=seed, split=part)
-        return phrases.pairs(count, start=epoch * count) if part == "train" else _different(phrases, count)
-
-
-def _different(source: CldrSource, count: int) -> list[Pair]:
-    """Draw pairs with different sources: a repeated test item would count twice."""
-    pairs: dict[str, Pair] = {}
-    for index in count_up():
-        if len(pairs) == count:
-            break
-        pair = source.pairs(1, index)[0]
-        pairs.setdefault(pair.source, pair)
-    return list(pairs.values())
+        if part == "train":
+            return phrases.pairs(count, start=epoch * count)
+        pairs: dict[str, Pair] = {}  # by source: a repeated test item would count twice
+        indices = count_up()
+        while len(pairs) < count:
+            (pair,) = phrases.pairs(1, next(indices))
+            pairs.setdefault(pair.source, pair)
+        return list(pairs.values())
 
 
 @lru_cache(maxsize=8)

@@ -7,16 +7,13 @@ surrogates (``surrogateescape``), so that a bad byte matters only in a column th
 
 import csv
 import gzip
-import json
 import os
 import unicodedata
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +29,16 @@ _MOST = 64 << 20  # bytes of a line; a few megabytes of gzip unpack to gigabytes
 _TOLD = 5_000_000  # lines between two that say how far it is
 _START = 200  # bytes that tell what a file is
 _SUFFIXES = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_NAMES = 12  # columns that an error names
-_HEAD = 100  # lines that decide how many columns a TSV file has
 _ADVICE = "mend the line, or take it out"
 
 
-def lines_of(path: Path, advice: str = "give at least one line") -> Iterator[bytes]:
+def lines_of(path: Path) -> Iterator[bytes]:
     r"""Read the lines of a file, without their ends; a name that ends in ``.gz`` is unpacked.
 
     A line ends with ``\n`` or ``\r\n`` and nothing else. A byte order mark in front is taken off.
 
     Args:
         path: the file.
-        advice: what to do where it is empty, for the error message.
 
     Raises:
         UserError: the file is missing, a directory, a pipe, damaged, empty, or not what its name says; or a line of it
@@ -60,7 +54,7 @@ def lines_of(path: Path, advice: str = "give at least one line") -> Iterator[byt
     """
     with _named_errors(path), (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
         line, number = file.readline(_MOST), 1
-        _check(path, line, advice)
+        _check(path, line)
         while line:
             if len(line) == _MOST:
                 raise UserError(f"{path}:{number}: longer than {_MOST >> 20} MiB; give one text a line")
@@ -71,21 +65,17 @@ def lines_of(path: Path, advice: str = "give at least one line") -> Iterator[byt
                 say(f"{path}: {number:,} lines read so far")
 
 
-def read_text_lines(path: Path, advice: str) -> list[str]:
+def read_text_lines(path: Path) -> list[str]:
     """Read the lines of a text in UTF-8, unpacked where its name ends in ``.gz``.
 
     Args:
         path: the file.
-        advice: what to do where it is empty, for the error message.
 
     Raises:
         UserError: the file is missing, a directory, damaged or empty.
     """
-    rows = list(lines_of(path, advice))
-    if not any(row.strip() for row in rows):
-        raise UserError(f"{path}: the file is empty; {advice}")
     lines = []
-    for number, row in enumerate(rows, 1):
+    for number, row in enumerate(lines_of(path), 1):
         try:
             lines.append(row.decode("utf-8"))
         except UnicodeDecodeError as error:
@@ -93,25 +83,12 @@ def read_text_lines(path: Path, advice: str) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True)
-class TextFile:
-    """The texts of a file.
-
-    Attributes:
-        lines: those with something in them, in their order.
-        empty: how many lines had nothing or only spaces in them.
-    """
-
-    lines: list[str]
-    empty: int
-
-
-def read_texts(path: str | os.PathLike[str]) -> TextFile:
+def read_texts(path: str | os.PathLike[str]) -> list[str]:
     """Read a file with one text a line.
 
     A name that ends in ``.gz`` is unpacked first. Lines end with ``\\n`` or ``\\r\\n`` and nothing else; the text is
     UTF-8, and put into Unicode's form NFC, as every input of a model is. Lines with nothing or only spaces in them are
-    left out and counted.
+    left out.
 
     Args:
         path: the file.
@@ -125,14 +102,12 @@ def read_texts(path: str | os.PathLike[str]) -> TextFile:
         ...     path = pathlib.Path(folder, "text.txt")
         ...     _ = path.write_text("To be,\\n\\nor not to be\\n")
         ...     read_texts(path)
-        TextFile(lines=['To be,', 'or not to be'], empty=1)
+        ['To be,', 'or not to be']
     """
-    path = Path(path)
-    rows = read_text_lines(path, "give at least one line of text")
-    lines = [unicodedata.normalize("NFC", row) for row in rows if row.strip()]
+    lines = [unicodedata.normalize("NFC", row) for row in read_text_lines(Path(path)) if row.strip()]
     if not lines:
         raise UserError(f"{path}: only spaces in it; give at least one line of text")
-    return TextFile(lines, len(rows) - len(lines))
+    return lines
 
 
 def file_sha256(path: Path) -> str:
@@ -156,17 +131,15 @@ def _named_errors(path: Path) -> Iterator[None]:
         raise UserError(f"{str(path)!a}: the path is not UTF-8; rename the file or its folder") from None
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; check the path") from None
-    except IsADirectoryError:
-        raise UserError(f"{path}: is a directory; name the file in it") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path}: not a whole gzip file ({error}); fetch or pack it again") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}); check the file") from None
 
 
-def _check(path: Path, first: bytes, advice: str) -> None:
+def _check(path: Path, first: bytes) -> None:
     if not first:
-        raise UserError(f"{path}: the file is empty; {advice}")
+        raise UserError(f"{path}: the file is empty; give at least one line")
     if first.startswith(b"\x1f\x8b"):
         raise UserError(f"{path}: packed with gzip; let its name end in .gz")
     # UTF-16 has a byte order mark, or zeros where plain letters are.
@@ -212,7 +185,7 @@ def file_records(paths: tuple[Path, ...], columns: Columns = None) -> Iterator[R
 
     - Parallel files: line n of the one and line n of the other.
     - TSV: nothing is quoted. The first two columns, unless others are chosen; further columns are ignored, but each
-      line must have as many as most of the first 100 lines have.
+      line must have as many as the first.
     - CSV: quoted as usual; the first record names the columns.
     - JSON lines: an object a line, with the texts at the top or within ``"translation"``.
     - The book's file (Saito, *Deep Learning from Scratch 2*): the input padded with spaces, ``_``, the target. The
@@ -225,8 +198,9 @@ def file_records(paths: tuple[Path, ...], columns: Columns = None) -> Iterator[R
             pair already. Default: numbers 1 and 2 for TSV, the names source and target for CSV and JSON lines.
 
     Raises:
-        UserError: a file is missing, damaged, empty or not text; parallel files differ in length (both counts are
-            told); the format cannot be told; a chosen column is not there, or the format has none to choose.
+        UserError: there are neither one nor two files; a file is missing, damaged, empty or not text; parallel files
+            differ in length (both counts are told); the format cannot be told; a chosen column is not there, or the
+            format has none to choose.
 
     Example:
         >>> import pathlib, tempfile
@@ -236,6 +210,10 @@ def file_records(paths: tuple[Path, ...], columns: Columns = None) -> Iterator[R
         ...     list(file_records((path,)))
         [RawPair(line=1, source='Go.', target='Va !'), BadRecord(line=2, reason='1 column(s), not 3', lines=1)]
     """
+    if len(paths) not in (1, 2):
+        raise SettingError(f"`data`: expected two parallel files or one file of pairs, got {len(paths)}")
+    if len(paths) == 2 and columns is not None:
+        raise SettingError("`columns` is for one file of pairs, two parallel files have none; leave it out")
     if len(paths) == 2:
         return _parallel(*paths)
     path, named = paths[0], columns or ("source", "target")
@@ -245,12 +223,11 @@ def file_records(paths: tuple[Path, ...], columns: Columns = None) -> Iterator[R
         case "csv":
             return _table(path, _csv_rows(path), named)
         case "tsv":
-            return _tsv(path, columns or ("1", "2"))
+            rows = ((number, _text(line).split("\t") if line else []) for number, line in enumerate(lines_of(path), 1))
+            return _table(path, rows, columns or ("1", "2"))
         case "book" if columns is None:
             return _book(path)
-        case "book":
-            raise SettingError(f"{path}: input_target, which has no columns to choose; leave `columns` out")
-    raise UserError(f"{path}: neither TSV, CSV, JSON lines nor input_target; name it .tsv, .csv or .jsonl")
+    raise UserError(f"{path}: neither TSV, CSV nor JSON lines; name it .tsv, .csv or .jsonl")
 
 
 def format_of(path: Path) -> str | None:
@@ -291,8 +268,8 @@ def pair_of(line: int, record: Mapping[str, Any], columns: tuple[str, str]) -> R
         >>> pair_of(1, {"translation": {"en": "Go.", "ko": "가."}}, ("en", "ko"))
         RawPair(line=1, source='Go.', target='가.')
     """
-    texts = _level(record, columns)
-    if texts is None:
+    texts = _flat(record)
+    if not texts.keys() >= set(columns):
         return BadRecord(line, f"no {columns[0]!r} and {columns[1]!r}")
     source, target = ("" if texts[column] is None else texts[column] for column in columns)
     if not isinstance(source, str) or not isinstance(target, str):
@@ -301,7 +278,7 @@ def pair_of(line: int, record: Mapping[str, Any], columns: tuple[str, str]) -> R
 
 
 def check_columns(where: str, record: Mapping[str, Any], columns: tuple[str, str]) -> None:
-    """Check that a record has both columns, both flat or both in a nested ``translation``.
+    """Check that a record has both columns, flat or in a nested ``translation``.
 
     Raises:
         SettingError: it has not; the message starts with `where` and names the columns that it has.
@@ -309,24 +286,20 @@ def check_columns(where: str, record: Mapping[str, Any], columns: tuple[str, str
     Example:
         >>> check_columns("x.csv", {"id": 1, "translation": {"en": "Go.", "ko": "가."}}, ("source", "target"))
         Traceback (most recent call last):
-        selfattn.errors.SettingError: x.csv: no columns 'source' and 'target'; choose two of id, en, ko with `columns`
+        selfattn.errors.SettingError: x.csv: no columns 'source' and 'target'; choose with `columns`: 'id', 'en', 'ko'
     """
-    if _level(record, columns) is None:
-        nested = record.get("translation")
-        flat = [name for name in record if name != "translation" or not isinstance(nested, Mapping)]
-        names = [*flat, *nested] if isinstance(nested, Mapping) else flat
-        shown = ", ".join(name if name.isprintable() else repr(name) for name in names[:_NAMES])
-        more = ", ..." if len(names) > _NAMES else ""
-        raise SettingError(
-            f"{where}: no columns {columns[0]!r} and {columns[1]!r}; choose two of {shown}{more} with `columns`"
-        )
+    names = _flat(record).keys()
+    if not names >= set(columns):
+        choice = f"choose with `columns`: {', '.join(map(repr, names))}"
+        raise SettingError(f"{where}: no columns {columns[0]!r} and {columns[1]!r}; {choice}")
 
 
-def _level(record: Mapping[str, Any], columns: tuple[str, str]) -> Mapping[str, Any] | None:
-    for level in (record, record.get("translation")):
-        if isinstance(level, Mapping) and all(column in level for column in columns):
-            return level
-    return None
+def _flat(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a record with the texts of its ``translation`` beside its other columns."""
+    nested = record.get("translation")
+    if not isinstance(nested, Mapping):
+        return record
+    return {name: value for name, value in record.items() if name != "translation"} | dict(nested)
 
 
 def _text(line: bytes) -> str:
@@ -339,14 +312,6 @@ def _parallel(source: Path, target: Path) -> Iterator[RawPair | BadRecord]:
         raise UserError(f"{source} has {counts[0]:,} lines and {target} {counts[1]:,}; parallel files need as many")
     for number, (left, right) in enumerate(zip(lines_of(source), lines_of(target), strict=True), 1):
         yield RawPair(number, _text(left), _text(right))
-
-
-def _tsv(path: Path, columns: tuple[str, str]) -> Iterator[RawPair | BadRecord]:
-    # Where numbers choose, most lines tell how many columns there are; blank ones tell nothing.
-    head = (line.split(b"\t") for line in islice(lines_of(path), _HEAD) if line)
-    usual = Counter(map(len, head)).most_common(1)
-    rows = ((number, _text(line).split("\t") if line else []) for number, line in enumerate(lines_of(path), 1))
-    return _table(path, rows, columns, usual[0][0] if usual else None)
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str] | BadRecord]]:
@@ -364,9 +329,10 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str] | BadRecord]]:
 
 
 def _table(
-    path: Path, rows: Iterable[tuple[int, list[str] | BadRecord]], columns: tuple[str, str], width: int | None = None
+    path: Path, rows: Iterable[tuple[int, list[str] | BadRecord]], columns: tuple[str, str]
 ) -> Iterator[RawPair | BadRecord]:
     """Take two columns out of rows of cells; a blank row has none, and the first that is not blank may name them."""
+    width = 0
     numbered = all(column.isdecimal() and int(column) > 0 for column in columns)
     places = [int(column) - 1 for column in columns] if numbered else []
     for line, row in rows:
@@ -394,8 +360,7 @@ def _json_lines(path: Path, columns: tuple[str, str]) -> Iterator[RawPair | BadR
         try:
             record = parse(_text(line).encode())
         except ValueError as error:
-            problem = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
-            yield BadRecord(number, f"not valid JSON ({problem})")
+            yield BadRecord(number, f"not valid JSON ({getattr(error, 'msg', error)})")
             continue
         if not isinstance(record, dict):
             yield BadRecord(number, "not a JSON object")
@@ -476,23 +441,18 @@ def read_pairs(*paths: str | os.PathLike[str], columns: Columns = None) -> list[
         ...     read_pairs(path)
         [Pair(source='2/10/93', target='1993-02-10', tag='', spans=())]
     """
-    if len(paths) not in (1, 2):
-        raise SettingError(f"`data`: expected two parallel files or one file of pairs, got {len(paths)}")
-    if len(paths) == 2 and columns is not None:
-        raise SettingError("`columns` is for one file of pairs, two parallel files have none; leave it out")
     files = tuple(map(Path, paths))
     label = ", ".join(map(str, files))
     pairs = []
     for row in file_records(files, columns):
         if isinstance(row, BadRecord):
             raise UserError(f"{label}:{row.line}: {row.reason}; {_ADVICE}")
-        for side, text in (("source", row.source), ("target", row.target)):
-            try:
-                text.encode()
-            except UnicodeEncodeError:
-                raise UserError(f"{label}:{row.line}: not valid UTF-8 in the {side}; save the file as UTF-8") from None
-            if not text.strip():
-                raise UserError(f"{label}:{row.line}: the {side} is empty; {_ADVICE}")
+        try:
+            f"{row.source}{row.target}".encode()
+        except UnicodeEncodeError:
+            raise UserError(f"{label}:{row.line}: not valid UTF-8; save the file as UTF-8") from None
+        if not row.source.strip() or not row.target.strip():
+            raise UserError(f"{label}:{row.line}: the source or the target is empty; {_ADVICE}")
         pairs.append(Pair(unicodedata.normalize("NFC", row.source), unicodedata.normalize("NFC", row.target)))
     if not pairs:
         raise UserError(f"{label}: no pairs in it; give at least one")

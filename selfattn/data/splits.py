@@ -4,6 +4,7 @@ import hashlib
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Literal, TypeVar
 
 from selfattn.data.pairs import Pair
@@ -16,6 +17,7 @@ Split = Literal["train", "valid", "test"]
 BOOK_SEED = 1984
 _SPLIT_SEED = 0  # the same for every run, so that all runs have the same parts
 _SAMPLE = 5_000  # generated pairs that the vocabulary and the longest output are taken from
+_LOOKED_THROUGH = 1_000_000  # training pairs that the vocabulary is taken from
 _IN_VAIN = 20_000  # draws without a new pair, after which there are taken to be no more
 
 _Item = TypeVar("_Item")
@@ -79,9 +81,6 @@ class EndlessSplits(Splits):
         seed: of the training pairs.
     """
 
-    endless: str
-    """Start of error messages, such as ``"the pairs are endless"``."""
-
     def __init__(self, settings: Mapping[str, Any], name: str, seed: int) -> None:
         super().__init__(settings, name)
         self.seed = seed
@@ -108,7 +107,7 @@ class EndlessSplits(Splits):
 
     def _given(self, count: int | None, setting: str) -> int:
         if count is None:
-            raise SettingError(f"{self.endless}: give `{setting}`")
+            raise SettingError(f"the pairs of {self.name} are endless: give `{setting}`")
         return count
 
 
@@ -120,8 +119,6 @@ class GeneratedSplits(EndlessSplits):
         seed: of the training pairs; validation and test are the same for every seed.
         settings: what makes the same data again.
     """
-
-    endless = "the pairs are generated without end"
 
     def __init__(self, make: Callable[[random.Random], Pair], seed: int, settings: Mapping[str, Any]) -> None:
         super().__init__(settings, "generated pairs", seed)
@@ -152,7 +149,59 @@ class GeneratedSplits(EndlessSplits):
 
 
 class FiniteSplits(Splits):
-    """A finite list of pairs in three parts, the same for every seed.
+    """Pairs in three finite parts, the same for every seed.
+
+    Args:
+        parts: pairs of ``"train"``, ``"valid"`` and ``"test"``. Training pairs that are no sequence are a stream, which
+            is read again in every epoch.
+        seed: of the order in which an epoch that is not the complete training part goes through it.
+        settings: see `Splits`.
+        name: of the data.
+        notes: see `Splits`; default none.
+    """
+
+    def __init__(
+        self, parts: Mapping[str, Any], seed: int, settings: Mapping[str, Any], name: str, notes: Sequence[str] = ()
+    ) -> None:
+        super().__init__(settings, f"{name}, test part", notes)
+        self.parts, self.seed = parts, seed
+
+    def sample(self) -> Sequence[Pair]:
+        """Return the training part, at most its first million pairs."""
+        return list(islice(self.parts["train"], _LOOKED_THROUGH))
+
+    def train(self, epoch: int, count: int | None) -> Iterable[Pair]:
+        """Return the training part, or the next `count` pairs of an endless run through it in ever new order."""
+        train: Iterable[Pair] = self.parts["train"]
+        if count is None:
+            return train
+        if not isinstance(train, Sequence):
+            raise SettingError("`items_per_epoch` and `quick` are not for streams; give `max_steps` instead")
+        return repeated(train, count, start=epoch * count, seed=self.seed)
+
+    def validation(self, count: int) -> list[Pair]:
+        """Return the first pairs of the validation part."""
+        return list(self.parts["valid"][:count])
+
+    def test(self, count: int | None) -> list[Pair]:
+        """Return the test part, at most `count` pairs."""
+        return list(self.parts["test"][:count])
+
+    def known(self) -> Sequence[Pair] | None:
+        """Return training and validation pairs."""
+        return [*self.parts["train"], *self.parts["valid"]]
+
+
+def split_pairs(
+    pairs: Sequence[Pair],
+    seed: int,
+    validation_items: int,
+    settings: Mapping[str, Any],
+    name: str,
+    *,
+    book: bool = False,
+) -> FiniteSplits:
+    """Split a finite list of pairs into three parts.
 
     A tenth is for the test, then some for validation, the rest for training. The book's file has its own split
     (`book_split`), and its validation pairs are the last of its training part. Other pairs are split by their sources
@@ -160,62 +209,27 @@ class FiniteSplits(Splits):
 
     Args:
         pairs: 100 or more.
-        seed: of the order in which an epoch that is not the complete training part goes through it.
+        seed: see `FiniteSplits`.
         validation_items: pairs of the validation part; at most a tenth of what the test leaves.
         settings: see `Splits`.
-        name: of the data, for error messages and figures.
+        name: of the data.
         book: whether the pairs are the book's file; default False.
 
     Raises:
         UserError: too few pairs.
 
     Example:
-        >>> splits = FiniteSplits([Pair(str(number), "") for number in range(100)], 0, 5, settings={}, name="a.tsv")
+        >>> splits = split_pairs([Pair(str(number), "") for number in range(100)], 0, 5, settings={}, name="a.tsv")
         >>> len(splits.train(0, None)), len(splits.validation(5)), len(splits.test(None))
         (85, 5, 10)
     """
-
-    def __init__(
-        self,
-        pairs: Sequence[Pair],
-        seed: int,
-        validation_items: int,
-        *,
-        settings: Mapping[str, Any],
-        name: str,
-        book: bool = False,
-    ) -> None:
-        super().__init__(settings, f"{name}, test part")
-        self.seed = seed
-        rest, self._test = book_split(pairs) if book else hold_out(pairs, lambda pair: pair.source)
-        count = min(validation_items, len(rest) // 10)
-        while not book and 0 < count < len(rest) and rest[-count].source == rest[-count - 1].source:
-            count += 1  # equal sources stay together
-        if not count or not self._test:
-            raise UserError(f"{name}: {len(pairs)} pairs are too few for three parts; give 100 or more")
-        self._train, self._validation = rest[:-count], rest[-count:]
-
-    def sample(self) -> Sequence[Pair]:
-        """Return the training part."""
-        return self._train
-
-    def train(self, epoch: int, count: int | None) -> list[Pair]:
-        """Return the training part, or the next `count` pairs of an endless run through it in ever new order."""
-        if count is None:
-            return self._train
-        return repeated(self._train, count, start=epoch * count, seed=self.seed)
-
-    def validation(self, count: int) -> list[Pair]:
-        """Return pairs taken from the training part."""
-        return self._validation[:count]
-
-    def test(self, count: int | None) -> list[Pair]:
-        """Return the test part, at most `count` pairs."""
-        return self._test[:count]
-
-    def known(self) -> Sequence[Pair] | None:
-        """Return training and validation pairs."""
-        return [*self._train, *self._validation]
+    rest, test = book_split(pairs) if book else hold_out(pairs, lambda pair: pair.source)
+    count = min(validation_items, len(rest) // 10)
+    while not book and 0 < count < len(rest) and rest[-count].source == rest[-count - 1].source:
+        count += 1  # equal sources stay together
+    if not count or not test:
+        raise UserError(f"{name}: {len(pairs)} pairs are too few for three parts; give 100 or more")
+    return FiniteSplits({"train": rest[:-count], "valid": rest[-count:], "test": test}, seed, settings, name)
 
 
 def repeated(items: Sequence[_Item], count: int, *, start: int, seed: int) -> list[_Item]:
@@ -269,10 +283,8 @@ def hold_out(
     count = len(keys) // 10 if most is None else min(most, len(keys) // 10)
     place = {keys[index]: rank for rank, index in enumerate(order)}
     shuffled = sorted(items, key=lambda item: place[key(item)])
-    return (
-        [item for item in shuffled if place[key(item)] >= count],
-        [item for item in shuffled if place[key(item)] < count],
-    )
+    cut = sum(place[key(item)] < count for item in items)
+    return shuffled[cut:], shuffled[:cut]
 
 
 def book_split(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
@@ -296,10 +308,8 @@ def book_split(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
         raise UserError(f"{len(pairs)} pairs are too few to split: the test is a tenth; give 10 or more")
     import numpy as np
 
-    order = np.arange(len(pairs))
-    np.random.RandomState(BOOK_SEED).shuffle(order)
-    cut = len(pairs) - len(pairs) // 10
-    shuffled = [pairs[index] for index in order.tolist()]
+    shuffled, cut = list(pairs), len(pairs) - len(pairs) // 10
+    np.random.RandomState(BOOK_SEED).shuffle(shuffled)  # type: ignore[arg-type]  # a list of any items will do
     return shuffled[:cut], shuffled[cut:]
 
 

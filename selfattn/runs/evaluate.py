@@ -83,8 +83,6 @@ def evaluation_lines(results: Mapping[str, Any], lang: str = SOURCE) -> Iterator
         yield _line(told("evaluate.perplexity"), f"{perplexity:.4f}  {tokens}")
         bits, characters = metrics["bits_per_character"], told("evaluate.characters", results["characters"])
         yield _line(told("evaluate.bits"), f"{bits:.4f}  {characters}")
-        if results["empty_lines"]:
-            yield told("evaluate.empty", results["empty_lines"])
     for name, value in metrics.items() if "perplexity" not in metrics else ():
         signature, ends = results.get("signatures", {}).get(name), results["intervals"].get(name)
         behind = f"  ({signature})" if signature else ""

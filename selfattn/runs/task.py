@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from selfattn.codec import decode, encode
 from selfattn.data.pairs import Pair
 from selfattn.data.readers import Columns, read_pairs
-from selfattn.data.splits import FiniteSplits, GeneratedSplits, Splits, seen
+from selfattn.data.splits import GeneratedSplits, Splits, seen, split_pairs
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
 from selfattn.models.config import ModelConfig
@@ -165,14 +165,14 @@ class Task:
         """
         if type(self).pairs is not Task.pairs:
             settings = {"kind": "listed", "options": encode(self.options)}
-            return FiniteSplits(self.pairs(), seed, validation_items, settings=settings, name=f"pairs of {self.name}")
+            return split_pairs(self.pairs(), seed, validation_items, settings, f"pairs of {self.name}")
         return GeneratedSplits(self.pair, seed, {"kind": "generated", "options": encode(self.options)})
 
     def tokenizer(self, splits: Splits) -> Tokenizer:
         """Return the tokenizer, the same for every seed; default: the characters of the sample."""
         from selfattn.tokenizers.char import CharTokenizer
 
-        return CharTokenizer.train(text for pair in splits.sample() for text in (pair.source, pair.target))
+        return CharTokenizer(text for pair in splits.sample() for text in (pair.source, pair.target))
 
     def recipe(self, quick: bool) -> TrainingConfig:
         """Return the default configuration of a training.

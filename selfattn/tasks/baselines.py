@@ -60,10 +60,10 @@ def stated_baseline(text: str | None, source: str | None, language: str) -> Base
         >>> stated_baseline("bleu=38", "Smith 2026: 41.2", "de").value
         38.0
     """
-    if text is None:
-        if source is not None:
-            raise SettingError("`baseline_source`: give `baseline` metric=value as well")
+    if text is None and source is None:
         return None
+    if text is None or source is None or not source.strip():
+        raise SettingError("`baseline` metric=value and `baseline_source`, who reached it on what, go together")
     from selfattn.evaluation.metrics.exact import EXACT_MATCH
     from selfattn.evaluation.metrics.metric import make_metric
     from selfattn.evaluation.metrics.translation import translation_metrics
@@ -71,14 +71,11 @@ def stated_baseline(text: str | None, source: str | None, language: str) -> Base
     metrics = [make_metric(name, language) for name in (EXACT_MATCH, *translation_metrics(language))]
     highest = {metric.name: 1.0 if metric.unit == "share" else 100.0 for metric in metrics if metric.better == "higher"}
     name, _, number = text.partition("=")
-    if name not in highest:
-        raise SettingError(f"`baseline` {text}: expected metric=value, the metric one of {', '.join(sorted(highest))}")
     try:
         value = float(number)
     except ValueError:
         value = math.nan
-    if not 0 < value <= highest[name]:
-        raise SettingError(f"`baseline` {text}: expected a number above 0 and at most {highest[name]:g}, got {number}")
-    if source is None or not source.strip():
-        raise SettingError("`baseline`: needs `baseline_source`: who reached what, on what")
+    if not 0 < value <= highest.get(name, 0.0):
+        known = ", ".join(f"{metric} (at most {most:g})" for metric, most in sorted(highest.items()))
+        raise SettingError(f"`baseline` {text}: expected metric=value, a value above 0 of one of {known}")
     return Baseline(name, value, " ".join(source.split()))

@@ -44,10 +44,8 @@ class DateOptions:
     def __post_init__(self) -> None:
         if self.columns and not self.data:
             raise SettingError("`columns` is for files of pairs: give one with `data`, or leave it out")
-        if self.data and self.locales != LOCALES:
-            raise SettingError("`locales` chooses embedded dates, `data` takes pairs from a file; give one of them")
-        if self.data and self.withhold_years:
-            raise SettingError("`withhold_years` is for the embedded dates: leave it out with `data`")
+        if self.data and (self.locales != LOCALES or self.withhold_years):
+            raise SettingError("`locales` and `withhold_years` are for generated dates: leave them out with `data`")
         self.withheld()
 
     def withheld(self) -> tuple[int, ...]:
@@ -78,9 +76,7 @@ class Dates(Task):
     Dates from 1900 to 2099 are generated from CLDR; training and test share no calendar day. Two-digit years 69-99
     mean 19xx, 00-68 mean 20xx.
     """
-    compare_help = (
-        "Compare models on dates: train each, test on unseen dates, write report.html, report.md and results.json."
-    )
+    compare_help = "Compare models on dates: train each, test on unseen dates, write the report."
     models = ("rnn-attention", "rnn-peeky", "transformer")
     match = None
     budgets = (0.125,)  # 25,000 dates, where models differ: with 80,000 all are nearly perfect
@@ -152,13 +148,12 @@ class Dates(Task):
 
     def held_out(self, data: Sequence[Path] = (), columns: Columns = None) -> HeldOut:
         """Return the pairs to test a run on; for its training file and the book's file, the test part."""
-        files, named = self.options.data, " ".join(map(str, data))
+        files = self.options.data
         if not data or list(files) == [Path(os.path.realpath(path)) for path in data]:
             for file, known in zip(files, self._digests, strict=False):
                 if file_sha256(file) != known:
                     raise SettingError(f"{file}: has changed since this run was trained; give another with `data`")
-            held = super().held_out()
-            return replace(held, name=named or held.name)
+            return super().held_out()
         held = super().held_out(data, columns)
         return replace(held, pairs=book_split(held.pairs)[1]) if is_book_file(*data) else held
 

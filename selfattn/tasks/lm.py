@@ -95,15 +95,18 @@ class LanguageModel(Task):
         if training.target_exact_match is not None:
             raise SettingError("`target_exact_match`: a language model has no exact match; leave it out")
         options = self.options
-        train, valid, empty = self._lines(training.validation_items)
+        if options.valid is None:
+            train, valid = hold_out(read_texts(options.data), lambda line: line, training.validation_items)
+        else:
+            train, valid = read_texts(options.data), read_texts(options.valid)
+        if not valid:
+            raise SettingError(f"{options.data}: fewer than 10 different lines; give more, or a file with `valid`")
         tokenizer = self._tokenizer or train_tokenizer(options.tokenizer, train, options.vocab_size)
         windows, validation = (text_examples(lines, tokenizer, options.context) for lines in (train, valid))
 
         def epoch(number: int) -> Sequence[Example]:
             count = training.items_per_epoch
-            if count is None:
-                return windows
-            return repeated(windows, count, start=number * count, seed=training.seed)
+            return windows if count is None else repeated(windows, count, start=number * count, seed=training.seed)
 
         return TrainingSet(
             tokenizer,
@@ -119,21 +122,9 @@ class LanguageModel(Task):
                 "valid": None if options.valid is None else str(options.valid.resolve()),
                 "lines": len(train),
                 "valid_lines": len(valid),
-                "empty_lines": empty,
                 "context": options.context,
             },
-            notes=[f"{options.data}: {empty:,} empty lines skipped"] if empty else (),
         )
-
-    def _lines(self, most: int) -> tuple[list[str], list[str], int]:
-        """Return lines for training, lines for validation, and the number of empty lines."""
-        options, texts = self.options, read_texts(self.options.data)
-        if options.valid is not None:
-            return texts.lines, read_texts(options.valid).lines, texts.empty
-        train, valid = hold_out(texts.lines, lambda line: line, most)
-        if not valid:
-            raise SettingError(f"{options.data}: fewer than 10 different lines; give more, or a file with `valid`")
-        return train, valid, texts.empty
 
     def evaluate(
         self, run: Run, data: Sequence[Path], options: DecodingOptions, columns: Columns, against: Run | None = None
@@ -148,33 +139,28 @@ class LanguageModel(Task):
             against: none.
 
         Returns:
-            Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``items`` (lines), ``empty_lines`` that were
-            skipped, ``characters``, ``tokens``, ``context``, ``metrics`` (``perplexity`` a token,
-            ``bits_per_character`` and ``loss`` in nats a token) and ``unknown_characters``.
+            Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``items`` (lines), ``characters``, ``tokens``,
+            ``context``, ``metrics`` (``perplexity`` a token, ``bits_per_character`` and ``loss`` in nats a token) and
+            ``unknown_characters``.
 
         Raises:
             UserError: the file is missing or not usable, or something is asked for that only pairs have.
         """
         from selfattn.decoding.scoring import score_texts
 
-        if columns is not None:
-            raise SettingError("`columns` is for files of pairs: give one with `data`, or leave it out")
-        if len(data) > 1:
-            raise SettingError(f"`data`: a language model is tested on one file of texts, got {len(data)}")
-        if options != GREEDY:
-            raise SettingError("evaluate: of a language model, nothing is decoded; leave out `beam`")
-        if not data:
-            raise SettingError("evaluate: a language model is measured on a text; give one with `data`")
-        texts = read_texts(data[0])
-        scores = score_texts(run.model, run.tokenizer, texts.lines, context=run.config.max_length)
+        if columns is not None or options != GREEDY:
+            raise SettingError("evaluate: a language model reads no pairs and decodes nothing; leave the option out")
+        if len(data) != 1:
+            raise SettingError("evaluate: a language model is measured on one file of texts; give it with `data`")
+        lines = read_texts(data[0])
+        scores = score_texts(run.model, run.tokenizer, lines, context=run.config.max_length)
         return run.about(data[0]) | {
-            "items": len(texts.lines),
-            "empty_lines": texts.empty,
+            "items": len(lines),
             "characters": scores.characters,
             "tokens": scores.tokens,
             "context": run.config.max_length,
             "metrics": {name: getattr(scores, name) for name in ("perplexity", "bits_per_character", "loss")},
-            "unknown_characters": run.unknown(texts.lines).total(),
+            "unknown_characters": run.unknown(lines).total(),
         }
 
     @classmethod

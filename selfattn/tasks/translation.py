@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from selfattn.data.readers import chosen_columns, file_sources
+from selfattn.data.readers import chosen_columns, file_records, file_sources
 from selfattn.data.splits import Splits
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError
@@ -40,7 +40,8 @@ _FEW_SUBWORDS = 2000
 # The comparison on phrases, by the pilot in docs/log.md, whose seeds are others.
 RATES = (2e-3, 4e-3, 8e-3, 1.6e-2)
 SEEDS, FIRST_SEED = 4, 230
-_WIDTH, _DROPOUT, _LONGEST = 128, 0.3, 512
+_PHRASES = """Without --data, models translate phrases that are generated from the Unicode CLDR: dates, times, units,
+prices and lists. Nothing is downloaded."""
 _CLEANING = ("held_out", "split_seed", "max_characters", "max_ratio", "keep_overlap", "keep_duplicates")
 
 
@@ -109,9 +110,6 @@ class TranslationOptions:
     def __post_init__(self) -> None:
         if self.data and self.hub is not None:
             raise SettingError("`data` takes files, `hub` a dataset; give one of them")
-        for name in ("data", "valid", "test"):
-            if len(files := getattr(self, name)) > 2:
-                raise SettingError(f"`{name}`: expected two parallel files or one file of pairs, got {len(files)}")
         settings = changed(self)
         for is_missing, needed, names in (
             (not self.data, "`data`", ("valid", "test")),
@@ -121,10 +119,6 @@ class TranslationOptions:
         ):
             if is_missing and (surplus := [name for name in names if name in settings]):
                 raise SettingError(f"`{surplus[0]}` goes with {needed}: give that as well, or leave it out")
-        if len(self.data) == 2 and self.columns:
-            raise SettingError("`columns` is for one file of pairs, two parallel files have none; leave it out")
-        if self.streaming and self.keep_duplicates:
-            raise SettingError("`keep_duplicates`: a stream keeps them anyway; leave it out")
         check(self, "vocab_size held_out", int, lambda x: x >= 1, "a whole number of at least 1")
         check(self, "sampling", float, lambda x: 0 <= x < 1, "a share in [0, 1)")
         check(self, "max_characters", int, lambda x: x >= 0, "a whole number of at least 0")
@@ -168,16 +162,8 @@ class Translation(Task):
     name = "translation"
     Options = TranslationOptions
     TestOptions = TranslationTests
-    train_help = """Train one model to translate.
-
-    Without --data, it translates phrases that are generated from the Unicode CLDR: dates, times, units, prices and
-    lists. Nothing is downloaded.
-    """
-    compare_help = """Compare models on translation: train each, test on unseen sentences, write the report.
-
-    Without --data, the models translate phrases that are generated from the Unicode CLDR: dates, times, units, prices
-    and lists. Nothing is downloaded.
-    """
+    train_help = f"Train one model to translate.\n\n{_PHRASES}"
+    compare_help = f"Compare models: train each, test on unseen sentences, write the report.\n\n{_PHRASES}"
     models = ()
     match = "parameters"
     budgets = (0.25,)  # 50,000 phrases, where models differ
@@ -188,7 +174,6 @@ class Translation(Task):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         options, tests = self.options, self.test_options
-        chosen_columns(options.columns)
         self._settings: Mapping[str, Any] = {}
         self.language = options.target
         self.stated_baseline = baselines.stated_baseline(tests.baseline, tests.baseline_source, options.target)
@@ -215,7 +200,7 @@ class Translation(Task):
 
             return EmbeddedPhrases(options.source, options.target, seed)
         from selfattn.data.corpus.cleaning import CleaningOptions
-        from selfattn.data.corpus.corpus import CorpusPairs, read_corpus
+        from selfattn.data.corpus.corpus import read_corpus
         from selfattn.data.corpus.hub import hub_sources
 
         columns, languages = chosen_columns(options.columns), (options.source, options.target)
@@ -225,17 +210,12 @@ class Translation(Task):
             duplicates=not options.keep_duplicates,
             overlap=not options.keep_overlap,
         )
-        files = {"train": options.data, "valid": options.valid, "test": options.test}
-        parts = read_corpus(
-            file_sources(files, columns)
-            if options.hub is None
-            else hub_sources(options.hub, options.hub_config, columns or languages, streaming=options.streaming),
-            cleaning=cleaning,
-            streaming=options.streaming,
-            held_out=options.held_out,
-            split_seed=options.split_seed,
-        )
-        return CorpusPairs(parts, languages, seed)
+        if options.hub is None:
+            sources = file_sources({"train": options.data, "valid": options.valid, "test": options.test}, columns)
+        else:
+            sources = hub_sources(options.hub, options.hub_config, columns or languages, streaming=options.streaming)
+        splitting = {name: getattr(options, name) for name in ("streaming", "held_out", "split_seed")}
+        return read_corpus(sources, languages, seed, cleaning=cleaning, **splitting)
 
     def tokenizer(self, splits: Splits) -> Tokenizer:
         """Make the vocabulary from the training texts: characters or subwords."""
@@ -251,12 +231,12 @@ class Translation(Task):
 
     @cached_property
     def _is_small(self) -> bool:
-        """Whether the training files, before cleaning, have fewer than `SMALL` pairs; pipes are not read for that."""
+        """Whether the training files, before cleaning, have fewer than `SMALL` pairs."""
         options = self.options
-        if options.streaming or not options.data or not all(path.is_file() for path in options.data):
+        if options.streaming or not options.data:
             return False
-        train = file_sources({"train": options.data}, chosen_columns(options.columns))["train"]
-        return sum(1 for _ in islice(train.rows(), SMALL)) < SMALL
+        records = file_records(options.data, chosen_columns(options.columns))
+        return sum(1 for _ in islice(records, SMALL)) < SMALL
 
     def sampling(self) -> float:
         """Return the strength of subword sampling."""
@@ -269,8 +249,19 @@ class Translation(Task):
         return replace(recipe, epochs=2, items_per_epoch=8_000, validation_items=200) if quick else recipe
 
     def size(self, config: ModelConfig) -> ModelConfig:
-        """Return the preset unchanged for phrases, enlarged for sentences."""
-        return config if self.options.is_cldr else size_for_sentences(config)
+        """Return the preset unchanged for phrases, enlarged for sentences, by one rule for all models.
+
+        Blocks and embeddings get width 128 (the Transformer-Tiny of Wu et al. 2021) and dropout 0.3. Embeddings and
+        output share one table, except in RNNs whose output reads state and context side by side. RNN states are three
+        times as wide with the shared table.
+
+        Example:
+            >>> from selfattn.models.presets import get_preset
+            >>> large = Translation(data="pairs.tsv").size(get_preset("transformer").config)
+            >>> large.encoder.dim, large.decoder.num_layers, large.tie_output
+            (128, 4, True)
+        """
+        return config if self.options.is_cldr else config.enlarged(width=128, dropout=0.3, longest=512)
 
     def usual_comparison(self) -> dict[str, Any]:
         """Return the default models, budgets, learning rates and seeds, for phrases or for sentences."""
@@ -317,25 +308,6 @@ class Translation(Task):
             return super().held_out(data, columns)
         corpus = read_again(self._settings)
         return HeldOut(corpus.test(None), corpus.name)
-
-
-def size_for_sentences(config: ModelConfig) -> ModelConfig:
-    """Return a preset in the size for sentences; one rule for all models.
-
-    Blocks and embeddings get width 128 (the Transformer-Tiny of Wu et al. 2021) and dropout 0.3. Embeddings and output
-    share one table, except in RNNs whose output reads state and context side by side. RNN states are three times as
-    wide with the shared table.
-
-    Args:
-        config: of the preset.
-
-    Example:
-        >>> from selfattn.models.presets import get_preset
-        >>> large = size_for_sentences(get_preset("transformer").config)
-        >>> large.encoder.dim, large.decoder.num_layers, large.tie_output
-        (128, 4, True)
-    """
-    return config.enlarged(width=_WIDTH, dropout=_DROPOUT, longest=_LONGEST)
 
 
 if __name__ == "__main__":  # `python -m tasks.translation` is `selfattn train translation`

@@ -35,7 +35,7 @@ def train_tokenizer(
         7
     """
     if kind == "characters":
-        return char.CharTokenizer.train(texts)
+        return char.CharTokenizer(texts)
     # sentencepiece, which characters do without
     from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
@@ -64,15 +64,12 @@ def load_tokenizer(directory: str | os.PathLike[str]) -> Tokenizer:
         [5, 4]
     """
     folder = Path(directory)
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such directory; name the one that holds the tokenizer")
-    kinds = [name for name in (char.FILE_NAME, _SUBWORDS, TARGET) if (folder / name).exists()]
-    if not kinds:
-        raise UserError(f"{folder}: no tokenizer in it; name the folder tokenizer/ of a run, or train one")
-    if kinds == [char.FILE_NAME]:
+    if (folder / char.FILE_NAME).exists():
         return char.CharTokenizer.load(folder)
-    if kinds == [TARGET]:
+    if (folder / TARGET).exists():
         return SeparateTokenizer.load(folder)
+    if not (folder / _SUBWORDS).exists():
+        raise UserError(f"{folder}: no tokenizer in it; name the folder tokenizer/ of a run, or train one")
     from selfattn.tokenizers.subword import SubwordTokenizer  # sentencepiece, which characters do without
 
     return SubwordTokenizer.load(folder)

@@ -26,7 +26,7 @@ class Tokenizer(Protocol):
 
     Example:
         >>> from selfattn.tokenizers.char import CharTokenizer
-        >>> tokenizer: Tokenizer = CharTokenizer.train(["abc"])
+        >>> tokenizer: Tokenizer = CharTokenizer(["abc"])
         >>> tokenizer.decode(tokenizer.encode("cab"))
         'cab'
         >>> tokenizer.source is tokenizer.target
@@ -46,13 +46,13 @@ class Tokenizer(Protocol):
     def encode(self, text: str) -> list[int]:
         """Return the ids of the text, without special tokens. The same text gives the same ids."""
 
-    def sample(self, text: str, seed: int, alpha: float | None = None) -> list[int]:
+    def sample(self, text: str, seed: int, alpha: float) -> list[int]:
         """Return the ids of a random segmentation of the text.
 
         Args:
             text: any.
             seed: of the draw; the same text, seed and alpha give the same ids.
-            alpha: strength, as defined by the kind of tokenizer; default that of the kind.
+            alpha: strength, as defined by the kind of tokenizer.
         """
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -92,9 +92,6 @@ def printable(text: str) -> str:
     )
 
 
-_NAMED = 8  # uncovered characters that are listed
-
-
 def describe(tokenizer: Tokenizer, texts: Sequence[str], examples: Iterable[str] = ()) -> str:
     """Describe a tokenizer in lines of text. Words are separated by spaces.
 
@@ -116,13 +113,12 @@ def describe(tokenizer: Tokenizer, texts: Sequence[str], examples: Iterable[str]
     unknown = tokenizer.unknown(*texts)
     words, characters = sum(len(text.split()) for text in texts), sum(map(len, texts))
     tokens = sum(len(tokenizer.encode(text)) for text in texts)
-    listed = ", ".join(f"{printable(character)} ({count:,})" for character, count in unknown.most_common(_NAMED))
-    more = f" and {len(unknown) - _NAMED:,} more" if len(unknown) > _NAMED else ""
-    coverage = f"{100 - 100 * unknown.total() / max(1, characters):.2f} % of the characters"
+    listed = ", ".join(f"{printable(character)} ({count:,})" for character, count in unknown.most_common(8))
+    covered = 100 - 100 * unknown.total() / max(1, characters)
     lines = [
         f"vocabulary  {len(tokenizer):,} tokens",
         f"measured    {len(texts):,} texts, {words:,} words, {characters:,} characters, {tokens:,} tokens",
-        f"coverage    {coverage}" + (f"; not covered: {listed}{more}" if unknown else ""),
+        f"coverage    {covered:.2f} % of the characters" + (f"; not covered: {listed}" if unknown else ""),
         f"fertility   {tokens / max(1, words):.2f} tokens per word, "
         f"{characters / max(1, tokens):.2f} characters per token",
     ]

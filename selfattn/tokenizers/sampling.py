@@ -12,6 +12,8 @@ from random import Random
 
 import sentencepiece
 
+from selfattn.tokenizers.protocol import SPECIALS
+
 SPACE_MARK = "\u2581"
 """How sentencepiece writes a space inside of pieces."""
 
@@ -30,11 +32,7 @@ class SegmentSampler:
 
     def __init__(self, processor: sentencepiece.SentencePieceProcessor, *, bpe: bool) -> None:
         self._bpe = bpe
-        ids = [
-            number
-            for number in range(len(processor))
-            if not (processor.is_control(number) or processor.is_unknown(number) or processor.is_byte(number))
-        ]
+        ids = [number for number in range(len(SPECIALS), len(processor)) if not processor.is_byte(number)]
         scores: list[float] = processor.get_score(ids)
         self._score = dict(zip(processor.id_to_piece(ids), scores, strict=True))
         self._longest = max(map(len, self._score), default=1)

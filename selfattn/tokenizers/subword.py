@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import sentencepiece
 
@@ -24,7 +24,6 @@ SubwordKind = Literal["unigram", "bpe"]
 
 FILE_NAME, MODEL_NAME = "subword.json", "subword.model"
 _ADVICE = "restore the files of the run, or train again"
-DEFAULT_ALPHA: dict[SubwordKind, float] = {"unigram": 0.2, "bpe": 0.1}
 
 # Appended to a model, this overrides: normalizer_spec { add_dummy_prefix: false }.
 _NO_SPACE_BEFORE = b"\x1a\x02\x18\x00"
@@ -59,8 +58,6 @@ class SubwordSettings(codec.Plain):
     split_digits: bool = True
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(SubwordKind):
-            raise UserError(f"subwords: kind is {self.kind!r}; take one of {', '.join(get_args(SubwordKind))}")
         if not len(SPECIALS) < self.vocab_size <= _MOST_PIECES:
             raise UserError(f"subwords: vocab_size is {self.vocab_size}; choose from 5 to {_MOST_PIECES:,}")
 
@@ -143,7 +140,38 @@ class SubwordTokenizer:
             UserError: there is no text, or too few for so many pieces; the message says how many they give.
         """
         settings = settings or SubwordSettings()
-        return cls(train_model(texts, settings, clip=clip), settings)
+        # Sorted, as the order of the texts would decide between pieces of equal frequency.
+        parts = sorted(part for text in _drawn(texts, _MOST_TEXTS) for part in _CUT.split(text) if part)
+        if not parts:
+            raise UserError("subwords: there is no text to train on; give at least one text with something in it")
+        specials: dict[str, Any] = {}
+        for number, name in enumerate(SPECIALS):
+            specials |= {f"{name.strip('<>')}_id": number, f"{name.strip('<>')}_piece": name}
+        written = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(parts),
+                model_writer=written,
+                model_type=settings.kind,
+                vocab_size=settings.vocab_size,
+                hard_vocab_limit=not clip,
+                character_coverage=1.0,
+                required_chars=SPACE_MARK,
+                byte_fallback=settings.byte_fallback,
+                split_digits=settings.split_digits,
+                normalization_rule_name="identity",
+                remove_extra_whitespaces=False,
+                add_dummy_prefix=True,
+                max_sentence_length=2**30,
+                num_threads=1,  # sums of probabilities depend on how many threads share them
+                minloglevel=3,
+                **specials,
+            )
+        except RuntimeError as error:
+            sentences = str(error).rpartition("] ")[2].split(". ")[:2]  # what is wrong, behind the line of its source
+            reason = ". ".join(sentences).rstrip(".")
+            raise UserError(f"subwords: {reason}; choose another size, or give more text") from None
+        return cls(written.getvalue(), settings)
 
     def __len__(self) -> int:
         """Return the size of the vocabulary: special tokens, bytes and pieces."""
@@ -160,7 +188,7 @@ class SubwordTokenizer:
             return list(self._at_start.encode(text))
         return [number for number, _ in self._located(text)]
 
-    def sample(self, text: str, seed: int, alpha: float | None = None) -> list[int]:
+    def sample(self, text: str, seed: int, alpha: float) -> list[int]:
         """Return a random segmentation of the text, for subword regularisation.
 
         Unigram: drawn from all segmentations, with probabilities proportional to P(segmentation)^alpha (Kudo 2018). 0
@@ -174,10 +202,7 @@ class SubwordTokenizer:
         Args:
             text: any.
             seed: any integer.
-            alpha: default 0.2 for unigram, 0.1 for BPE.
-
-        Raises:
-            ValueError: alpha is negative, or above 1 for BPE.
+            alpha: such as 0.2 for unigram, 0.1 for BPE.
 
         Example:
             >>> settings = SubwordSettings("bpe", vocab_size=300)
@@ -185,10 +210,6 @@ class SubwordTokenizer:
             >>> [tokenizer.pieces(tokenizer.sample("lowest", seed=0, alpha=alpha)) for alpha in (0, 1)]
             [['␣lowest'], ['␣', 'l', 'o', 'w', 'e', 's', 't']]
         """
-        kind = self.settings.kind
-        chosen = DEFAULT_ALPHA[kind] if alpha is None else alpha
-        if not chosen >= 0 or (kind == "bpe" and chosen > 1):
-            raise ValueError(f"alpha must be {'from 0 to 1' if kind == 'bpe' else 'at least 0'}, got {alpha}")
         ids: list[int] = []
         for _, part, processor in self._parts(text):
             if processor is None:
@@ -196,7 +217,7 @@ class SubwordTokenizer:
             elif not part:
                 ids.append(self._space_id)
             else:
-                ids += self._ids(self._sampler.segments(processor.normalize(part), seed, chosen))
+                ids += self._ids(self._sampler.segments(processor.normalize(part), seed, alpha))
         return ids
 
     @cached_property
@@ -324,40 +345,6 @@ class SubwordTokenizer:
         return self._at_start.piece_to_id([f"<0x{byte:02X}>" for byte in part.encode()])
 
 
-def train_model(texts: Iterable[str], settings: SubwordSettings, *, clip: bool) -> bytes:
-    """Train a model and return it in sentencepiece's format. See `SubwordTokenizer.train` for the arguments."""
-    # Sorted, as the order of the texts would decide between pieces of equal frequency.
-    parts = sorted(part for text in _drawn(texts, _MOST_TEXTS) for part in _CUT.split(text) if part)
-    if not parts:
-        raise UserError("subwords: there is no text to train on; give at least one text with something in it")
-    specials: dict[str, Any] = {}
-    for number, name in enumerate(SPECIALS):
-        specials |= {f"{name.strip('<>')}_id": number, f"{name.strip('<>')}_piece": name}
-    written = io.BytesIO()
-    try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(parts),
-            model_writer=written,
-            model_type=settings.kind,
-            vocab_size=settings.vocab_size,
-            hard_vocab_limit=not clip,
-            character_coverage=1.0,
-            required_chars=SPACE_MARK,
-            byte_fallback=settings.byte_fallback,
-            split_digits=settings.split_digits,
-            normalization_rule_name="identity",
-            remove_extra_whitespaces=False,
-            add_dummy_prefix=True,
-            max_sentence_length=2**30,
-            num_threads=1,  # sums of probabilities depend on how many threads share them
-            minloglevel=3,
-            **specials,
-        )
-    except RuntimeError as error:
-        raise _in_words(error, settings) from None
-    return written.getvalue()
-
-
 def _drawn(texts: Iterable[str], count: int) -> list[str]:
     """Draw texts uniformly by reservoir sampling; only the drawn texts are kept."""
     chance = random.Random(0)
@@ -368,14 +355,3 @@ def _drawn(texts: Iterable[str], count: int) -> list[str]:
         elif (place := chance.randrange(number + 1)) < count:
             drawn[place] = text
     return drawn
-
-
-def _in_words(error: RuntimeError, settings: SubwordSettings) -> Exception:
-    """Translate an error of sentencepiece; an unknown error is returned unchanged."""
-    size = settings.vocab_size
-    if match := re.search(r"Vocabulary size too high .* <= (\d+)", str(error)):
-        most = f"ask for a vocabulary of at most {match[1]}, or give more text"
-        return UserError(f"subwords: the texts do not give {size} pieces; {most}")
-    if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):
-        return UserError(f"subwords: the characters alone need a vocabulary of {match[1]}, more than {size}")
-    return error

@@ -66,7 +66,7 @@ def test_bad_input(pairs: Path, sides: tuple[Path, Path], tmp_path: Path) -> Non
         train(out=out)
     with pytest.raises(UserError, match="no such file"):
         train(tmp_path / "none.txt", out=out)
-    with pytest.raises(UserError, match="at most"):
+    with pytest.raises(UserError, match="Vocabulary size too high"):
         train(pairs, out=out, vocab_size=9000)
     with pytest.raises(UserError, match="nothing says which texts are sources"):
         train(sides[0], out=out, separate=True)

@@ -18,11 +18,11 @@ from selfattn.models.sizing import body, parameters
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.run import load
 from selfattn.tasks.dates import Dates
-from selfattn.tasks.translation import size_for_sentences
+from selfattn.tasks.translation import Translation
 from selfattn.training.config import TrainingConfig
 
 WORDS = 8_000
-MODELS = {name: size_for_sentences(PRESETS[name].config) for name in ("rnn-attention", "transformer")}
+MODELS = {name: Translation(data="a.tsv").size(PRESETS[name].config) for name in ("rnn-attention", "transformer")}
 
 
 def sized(**options: Any) -> tuple[dict[str, Any], Any]:

@@ -8,8 +8,7 @@ from selfattn.errors import UserError
 @pytest.mark.parametrize(
     ("text", "clean"),
     [
-        ("  a b  ", "a b"),
-        ("a  b", "a  b"),
+        ("  a  b  ", "a  b"),
         ("a\u00a0b\u202f!", "a\u00a0b\u202f!"),  # no-break spaces belong to the text
         ("\u3000あ\u00a0", "あ"),
         ("a\tb\nc\r\nd", "a b c  d"),
@@ -18,7 +17,6 @@ from selfattn.errors import UserError
         ("\ufeffa\ufeffb", "ab"),
         ("e\x00\u0301", "é"),  # they meet only when the control character is gone
         ("\u1112\u1161\u11ab\u1100\u116e\u11a8", "한국"),  # conjoining jamo
-        ("\u1112\u1161", "하"),
         ("ㅋㅋ ㅎ", "ㅋㅋ ㅎ"),  # compatibility jamo
         ("Ａ１ ﾊ ½", "Ａ１ ﾊ ½"),  # full and half width, a fraction
         ("क\u200dष", "क\u200dष"),  # a joiner is part of the spelling
@@ -34,7 +32,7 @@ def test_each_row_is_kept_or_counted_for_the_first_step_that_meets_it() -> None:
         BadRecord(2, "1 column(s), not 2", lines=3),
         RawPair(5, "bad \udcff", "ok"),
         RawPair(6, "  ", ""),
-        RawPair(7, "text", "\u200b\u00a0"),
+        RawPair(7, "text", "\x00\u00a0"),
         RawPair(8, "x" * 11, "y"),
         RawPair(9, " e\u0301 ", "t\x00"),
         RawPair(10, "\ud800", ""),
@@ -44,12 +42,12 @@ def test_each_row_is_kept_or_counted_for_the_first_step_that_meets_it() -> None:
     assert kept == [RawPair(1, "good", "gut"), RawPair(9, "é", "t")]
     assert tally.lines(len(kept), {"test": 1}) == [
         "train: 10 read, 2 kept, 8 left out, 1 moved to test",
-        "  left out, broken: 3 (f:2 1 column(s), not 2; ...)",
-        "  left out, invalid UTF-8: 2 (f:5 source; f:10 source)",
-        "  left out, empty: 2 (f:6 source and target; f:7 target)",
-        "  left out, too long: 1 (f:8 11 characters)",
+        "  left out, broken: 3 (first f:2 1 column(s), not 2)",
+        "  left out, invalid UTF-8: 2 (first f:5)",
+        "  left out, empty: 2 (first f:6)",
+        "  left out, too long: 1 (first f:8 11 characters)",
     ]
-    with pytest.raises(UserError, match=r"f: no pair is left for train after cleaning \(broken 3, .*; first: f:2 1"):
+    with pytest.raises(UserError, match=r"f: no pair is left for train after cleaning \(broken: 3 \(first f:2 1"):
         tally.refuse_empty(0)
 
 

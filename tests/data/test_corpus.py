@@ -2,15 +2,17 @@ import itertools
 import json
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from selfattn.data.corpus.corpus import CleanCorpus, PairStream, loose, read_corpus
+from selfattn.data.corpus.cleaning import CleaningOptions
+from selfattn.data.corpus.corpus import PairStream, loose, read_corpus
 from selfattn.data.pairs import Pair
 from selfattn.data.readers import file_sources
+from selfattn.data.splits import FiniteSplits
 from selfattn.errors import UserError
 
 RealData = Callable[[str], Path]
@@ -22,19 +24,19 @@ def tsv(path: Path, pairs: Sequence[tuple[str, str]]) -> tuple[Path]:
     return (path,)
 
 
-def texts(pairs: Sequence[Pair] | PairStream) -> list[tuple[str, str]]:
+def texts(pairs: Iterable[Pair]) -> list[tuple[str, str]]:
     return [(pair.source, pair.target) for pair in pairs]
 
 
-def read(files: Files, columns: tuple[str, str] | None = None, **options: Any) -> CleanCorpus:
-    return read_corpus(file_sources(files, columns), **options)
+def read(files: Files, **options: Any) -> FiniteSplits:
+    return read_corpus(file_sources(files), ("en", "de"), cleaning=CleaningOptions(), **options)
 
 
-def counts(parts: CleanCorpus) -> dict[str, int]:
+def counts(corpus: FiniteSplits) -> dict[str, int]:
     """What was left out of train, by step."""
-    train = itertools.takewhile(lambda line: line.startswith(("train:", "  ")), parts.notes)
-    found = (re.match(r"  left out, (.*): ([\d,]+) \(", line) for line in train)
-    return {match[1]: int(match[2].replace(",", "")) for match in found if match}
+    train = itertools.takewhile(lambda line: line.startswith(("train:", "  ")), corpus.notes)
+    steps = (re.match(r"  left out, (.*): ([\d,]+) \(", line) for line in train)
+    return {step[1]: int(step[2].replace(",", "")) for step in steps if step}
 
 
 GOOD = [(f"source {word}", f"target {word}") for word in ("one", "two", "three", "four", "five")]
@@ -57,34 +59,28 @@ def files(tmp_path: Path) -> Files:
 
 
 def test_every_pair_is_kept_or_counted(files: Files) -> None:
-    parts = read(files)
-    assert texts(parts.train) == [*GOOD, ("control", "target c")]
-    assert texts(parts.valid) == VALID  # neither limits nor repeats touch what scores are taken from
-    assert texts(parts.test) == TEST
-    assert counts(parts) == {"empty": 1, "length ratio": 1, "duplicate": 1, "shared with valid or test": 2}
-    assert "  left out, shared with valid or test: 2 (train.tsv:7; train.tsv:8)" in parts.notes
-    assert parts.train[0].tag == ""
-    assert parts.train[0].spans == ()
+    corpus = read(files)
+    assert texts(corpus.parts["train"]) == [*GOOD, ("control", "target c")]
+    # Neither limits nor repeats touch what scores are taken from.
+    assert (texts(corpus.parts["valid"]), texts(corpus.parts["test"])) == (VALID, TEST)
+    assert counts(corpus) == {"empty": 1, "length ratio": 1, "duplicate": 1, "shared with valid or test": 2}
+    assert "  left out, shared with valid or test: 2 (first train.tsv:7)" in corpus.notes
 
 
 def test_a_stream_gives_the_same_but_for_repeats(files: Files) -> None:
-    parts = read(files, streaming=True)
-    assert isinstance(parts.train, PairStream)
+    corpus = read(files, streaming=True)
+    assert isinstance(corpus.parts["train"], PairStream)
     expected = [*GOOD, GOOD[0], ("control", "target c")]
-    assert texts(parts.train) == expected
-    assert texts(parts.train) == expected
-    assert (texts(parts.valid), texts(parts.test)) == (VALID, TEST)
-    json.dumps(parts.settings)
-
-
-def test_a_stream_needs_its_held_out_parts(files: Files) -> None:
+    assert texts(corpus.parts["train"]) == texts(corpus.parts["train"]) == expected
+    assert (texts(corpus.parts["valid"]), texts(corpus.parts["test"])) == (VALID, TEST)
+    json.dumps(corpus.settings)
     with pytest.raises(UserError, match="give valid and test too, or leave out `streaming`"):
         read({"train": files["train"]}, streaming=True)
 
 
 def test_training_on_the_test_itself_leaves_nothing(tmp_path: Path) -> None:
     path = tsv(tmp_path / "a.tsv", GOOD)
-    with pytest.raises(UserError, match=r"no pair is left for train after cleaning \(shared with valid or test 5"):
+    with pytest.raises(UserError, match=r"no pair is left for train after cleaning \(shared with valid or test: 5"):
         read({"train": path, "valid": path, "test": path})
 
 
@@ -95,32 +91,30 @@ def sentences(count: int) -> list[tuple[str, str]]:
     return [(f"S {rng.randrange(count)}{rng.choice(ends)}", f"t {rng.randrange(count)}") for _ in range(count)]
 
 
-def assert_apart(parts: CleanCorpus) -> None:
+def assert_apart(corpus: FiniteSplits) -> None:
     for side in ("source", "target"):
-        known = [{loose(getattr(pair, side)) for pair in part} for part in (parts.train, parts.valid, parts.test)]
-        assert not known[0] & known[1]
-        assert not known[0] & known[2]
-        assert not known[1] & known[2]
+        known = [{loose(getattr(pair, side)) for pair in part} for part in corpus.parts.values()]
+        assert len(set.union(*known)) == sum(map(len, known))
 
 
 def test_held_out_parts_share_no_sentence(tmp_path: Path) -> None:
     pairs = sentences(1009) + [("S 1", "t 1")] * 2 + [(f"lonely {word}", f"alone {word}") for word in range(503)]
     files: Files = {"train": tsv(tmp_path / "a.tsv", pairs)}
-    parts = read(files, held_out=97)
-    assert (len(parts.valid), len(parts.test)) == (97, 97)
-    assert_apart(parts)
-    assert sorted(texts(parts.train) + texts(parts.valid) + texts(parts.test)) == sorted(set(pairs))
-    assert counts(parts) == {"duplicate": len(pairs) - len(set(pairs))}
-    assert ", 97 moved to valid, 97 moved to test" in parts.notes[0]
+    corpus = read(files, held_out=97)
+    assert (len(corpus.parts["valid"]), len(corpus.parts["test"])) == (97, 97)
+    assert_apart(corpus)
+    assert sorted(pair for part in corpus.parts.values() for pair in texts(part)) == sorted(set(pairs))
+    assert counts(corpus) == {"duplicate": len(pairs) - len(set(pairs))}
+    assert ", 97 moved to valid, 97 moved to test" in corpus.notes[0]
     by_default = read(files)
-    assert len(by_default.valid) == len(by_default.test) == len(set(pairs)) // 20
+    assert len(by_default.parts["valid"]) == len(by_default.parts["test"]) == len(set(pairs)) // 20
 
 
 def test_one_part_may_be_given_and_the_other_held_out(files: Files, tmp_path: Path) -> None:
     train = tsv(tmp_path / "b.tsv", sentences(211))
-    parts = read(files | {"train": train, "valid": ()}, held_out=11)
-    assert (len(parts.valid), texts(parts.test)) == (11, TEST)
-    assert_apart(parts)
+    corpus = read(files | {"train": train, "valid": ()}, held_out=11)
+    assert (len(corpus.parts["valid"]), texts(corpus.parts["test"])) == (11, TEST)
+    assert_apart(corpus)
 
 
 def test_what_hangs_together_cannot_be_held_out(tmp_path: Path) -> None:
@@ -129,21 +123,12 @@ def test_what_hangs_together_cannot_be_held_out(tmp_path: Path) -> None:
         read({"train": train})
 
 
-# Real data, with the numbers that its description states
-
-
-def multi30k(shared_data: RealData, part: str, language: str) -> tuple[Path, Path]:
-    return shared_data(f"multi30k/{part}.en.gz"), shared_data(f"multi30k/{part}.{language}.gz")
-
-
 def test_multi30k(shared_data: RealData) -> None:
+    """Real data, with the numbers that its description states."""
     names = {"train": "train", "valid": "val", "test": "test_2017_flickr"}
-    parts = read({part: multi30k(shared_data, name, "de") for part, name in names.items()})
-    assert [line for line in parts.notes if "shared with train" in line] == [
-        "valid: 2 of its pairs shared with train (1 by source, 1 by target)",
-        "test: 2 of its pairs shared with train (0 by source, 2 by target)",
-    ]
-    assert (len(parts.valid), len(parts.test)) == (1014, 1000)
-    found = counts(parts)
-    assert found["duplicate"] == 3
-    assert sum(found.values()) == 29_000 - len(parts.train) <= 10
+    files = {part: tuple(shared_data(f"multi30k/{name}.{x}.gz") for x in ("en", "de")) for part, name in names.items()}
+    corpus = read(files)
+    assert (len(corpus.parts["valid"]), len(corpus.parts["test"])) == (1014, 1000)
+    left_out = counts(corpus)
+    assert left_out["duplicate"] == 3
+    assert sum(left_out.values()) == 29_000 - len(corpus.parts["train"]) <= 10

@@ -60,14 +60,10 @@ def test_parallel_files_go_line_by_line(tmp_path: Path) -> None:
         (
             "a.jsonl",
             '{"source": "a", "target": "b"}\n{"source": "a"\n[1]\n{"source": "a"}\n{"source": 1, "target": "b"}\n'
-            + "[" * 100_000
-            + "\n"
-            + '{"source": '
-            + "9" * 5000
-            + "}\n",
+            f'{"[" * 100_000}\n{{"source": {"9" * 5000}}}\n',
             None,
             [
-                BadRecord(2, "not valid JSON (Expecting ',' delimiter, column 15)"),
+                BadRecord(2, "not valid JSON (Expecting ',' delimiter)"),
                 BadRecord(3, "not a JSON object"),
                 BadRecord(4, "no 'source' and 'target'"),
                 BadRecord(5, "not two texts"),
@@ -109,24 +105,20 @@ def test_bytes_that_are_not_utf8_are_left_to_cleaning(tmp_path: Path) -> None:
     ("name", "content", "columns", "message"),
     [
         ("a.tsv", "", None, "a.tsv: the file is empty; give at least one line"),
-        ("a.tsv.gz", "", None, "a.tsv.gz: the file is empty; give at least one line"),
-        ("a.txt", "no columns\n", None, "neither TSV, CSV, JSON lines nor input_target; name it .tsv"),
+        ("a.txt", "no columns\n", None, "neither TSV, CSV nor JSON lines; name it .tsv"),
         ("a.tsv", "one\ntwo\n", None, "a.tsv: 1 column(s) a line, so there is no column 2"),
-        ("a.txt", "a_b\n", ("1", "2"), "a.txt: input_target, which has no columns to choose; leave `columns` out"),
+        ("a.txt", "a_b\n", ("1", "2"), "a.txt: neither TSV, CSV nor JSON lines"),
         ("a.tsv", "a\tb\n", ("1", "3"), "a.tsv: 2 column(s) a line, so there is no column 3"),
-        ("a.tsv", "a\tb\n", ("en", "ko"), "a.tsv:1: no columns 'en' and 'ko'; choose two of a, b with `columns`"),
-        ("a.csv", "en,ko\na,b\n", None, "no columns 'source' and 'target'; choose two of en, ko with `columns`"),
-        ("a.jsonl", '{"translation": {"en": "a", "ko": "b"}, "id": 1}', None, "choose two of id, en, ko with"),
-        ("a.csv", b'"e\nn",\xff\na,b\n', None, "choose two of 'e\\nn', '\\udcff' with `columns`"),
-        ("a.csv", ",".join(map(str, range(99))), None, "choose two of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ... with"),
+        ("a.tsv", "a\tb\n", ("en", "ko"), "a.tsv:1: no columns 'en' and 'ko'; choose with `columns`: 'a', 'b'"),
+        ("a.jsonl", '{"translation": {"en": "a", "ko": "b"}, "id": 1}', None, "with `columns`: 'id', 'en', 'ko'"),
+        ("a.csv", b'"e\nn",\xff\na,b\n', None, "choose with `columns`: 'e\\nn', '\\udcff'"),
         ("a.tsv", gzip.compress(b"a\tb", mtime=0), None, "a.tsv: packed with gzip; let its name end in .gz"),
         ("a.tsv", "a\tb".encode("utf-16"), None, "a.tsv: UTF-16, not UTF-8; save the file as UTF-8"),
-        ("blank.tsv", b"\n \n", None, "blank.tsv:1: the source is empty"),
+        ("blank.tsv", b"\n \n", None, "blank.tsv:1: the source or the target is empty"),
         ("head.csv", b"source,target\n", None, "head.csv: no pairs in it"),
         ("date.txt", BOOK + "3/4/05 2005-03-04\n", None, "date.txt:3: no separator (_) between input and target"),
-        ("date.txt", b"   _1994-09-27\n", None, "date.txt:1: the source is empty"),
-        ("date.txt", BOOK + "3/4/05  _\n", None, "date.txt:3: the target is empty"),
-        ("date.txt", b"a_b\n\xff_c\n", None, "date.txt:2: not valid UTF-8 in the source; save"),
+        ("date.txt", BOOK + "3/4/05  _\n", None, "date.txt:3: the source or the target is empty"),
+        ("date.txt", b"a_b\n\xff_c\n", None, "date.txt:2: not valid UTF-8; save"),
     ],
 )
 def test_what_cannot_be_read_is_said_in_a_line(
@@ -143,8 +135,8 @@ def test_what_cannot_be_read_is_said_in_a_line(
     ("source", "target", "message"),
     [
         (b"a\nb\n", b"c\n", "a.en has 2 lines and"),
-        (b"a\n\n", b"c\nd\n", "a.de:2: the source is empty; mend the line, or take it out"),
-        (b"a\nb\n", b"c\n\xff\n", "a.de:2: not valid UTF-8 in the target; save"),
+        (b"a\n\n", b"c\nd\n", "a.de:2: the source or the target is empty; mend the line, or take it out"),
+        (b"a\nb\n", b"c\n\xff\n", "a.de:2: not valid UTF-8; save"),
     ],
 )
 def test_bad_parallel_files(tmp_path: Path, source: bytes, target: bytes, message: str) -> None:
@@ -157,12 +149,8 @@ def test_bad_parallel_files(tmp_path: Path, source: bytes, target: bytes, messag
 def test_files_that_are_not_there_or_damaged(tmp_path: Path) -> None:
     (tmp_path / "cut.gz").write_bytes(gzip.compress(bytes(range(256)) * 99)[:-20])
     (tmp_path / "plain.gz").write_bytes(b"a\tb\n")
-    for name, message in (
-        ("none", "no such file"),
-        ("", "is a directory"),
-        ("cut.gz", "not a whole gzip file"),
-        ("plain.gz", "not a whole gzip file"),
-    ):
+    broken = {"none": "no such file", "": "Is a directory", "cut.gz": "whole gzip file", "plain.gz": "whole gzip file"}
+    for name, message in broken.items():
         with pytest.raises(UserError, match=message):
             list(lines_of(tmp_path / name))
     with pytest.raises(UserError, match="no such file"):

@@ -21,7 +21,7 @@ from selfattn.models.protocol import Memory, Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.tokenizers.char import CharTokenizer
 
-TOKENIZER = CharTokenizer.train(["abcdefg 0123456789"])
+TOKENIZER = CharTokenizer(["abcdefg 0123456789"])
 
 
 def predict(model: Seq2Seq, tokenizer: CharTokenizer, texts: list[str], **settings: int) -> list[str]:

@@ -285,7 +285,7 @@ def test_attention_that_goes_elsewhere_as_well() -> None:
 def test_examples_are_added_up_whatever_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where lengths differ: what stands in the padding has no part in it."""
     pairs = DateSource(split="test").pairs(7)
-    tokenizer = CharTokenizer.train([pair.source + pair.target for pair in pairs])
+    tokenizer = CharTokenizer([pair.source + pair.target for pair in pairs])
     examples = encode_pairs(pairs, tokenizer)
     gold = [gold_of(pair) for pair in pairs]
     plain = attention_scores.source_shares

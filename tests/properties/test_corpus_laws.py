@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is_unlikely
-from selfattn.data.corpus.corpus import CleanCorpus, components_of, hold_out_components, loose, read_corpus
+from selfattn.data.corpus.corpus import components_of, hold_out_components, loose, read_corpus
 from selfattn.data.pairs import Pair
 from selfattn.data.readers import BadRecord, RawPair, file_records, file_sources
+from selfattn.data.splits import FiniteSplits
 from selfattn.errors import UserError
 
 # Much of what goes wrong: control characters, spaces of all kinds, jamo, combining marks, lone surrogates
@@ -49,7 +50,7 @@ def test_rows_are_kept_in_order_or_counted(
 
 def read(
     pairs: list[tuple[str, str]], valid: list[tuple[str, str]], test: list[tuple[str, str]], options: CleaningOptions
-) -> CleanCorpus:
+) -> FiniteSplits:
     """Read pairs as files of their own."""
     with tempfile.TemporaryDirectory() as folder:
         paths = []
@@ -57,7 +58,7 @@ def read(
             paths.append(Path(folder, name + ".tsv"))
             lines = "".join(f"{source}\t{target}\n" for source, target in [("A", "B"), *part])
             paths[-1].write_bytes(lines.encode("utf-8", "surrogateescape"))
-        return read_corpus(file_sources({path.stem: [path] for path in paths}), cleaning=options)
+        return read_corpus(file_sources({path.stem: [path] for path in paths}), ("en", "de"), cleaning=options)
 
 
 def untabbed(text: str) -> str:
@@ -100,9 +101,9 @@ def test_a_corpus_is_what_one_gets_by_hand(
         with pytest.raises(UserError):
             read(train, valid, test, options)
         return
-    parts = read(train, valid, test, options)
-    found = [[(pair.source, pair.target) for pair in part] for part in (parts.train, parts.valid, parts.test)]
-    assert found == [expected, *held]
+    parts = read(train, valid, test, options).parts
+    texts = {name: [(pair.source, pair.target) for pair in part] for name, part in parts.items()}
+    assert texts == {"train": expected, "valid": held[0], "test": held[1]}
 
 
 numbers_ = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12)

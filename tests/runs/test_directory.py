@@ -31,7 +31,7 @@ CONFIG = RunConfig(
     {"kind": "embedded", "locales": ["en_US"]},
     22,
 )
-TOKENIZER = CharTokenizer.train(["0123456789-/ é"])
+TOKENIZER = CharTokenizer(["0123456789-/ é"])
 RECORD = RunRecord(
     "running", "2026-11-22T10:00:00+00:00", "test", 5, 7, 3, 0.5, {"torch": "2"}, {"cores": 2, "memory": None}
 )

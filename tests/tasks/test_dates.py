@@ -40,21 +40,13 @@ def test_the_record_says_what_the_run_was(runs: dict[str, Run]) -> None:
     run = runs["transformer"]
     directory = RunDirectory(run.path)
     record, metrics = directory.record(), directory.metrics()
-    assert record.status == "finished"
+    assert (record.status, record.seed) == ("finished", 0)
     assert record.parameters == sum(parameter.numel() for parameter in run.model.parameters())
-    assert 0 < record.parameters_non_embedding < record.parameters
-    assert record.seed == 0
-    assert record.train_seconds >= metrics[-1].seconds > 0
-    assert record.command.startswith("selfattn train dates --out ")
     assert record.machine["threads"] == torch.get_num_threads()
     assert record.versions["torch"] == torch.__version__
     assert [report.epoch for report in metrics] == [1, 2]
     assert metrics[-1].step == 2 * math.ceil(300 / 64)
     assert metrics[-1].tokens == 2 * 300 * 11
-    assert set(metrics[0].to_line()) == {
-        "epoch", "step", "tokens", "seconds", "train_loss", "valid_loss", "tokens_per_second", "lr", "padding",
-        "valid_exact_match",
-    }  # fmt: skip
 
 
 def test_the_command_in_the_record_makes_the_same_run(runs: dict[str, Run], tmp_path: Path) -> None:
@@ -69,49 +61,35 @@ def test_the_command_in_the_record_makes_the_same_run(runs: dict[str, Run], tmp_
 
 def test_attention_has_tokens_on_both_axes(runs: dict[str, Run], tmp_path: Path) -> None:
     text = "May 1, 2001 ☃"
-    for name, layers, heads in (("transformer", 2, 4), ("rnn-attention", 1, 1)):
+    for name, heads in (("transformer", 4), ("rnn-attention", 1)):
         view = runs[name].attention(text)
         assert view.prediction == runs[name].predict([text])[0]
         assert view.source_tokens == (*"May 1, 2001 ", "<unk>", "<eos>")
         assert view.target_tokens == (*view.prediction, "<eos>")
         s, t = len(view.source_tokens), len(view.target_tokens)
-        assert len(view.weights) == layers or name == "transformer"
         assert all(weights.shape == (heads, t, s) for weights in view.weights)
         for layer in view.weights:
             torch.testing.assert_close(layer.sum(dim=-1), torch.ones(heads, t))
         torch.testing.assert_close(view.picture(), view.weights[-1].mean(dim=0))
         assert torch.equal(view.picture(layer=0, head=heads - 1), view.weights[0][heads - 1])
-        assert len(view._repr_html_()) < 300_000
         assert len(repr(view)) < 200
         for depends in (view.blocking, view.gradient):
             assert depends is not None
             assert depends.shape == (t, s)
         view.save(tmp_path / f"{name}.svg")
         assert (tmp_path / f"{name}.svg").read_text().startswith("<svg")
-    encoder, decoder = (
-        runs["transformer"].attention("5/1/01").encoder_weights,
-        runs["transformer"].attention("a").decoder_weights,
-    )
-    assert encoder[0].shape == (4, 7, 7)
-    assert decoder[0].shape[1] == decoder[0].shape[2]
+    view = runs["transformer"].attention("5/1/01")
+    assert view.encoder_weights[0].shape == (4, 7, 7)
+    assert view.decoder_weights[0].shape[1] == view.decoder_weights[0].shape[2]
 
 
 def test_a_notebook_keeps_little_however_large_the_maps(runs: dict[str, Run]) -> None:
     view = runs["transformer"].attention("May 1, 2001")
     t, s = 30, 60
-    large = replace(
-        view,
-        source_tokens=("<b>",) * s,
-        target_tokens=("y",) * t,
-        weights=(torch.rand(8, t, s),) * 6,
-        encoder_weights=(torch.rand(8, s, s),),
-        decoder_weights=(torch.rand(8, t, t),) * 6,
-        blocking=torch.rand(t, s),
-        gradient=torch.rand(t, s),
-    )
+    weights = {"weights": (torch.rand(8, t, s),) * 6, "blocking": torch.rand(t, s), "gradient": torch.rand(t, s)}
+    large = replace(view, source_tokens=("<b>",) * s, target_tokens=("y",) * t, **weights)
     shown = large._repr_html_()
     assert len(shown) < 300_000
-    assert "of 106 maps; to_html() has all" in shown
     assert large.to_html().count('"kind":"cross"') == 48
     assert "<b>" not in shown.replace("&lt;", "")
 
@@ -125,7 +103,6 @@ def test_attention_that_cannot_be_shown(runs: dict[str, Run], tmp_path: Path) ->
     for layer, head, message in (
         (9, None, "layer 9: the model has layers 0 to"),
         (0, 4, "head 4: the layer has heads 0 to 3"),
-        (-1, None, "layer -1"),
         (None, -1, "head -1"),
     ):
         with pytest.raises(UserError, match=message):
@@ -208,7 +185,6 @@ def test_a_task_may_give_a_finite_list(tmp_path: Path) -> None:
     assert [len(part) for part in parts] == [103, 5, 12]
     assert len({pair.source for part in parts for pair in part}) == 120
     assert len(list(splits.train(0, 500))) == 500
-    assert splits.test(None) == Capitals().splits(seed=2).test(None)
-    assert len(Capitals().held_out().pairs) == 12
+    assert splits.test(None) == Capitals().splits(seed=2).test(None) == Capitals().held_out().pairs
     with pytest.raises(UserError, match="1 pairs are too few for three parts"):
         type("Short", (Capitals,), {"pairs": lambda self: [Pair("a", "A")]})().splits(0)

@@ -3,11 +3,8 @@
 Data are given to every command in the same way: the same files, formats and columns, read by one reader.
 """
 
-import csv
 import gzip
-import io
 import json
-import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -67,8 +64,6 @@ def test_phrases_need_no_download(tmp_path: Path) -> None:
     again = selfattn.load(tmp_path / "run")
     sources = [pair.source for pair in CldrSource("en", "ko", split="test").pairs(5)]
     assert again.predict(sources) == run.predict(sources)
-    view = again.attention(sources[0])
-    assert view.source_tokens == (*sources[0], "<eos>")
 
 
 def test_one_file_is_divided_and_separate_vocabularies_and_sampling_work(tmp_path: Path, files: Path) -> None:
@@ -101,8 +96,8 @@ def test_a_stream_trains_without_being_held(tmp_path: Path, files: Path) -> None
 def test_a_directory_stands_for_the_hub(tmp_path: Path, files: Path) -> None:
     folder = tmp_path / "dataset"
     folder.mkdir()
-    rows = [{"translation": {"en": source, "de": target}} for source, target in lines(200)]
-    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rows = [json.dumps({"en": source, "de": target}) for source, target in lines(200)]
+    (folder / "train.jsonl").write_text("\n".join(rows))
     run = train(tmp_path / "run", hub=str(folder), source="en", target="de", training=ALL, vocab_size=300)
     assert run.config.data["sources"]["train"]["hub"] == str(folder)
     found = evaluate_run(run)
@@ -112,18 +107,13 @@ def test_a_directory_stands_for_the_hub(tmp_path: Path, files: Path) -> None:
 def test_evaluate_and_predict_and_score(cli: Cli, tmp_path: Path, files: Path) -> None:
     out = tmp_path / "run"
     run = train(out, **parts(files, "en", "de"), target="de", training=ALL, vocab_size=300)
-    assert run.config.data["kind"] == "corpus"
     assert selfattn.load(out).predict(["1 2 3 4 5"]) == run.predict(["1 2 3 4 5"])
-    done = cli("evaluate", out, "--data", files / "test.en", files / "test.de", "--json", "--beam", 2)
-    assert done.code == 0
-    found = json.loads(done.out)
+    test = ("--data", files / "test.en", files / "test.de")
+    found = json.loads(cli("evaluate", out, *test, "--json", "--beam", 2).out)
     assert (found["items"], found["beam"]) == (10, 2)
     assert set(found["metrics"]) >= {"bleu", "bleu_lowercased_tokenised", "chrf", "ter", "exact_match"}
     assert "tok:13a" in found["signatures"]["bleu"]
-    assert "bleu" in cli("evaluate", out, "--data", files / "test.en", files / "test.de").out
-    assert cli("evaluate", out).out == cli("evaluate", out, "--data", files / "test.en", files / "test.de").out.replace(
-        ": 10 items", ", test part: 10 items"
-    )
+    assert cli("evaluate", out).out == cli("evaluate", out, *test).out.replace(": 10 items", ", test part: 10 items")
     predicted = cli("predict", out, "--beam", 2, "--n-best", 2, stdin="1 2 3\n4 5\n")
     assert [line.split("\t")[0] for line in predicted.out.splitlines()] == ["1", "1", "2", "2"]
     assert cli("score", out, "--data", files / "test.tsv").code == 0
@@ -138,9 +128,6 @@ def test_a_comparison_on_phrases(tmp_path: Path) -> None:
     counts = [model.parameters_non_embedding or 0 for model in record.models]
     assert max(counts) / min(counts) <= 1.02
     assert {group.name for group in record.buckets} >= {"kind", "length", "field", "rare words"}
-    diagonals = {model.alignment.diagonal_aer if model.alignment else None for model in record.models}
-    assert len(diagonals) == 1  # the same spans and tokens, whatever the model
-    assert 0 < (diagonals.pop() or 0) < 1
     assert set(record.models[0].metrics) >= {"exact_match", "bleu", "chrf", "ter"}
     assert files.html.stat().st_size < 3_000_000
 
@@ -162,11 +149,7 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> Non
     assert "tok:13a" in record.headline.signature
     assert record.interval is not None
     assert record.interval.method == "bootstrap"  # BLEU is no mean over items
-    assert record.test_items == 10
-    assert "bleu_lowercased_tokenised" in record.models[0].metrics
     assert {pair.metric for pair in record.pairs} == {"bleu", "chrf"}
-    (length,) = [group for group in record.buckets if group.name == "length"]
-    assert (length.metric, length.kind, sum(part.items for part in length.buckets)) == ("bleu", "points", 10)
     for model in record.models:
         assert model.alignment is not None
         assert all(0 <= (head.aer or 0) <= 1 for head in model.alignment.heads)
@@ -177,12 +160,11 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"data": (Path("a"), Path("b"), Path("c"))}, "`data`: expected two parallel files or one file"),
+        ({"data": (Path(__file__),) * 3}, "`data`: expected two parallel files or one file"),
         ({"valid": (Path("a"),)}, "`valid` goes with `data`"),
         ({"data": (Path("a"),), "hub": "x/y"}, "give one of them"),
         ({"sampling": 0.1}, "`sampling` goes with `tokenizer` bpe"),
         ({"columns": ("en", "de")}, "`columns` goes with `data` or `hub`"),
-        ({"data": (Path("nothing.tsv"),)}, "nothing.tsv"),
     ],
 )
 def test_bad_settings_get_one_line(tmp_path: Path, options: dict[str, Any], message: str) -> None:
@@ -192,48 +174,27 @@ def test_bad_settings_get_one_line(tmp_path: Path, options: dict[str, Any], mess
     assert not (tmp_path / "run").exists()
 
 
-def test_what_others_reached_is_known_by_the_test_pairs(shared_data: Callable[[str], Path], tmp_path: Path) -> None:
-    def task(source: str, target: str, test: str) -> Translation:
-        other = (
-            "test_2017_flickr" if "2016" in test else "test_2016_flickr"
-        )  # a small training part: only the test matters
-        data, valid, tested = (
-            tuple(shared_data(f"multi30k/{part}.{language}.gz") for language in (source, target))
-            for part in (other, "val", test)
-        )
-        return Translation(source=source, target=target, data=data, valid=valid, test=tested)
-
+def test_what_others_reached_is_known_by_the_test_pairs(shared_data: Callable[[str], Path]) -> None:
     for source, target, test, known in (
         ("en", "de", "test_2016_flickr", ["transformer"]),
         ("de", "en", "test_2016_flickr", ["rnn with attention", "transformer"]),
         ("en", "de", "test_2017_flickr", []),
-        ("en", "fr", "test_2016_flickr", []),
     ):
-        asked = task(source, target, test)
-        assert sorted(asked.published(asked.splits(0).settings)) == known
+        small = "test_2017_flickr" if "2016" in test else "test_2016_flickr"  # of the training: only the test matters
+        parts = {"data": small, "valid": "val", "test": test}
+        files = {p: [shared_data(f"multi30k/{name}.{x}.gz") for x in (source, target)] for p, name in parts.items()}
+        task = Translation(source=source, target=target, **files)
+        assert sorted(task.published(task.splits(0).settings)) == known
 
 
 TRAINING = {"max_steps": 2, "warmup_steps": 1, "batch_size": 16, "validation_items": 7}
 COLUMNS = ("--columns", "en,de")
 
 
-def sentences(count: int) -> list[tuple[str, str]]:
-    """Digits and their names; every third sentence has a second translation, with another ending."""
-    pairs = []
-    for number in range(count):
-        digits = f"{1009 * number % 100_000:05}"
-        names = " ".join(NUMBERS[int(digit)] for digit in digits)
-        pairs.append((" ".join(digits), names))
-        if number % 3 == 0:
-            pairs.append((" ".join(digits) + ".", names + " !"))
-            pairs.append((" ".join(digits), "oder " + names))
-    return pairs
-
-
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("corpus") / "corpus.txt.gz"
-    rows = "".join(f"{source}\t{target}\tby someone\n" for source, target in sentences(150))
+    rows = "".join(f"{source}\t{target}\tby someone\n" for source, target in lines(150))
     path.write_bytes(gzip.compress(rows.encode()))
     return path
 
@@ -257,29 +218,17 @@ def divided(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def every_way(folder: Path, pairs: list[tuple[str, str]]) -> dict[str, list[object]]:
-    """Write the same pairs in every way that they can be given; return what stands behind --data for each."""
-    sources, targets = zip(*pairs, strict=True)
-    table = io.StringIO()
-    csv.writer(table).writerows([("de", "id", "en"), *((target, 7, source) for source, target in pairs)])
-    nested = [json.dumps({"translation": {"en": source, "de": target}}) for source, target in pairs]
-    flat = [json.dumps({"source": source, "target": target, "id": 7}) for source, target in pairs]
+    """Write the same pairs in several ways; return what stands behind --data for each."""
     contents = {
-        "a.en": "\n".join(sources),
-        "a.de.gz": "\n".join(targets),
-        "a.tsv": "\n".join(map("\t".join, pairs)),
-        "attributed.txt.gz": "\n".join(f"{source}\t{target}\tme" for source, target in pairs),
-        "header.tsv": "\n".join(["id\tde\ten", *(f"7\t{target}\t{source}" for source, target in pairs)]),
-        "a.csv": table.getvalue().removesuffix("\n"),
-        "nested.jsonl.gz": "\n".join(nested),
-        "flat.jsonl": "\n".join(flat),
-        "book.txt": "\n".join(f"{source:<20}_{target}" for source, target in pairs),
+        "a.en": [source for source, _ in pairs],
+        "a.de.gz": [target for _, target in pairs],
+        "a.csv": ["de,id,en", *(f"{target},7,{source}" for source, target in pairs)],
+        "nested.jsonl": [json.dumps({"translation": {"en": source, "de": target}}) for source, target in pairs],
     }
-    for name, content in contents.items():
-        data = (content + "\n").encode()
+    for name, lines in contents.items():
+        data = "".join(f"{line}\n" for line in lines).encode()
         (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    named: dict[str, list[object]] = {name: [folder / name] for name in contents if name not in ("a.en", "a.de.gz")}
-    for name in ("header.tsv", "a.csv", "nested.jsonl.gz"):
-        named[name] += COLUMNS
+    named: dict[str, list[object]] = {name: [folder / name, *COLUMNS] for name in ("a.csv", "nested.jsonl")}
     return named | {"parallel": [folder / "a.en", folder / "a.de.gz"]}
 
 
@@ -288,9 +237,7 @@ def test_every_command_reads_every_format_with_the_same_answer(
     cli: Cli, divided: Path, tmp_path: Path, command: str
 ) -> None:
     answers = {}
-    for name, given in every_way(tmp_path, sentences(9)).items():
-        if (command, name) == ("evaluate", "book.txt"):
-            continue  # a file to be split, for the task it is of
+    for name, given in every_way(tmp_path, lines(9)).items():
         done = cli(command, divided, "--data", *given)
         assert (name, done.code, done.err) == (name, 0, "")
         answers[name] = done.out.split("\n", 1)[1] if command == "evaluate" else done.out
@@ -306,7 +253,6 @@ def test_cleaning_is_chosen_on_the_command_line(tmp_path: Path) -> None:
 
     def kept(**options: Any) -> set[str]:
         data = Translation(data=(path,), valid=(test,), test=(test,), **options).splits(0)
-        assert "test: 1 of its pairs shared with train (1 by source, 0 by target)" in data.notes
         return {f"{pair.source} {number}" for number, pair in enumerate(data.train(0, None))}
 
     usual = kept()
@@ -336,20 +282,20 @@ def test_a_corpus_that_is_no_longer_there_or_the_same(cli: Cli, divided: Path, c
         gone = cli("evaluate", divided)
     finally:
         corpus.write_bytes(content)
-    for done, said in ((changed, "has changed since this run was trained"), (gone, "no such file")):
+    for done, said in (
+        (changed, "has changed since this run was trained; name pairs to test on: --data SOURCE TARGET"),
+        (gone, "no such file; check the path"),
+    ):
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
         assert said in done.err
-        assert "--data SOURCE TARGET" in done.err
 
 
 BAD: list[tuple[tuple[str, ...], str]] = [
     (("evaluate", "RUN", "--data", "a.csv", "--columns", "en"), "--columns en: expected two different ones"),
-    (("evaluate", "RUN", "--columns", "en,de"), "--columns is for files of pairs: give one with --data"),
     (("evaluate", "RUN", "--data", "a.en", "a.de.gz", *COLUMNS), "--columns is for one file of pairs"),
     (("score", "RUN", "--data", "quote.csv"), "quote.csv:3: unexpected end of data; mend the line"),
     (("align", "RUN", "--gold", "a.en", *COLUMNS), "--columns goes with --data"),
     (("tokenizer", "train", "a.en", "--out", "new", *COLUMNS), "--columns is for files of pairs: give one"),
-    (("train", "dates", "--out", "new", *COLUMNS), "--columns is for files of pairs: give one with --data"),
 ]  # fmt: skip
 
 
@@ -359,7 +305,7 @@ BAD: list[tuple[tuple[str, ...], str]] = [
 def test_bad_data_in_one_line(
     cli: Cli, divided: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
-    every_way(tmp_path, sentences(9))
+    every_way(tmp_path, lines(9))
     (tmp_path / "quote.csv").write_text('source,target\na,b\n"c,d\n')
     monkeypatch.chdir(tmp_path)
     done = cli(*(divided if argument == "RUN" else argument for argument in arguments))
@@ -369,20 +315,12 @@ def test_bad_data_in_one_line(
 
 
 def test_the_library_takes_paths_as_the_command_line_does(tmp_path: Path) -> None:
-    from selfattn.comparison.compare import compare
-    from selfattn.runs.evaluate import evaluate_run
-
     pairs = tmp_path / "pairs.tsv"
-    pairs.write_text("".join(f"{a} {b}\t{b}-{a}\n" for a in range(9) for b in range(9)), encoding="utf-8")
     given: list[Any] = [pairs, str(pairs), [pairs], (str(pairs),)]
-    assert [Translation(data=one).options.data for one in given] == [(pairs,)] * 4
-    out = str(tmp_path / "run")
-    run = train_on("dates", data=pairs, out=out, set="encoder.dropout=0.1", model="rnn-attention", **TRAINING)
-    assert (str(run.path), run.task.options.data) == (out, (pairs,))
-    assert evaluate_run(run, pairs) == evaluate_run(run, [pairs])
+    assert [Translation(data=data).options.data for data in given] == [(pairs,)] * 4
     for task, wrong in (("dates", 5), ("translation", [pairs, 5]), ("lm", [pairs])):
         with pytest.raises(UserError, match=r"^`data`: expected a path, got "):
-            train_on(task, data=wrong, out=out)
+            train_on(task, data=wrong, out=tmp_path / "run")
     with pytest.raises(UserError, match=r"missing\.tsv: no such file"):
         compare("dates", data=tmp_path / "missing.tsv", models="transformer", out=str(tmp_path / "out"))
 
@@ -400,9 +338,3 @@ def test_files_of_few_pairs_get_fewer_subwords_and_smaller_batches(tmp_path: Pat
     assert few == 2000 < many
     stated = Translation(data=(tmp_path / "9999.tsv",), target="de", vocab_size=500)
     assert len(stated.tokenizer(stated.splits(0))) == 500
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")
-def test_a_pipe_is_read_once(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.tsv")
-    assert Translation(data=(tmp_path / "pipe.tsv",), target="de").recipe(quick=False).max_tokens == 4096

@@ -23,7 +23,7 @@ def subwords() -> SubwordTokenizer:
 
 @pytest.mark.parametrize(
     "tokenizer",
-    [CharTokenizer("abc"), subwords(), SeparateTokenizer(subwords(), CharTokenizer("the "))],
+    [CharTokenizer("abc\ud800"), subwords(), SeparateTokenizer(subwords(), CharTokenizer("the "))],
     ids=["char", "subword", "separate"],
 )
 def test_what_was_saved_is_loaded(tokenizer: Tokenizer, tmp_path: Path) -> None:
@@ -61,10 +61,9 @@ def test_files_are_written_as_they_were(tmp_path: Path) -> None:
 
 
 def test_where_no_tokenizer_is(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="nowhere: no such directory"):
-        load_tokenizer(tmp_path / "nowhere")
-    with pytest.raises(UserError, match="no tokenizer in it"):
-        load_tokenizer(tmp_path)
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(UserError, match="no tokenizer in it"):
+            load_tokenizer(folder)
 
 
 def test_each_side_has_ids_of_its_own() -> None:
@@ -74,16 +73,16 @@ def test_each_side_has_ids_of_its_own() -> None:
     assert (tokenizer.decode([4]), tokenizer.pieces([4, 2])) == ("b", ["b", "<eos>"])
     assert (tokenizer.spans("ab"), tokenizer.unknown("ax")) == ([(0, 1), (1, 2)], {"x": 1})
     assert encode_pairs([Pair("ab", "b")], tokenizer) == [Example([4, 5, 2], [4, 2])]
-    assert list(sample_pairs([Pair("ab", "b")], tokenizer, seed=0, epoch=0)) == [Example([4, 5, 2], [4, 2])]
+    assert list(sample_pairs([Pair("ab", "b")], tokenizer, seed=0, epoch=0, alpha=0.1)) == [Example([4, 5, 2], [4, 2])]
 
 
 def test_examples_are_cut_by_seed_epoch_and_number_alone() -> None:
     tokenizer = subwords()
     pairs = [Pair(text, text) for text in TEXTS]
-    first = list(sample_pairs(pairs, tokenizer, seed=3, epoch=1))
-    assert first == list(sample_pairs(pairs, tokenizer, seed=3, epoch=1))
-    assert first != list(sample_pairs(pairs, tokenizer, seed=3, epoch=2))
-    assert first != list(sample_pairs(pairs, tokenizer, seed=4, epoch=1))
+    first = list(sample_pairs(pairs, tokenizer, seed=3, epoch=1, alpha=0.1))
+    assert first == list(sample_pairs(pairs, tokenizer, seed=3, epoch=1, alpha=0.1))
+    assert first != list(sample_pairs(pairs, tokenizer, seed=3, epoch=2, alpha=0.1))
+    assert first != list(sample_pairs(pairs, tokenizer, seed=4, epoch=1, alpha=0.1))
     assert any(example.source != example.target for example in first)
     assert [tokenizer.decode(example.source) for example in first] == TEXTS
     assert all(example.source[-1] == example.target[-1] == tokenizer.eos_id for example in first)
@@ -100,33 +99,22 @@ def test_sentencepiece_is_loaded_where_it_is_needed_and_nowhere_else(tmp_path: P
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("number", [-1, 6, 1000])
-def test_an_id_outside_the_vocabulary_is_an_error(number: int) -> None:
-    tokenizer = CharTokenizer("ab")
-    with pytest.raises(ValueError, match=f"token id {number} is outside the vocabulary of 6"):
-        tokenizer.decode([4, number])
-    with pytest.raises(ValueError, match="outside the vocabulary"):
-        tokenizer.pieces([number])
-
-
-def test_save_makes_the_directory_and_leaves_one_file(tmp_path: Path) -> None:
-    folder = tmp_path / "run" / "tokenizer"
-    CharTokenizer("ab").save(folder)
-    CharTokenizer("abc월\ud800").save(folder)  # again, over the first; even half a surrogate pair survives
-    assert [path.name for path in folder.iterdir()] == ["char.json"]
-    assert CharTokenizer.load(folder).characters == "abc월\ud800"
+@pytest.mark.parametrize("tokenizer", [CharTokenizer("ab"), subwords()], ids=["char", "subword"])
+def test_an_id_outside_the_vocabulary_is_an_error(tokenizer: Tokenizer) -> None:
+    for number in (-1, len(tokenizer)):
+        for use in (tokenizer.decode, tokenizer.pieces):
+            with pytest.raises(ValueError, match=f"token id {number} is outside the vocabulary"):
+                use([4, number])
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
         b"\xff\xfe",
         b"null",
         b'{"tokenizer": "char", "version": 2, "characters": "ab"}',
         b'{"tokenizer": "char", "version": 1, "characters": ["a"]}',
         b'{"tokenizer": "char", "version": 1, "characters": "ba"}',
-        b'{"tokenizer": "char", "version": 1, "characters": "aa"}',
     ],
 )
 def test_a_broken_file_is_one_line_that_names_it(tmp_path: Path, content: bytes) -> None:

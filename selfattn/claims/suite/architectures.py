@@ -179,7 +179,7 @@ def family_config(family: str, width: int) -> ModelConfig:
 def dates(split: Split, seed: int, count: int, rows: int) -> list[Batch]:
     """Return batches of English dates and their ISO form, as characters."""
     texts = (text for pair in DateSource(seed=99).pairs(2000) for text in (pair.source, pair.target))
-    tokenizer = CharTokenizer.train(texts)
+    tokenizer = CharTokenizer(texts)
     examples = encode_pairs(DateSource(seed=seed, split=split).pairs(count), tokenizer)
     parts = (examples[start : start + rows] for start in range(0, count, rows))
     return [collate(part, 0, 1, range(len(part))) for part in parts]

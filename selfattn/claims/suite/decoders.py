@@ -179,7 +179,7 @@ def training(seed: int, count: int, *, shuffled: bool) -> Iterator[Batch]:
         examples = [Example(examples[k].source, pair.target) for k, pair in zip(order, examples, strict=True)]
     draws = generator(seed, "claims/data")
     while True:
-        yield from batches(examples, batch_size=32, max_tokens=None, pad_id=0, bos_id=1, generator=draws)
+        yield from batches(examples, batch_size=32, max_tokens=None, generator=draws)
 
 
 LENGTH = 12

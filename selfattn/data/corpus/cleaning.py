@@ -7,8 +7,8 @@ pairs shared with the held-out parts.
 
 import re
 import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from selfattn.data.readers import BadRecord, RawPair
@@ -20,7 +20,6 @@ _CONTROLS = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")  # bytes that are not UTF-8, or a broken \u escape
 
 _SHORT = 10.0  # characters added to both lengths before they are compared: ratios of short texts vary by chance
-_PLACES = 3  # places named for each step
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class CleaningOptions:
 
 
 class Tally:
-    """Counts of what cleaning did to one part, with the first places of each step.
+    """Counts of what cleaning did to one part, with the first place of each step.
 
     Args:
         part: ``"train"``, ``"valid"`` or ``"test"``.
@@ -55,22 +54,21 @@ class Tally:
     Example:
         >>> tally = Tally("train", "a.tsv")
         >>> tally.read = 2
-        >>> tally.drop("empty", 2, "target")
+        >>> tally.drop("broken", 2, "1 column(s), not 2")
         >>> print("\\n".join(tally.lines(1)))
         train: 2 read, 1 kept, 1 left out
-          left out, empty: 1 (a.tsv:2 target)
+          left out, broken: 1 (first a.tsv:2 1 column(s), not 2)
     """
 
     def __init__(self, part: str, label: str) -> None:
         self.part, self.label, self.read = part, label, 0
         self.dropped: Counter[str] = Counter()
-        self._places: defaultdict[str, list[str]] = defaultdict(list)
+        self._first: dict[str, str] = {}
 
     def drop(self, step: str, line: int, detail: str = "", *, count: int = 1) -> None:
         """Count lines that a step leaves out, from this line on."""
         self.dropped[step] += count
-        if len(places := self._places[step]) < _PLACES:
-            places.append(f"{self.label}:{line} {detail}".rstrip())
+        self._first.setdefault(step, f"{self.label}:{line} {detail}".rstrip())
 
     def lines(self, pairs: int, moved: Mapping[str, int] | None = None) -> list[str]:
         """Return the counts as text.
@@ -80,22 +78,21 @@ class Tally:
             moved: pairs that were held out of this part, by part; default none.
         """
         parts = "".join(f", {count:,} moved to {name}" for name, count in (moved or {}).items())
-        lines = [f"{self.part}: {self.read:,} read, {pairs:,} kept, {self.dropped.total():,} left out{parts}"]
-        for step, count in self.dropped.items():
-            more = "; ..." if count > len(self._places[step]) else ""
-            lines.append(f"  left out, {step}: {count:,} ({'; '.join(self._places[step])}{more})")
-        return lines
+        counts = f"{self.part}: {self.read:,} read, {pairs:,} kept, {self.dropped.total():,} left out{parts}"
+        return [counts, *(f"  left out, {step}" for step in self._steps())]
 
     def refuse_empty(self, pairs: int) -> None:
         """Raise where no pair is left.
 
         Raises:
-            UserError: with the counts and the first place.
+            UserError: with the counts and the first places.
         """
         if not pairs:
-            steps = ", ".join(f"{step} {count:,}" for step, count in self.dropped.items()) or "there was none"
-            first = "; first: " + self._places[next(iter(self.dropped))][0] if self.dropped else ""
-            raise UserError(f"{self.label}: no pair is left for {self.part} after cleaning ({steps}{first})")
+            steps = "; ".join(self._steps()) or "there was none"
+            raise UserError(f"{self.label}: no pair is left for {self.part} after cleaning ({steps})")
+
+    def _steps(self) -> list[str]:
+        return [f"{step}: {count:,} (first {self._first[step]})" for step, count in self.dropped.items()]
 
 
 def clean_rows(
@@ -118,13 +115,13 @@ def clean_rows(
             tally.drop("broken", row.line, row.reason, count=row.lines)
             continue
         tally.read += 1
-        if sides := _sides(_SURROGATES.search, row.source, row.target):
-            tally.drop("invalid UTF-8", row.line, sides)
+        if _SURROGATES.search(row.source) or _SURROGATES.search(row.target):
+            tally.drop("invalid UTF-8", row.line)
             continue
         source, target = clean_text(row.source), clean_text(row.target)
         longest = max(len(source), len(target))
-        if sides := _sides(_is_blank, source, target):
-            tally.drop("empty", row.line, sides)
+        if not source or not target:
+            tally.drop("empty", row.line)
         elif limited and options.max_characters and longest > options.max_characters:
             tally.drop("too long", row.line, f"{longest:,} characters")
         else:
@@ -161,14 +158,3 @@ def clean_text(text: str) -> str:
     if not text.isprintable():
         text = _CONTROLS.sub("", _BREAKS.sub(" ", text))
     return unicodedata.normalize("NFC", text).strip()
-
-
-def _is_blank(text: str) -> bool:
-    """Whether a clean text has only spaces and formatting characters (such as the zero-width space)."""
-    if text.isascii():
-        return not text
-    return all(character.isspace() or unicodedata.category(character) == "Cf" for character in text)
-
-
-def _sides(is_so: Callable[[str], object], source: str, target: str) -> str:
-    return " and ".join(name for name, text in (("source", source), ("target", target)) if is_so(text))

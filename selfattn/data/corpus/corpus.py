@@ -5,7 +5,7 @@ The test part of a run is made again from its settings.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,12 +19,10 @@ from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is
 from selfattn.data.corpus.hub import hub_sources
 from selfattn.data.pairs import Pair
 from selfattn.data.readers import PairSource, RawPair, chosen_columns, file_sha256, file_sources
-from selfattn.data.splits import Splits, repeated
-from selfattn.errors import SettingError, UserError
+from selfattn.data.splits import FiniteSplits
+from selfattn.errors import SettingError
 from selfattn.streams import generator
 
-_HELD_OUT = ("valid", "test")
-_LOOKED_THROUGH = 1_000_000  # pairs of a corpus that subwords are made of
 _SAMPLE = 10_000  # pairs of a stream whose median ratio of lengths is used for all
 _ADVICE = "name pairs to test on: `data` SOURCE TARGET, or one file of pairs"
 
@@ -104,9 +102,9 @@ class PairStream:
 
     Attributes:
         source: read from the start by every iterator.
-        options: what to clean; `duplicates` does not apply.
+        options: what to clean.
         length_ratio: expected characters of target for one of source; None without a limit.
-        held_out: sources, and targets, that are left out.
+        held_out: sources, and targets, of the held-out parts.
     """
 
     source: PairSource
@@ -115,42 +113,44 @@ class PairStream:
     held_out: tuple[frozenset[str], frozenset[str]]
 
     def __iter__(self) -> Iterator[Pair]:
-        """Read the pairs from the start."""
-        limit = self.options.max_ratio
-        for row in clean_rows(self.source.rows(), self.options, Tally("train", self.source.label), limited=True):
-            if self.length_ratio and limit and is_unlikely(row, self.length_ratio, limit):
-                continue
-            if row.source not in self.held_out[0] and row.target not in self.held_out[1]:
-                yield Pair(row.source, row.target)
+        """Read the pairs from the start, repeated ones as often as they come."""
+        tally = Tally("train", self.source.label)
+        return self.kept(clean_rows(self.source.rows(), self.options, tally, limited=True), tally, duplicates=True)
 
+    def kept(self, rows: Iterable[RawPair], tally: Tally, *, duplicates: bool) -> Iterator[Pair]:
+        """Leave out pairs of unlikely lengths, repeated pairs, and pairs with a text of the held-out parts.
 
-@dataclass(frozen=True)
-class CleanCorpus:
-    """A clean corpus.
-
-    Attributes:
-        train: pairs for training; or a stream, which can be read repeatedly.
-        valid: pairs for validation.
-        test: pairs for the test.
-        notes: what cleaning did, in lines; for a stream, to valid and test.
-        settings: where the pairs come from and what was done to them, as values for JSON.
-    """
-
-    train: Sequence[Pair] | PairStream
-    valid: Sequence[Pair]
-    test: Sequence[Pair]
-    notes: Sequence[str]
-    settings: dict[str, Any]
+        Args:
+            rows: clean.
+            tally: counts what is left out.
+            duplicates: keep repeated pairs, and none in memory.
+        """
+        seen: set[tuple[str, str]] = set()
+        ratio, limit = self.length_ratio, self.options.max_ratio
+        for row in rows:
+            texts = row.source, row.target
+            if ratio and limit and is_unlikely(row, ratio, limit):
+                tally.drop("length ratio", row.line)
+            elif texts in seen:
+                tally.drop("duplicate", row.line)
+            elif self.options.overlap and (row.source in self.held_out[0] or row.target in self.held_out[1]):
+                tally.drop("shared with valid or test", row.line)
+            else:
+                yield Pair(*texts)
+            if not duplicates:
+                seen.add(texts)
 
 
 def read_corpus(
     sources: Mapping[str, PairSource],
+    languages: tuple[str, str],
+    seed: int = 0,
     *,
-    cleaning: CleaningOptions | None = None,
+    cleaning: CleaningOptions,
     streaming: bool = False,
     held_out: int | None = None,
     split_seed: int = 0,
-) -> CleanCorpus:
+) -> FiniteSplits:
     """Read and clean a corpus.
 
     Streaming, training pairs are read and cleaned again in every epoch. Repeated pairs then stay in, the length ratio
@@ -158,7 +158,9 @@ def read_corpus(
 
     Args:
         sources: from `file_sources` or `hub_sources`.
-        cleaning: default `CleaningOptions()`.
+        languages: of source and target.
+        seed: see `FiniteSplits`; default 0.
+        cleaning: what to clean.
         streaming: see above; default False.
         held_out: pairs to hold out from train for each missing part; default: a twentieth, at most 2,000. No
             sentence is in two parts then, on either side; case, spaces and punctuation are ignored.
@@ -167,8 +169,7 @@ def read_corpus(
     Raises:
         UserError: something cannot be read, or nothing is left of a part; the message says what to do.
     """
-    options = cleaning or CleaningOptions()
-    missing = [name for name in _HELD_OUT if name not in sources]
+    missing = [name for name in ("valid", "test") if name not in sources]
     if not missing and (held_out is not None or split_seed):
         raise SettingError("valid and test are given, nothing is held out: leave out `held_out` and `split_seed`")
     if streaming and missing:
@@ -176,40 +177,34 @@ def read_corpus(
     tallies, rows = {}, {}
     for name, source in sources.items():
         tallies[name] = Tally(name, source.label)
-        clean = clean_rows(source.rows(), options, tallies[name], limited=name == "train")
+        clean = clean_rows(source.rows(), cleaning, tallies[name], limited=name == "train")
         rows[name] = list(islice(clean, _SAMPLE) if streaming and name == "train" else clean)
         tallies[name].refuse_empty(len(rows[name]))
-    parts = {name: _pairs(some) for name, some in rows.items() if name != "train"}
-    shared, notes, expected = _texts([pair for part in parts.values() for pair in part]), [], None
-    if options.max_ratio is not None:
-        expected = float(np.median([len(row.target) / len(row.source) for row in rows["train"]]))
-        notes.append(f"target length expected: {expected:.2f} characters for one of the source")
-    lines = [line for name, part in parts.items() for line in tallies[name].lines(len(part))]
-    settings: dict[str, Any] = {"cleaning": asdict(options), "streaming": streaming}
+    train = rows.pop("train")
+    parts: dict[str, Any] = {name: [Pair(row.source, row.target) for row in part] for name, part in rows.items()}
+    notes = [line for name, part in parts.items() for line in tallies[name].lines(len(part))]
+    expected = None
+    if cleaning.max_ratio is not None:
+        expected = float(np.median([len(row.target) / len(row.source) for row in train]))
+    settings: dict[str, Any] = {"kind": "corpus", "source_language": languages[0], "target_language": languages[1]}
+    settings |= {"cleaning": asdict(cleaning), "streaming": streaming}
     settings["sources"] = {name: source.settings for name, source in sources.items()}
     if missing:
         settings |= {"held_out": held_out, "split_seed": split_seed}
     settings["length_ratio"] = expected
+    known = [pair for part in parts.values() for pair in part]
+    texts = frozenset(pair.source for pair in known), frozenset(pair.target for pair in known)
+    stream = PairStream(sources["train"], cleaning, expected, texts)
     if streaming:
-        train = PairStream(sources["train"], options, expected, shared if options.overlap else _texts([]))
-        return CleanCorpus(train, parts["valid"], parts["test"], [*lines, *notes], settings)
-    pairs, overlaps = _kept(rows.pop("train"), tallies["train"], options, expected, parts, shared)
+        return FiniteSplits(parts | {"train": stream}, seed, settings, _name(settings), notes)
+    pairs = list(stream.kept(train, tallies["train"], duplicates=not cleaning.duplicates))
     tallies["train"].refuse_empty(len(pairs))
-    if missing:
-        divided, note = _hold_out(pairs, missing, held_out, split_seed, tallies["train"].label)
-        pairs, parts, overlaps = divided["train"], parts | divided, [note, *overlaps]
+    divided = _hold_out(pairs, missing, held_out, split_seed, tallies["train"].label) if missing else {"train": pairs}
+    parts |= divided
+    settings["parts"] = {name: _identified(part) for name, part in sorted(parts.items())}
     moved = {name: len(parts[name]) for name in missing}
-    settings["parts"] = {name: _identified(part) for name, part in sorted((parts | {"train": pairs}).items())}
-    notes = [*tallies["train"].lines(len(pairs), moved), *lines, *overlaps, *notes]
-    return CleanCorpus(pairs, parts["valid"], parts["test"], notes, settings)
-
-
-def _pairs(rows: Iterable[RawPair]) -> list[Pair]:
-    return [Pair(row.source, row.target) for row in rows]
-
-
-def _texts(pairs: Iterable[Pair]) -> tuple[frozenset[str], frozenset[str]]:
-    return frozenset(pair.source for pair in pairs), frozenset(pair.target for pair in pairs)
+    notes = [*tallies["train"].lines(len(parts["train"]), moved), *notes]
+    return FiniteSplits(parts, seed, settings, _name(settings), notes)
 
 
 def _identified(pairs: Sequence[Pair]) -> dict[str, Any]:
@@ -220,128 +215,46 @@ def _identified(pairs: Sequence[Pair]) -> dict[str, Any]:
     return {"pairs": len(pairs), "sha256": checksum.hexdigest()}
 
 
-def _kept(
-    rows: list[RawPair],
-    tally: Tally,
-    options: CleaningOptions,
-    expected: float | None,
-    parts: Mapping[str, Sequence[Pair]],
-    shared: tuple[frozenset[str], frozenset[str]],
-) -> tuple[list[Pair], list[str]]:
-    """Return the training pairs to keep, and lines on the pairs that the held-out parts share with train."""
-
-    def left(step: str, is_bad: Callable[[RawPair], bool]) -> list[RawPair]:
-        bad = {row.line for row in rows if is_bad(row)}
-        for line in sorted(bad):
-            tally.drop(step, line)
-        return [row for row in rows if row.line not in bad]
-
-    if expected is not None and (limit := options.max_ratio):
-        rows = left("length ratio", lambda row: is_unlikely(row, expected, limit))
-    if options.duplicates:
-        first: dict[tuple[str, str], int] = {}
-        for row in rows:
-            first.setdefault((row.source, row.target), row.line)
-        rows = left("duplicate", lambda row: first[row.source, row.target] != row.line)
-    sources, targets = _texts(_pairs(rows)) if parts else (frozenset(), frozenset())
-    notes = []
-    for name, pairs in parts.items():
-        known = [(pair.source in sources, pair.target in targets) for pair in pairs]
-        source, target = (sum(side) for side in zip(*known, strict=True))
-        either = sum(map(any, known))
-        notes.append(f"{name}: {either:,} of its pairs shared with train ({source:,} by source, {target:,} by target)")
-    if options.overlap:
-        rows = left("shared with valid or test", lambda row: row.source in shared[0] or row.target in shared[1])
-    return _pairs(rows), notes
-
-
 def _hold_out(
     pairs: Sequence[Pair], missing: list[str], held_out: int | None, seed: int, label: str
-) -> tuple[dict[str, list[Pair]], str]:
-    """Return the pairs of train and of the missing parts, and a line on how they were divided."""
-    names, components = " and ".join(f"`{name}`" for name in missing), components_of(pairs)
+) -> dict[str, list[Pair]]:
+    """Return the pairs of train and of the missing parts."""
     size = min(len(pairs) // 20, 2000) if held_out is None else held_out
-    if not size:
-        raise SettingError(f"{label}: {len(pairs):,} pairs are left, too few to hold out {names}; give more, or files")
-    codes = hold_out_components(components, (size,) * len(missing), seed).tolist()
+    codes = hold_out_components(components_of(pairs), (size,) * len(missing), seed).tolist()
     parts: dict[str, list[Pair]] = {name: [] for name in ("train", *missing)}
     for pair, code in zip(pairs, codes, strict=True):
         parts[["train", *missing][code]].append(pair)
     if empty := [name for name, part in parts.items() if not part]:
         wrong = f"cannot hold {size:,} of {len(pairs):,} pairs out for {empty[0]} so that no sentence is in two parts"
-        raise SettingError(f"{label}: {wrong}; give files with {names}, or another number with `held_out`")
-    sizes = np.bincount(components)
-    return parts, (
-        f"{' and '.join(missing)}: held out of train by sentence (seed {seed}): {len(sizes):,} groups of pairs that "
-        f"share a source or a target, the largest of {sizes.max():,}, none divided"
-    )
+        raise SettingError(f"{label}: {wrong}; give `valid` and `test`, or another number with `held_out`")
+    return parts
 
 
-class CorpusPairs(Splits):
-    """A corpus of real text, cleaned, in three parts.
-
-    Args:
-        parts: the clean corpus.
-        languages: of source and target.
-        seed: of the order in which an epoch that is not the whole corpus goes through it.
-    """
-
-    def __init__(self, parts: CleanCorpus, languages: tuple[str, str], seed: int) -> None:
-        where = {"kind": "corpus", "source_language": languages[0], "target_language": languages[1]}
-        super().__init__(where | parts.settings, f"{_name(parts.settings)}, test part", parts.notes)
-        self.parts, self.seed = parts, seed
-
-    def sample(self) -> Sequence[Pair]:
-        """Return the first training pairs, for the vocabulary."""
-        return list(islice(self.parts.train, _LOOKED_THROUGH))
-
-    def train(self, epoch: int, count: int | None) -> Iterable[Pair]:
-        """Return the training part, or the next `count` pairs of an endless run through it in ever new order."""
-        train = self.parts.train
-        if count is None:
-            return train
-        if isinstance(train, PairStream):
-            raise SettingError("`items_per_epoch` and `quick` are not for streams; give `max_steps` instead")
-        return repeated(train, count, start=epoch * count, seed=self.seed)
-
-    def validation(self, count: int) -> list[Pair]:
-        """Return the first pairs of the validation part."""
-        return list(islice(self.parts.valid, count))
-
-    def test(self, count: int | None) -> list[Pair]:
-        """Return the test part, at most `count` pairs."""
-        return list(islice(self.parts.test, count))
-
-
-def read_again(settings: Mapping[str, Any]) -> CorpusPairs:
+def read_again(settings: Mapping[str, Any]) -> FiniteSplits:
     """Read the corpus of a run again, for its test part.
 
     Args:
-        settings: of the run's data, as :attr:`CorpusPairs.settings` gave them.
+        settings: of the run's data, as the splits gave them.
 
     Raises:
         UserError: the settings are broken, or the corpus is missing or has changed.
     """
     try:
         sources, cleaning = settings["sources"], CleaningOptions(**settings["cleaning"])
-        streaming, held_out = bool(settings["streaming"]), settings.get("held_out")
-        languages = str(settings["source_language"]), str(settings["target_language"])
+        streaming, held_out, seed = settings["streaming"], settings.get("held_out"), settings.get("split_seed", 0)
+        languages = settings["source_language"], settings["target_language"]
         hub, columns = sources["train"].get("hub"), chosen_columns(sources["train"]["columns"] or ())
         files = {name: [Path(file["path"]) for file in source.get("files", ())] for name, source in sources.items()}
-        seed = int(settings.get("split_seed", 0))
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, AttributeError):
         raise SettingError(f"evaluate: the settings of the run's data are broken; {_ADVICE}") from None
-    try:
-        if hub and columns:
-            opened = hub_sources(hub, sources["train"].get("config"), columns, streaming=streaming)
-        else:
-            opened = file_sources(files, columns)
-        parts = read_corpus(opened, cleaning=cleaning, streaming=streaming, held_out=held_out, split_seed=seed)
-    except UserError as error:
-        raise SettingError(f"evaluate: the run's own test part cannot be read: {error}; or {_ADVICE}") from None
-    if _identity(parts.settings) != _identity(settings):
+    if hub and columns:
+        opened = hub_sources(hub, sources["train"].get("config"), columns, streaming=streaming)
+    else:
+        opened = file_sources(files, columns)
+    corpus = read_corpus(opened, languages, cleaning=cleaning, streaming=streaming, held_out=held_out, split_seed=seed)
+    if _identity(corpus.settings) != _identity(settings):
         raise SettingError(f"evaluate: {_name(settings)} has changed since this run was trained; {_ADVICE}")
-    return CorpusPairs(parts, languages, 0)
+    return corpus
 
 
 def is_held_out_of(settings: Mapping[str, Any], data: Sequence[Path]) -> bool:

@@ -5,7 +5,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from selfattn.data.readers import BadRecord, PairSource, RawPair, check_columns, pair_of
@@ -21,14 +20,12 @@ _FILE_NAME = re.compile(r"\w[\w.-]*")
 _OUT_OF_REACH = "the Hub cannot be reached and no copy is in the cache; check the network, or give files with `data`"
 
 
-def hub_sources(
-    name: str, config: str | None = None, columns: tuple[str, str] = ("source", "target"), *, streaming: bool = False
-) -> dict[str, PairSource]:
+def hub_sources(name: str, config: str | None, columns: tuple[str, str], *, streaming: bool) -> dict[str, PairSource]:
     """Open the splits of a dataset: train, validation (or valid, val, dev) and test.
 
     Args:
         name: on the Hub, such as ``"bentrevett/multi30k"``, or the path of a directory with data files.
-        config: its configuration, where there are several; default the only one.
+        config: its configuration, where there are several; None for the only one.
         columns: of source and target: flat columns, or keys of a nested ``translation``.
         streaming: read over the network while training, instead of fetching all of it first.
 
@@ -40,7 +37,7 @@ def hub_sources(
     """
     import datasets
 
-    with hub_access(name), _offline_if_out_of_reach(name):
+    with hub_access(name):
         splits: dict[str, Dataset | IterableDataset] = datasets.load_dataset(name, config, streaming=streaming)
     if "train" not in splits:
         raise UserError(f"{name}: no split 'train', only {', '.join(splits)}")
@@ -49,22 +46,6 @@ def hub_sources(
         if split := next((split for split in names if split in splits), None):
             sources[part] = _source(name, config, columns, split, splits[split])
     return sources
-
-
-@contextmanager
-def _offline_if_out_of_reach(name: str) -> Iterator[None]:
-    """Let `datasets` go straight to its cache where the Hub cannot be reached, instead of trying for half a minute."""
-    import datasets
-    from huggingface_hub import constants
-
-    on_the_hub = re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) and not Path(name).exists()
-    with ExitStack() as before:
-        if on_the_hub and not is_reachable(datasets.config.HF_ENDPOINT):
-            modules: tuple[Any, ...] = (datasets.config, constants)
-            for module in modules:
-                before.callback(setattr, module, "HF_HUB_OFFLINE", module.HF_HUB_OFFLINE)
-                module.HF_HUB_OFFLINE = True
-        yield
 
 
 def _source(
@@ -78,8 +59,6 @@ def _source(
         if set(needed) <= set(names):
             dataset = dataset.select_columns(list(dict.fromkeys(needed)))
         first: dict[str, Any] = next(iter(dataset), {})
-    if not first:
-        raise UserError(f"{label}: the split is empty; choose another dataset")
     check_columns(label, first, columns)
 
     def rows() -> Iterator[RawPair | BadRecord]:
@@ -135,7 +114,7 @@ def hub_access(name: str, out_of_reach: str = _OUT_OF_REACH) -> Iterator[None]:
         return call
 
     utils: Any = shown  # its exports are not typed
-    owners: list[Any] = [file_download, HfApi, HfApi]
+    owners = {"get_hf_file_metadata": file_download, "model_info": HfApi, "dataset_info": HfApi}
     with hub_errors(name, out_of_reach), ExitStack() as before:
         for library in (utils, *filter(None, [sys.modules.get("datasets")])):
             before.callback(library.logging.set_verbosity, library.logging.get_verbosity())
@@ -143,7 +122,7 @@ def hub_access(name: str, out_of_reach: str = _OUT_OF_REACH) -> Iterator[None]:
             if not library.are_progress_bars_disabled():
                 before.callback(library.enable_progress_bars)
                 library.disable_progress_bars()
-        for owner, function in zip(owners, ("get_hf_file_metadata", "model_info", "dataset_info"), strict=True):
+        for function, owner in owners.items():
             before.callback(setattr, owner, function, getattr(owner, function))
             setattr(owner, function, checked(getattr(owner, function)))
         yield
@@ -161,8 +140,7 @@ def hub_errors(name: str, out_of_reach: str = _OUT_OF_REACH) -> Iterator[None]:
         while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
             chain.append(cause)
         if status := next(filter(None, (getattr(getattr(e, "response", None), "status_code", 0) for e in chain)), 0):
-            is_refused = status in (401, 403, 404)
-            advice = "check the name and `hf auth login` (or HF_TOKEN)" if is_refused else "try again later"
+            advice = "check the name and `hf auth login` (or HF_TOKEN), or try again later"
             raise UserError(f"{name}: the Hub answered with status {status}; {advice}") from None
         if any(_NO_ANSWER & {kind.__name__ for kind in type(cause).__mro__} for cause in chain):
             raise UserError(f"{name}: {out_of_reach}") from None

@@ -83,11 +83,6 @@ class PatternPiece:
                 values |= {f"{value:0{width}}": {value} for (value,) in values.values() for width in (1, 2)}
         return values
 
-    @cached_property
-    def widths(self) -> tuple[int, ...]:
-        """The lengths of the texts in `readings`."""
-        return tuple(sorted({len(text) for text in self.readings}))
-
 
 def compile_pieces(pattern: str, locale: Locale) -> tuple[PatternPiece, ...] | None:
     """Cut a CLDR pattern into pieces; Babel renders their texts.
@@ -148,17 +143,18 @@ class DatePattern:
         (year,) = (piece for piece in self.pieces if piece.field == "year")
         return range(year.first, year.first + len(year.texts))
 
-    def render(self, day: date) -> tuple[str, tuple[Span, ...]]:
+    def render(self, day: date, front: str = "") -> tuple[str, tuple[Span, ...]]:
         """Write a day, with the spans of its year, month and day in the text and in the ISO date.
 
         Args:
             day: a date whose year is in `years`.
+            front: text in front of it; default none.
 
         Returns:
             The text, and the spans of year, month and day in this order.
         """
         values = {"year": day.year, "month": day.month, "day": day.day, "weekday": day.weekday(), "": 0}
-        text = ""
+        text = front
         spans = {}
         for piece in self.pieces:
             start = len(text)
@@ -190,9 +186,10 @@ class DatePattern:
         piece = self.pieces[number]
         return [
             rest | {piece.field: value}
-            for width in piece.widths
-            for value in piece.readings.get(text[:width], ())
-            for rest in self._splits(text[width:], number + 1)
+            for written, values in piece.readings.items()
+            if text.startswith(written)
+            for value in values
+            for rest in self._splits(text.removeprefix(written), number + 1)
         ]
 
     def shapes(self) -> set[str]:
@@ -254,12 +251,8 @@ def find_locale(name: str) -> Locale:
     try:
         return Locale.parse(name.replace("-", "_"))
     except (UnknownLocaleError, ValueError):
-        wanted = name.replace("-", "_").casefold()
-        names = {known.casefold(): known for known in locale_identifiers()}
-        kin = [known for known in names if known.split("_")[0] == wanted.split("_")[0]]
-        close = difflib.get_close_matches(wanted, kin or names, n=3)
-        hint = f"did you mean {', '.join(names[c] for c in close)}?" if close else "try en_US, ko_KR or fr_FR"
-        raise UserError(f"unknown locale {name!r}: {hint}") from None
+        close = difflib.get_close_matches(name.replace("-", "_"), locale_identifiers(), n=3)
+        raise UserError(f"unknown locale {name!r}: try {', '.join(close or ['en_US', 'ko_KR', 'fr_FR'])}") from None
 
 
 @lru_cache(maxsize=64)
@@ -300,10 +293,9 @@ def date_patterns(name: str) -> dict[str, tuple[DatePattern, ...]]:
     if "yMMMEd" in locale.datetime_skeletons:
         texts["medium weekday"] = locale.datetime_skeletons["yMMMEd"].pattern
     texts |= {"short": locale.date_formats["short"].pattern, "iso": ISO}
-    if locale.language == "en":
-        texts |= ENGLISH_DAY_FIRST
     wanted = {name: [parse(text, locale)] for name, text in texts.items()}
     if locale.language == "en":
+        wanted |= {name: [parse(text, locale)] for name, text in ENGLISH_DAY_FIRST.items()}
         wanted |= {n: [with_ordinals(parse(text, locale)) for text in some] for n, some in ENGLISH_ORDINAL.items()}
     formats: dict[str, tuple[DatePattern, ...]] = {}
     seen: set[DatePattern] = set()
@@ -340,5 +332,4 @@ def parse(pattern: str, locale: Locale) -> DatePattern:
 def with_ordinals(pattern: DatePattern) -> DatePattern:
     """Write the day of an English pattern as an ordinal: 13th for 13."""
     endings = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}
-    ordinals = tuple(f"{day}{endings.get(day, 'th')}" for day in range(1, 32))
-    return pattern.with_field("day", texts=ordinals)
+    return pattern.with_field("day", texts=tuple(f"{day}{endings.get(day, 'th')}" for day in range(1, 32)))

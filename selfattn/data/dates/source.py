@@ -23,9 +23,9 @@ from selfattn.data.dates.patterns import (
     parse,
     shape,
 )
-from selfattn.data.pairs import Pair, Span
+from selfattn.data.pairs import Pair
 from selfattn.data.readers import Columns, file_sha256, is_book_file, read_pairs
-from selfattn.data.splits import EndlessSplits, FiniteSplits, Split
+from selfattn.data.splits import EndlessSplits, FiniteSplits, Split, split_pairs
 from selfattn.errors import UserError
 
 BEFORE, AFTER = range(1800, 1900), range(2100, 2200)  # unseen years
@@ -125,10 +125,7 @@ def write_pair(form: DateFormat, pattern: DatePattern, day: date, readers: Reade
     """
     text, spans = pattern.render(day)
     if readers is not None and readers.differ(text):
-        tag = f"[{form.locale}] "
-        text = tag + text
-        shifted = ((start + len(tag), end + len(tag)) for start, end in (span.source for span in spans))
-        spans = tuple(Span(span.field, source, span.target) for span, source in zip(spans, shifted, strict=True))
+        text, spans = pattern.render(day, f"[{form.locale}] ")
     return Pair(text, day.isoformat(), form.name, spans)
 
 
@@ -177,38 +174,18 @@ class DateSource:
     ) -> None:
         locales = (locales,) if isinstance(locales, str) else tuple(locales)
         names = [str(find_locale(name)) for name in locales]
-        if not names:
-            raise UserError("no locale given: name at least one, such as en_US")
-        if len(set(names)) < len(names):
-            raise UserError(f"a locale is given twice: {', '.join(locales)}; name each once")
-        self.locales = tuple(names)
-        self.seed = seed
-        self.split = split
+        if not names or len(set(names)) < len(names):
+            raise UserError(f"locales {','.join(locales)}: name at least one, and each once")
+        self.locales, self.seed, self.split = tuple(names), seed, split
         self._formats = [formats_of(name) for name in names]
-        self._days = split_days()[split]
-        if without:
-            self._days = tuple(day for day in self._days if day.year not in without)
-        self._two_digit_days = tuple(day for day in self._days if day.year in TWO_DIGIT_YEARS)
+        self._days = [day for day in split_days()[split] if day.year not in without]
+        self._two_digit_days = [day for day in self._days if day.year in TWO_DIGIT_YEARS]
         if not self._two_digit_days:
             raise UserError("no year from 1969 to 2068 is left, which two-digit years stand for; leave one in")
-
-    @property
-    def formats(self) -> tuple[str, ...]:
-        """The names of the formats, as in `Pair.tag`: ``"en_US full"`` and so on."""
-        return tuple(form.name for formats in self._formats for form in formats)
 
     def pairs(self, count: int, start: int = 0) -> list[Pair]:
         """Return the pairs with the indices from `start` (default 0) to ``start + count - 1``."""
         return [self._pair(index) for index in range(start, start + count)]
-
-    def readings(self, text: str) -> set[date]:
-        """Return every day that a text (without a tag) may stand for in the chosen locales.
-
-        Example:
-            >>> sorted(map(str, DateSource(["en_US", "en_GB"]).readings("11/12/08")))
-            ['2008-11-12', '2008-12-11']
-        """
-        return _readers(self.locales).read(text)
 
     def _pair(self, index: int) -> Pair:
         where, kind, choice, number = hashed(f"{self.seed}/{self.split}/{index}")
@@ -216,12 +193,18 @@ class DateSource:
         form = formats[kind % len(formats)]
         pattern = form.patterns[choice % len(form.patterns)]
         days = self._days if pattern.years == YEARS else self._two_digit_days
-        readers = _readers(self.locales) if len(self.locales) > 1 else None
+        readers = readers_of(self.locales) if len(self.locales) > 1 else None
         return write_pair(form, pattern, days[number % len(days)], readers)
 
 
 @lru_cache(maxsize=8)
-def _readers(locales: tuple[str, ...]) -> Readers:
+def readers_of(locales: tuple[str, ...]) -> Readers:
+    """Return what parses the dates of several locales.
+
+    Example:
+        >>> sorted(map(str, readers_of(("en_US", "en_GB")).read("11/12/08")))
+        ['2008-11-12', '2008-12-11']
+    """
     return Readers(form for name in locales for form in formats_of(name))
 
 
@@ -241,8 +224,7 @@ def unseen_years(locales: str | Sequence[str], count: int) -> list[Pair]:
         >>> [(pair.source, pair.target) for pair in unseen_years("en_US", 2)]
         [('Apr 23, 2114', '2114-04-23'), ('sunday, february 25, 1877', '1877-02-25')]
     """
-    names = DateSource(locales).locales
-    known = [form for name in names for form in formats_of(name)]
+    known = [form for name in DateSource(locales).locales for form in formats_of(name)]
     readers = [form._replace(patterns=tuple(map(_with_probe_years, form.patterns))) for form in known]
     formats = [form for form, plain in zip(readers, known, strict=True) if plain.patterns[0].years == YEARS]
     days = [day for years in (BEFORE, AFTER) for day in days_of(years)]
@@ -261,7 +243,6 @@ def withheld_years(locales: str | Sequence[str], years: Iterable[int], count: in
 
     Raises:
         UserError: see `DateSource`.
-        ValueError: no year.
 
     Example:
         >>> [(pair.source, pair.target) for pair in withheld_years("en_US", [1943, 2057], 2)]
@@ -270,8 +251,6 @@ def withheld_years(locales: str | Sequence[str], years: Iterable[int], count: in
     known = [form for name in DateSource(locales).locales for form in formats_of(name)]
     formats = [form for form in known if form.patterns[0].years == YEARS]
     days = [day for year in sorted(set(years)) for day in days_of(range(year, year + 1))]
-    if not days:
-        raise ValueError("withheld_years: expected at least one year")
     return _draw("withheld years", formats, known, days, count)
 
 
@@ -283,10 +262,10 @@ def unseen_formats(locales: str | Sequence[str], count: int) -> list[Pair]:
 
     Args:
         locales: CLDR locales, or the name of one.
-        count: number of pairs; a smaller number gives the first of them.
+        count: number of pairs; a smaller number gives the first of them. None where CLDR has no further formats.
 
     Raises:
-        UserError: see `DateSource`; or the locales have no further format.
+        UserError: see `DateSource`.
 
     Example:
         >>> pairs = unseen_formats("en_US", 50)
@@ -297,8 +276,6 @@ def unseen_formats(locales: str | Sequence[str], count: int) -> list[Pair]:
     """
     names = DateSource(locales).locales
     formats = [form for name in names for form in _new_formats(name)]
-    if not formats:
-        raise UserError(f"no unseen formats: CLDR has no further date formats for {', '.join(names)}; add a locale")
     readers = [form for name in names for form in formats_of(name)] + formats
     return _draw("unseen formats", formats, readers, split_days()["test"], count)
 
@@ -338,7 +315,7 @@ def _draw(
     # As in training, an ambiguous text starts with its locale.
     readers = Readers(known) if len({form.locale for form in formats}) > 1 else None
     pairs = []
-    for index in range(count):
+    for index in range(count if formats and days else 0):
         kind, choice, number, _ = hashed(f"{name}/{index}")
         form = formats[kind % len(formats)]
         pairs.append(write_pair(form, form.patterns[choice % len(form.patterns)], days[number % len(days)], readers))
@@ -358,16 +335,13 @@ class EmbeddedDates(EndlessSplits):
         withheld: years that are in no part; default none.
     """
 
-    endless = "the embedded dates are endless"
-
     def __init__(self, locales: Sequence[str], seed: int, withheld: Sequence[int] = ()) -> None:
         DateSource(locales, without=withheld)  # raises for an unknown locale, or where no year is left
         self.locales, self.withheld = tuple(locales), tuple(withheld)
         settings: dict[str, Any] = {"kind": "embedded", "locales": [*locales]}
         if withheld:
             settings["withheld_years"] = [*withheld]
-        less = f", {len(withheld)} years withheld" if withheld else ""
-        super().__init__(settings, f"embedded dates, {','.join(locales)}{less}", seed)
+        super().__init__(settings, f"embedded dates, {','.join(locales)}", seed)
 
     def sample(self) -> Sequence[Pair]:
         """Return training pairs of seed 0."""
@@ -379,13 +353,12 @@ class EmbeddedDates(EndlessSplits):
 
     def probes(self) -> Mapping[str, Sequence[Pair]]:
         """Return dates of years, and in formats, that are not in the training data."""
-        probes: dict[str, Sequence[Pair]] = {"unseen years": unseen_years(self.locales, _PROBES)}
-        if self.withheld:
-            probes["withheld years"] = withheld_years(self.locales, self.withheld, _PROBES)
-        try:
-            return probes | {"unseen formats": unseen_formats(self.locales, _PROBES)}
-        except UserError:  # CLDR has no further formats for these locales
-            return probes
+        probes = {
+            "unseen years": unseen_years(self.locales, _PROBES),
+            "withheld years": withheld_years(self.locales, self.withheld, _PROBES),
+            "unseen formats": unseen_formats(self.locales, _PROBES),
+        }
+        return {name: pairs for name, pairs in probes.items() if pairs}
 
 
 def file_dates(files: Sequence[Path], columns: Columns, seed: int, validation_items: int) -> FiniteSplits:
@@ -395,7 +368,7 @@ def file_dates(files: Sequence[Path], columns: Columns, seed: int, validation_it
         files: two parallel files or one file of pairs.
         columns: of source and target in one file; None for the default columns.
         seed: see `FiniteSplits`.
-        validation_items: see `FiniteSplits`.
+        validation_items: see `split_pairs`.
 
     Raises:
         UserError: the files cannot be read, or have too few pairs.
@@ -413,7 +386,7 @@ def file_dates(files: Sequence[Path], columns: Columns, seed: int, validation_it
         settings |= {"target_path": paths[1], "target_sha256": file_sha256(files[1])}
     if columns is not None:
         settings["columns"] = list(columns)
-    return FiniteSplits(pairs, seed, validation_items, settings=settings, name=" ".join(paths), book=is_book)
+    return split_pairs(pairs, seed, validation_items, settings, " ".join(paths), book=is_book)
 
 
 @lru_cache(maxsize=4)

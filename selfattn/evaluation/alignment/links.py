@@ -25,7 +25,6 @@ Link = tuple[int, int]
 
 _LINK = re.compile(r"([0-9]+)([-p])([0-9]+)")
 _BETWEEN = "|||"
-_ADVICE = "give sentences with gold links"
 
 
 @dataclass(frozen=True)
@@ -155,8 +154,8 @@ def _pair(where: str, source: str, target: str, links: str, *, base: Base) -> Go
 
 def _rows(path: Path, sentences: str | Path | None) -> Iterator[tuple[str, str, str, str]]:
     """Yield the place, the source, the target and the links of every pair."""
-    links = read_text_lines(path, _ADVICE)
-    texts = links if sentences is None else read_text_lines(Path(sentences), _ADVICE)
+    links = read_text_lines(path)
+    texts = links if sentences is None else read_text_lines(Path(sentences))
     if len(texts) != len(links):
         raise UserError(f"{sentences} has {len(texts)} lines and {path} {len(links)}; expected links for each pair")
     for number, (text, line) in enumerate(zip(texts, links, strict=True), 1):
