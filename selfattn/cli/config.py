@@ -3,40 +3,42 @@
 import functools
 import json
 import shlex
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cyclopts import App
-from cyclopts.config import Dict
+from cyclopts import App, CycloptsError
+from cyclopts.config import Dict, Json, Toml, Yaml
 
 from selfattn.errors import UserError, option
 from selfattn.files import read_bytes, write_text, writing
 from selfattn.settings import changed, command_line
 
 MakeCommands = Callable[[Sequence[str]], App]
+_KINDS: dict[str, type[Any]] = {".toml": Toml, ".yaml": Yaml, ".yml": Yaml, ".json": Json}
+_ADVICE = "name a run, or a TOML, YAML or JSON file"
 
 
 def read_config(path: Path, make_commands: MakeCommands, command: Sequence[str]) -> Callable[..., None]:
     """Return options for a command, which those on the command line replace, as cyclopts takes them.
 
     Args:
-        path: a TOML file; or a run, for the options that it was trained with.
+        path: a TOML, YAML or JSON file; or a run, for the options that it was trained with.
         make_commands: makes the program for a command line.
         command: that gets the options, such as ``["train", "dates"]``.
 
     Raises:
-        UserError: the file is missing or not TOML, or the run was made by another command.
+        UserError: the file is missing, broken or of another kind, or the run was made by another command.
     """
     if path.is_dir():
         values = _options_of_run(path, make_commands, command)
     else:
-        data = read_bytes(path, advice="name a run, or a TOML file")
+        read_bytes(path, advice=_ADVICE)
         try:
-            values = dict(_positive(tomllib.loads(data.decode())))
-        except ValueError as error:
-            raise UserError(f"--config {path}: is not TOML ({error}); name a run, or a TOML file") from None
+            values = dict(_positive(_KINDS[path.suffix](path).config))
+        except (KeyError, AttributeError, CycloptsError) as error:  # a suffix, a value that is no table, a broken file
+            reason = " ".join(str(error).split())
+            raise UserError(f"--config {path}: cannot be read as options ({reason}); {_ADVICE}") from None
 
     def read(app: App, commands: tuple[str, ...], arguments: Any) -> None:
         # Under the names of the command, since at the top cyclopts skips options called as a command, such as models.

@@ -30,15 +30,15 @@ _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "st
 BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 128 + 13, 128 + 2
 _ANYWHERE = {
     "--plugin": "a Python file, or a module by its dotted name",
-    "--config": "a run, or a TOML file",
+    "--config": "a run, or a TOML, YAML or JSON file",
     "--write-config": "a file that ends in .toml",
 }
 _HELP = (
     "Train, inspect and compare attention models. A run is the directory of a trained model.\n\n"
     "Three options may stand anywhere on the command line. --plugin FILE_OR_MODULE loads a plugin with scores, "
     "positions, models, tasks, metrics, report sections or claims; it may be repeated. --config FILE reads options "
-    "from a TOML file, and --config RUN reads those of an earlier training. Options on the command line override "
-    "them. --write-config FILE writes the options of train or compare to a TOML file and does nothing else."
+    "from a TOML, YAML or JSON file, and --config RUN reads those of an earlier training. Options on the command line "
+    "override them. --write-config FILE writes the options of train or compare to a TOML file and does nothing else."
 )
 _GROUPS = {
     "compare": "Train several models on the same data and compare them.",
@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         fail(as_options(TASKS.unknown(unknown)) if rest[0] in ("train", "compare") else str(error))
     except MissingArgumentError as error:
         missing, command = error.argument.name if error.argument else "", " ".join(error.command_chain or ())
-        fail(f"{missing}: no value; see selfattn {command} --help")
+        fail(f"{missing}: is missing, or has no value; see selfattn {command} --help")
     except CycloptsError as error:
         fail(str(error))
     except UserError as error:

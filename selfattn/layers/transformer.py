@@ -1,6 +1,7 @@
 """The Transformer block and what it has besides attention: norms, the feed-forward block and its gated variant."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch.nn.functional as F
@@ -28,7 +29,8 @@ def make_norm(kind: Norm, dim: int) -> nn.Module:
         >>> make_norm("rms", 8)
         RMSNorm((8,), eps=1e-06, elementwise_affine=True)
     """
-    return nn.LayerNorm(dim) if kind == "layer" else nn.RMSNorm(dim, eps=1e-6)
+    norms: dict[str, Callable[[int], nn.Module]] = {"layer": nn.LayerNorm, "rms": partial(nn.RMSNorm, eps=1e-6)}
+    return norms[kind](dim)
 
 
 class FeedForward(nn.Module):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import partial
+from heapq import nlargest
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,8 @@ from selfattn.streams import seed_for
 from selfattn.training.config import ScheduleName, TrainingConfig
 from selfattn.training.distributed import Replica
 from selfattn.training.loss import batch_loss, logits_loss, sampled_logits, teacher_forcing_probability
+
+_NAMED = 20  # examples of a step that a message lists
 
 
 class Stepper:
@@ -75,7 +78,8 @@ class Stepper:
             losses.append((loss.detach(), share))
         # Read only when all work is queued: reading from a GPU waits for it.
         value = self.processes.sum(sum(loss.item() * share for loss, share in losses))
-        check_finite("loss", value, number, lr, config.precision)
+        if not math.isfinite(value):
+            check_finite("loss", value, number, lr, config.precision, self._described(group))
         if config.clip_norm:
             torch.nn.utils.clip_grad_norm_(self.replica.model.parameters(), config.clip_norm)
         self.optimizer.step()
@@ -97,6 +101,21 @@ class Stepper:
             raise UserError(f"`warmup_steps`: {steps}, but the training has {total_steps} steps; give fewer")
         return steps
 
+    def _described(self, group: Sequence[Batch]) -> str:
+        """Name the examples of a step by their places in the epoch, from 1, and the three largest gradients.
+
+        The size of a gradient is its largest absolute value; NaN counts as infinite.
+        """
+        places = sorted(place + 1 for batch in group for place in batch.indices)
+        shown = ", ".join(map(str, places[:_NAMED])) + (", ..." if len(places) > _NAMED else "")
+        sizes = {
+            name: float(parameter.grad.abs().nan_to_num(math.inf, math.inf).max())
+            for name, parameter in self.replica.model.named_parameters()
+            if parameter.grad is not None
+        }
+        largest = ", ".join(f"{name} {sizes[name]:.2g}" for name in nlargest(3, sizes, key=sizes.__getitem__))
+        return f", of examples {shown} of the epoch; largest gradients: {largest}"
+
     def _loss(self, batch: Batch, number: int, total_steps: int, model: Seq2Seq) -> Tensor:
         config = self.config
         if config.r_drop:
@@ -110,7 +129,7 @@ class Stepper:
         return logits_loss(logits, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
 
 
-def check_finite(name: str, value: float, step: int, lr: float, precision: str) -> None:
+def check_finite(name: str, value: float, step: int, lr: float, precision: str, details: str = "") -> None:
     """Check that a quantity of a training is finite.
 
     Args:
@@ -119,6 +138,7 @@ def check_finite(name: str, value: float, step: int, lr: float, precision: str) 
         step: of the training.
         lr: learning rate of the step.
         precision: of the training.
+        details: of the step, for the message.
 
     Raises:
         DivergedError: the value is NaN or infinite.
@@ -126,7 +146,7 @@ def check_finite(name: str, value: float, step: int, lr: float, precision: str) 
     if not math.isfinite(value):
         other = "" if precision == "float32" else ", or train anew in float32"
         raise DivergedError(
-            f"training: the {name} became {value} at step {step}; "
+            f"training: the {name} became {value} at step {step}{details}; "
             f"lower the learning rate (`lr`, now {lr:g}), with `resume` from the last checkpoint{other}"
         )
 

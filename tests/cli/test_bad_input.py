@@ -40,8 +40,8 @@ TRANSLATE = ("train", "translation", "--quick", "--out", "new")
 TABLE: list[tuple[tuple[str, ...], str]] = [
     # commands and flags
     (("trian",), 'Unknown command "trian". Did you mean "train"?'),
-    (("train", "dates"), "--out: no value; see selfattn train dates --help"),
-    (("train", "dates", "--out"), "--out: no value"),
+    (("train", "dates"), "--out: is missing, or has no value; see selfattn train dates --help"),
+    (("train", "dates", "--out"), "--out: is missing, or has no value"),
     ((*TRAIN, "--epoch", "3"), "Unknown option: --epoch. Did you mean --epochs?"),
     ((*COMPARE, "--models", "transformer", "rnn-plain"), "rnn-plain: belongs to no option; a list has commas"),
     (("predict",), "RUN"),

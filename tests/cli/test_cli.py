@@ -185,11 +185,22 @@ def test_options_are_read_from_a_file(cli: Cli, tmp_path: Path, monkeypatch: pyt
     assert "no such file" in cli("train", "dates", "--config", "none.toml").err
     Path("models.toml").write_text('models = ["x"]\nout = "new"')  # the name of a command
     assert "model 'x' is not known" in cli("compare", "dates", "--config", "models.toml").err
-    for broken in (text.replace("epochs", "epoch"), "[{:", text.replace("0", "1.5")):
-        Path("a.toml").write_text(broken)
-        wrong = cli("train", "dates", "--config", "a.toml")
+    Path("a.yaml").write_text("epochs: 0\nlocales: [en_US, ko_KR]\nout: new\n")
+    Path("a.json").write_text('{"epochs": 0, "set": ["encoder.dim=8"], "out": "new"}')
+    for name in ("a.yaml", "a.json"):
+        assert "--epochs: expected a whole number of at least 1, got 0" in cli("train", "dates", "--config", name).err
+    for name, broken in (
+        ("a.toml", text.replace("epochs", "epoch")),
+        ("a.toml", "[{:"),
+        ("a.toml", text.replace("0", "1.5")),
+        ("a.json", '["epochs"]'),
+        ("a.yaml", "[{:"),
+        ("a.txt", text),
+    ):
+        Path(name).write_text(broken)
+        wrong = cli("train", "dates", "--config", name)
         assert (wrong.code, wrong.err.count("\n")) == (2, 1), wrong.err
-        assert re.search("epoch|--config a.toml: is not TOML", wrong.err)
+        assert re.search(f"epoch|--config {name}: cannot be read as options", wrong.err)
 
 
 WRITTEN = """\

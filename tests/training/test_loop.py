@@ -196,7 +196,8 @@ def test_an_interrupt_ends_it_and_the_best_weights_are_there(steps: int) -> None
 def test_a_loss_that_is_no_number_is_said_in_one_line() -> None:
     with pytest.raises(
         UserError,
-        match=r"the loss became (nan|inf) at step \d+; lower the learning rate \(`lr`, now 1e\+20\), with `resume`",
+        match=r"the loss became (nan|inf) at step \d+, of examples [\d, ]+ of the epoch; "
+        r"largest gradients: (\S+ inf, ){2}\S+ inf; lower the learning rate \(`lr`, now 1e\+20\), with `resume`",
     ) as caught:
         run(TrainingConfig(epochs=9, batch_size=4, lr=1e20, clip_norm=0.0, schedule="constant", warmup=0.0))
     assert "\n" not in str(caught.value)
