@@ -103,7 +103,7 @@ def match(config: ModelConfig, target: float, measure: Measure) -> ModelConfig:
     if error(best) > TOLERANCE:
         raise UserError(
             f"budget: no widths of this model come within {100 * TOLERANCE:.1f} % of {target:,.0f}, the nearest is "
-            f"{measure(best):,.0f}; choose another budget, or other layers and heads"
+            f"{measure(best):,.0f}; change its layers or heads, or leave the sizes as they are"
         )
     return best
 

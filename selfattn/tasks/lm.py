@@ -154,12 +154,17 @@ class LanguageModel(Task):
             raise SettingError("evaluate: a language model is measured on one file of texts; give it with `data`")
         lines = read_texts(data[0])
         scores = score_texts(run.model, run.tokenizer, lines, context=run.config.max_length)
+        metrics = {
+            "perplexity": scores.perplexity,
+            "bits_per_character": scores.bits_per_character,
+            "loss": -scores.per_token,
+        }
         return run.about(data[0]) | {
             "items": len(lines),
             "characters": scores.characters,
             "tokens": scores.tokens,
             "context": run.config.max_length,
-            "metrics": {name: getattr(scores, name) for name in ("perplexity", "bits_per_character", "loss")},
+            "metrics": metrics,
             "unknown_characters": run.unknown(lines).total(),
         }
 
