@@ -328,6 +328,7 @@ class Chart:
         scale: the vertical axis.
         unit: of the horizontal axis.
         show: returns a value of the horizontal axis as text; default six digits at most.
+        choice: the name by which the reader chooses this chart, where it is one of several.
         across: the horizontal axis, where it does not go from 0 to the last spot.
         height: the name of the vertical axis, where the caption does not say it.
     """
@@ -338,8 +339,18 @@ class Chart:
     scale: Scale
     unit: TextLike
     show: Callable[[float], str] = field(default=lambda value: f"{value:g}")
+    choice: TextLike = ""
     across: Scale | None = None
     height: TextLike = ""
+
+
+@dataclass(frozen=True)
+class Charts:
+    """Charts of which the page shows one at a time, with an identifier and a name for the choice."""
+
+    name: str
+    chooser: TextLike
+    charts: tuple[Chart, ...]
 
 
 @dataclass(frozen=True)
@@ -378,7 +389,9 @@ class AttentionExplorer:
     models: tuple[str, ...]
 
 
-Block = Paragraph | Heading | Items | Facts | Code | Folded | Verdict | Table | Chart | HeatMap | AttentionExplorer
+Block = (
+    Paragraph | Heading | Items | Facts | Code | Folded | Verdict | Table | Chart | Charts | HeatMap | AttentionExplorer
+)
 
 
 # pages

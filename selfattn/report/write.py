@@ -18,7 +18,7 @@ from selfattn.codec import encode
 from selfattn.errors import UserError, all_visible, say
 from selfattn.files import write_atomically, writing
 from selfattn.registry import SECTIONS
-from selfattn.report.blocks import Block, Chart, Document, Folded, Outputs, Part, Table
+from selfattn.report.blocks import Block, Chart, Charts, Document, Folded, Outputs, Part, Table
 from selfattn.report.drawing.charts import curves, label_margin
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.pages import drawn_as, picture
@@ -197,8 +197,8 @@ def _blocks(record: Record) -> Iterator[tuple[Block, Signs]]:
     page = document(record)
     signs, waiting = Signs(page.names), [*page.first, *(block for part in page.parts for block in part.blocks)]
     for block in waiting:
-        if isinstance(block, Folded):
-            waiting += block.blocks
+        if isinstance(block, Folded | Charts):
+            waiting += block.blocks if isinstance(block, Folded) else block.charts
         yield block, signs
 
 

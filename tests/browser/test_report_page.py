@@ -16,7 +16,7 @@ OPEN_DETAILS = "document.querySelectorAll('details').forEach(one => { one.open =
 def test_it_opens_from_disk_in_silence_and_never_scrolls_sideways(browser: Any, name: str) -> None:
     browser.open(name)
     browser.run(OPEN_DETAILS)
-    for selector in ("#next", "input[name=view][value=lines]", "input[name=lang][value=ko]"):
+    for selector in ("#next", "input[name=view][value=lines]", "input[name=lang][value=ko]", "#against-seconds"):
         for element in browser.all(selector):
             browser.run("arguments[0].click()", element)
         for width in (320, 760, 1280):
@@ -86,7 +86,9 @@ def test_without_javascript_everything_but_the_controls_is_there(browser: Any) -
         assert browser.one("#still").is_displayed()
         assert not browser.one("#explorer").is_displayed()
         assert not browser.one(".switches").is_displayed()
-        assert all(one.is_displayed() for one in browser.all(".plot"))
+        browser.one("label[for=against-seconds]").click()
+        assert not browser.one(".chart[data-against=step]").is_displayed()
+        assert browser.one(".chart[data-against=seconds]").is_displayed()
         assert browser.one(".summary").is_displayed()
     finally:
         browser.command("Emulation.setScriptExecutionDisabled", value=False)

@@ -254,9 +254,7 @@ def test_a_budget_is_a_number_above_0(budget: float) -> None:
 
 
 def test_a_budget_too_small_is_refused_in_one_line() -> None:
-    with pytest.raises(
-        UserError, match=r"come within 1\.0 % of 100, the nearest is \d+; change its layers"
-    ) as told:
+    with pytest.raises(UserError, match=r"come within 1\.0 % of 100, the nearest is \d+; change its layers") as told:
         match(PRESETS["transformer"].config, 100, count)
     assert "\n" not in str(told.value)
 

@@ -12,7 +12,7 @@ import pytest
 import report_records
 
 from selfattn.errors import visible
-from selfattn.report.drawing.numbers import interval_text, mean_text
+from selfattn.report.drawing.numbers import compact, interval_text, mean_text
 from selfattn.report.render.html import html_of
 from selfattn.report.write import document
 from selfattn.results.reading import record_from_dict
@@ -94,7 +94,8 @@ def test_the_table_shows_the_figures_of_the_record(dates: Page) -> None:
         assert row[1] == f"{mean_text(exact)} {interval_text(exact)}".replace("\u00a0", " ")
         assert row[4] == f"{model.parameters / 1000:.0f} k"
         times = [model.timing.train_seconds, model.timing.predict_ms]
-        assert [float(text) for text in row[5:]] == pytest.approx([time.mean for time in times if time], rel=0.05)
+        assert row[5] == compact(model.cost.training_flops_per_token)
+    assert [float(text) for text in row[6:]] == pytest.approx([time.mean for time in times if time], rel=0.05)
 
 
 def test_every_word_of_the_page_is_there_in_both_languages(dates: Page) -> None:
@@ -140,7 +141,7 @@ def test_a_missing_figure_is_a_dash() -> None:
     data = RECORDS["dates"]()
     del data["models"][0]["timing"]["predict_ms"], data["models"][0]["timing"]["train_seconds"]
     row, *_ = page(data).cells("rnn-plain")
-    assert row[5] == row[6] == "–"
+    assert row[6] == row[7] == "–"
 
 
 def test_a_section_without_anything_to_show_is_left_out() -> None:

@@ -44,6 +44,8 @@ def without_pictures(block: b.Block) -> tuple[b.Block, ...]:
             return b.Heading(block.title), *block.blocks
         case b.Chart():
             return b.Paragraph(block.caption), chart_table(block)
+        case b.Charts():
+            return block.charts[0], b.Paragraph(message("chart.others"))
         case b.HeatMap():
             return b.Paragraph(block.caption), block.table()
     return ()

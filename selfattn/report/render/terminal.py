@@ -75,7 +75,7 @@ class _Screen:
                 self.verdict(block)
             case b.Table():
                 self.table(block)
-            case b.Folded() | b.Chart() | b.HeatMap():
+            case b.Folded() | b.Chart() | b.Charts() | b.HeatMap():
                 self.all(without_pictures(block))
             case _:
                 is_note = isinstance(block, b.Paragraph) and block.note

@@ -45,6 +45,7 @@ def summary(record: Record) -> b.Table:
         b.Column(message("col.strip", metric=metric), axis=record_scale(record)),
         b.Column(message("col.standing"), numeric=False),
         b.Column(message("short.parameters")),
+        b.Column(message("unit.flops")),
         b.Column(message("cost.train_seconds")),
         b.Column(message("short.predict")),
     )
@@ -62,6 +63,7 @@ def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
         b.Strip(((model.name, quality(record, model)),)),
         b.Styled(standing(record, model), p),
         compact(model.parameters),
+        compact(model.cost.training_flops_per_token),
         _mean(model.timing.train_seconds),
         _mean(model.timing.predict_ms),
     )

@@ -1,16 +1,17 @@
 """Training: quality against learning rate, budget, and what a training spends; and every trial of the tuning."""
 
 import math
-from collections.abc import Iterator, Mapping
-from statistics import fmean
+from collections.abc import Callable, Iterator, Mapping
+from statistics import fmean, stdev
 
+from selfattn.evaluation.statistics.variances import t_quantile
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, difference_text, flatten, value_text
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.report.verdict.conditions import amount_of_training, share
 from selfattn.report.verdict.ranking import headline_name, measured, ranked, rate_scores, record_scale
 from selfattn.results.plan import Budgets
-from selfattn.results.quality import is_estimable
+from selfattn.results.quality import Point, Unit, is_estimable
 from selfattn.results.record import Model, Record, TuningTrial
 from selfattn.words.messages import TextLike, message
 
@@ -162,27 +163,60 @@ def _budget_table(record: Record, budgets: Budgets) -> b.Table:
     return b.Table("budgets", tuple(columns), tuple(rows))
 
 
+# What training spends: its value at a point of a curve, and that value as text.
+_AXES: dict[str, tuple[Callable[[Point], float | None], Callable[[float], str]]] = {
+    "step": (lambda point: point.step, "{:,.0f}".format),
+    "tokens": (lambda point: point.tokens, compact),
+    "seconds": (lambda point: point.seconds, amount),
+    "flops": (lambda point: point.flops, compact),
+}
+
+
 @b.section("learning")
 def learning_section(record: Record) -> tuple[b.Block, ...]:
-    """Return a chart of quality against steps; nothing where there is no curve."""
-    lines = tuple(b.ChartLine(model.name, mean_curve(model)) for model in record.models)
-    if not any(line.spots for line in lines):
+    """Return a chart for each quantity that the record holds; nothing where there is no curve."""
+    drawn = (_chart(record, name) for name in _AXES)
+    charts = tuple(chart for chart in drawn if any(line.spots for line in chart.lines))
+    if not charts:
         return ()
     bands = message("learning.band") if any(len(model.curves) > 1 for model in record.models) else None
-    unit = message("learning.unit")
-    caption = message("learning.caption", **measured(record), unit=unit)
     return (
         b.Paragraph(message("learning.text", metric=headline_name(record)), bands),
-        b.Chart("step", caption, lines, record_scale(record), unit, "{:,.0f}".format),
+        b.Charts("against", message("learning.against"), charts),
         b.Paragraph(message("learning.schedule"), note=True),
     )
 
 
-def mean_curve(model: Model) -> tuple[b.Spot, ...]:
-    """Return the mean over runs at every validation that all runs reached, with a band from the worst to the best."""
-    runs = [[(point.step, point.valid) for point in c.points if point.valid is not None] for c in model.curves]
+def _chart(record: Record, name: str) -> b.Chart:
+    (of, show), unit, kind = _AXES[name], message(f"spent.{name}"), record.headline.kind
+    caption = message("learning.caption", **measured(record), unit=unit)
+    lines = tuple(b.ChartLine(model.name, mean_curve(model, of, kind)) for model in record.models)
+    return b.Chart(name, caption, lines, record_scale(record), unit, show, message(f"against.{name}"))
+
+
+def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) -> tuple[b.Spot, ...]:
+    """Return the mean over runs at every validation that all runs reached.
+
+    The band is a 95 % interval for the mean (Student's t); with two runs it goes from the lower to the higher.
+
+    Args:
+        model: with its curves.
+        of: returns the horizontal value of a point; points without one are left out.
+        kind: unit of the quality; bands end at 0 and at 1 or 100.
+    """
+    runs = [
+        [(x, point.valid) for point in curve.points if point.valid is not None and (x := of(point)) is not None]
+        for curve in model.curves
+    ]
+    top = 1.0 if kind == "share" else 100.0
     spots = []
-    for at in zip(*filter(None, runs), strict=False):
-        steps, values = zip(*at, strict=True)
-        spots.append(b.Spot(fmean(steps), fmean(values), min(values), max(values)))
+    for at in zip(*(run for run in runs if run), strict=False):
+        values = [y for _, y in at]
+        mean, low, high = fmean(values), None, None
+        if len(values) == 2:
+            low, high = min(values), max(values)
+        elif len(values) > 2:
+            half = t_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+            low, high = max(0.0, mean - half), min(top, mean + half)
+        spots.append(b.Spot(fmean(x for x, _ in at), mean, low, high))
     return tuple(spots)
