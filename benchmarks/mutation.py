@@ -245,7 +245,7 @@ class Module:
         self.module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
         self.tree = ast.parse(path.read_text())
         self.mutants = mutants(self.tree)
-        original = {one: key for key, one in codes(compile(path.read_text(), str(path), "exec"))}
+        original = {one: key for key, one in codes(compile(path.read_text(), str(path), "exec", dont_inherit=True))}
         self.functions: list[tuple[tuple[str, int, int], FunctionType]] = [
             (original[one.__code__], one)
             for one in gc.get_objects()
@@ -259,7 +259,10 @@ class Module:
         if mutant.function is None:
             names = [target.id for target in mutant.statement.targets]
             before = {name: getattr(self.module, name) for name in names}
-            exec(compile(ast.Module([mutant.statement], []), str(self.path), "exec"), vars(self.module))
+            exec(
+                compile(ast.Module([mutant.statement], []), str(self.path), "exec", dont_inherit=True),
+                vars(self.module),
+            )
             for module in list(sys.modules.values()):
                 for name, value in before.items():
                     if getattr(module, "__dict__", {}).get(name) is value:
@@ -272,7 +275,7 @@ class Module:
                     named = function.__kwdefaults__ or {}
                     named.update({key: now for key, one in named.items() if one is value})
             return True
-        changed = dict(codes(compile(self.tree, str(self.path), "exec")))
+        changed = dict(codes(compile(self.tree, str(self.path), "exec", dont_inherit=True)))
         for key, function in self.functions:
             if len(changed[key].co_freevars) != len(function.__code__.co_freevars):
                 return False
@@ -289,11 +292,16 @@ class Module:
             mutant.function.lineno + 1,
         ):
             return
-        values = [eval(compile(ast.Expression(one), "", "eval"), vars(self.module)) for one in arguments.defaults]
+        values = [
+            eval(compile(ast.Expression(one), "", "eval", dont_inherit=True), vars(self.module))
+            for one in arguments.defaults
+        ]
         function.__defaults__ = tuple(values) or None
         for name, one in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
             if one is not None:
-                function.__kwdefaults__[name.arg] = eval(compile(ast.Expression(one), "", "eval"), vars(self.module))
+                function.__kwdefaults__[name.arg] = eval(
+                    compile(ast.Expression(one), "", "eval", dont_inherit=True), vars(self.module)
+                )
 
 
 class Mutating:
