@@ -382,3 +382,20 @@ def test_states_of_another_form_are_refused(x: Any, project: bool) -> None:
             match=r"MultiHeadAttention: expected (x|context) \[b . d\] with (8|2 times any number of) features",
         ):
             call()
+
+
+class Flat(Score):
+    """Forgets an axis that broadcasting would take for another, with as many rows as heads."""
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        return (query @ key.transpose(-2, -1))[:, 0]
+
+    def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float]:
+        return query[:, :1], key, 1.0
+
+
+@both_paths
+def test_a_score_that_forgets_an_axis(need_weights: bool) -> None:
+    same, method = random_heads(3, 3, 5, 7), "forward" if need_weights else "as_dot"
+    with pytest.raises(ValueError, match=rf"expected Flat\.{method} to return"):
+        attend(same, same, same, score=Flat(), need_weights=need_weights)
