@@ -44,9 +44,8 @@ def draw(kept: dict[str, Any], lang: str) -> str:
     lines = []
     for name, training in kept["trainings"].items():
         family, _, seed = name.rpartition("-seed")
-        if family in FAMILIES:
-            spots = tuple(Spot(step, error) for step, error, _ in training["step, error, loss"])
-            lines.append(ChartLine(f"{FAMILIES[family]} {seed}", spots))
+        spots = tuple(Spot(step, error) for step, error, _ in training["step, error, loss"])
+        lines.append(ChartLine(f"{FAMILIES[family]} {seed}", spots))
     chart = Chart(
         "emergence",
         phrase(en="Alignment error of attention during training, %", ko="학습하는 동안 어텐션의 정렬 오류율, %"),

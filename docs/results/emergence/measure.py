@@ -5,15 +5,13 @@ in DATA, the folder of Multi30k, and writes 400 validation pairs with their link
 find is sure, one that a single direction finds is possible (Och and Ney 2003, section 5.2).
 
 ``measure.py train RUN GOLD OUT`` trains a run again, called in the folder that its data files are named from. A seed
-decides everything that is random, so the steps are those of the run. Every 50 steps it writes a line to OUT (JSON
-Lines): step, losses, BLEU on 100 validation captions, and the alignment error rate of every way to read the attention,
-on the first and on the second half of GOLD.
+decides everything that is random, so the steps are those of the run; at the end it prints whether the last weights are.
+Every 50 steps it writes a line to OUT (JSON Lines): step, losses, BLEU on 100 validation captions, and the alignment
+error rate of every way to read the attention, on the first and on the second half of GOLD.
 """
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import json
 import subprocess
 import sys
@@ -21,10 +19,14 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from safetensors.torch import load_file
+
+from selfattn.data.pairs import Pair
+from selfattn.data.readers import read_pairs
 from selfattn.evaluation.alignment.links import GoldPair, count_alignment, parse_links, read_gold
 from selfattn.evaluation.alignment.word_alignment import word_links
 from selfattn.models.protocol import Seq2Seq
-from selfattn.runs.directory import RunDirectory
+from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.runs.fit import fit
 from selfattn.runs.task import make_task
 from selfattn.tokenizers.protocol import Tokenizer
@@ -40,25 +42,21 @@ class Watch(Observer):
         self.gold, self.tokenizer, self.out = gold, tokenizer, out
 
     def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
-        """Write one line, with a checksum of the weights."""
+        """Write one line."""
         half, right = len(self.gold) // 2, [pair.links for pair in self.gold]
         errors = {
             str(way): [count_alignment(links[part], right[part]).aer for part in (slice(half), slice(half, None))]
             for way, links in word_links(model, self.tokenizer, self.gold).items()
         }
-        weights = hashlib.sha256()
-        for name, tensor in sorted(model.state_dict().items()):
-            weights.update(name.encode() + tensor.numpy().tobytes())
-        line = {"step": report.step, "weights": weights.hexdigest(), "lr": report.lr, "train_loss": report.train_loss}
+        line = {"step": report.step, "lr": report.lr, "train_loss": report.train_loss}
         line |= {"valid_loss": report.valid_loss, "bleu": report.measures["bleu"], "aer": errors}
         with self.out.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
 
-def lines_of(path: Path) -> list[str]:
-    """Return the captions of a file, words with one space between."""
-    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
-        return [" ".join(filter(None, line.strip().split(" "))) for line in file]
+def words(text: str) -> str:
+    """Return a caption with one space between its words."""
+    return " ".join(filter(None, text.strip().split(" ")))
 
 
 def plain(line: str) -> str:
@@ -69,25 +67,28 @@ def plain(line: str) -> str:
 def write_links(data: Path, out: Path) -> None:
     """Align with eflomal and write the first validation pairs with their links."""
     train, valid = (
-        list(zip(*(lines_of(data / f"{part}.{lang}.gz") for lang in ("en", "de")), strict=True))
+        [
+            Pair(words(pair.source), words(pair.target))
+            for pair in read_pairs(data / f"{part}.en.gz", data / f"{part}.de.gz")
+        ]
         for part in ("train", "val")
     )
-    pairs = [*train, *valid[:PAIRS]]
+    lines = [f"{plain(pair.source)} ||| {plain(pair.target)}\n" for pair in (*train, *valid[:PAIRS])]
     with TemporaryDirectory() as name:
         text, forward, back = (Path(name, file) for file in ("text", "forward", "back"))
-        text.write_text("".join(f"{plain(s)} ||| {plain(t)}\n" for s, t in pairs), encoding="utf-8")
+        text.write_text("".join(lines), encoding="utf-8")
         subprocess.run(["eflomal-align", "-i", text, "-f", forward, "-r", back, "--model", "3"], check=True)
-        found = [path.read_text(encoding="utf-8").splitlines()[len(train) :] for path in (forward, back)]
+        sides = [path.read_text(encoding="utf-8").splitlines()[len(train) :] for path in (forward, back)]
     rows = []
-    for (source, target), *sides in zip(valid, *found, strict=False):
-        first, second = (parse_links(side).sure for side in sides)
+    for pair, *directions in zip(valid, *sides, strict=False):
+        first, second = (parse_links(links).sure for links in directions)
         links = (f"{i}{'-' if (i, j) in first & second else 'p'}{j}" for i, j in sorted(first | second))
-        rows.append(f"{source}\t{target}\t{' '.join(links)}\n")
+        rows.append(f"{pair.source}\t{pair.target}\t{' '.join(links)}\n")
     out.write_text("".join(rows), encoding="utf-8")
 
 
 def train(run: Path, gold: list[GoldPair], out: Path) -> None:
-    """Train a run again and watch it."""
+    """Train a run again and watch it; print whether the last weights are those of the run."""
     directory = RunDirectory(run)
     config, tokenizer = directory.config(), directory.tokenizer()
     files = {
@@ -101,7 +102,11 @@ def train(run: Path, gold: list[GoldPair], out: Path) -> None:
     watch = Watch(gold, tokenizer, out)
     with TemporaryDirectory() as folder:
         config = replace(config, training=training)
-        fit(config, data, Path(folder, "run"), command="", threads=1, observers=[watch], notes=())
+        again = Path(folder, "run")
+        fit(config, data, again, command="", threads=1, observers=[watch], notes=())
+        before, after = (load_file(path / CHECKPOINT) for path in (run, again))
+    same = [bool((tensor == after[name]).all()) for name, tensor in before.items() if name.startswith("model/")]
+    print(f"{run}: {sum(same)} of {len(same)} tensors of the last weights are equal")
 
 
 if __name__ == "__main__":
