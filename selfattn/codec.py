@@ -88,6 +88,8 @@ def encode(value: Any) -> Any:
         >>> encode(Share(0.5, runs=(0.25, 0.75)))
         {'mean': 0.5, 'runs': [0.25, 0.75]}
     """
+    if value is None or isinstance(value, (str, int, float)):
+        return value
     if hasattr(value, "to_plain"):
         return value.to_plain()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

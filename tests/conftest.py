@@ -41,11 +41,12 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 @pytest.fixture(scope="session", autouse=True)
 def _quick_comparisons() -> Iterator[None]:
-    """Time models once and attribute few outputs: comparisons in tests need no stable figures of these."""
+    """Time models once, attribute and show few outputs: comparisons in tests need no stable figures of these."""
     from selfattn.comparison import costs, testing
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(testing, "_BLOCKED", 4)
+        patch.setattr(testing, "_EXAMPLES", 5)
         for name, value in {
             "_WARM_UP": 0,
             "_STEPS": 1,

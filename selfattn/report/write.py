@@ -72,6 +72,7 @@ def _part(record: Record, key: str, outputs: Outputs | None) -> Part:
 
 
 _LINE = 110
+_plain = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _ADVICE = "free some disk space, or give another directory"
 
 
@@ -134,16 +135,14 @@ def as_json(values: Any) -> str:
 
 def _dump(value: Any, indent: str) -> str:
     inner = indent + "  "
-    if isinstance(value, list):
+    if isinstance(value, dict):
+        ends, parts = "{}", [f"{_plain(key)}: {_dump(item, inner)}" for key, item in value.items()]
+    elif isinstance(value, list) and any(isinstance(item, (list, dict)) for item in value):
         ends, parts = "[]", [_dump(item, inner) for item in value]
-    elif isinstance(value, dict):
-        ends = "{}"
-        parts = [f"{json.dumps(key, ensure_ascii=False)}: {_dump(item, inner)}" for key, item in value.items()]
     else:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return _plain(value)
     line = f"{ends[0]}{', '.join(parts)}{ends[1]}"
-    plain = isinstance(value, list) and not any(isinstance(item, (list, dict)) for item in value)
-    if plain or ("\n" not in line and len(indent) + len(line) <= _LINE):
+    if "\n" not in line and len(indent) + len(line) <= _LINE:
         return line
     return f"{ends[0]}\n" + ",\n".join(inner + part for part in parts) + f"\n{indent}{ends[1]}"
 
