@@ -51,9 +51,11 @@ class Cache:
         """Return the cache with the keys and values of later positions behind it.
 
         Without gradients it grows in place and is copied only now and then. Caches handed out before stay as they
-        were, also where two go on from the same. Both sides have positions, or neither.
+        were, also where two go on from the same. Both sides have positions, or neither (else ValueError).
         """
         old, positions = self.entries, None
+        if (old.positions is None) != (new.positions is None):
+            raise ValueError("positions: keys in the cache and new ones must both have positions, or neither")
         if old.positions is not None and new.positions is not None:
             # Positions that are the same in every row, [j], may meet those of each row, [b j].
             rows = max(old.positions.shape[:-1], new.positions.shape[:-1])

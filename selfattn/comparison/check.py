@@ -125,7 +125,7 @@ def _work_apart(runs: Sequence[Tested]) -> Iterator[str]:
 # Published comparisons by name, with the hash of their plan and when it was fixed.
 PUBLISHED = Path(__file__).with_name("published.json")
 # No decisions, or they follow from the rest.
-_NOT_SEALED = ("command", "seal", "matching", "trials", "tuned", "ended", "plugins", "declared")
+_NOT_SEALED = ("command", "seal", "matching", "trials", "tuned", "ended", "plugins")
 
 
 def decisions(plan: Plan, trainings: Trainings) -> dict[str, Any]:

@@ -122,7 +122,6 @@ class Plan(experiments.Plan):
         bounds: two-sided p below which each look decides.
         ended: number of seeds at which a look ended the comparison; None without.
         baseline: published baseline that the user stated.
-        declared: not used; earlier plans have it.
         tuned: whether tuning is done.
         threads: of each training; the bits of its weights may depend on it.
     """
@@ -149,7 +148,6 @@ class Plan(experiments.Plan):
     bounds: tuple[float, ...] = ()
     ended: int | None = None
     baseline: Baseline | None = None
-    declared: tuple[str, ...] = ()
     tuned: bool = True
     threads: Annotated[int, Ge(1)] = 1
 

@@ -83,7 +83,7 @@ def match(config: ModelConfig, target: float, measure: Measure) -> ModelConfig:
         (56, 80, 59959)
     """
     if not (target > 0 and math.isfinite(target)):
-        raise UserError(f"budget: expected a number above 0, got {target}")
+        raise UserError(f"size: expected a number above 0, got {target}")
 
     def error(candidate: ModelConfig) -> float:
         return abs(measure(candidate) / target - 1)
@@ -102,7 +102,7 @@ def match(config: ModelConfig, target: float, measure: Measure) -> ModelConfig:
             return best
     if error(best) > TOLERANCE:
         raise UserError(
-            f"budget: no widths of this model come within {100 * TOLERANCE:.1f} % of {target:,.0f}, the nearest is "
+            f"size: no widths of this model come within {100 * TOLERANCE:.1f} % of {target:,.0f}, the nearest is "
             f"{measure(best):,.0f}; change its layers or heads, or leave the sizes as they are"
         )
     return best
@@ -183,7 +183,7 @@ def _widths(config: ModelConfig) -> _Widths:
         if width not in fine:
             groups.setdefault(width.total, []).append(width)
     if not widths:
-        raise UserError(f"budget: {type(config).__name__} has no widths to scale; give it a method widths")
+        raise UserError(f"size: {type(config).__name__} has no widths to scale; give it a method widths")
     if not groups:
         groups, fine = dict(enumerate([width] for width in fine)), []
     return _Widths(config, tuple(map(tuple, groups.values())), tuple(fine))

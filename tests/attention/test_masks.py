@@ -149,3 +149,8 @@ def test_positions_of_all_rows_meet_those_of_each(shapes: tuple[tuple[int, ...],
     rows = [part.positions.expand(2, -1) for part in parts if part.positions is not None]
     assert torch.equal(joint.expand(2, -1), torch.cat(rows, dim=-1))
     assert joint.dim() == max(map(len, shapes))
+    for part in parts:
+        bare = replace(part, positions=None)
+        for first, second in ((part, bare), (bare, part)):
+            with pytest.raises(ValueError, match="must both have positions, or neither"):
+                Cache(first).append(second)

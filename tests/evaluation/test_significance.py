@@ -350,6 +350,14 @@ def compare_outputs(
     return score_counts(metric.count_runs(outputs, references), metric, clusters=clusters).comparison()
 
 
+def test_a_corpus_score_is_drawn_as_often_as_is_said() -> None:
+    draw = np.random.default_rng(0)
+    counts = {"a": np.stack([draw.poisson(2.0, (3, 60)), np.full((3, 60), 10)], axis=-1)}
+    estimates = [score_counts(counts, CharacterErrorRate(), resamples=number).estimates() for number in (20, 20, 50)]
+    assert estimates[0] == estimates[1]
+    assert estimates[1]["a"].low != estimates[2]["a"].low
+
+
 def test_intervals_stay_within_what_a_metric_can_be() -> None:
     outputs = {"a": [["x", "x", "x"], ["x", "x", "x"], ["", "", "x"]], "b": [["", "", ""]] * 3}
     comparison = compare_outputs(outputs, ["x", "x", "x"], Chrf())

@@ -249,7 +249,7 @@ def test_settings_that_bind_widths_to_each_other(name: str, budget: int) -> None
 
 @pytest.mark.parametrize("budget", [0, -5, float("nan"), float("inf")])
 def test_a_budget_is_a_number_above_0(budget: float) -> None:
-    with pytest.raises(UserError, match="budget: expected a number above 0, got"):
+    with pytest.raises(UserError, match="size: expected a number above 0, got"):
         match(PRESETS["transformer"].config, budget, count)
 
 

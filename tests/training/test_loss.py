@@ -348,6 +348,19 @@ def test_decay_shrinks_a_matrix_by_lr_times_decay() -> None:
     assert torch.equal(linear.bias, bias)
 
 
+def test_both_averages_of_adam_forget_as_fast_as_is_set() -> None:
+    bias = torch.nn.Parameter(torch.zeros(1))
+    optimizer = make_optimizer(torch.nn.ParameterList([bias]), TrainingConfig(lr=0.5, betas=(0.8, 0.9)))
+    values = []
+    for gradient in (3.0, 0.0):
+        bias.grad = torch.tensor([gradient])
+        optimizer.step()
+        values.append(bias.item())
+    # The first step is the rate. In the second the averages are 0.8 / 1.8 of the gradient and 0.9 / 1.9 of its square.
+    second = 0.5 * (0.8 / 1.8) / math.sqrt(0.9 / 1.9)
+    assert values == pytest.approx([-0.5, -0.5 - second])
+
+
 def test_weights_of_another_model_are_refused() -> None:
     with pytest.raises(ValueError, match="these are the weights of another model"):
         put_into(torch.nn.Linear(3, 2), {"weight": torch.zeros(3, 2), "bias": torch.zeros(2)})
