@@ -62,7 +62,9 @@ def test_there_is_no_such_score_for_every_language(tmp_path: Path) -> None:
 
 
 def test_a_model_is_held_against_it_and_it_cannot_be_moved_afterwards(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("".join(f"a word {k}\tein Wort {k}\n" for k in range(100)))
     settings: dict[str, Any] = {
+        "data": (tmp_path / "pairs.tsv",), "target": "de", "vocab_size": 300,
         "out": tmp_path / "out", "quick": True, "apart": True, "match": None, "test_items": 20, "set": SMALL,
         "epochs": 1, "items_per_epoch": 100, "batch_size": 64, "validation_items": 10,
         "models": ("transformer",), "baseline": "bleu=99", "baseline_source": SOURCE,

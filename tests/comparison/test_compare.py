@@ -28,7 +28,7 @@ from selfattn.tasks.dates import Dates
 
 Cli = Callable[..., Any]
 MODELS = ("rnn-plain", "rnn-attention", "transformer")
-TEST_ITEMS = 60
+TEST_ITEMS = 40
 
 
 @pytest.fixture(scope="module")

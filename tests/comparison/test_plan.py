@@ -370,7 +370,9 @@ def test_shares_of_the_pairs_keep_the_steps() -> None:
     assert set(shown) == set(full)
 
 
-def test_the_usual_budgets_are_those_of_the_usual_training(tmp_path: Path) -> None:
+def test_the_usual_budgets_are_those_of_the_usual_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare_module, "steps_of", lambda *_: 1)  # without drawing an epoch
+
     def planned(**changes: Any) -> tuple[tuple[float, ...], str]:
         plan = make_plan(*_prepare("dates", {"out": tmp_path, "models": ("rnn-plain",)} | changes))
         return plan.budgets, plan.command.partition(str(tmp_path))[2]
@@ -404,7 +406,10 @@ def test_means_that_cross_within_their_intervals_claim_no_crossing(finished: Pat
     assert [one.key for one in budget_outcomes(record)] == ["budgets.few"]  # two seeds
 
 
-def test_every_budget_is_trained_with_the_rate_that_was_tuned_for_it(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_every_budget_is_trained_with_the_rate_that_was_tuned_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(trainings, "_WIDENINGS", 0)
     out = tmp_path / "out"
     tuned = {"models": MODELS[1:], "rates": (0.002, 0.004), "seeds": 1, "budgets": (0.5, 1.0)}
     record, files = compare("dates", **settings | tuned | {"out": out})

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from selfattn.comparison import compare as compare_module
 from selfattn.comparison import trainings as tuning
 from selfattn.comparison.compare import _prepare, make_plan
 from selfattn.comparison.options import MOST_SEEDS, CompareOptions
@@ -119,7 +120,11 @@ def test_every_budget_has_a_grid_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
         assert len(rates_of(plan, "transformer", None if budget == 1 else budget)) == 8
 
 
-def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(tmp_path: Path) -> None:
+def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compare_module, "steps_of", lambda *_: 1)  # without drawing an epoch
+
     def planned(**changes: Any) -> tuple[bool, str, Mapping[str, str]]:
         names = ("rnn-attention",)
         plan = make_plan(*_prepare("dates", {"out": tmp_path, "models": names, "validation_items": 5} | changes))

@@ -142,8 +142,8 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> Non
         gold=tmp_path / "gold",
         sentences=tmp_path / "sentences",
         base=1,
-        out=tmp_path / "out", **parts(files, "en", "de"), target="de", seeds=2, vocab_size=300, **ALL,
-        set=settings, apart=True, match=None, beam=2, quick=True, items_per_epoch=100,
+        out=tmp_path / "out", **parts(files, "en", "de"), target="de", seeds=2, vocab_size=300, **ALL | {"epochs": 1},
+        set=settings, apart=True, match=None, beam=2, quick=True, items_per_epoch=60,
     )  # fmt: skip
     assert (record.headline.metric, record.headline.kind) == ("bleu", "points")
     assert "tok:13a" in record.headline.signature
