@@ -103,6 +103,11 @@ def shared_data() -> Callable[[str], Path]:
     return path
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Hand out files in their order, in which the package's many short examples are last: no worker waits long."""
+    config.option.loadscopereorder = False  # of xdist
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is marked slow or reliability, unless ``-m`` speaks of it."""
     for mark in ("slow", "reliability"):
