@@ -49,7 +49,8 @@ def initialise(model: nn.Module, generator: torch.Generator) -> None:
 
 
 def _fill(module: nn.Module, name: str, parameter: Tensor, generator: torch.Generator) -> None:
-    if not isinstance(module, nn.Linear | nn.Embedding | nn.LSTM | nn.GRU | nn.LayerNorm | nn.RMSNorm):
+    known = isinstance(module, nn.Linear | nn.Embedding | nn.LSTM | nn.GRU | nn.LayerNorm | nn.RMSNorm)
+    if parameter.is_meta or not known:  # meta tensors have no values
         return
     if name.startswith("bias"):
         parameter.zero_()

@@ -82,13 +82,13 @@ def layer(name: str) -> int:
 
 
 @cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 def imported(path: Path) -> Iterator[tuple[int, str]]:
     """Every import of a file, wherever it stands in it: at the top, in a function, under TYPE_CHECKING."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -150,17 +150,17 @@ def test_no_file_imports_itself_by_way_of_others() -> None:
         visit(path, ())
 
 
-def texts(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def texts(path: Path) -> list[tuple[int, str]]:
     """Every text constant of a file but for docstrings."""
     documents = set()
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body:
             first = node.body[0]
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
                 documents.add(first.value)
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in documents:
-            yield node.lineno, node.value
+    found = [node for node in nodes(path) if isinstance(node, ast.Constant) and node not in documents]
+    return [(node.lineno, node.value) for node in found if isinstance(node.value, str)]
 
 
 # A file owns the names that it puts into a registry. A task may name the models that it compares, and its metrics.
@@ -209,7 +209,7 @@ def test_no_file_asks_of_which_family_a_model_is() -> None:
         f"{short(path)}:{node.lineno}: {ast.unparse(node)}"
         for path in modules()
         if package(path) not in ("models", "convert", "exports")
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) == "isinstance"
         and any(

@@ -42,7 +42,7 @@ def trained(runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> d
     [
         ("ctranslate2", "characters"),
         ("ctranslate2", "subwords"),
-        ("onnx", "characters"),
+        pytest.param("onnx", "characters", marks=pytest.mark.slow),  # quick in test_onnx.py, which has exported it
         pytest.param("onnx", "subwords", marks=pytest.mark.slow),
     ],
 )

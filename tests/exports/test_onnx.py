@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from documented import ALONE, program, run_in
 from small_runs import Cli, accept_changes
 from torch import Tensor
 from zoo import VARIANTS, VOCAB
@@ -46,6 +47,12 @@ def test_an_exported_run_answers_as_the_run(pair: list[Run], close: Close) -> No
         scores = [torch.tensor([one.score for own in outputs for one in own]) for outputs in (found, expected)]
         close(*scores)
     assert pair[1].predict(["november 13, 2008"]) == pair[0].predict(["november 13, 2008"])
+
+
+def test_the_documented_program_answers_without_this_package(pair: list[Run], tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "transformer-onnx").symlink_to(pair[1].path)
+    assert run_in(tmp_path, ALONE + program("export.md", "onnx", "characters")) == pair[1].predict([TEXTS[0]])
 
 
 def test_the_graphs_give_the_attention_weights(pair: list[Run], close: Close) -> None:

