@@ -145,7 +145,7 @@ def test_a_hostile_server_cannot_choose_where_files_are_written(commit: str, eta
 
     cache = tmp_path / "a/b/c/cache"
     with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         options = {"cache_dir": cache, "endpoint": url_of(server.socket)}
         refused = pytest.raises(UserError, match=r"sent '.*evil' as a name of a file")
         with refused if "evil" in commit + etag else nullcontext(), hub_access("run"):

@@ -37,7 +37,7 @@ def test_a_part_that_fails_in_use_leaves_no_run(cli: Cli, tmp_path: Path, wrong:
     before, line, after = (HERE / "convolutional_family.py").read_text().partition("        x, last, maps =")
     plugin, out = tmp_path / "failing.py", tmp_path / "run"
     plugin.write_text(f"import torch\n{before}        assert {wrong}\n{line}{after}")
-    small = ("--set", "dim=8", "--set", "embed_dim=5")
+    small = ("--set", "dim=8", "--set", "embed_dim=5", "--items-per-epoch", 64, "--validation-items", 5)
     done = cli("--plugin", plugin, "train", "dates", "--model", "convolutional", *small, "--out", out)
     assert (done.code, done.err.count("\n")) == (2, 2), done.err
     assert "tried on two batches first" in done.err

@@ -38,4 +38,10 @@ def test_seven_plugins_from_the_documentation_work(cli: Cli, tmp_path: Path) -> 
     evaluated = json.loads(call("evaluate", out / "runs/bag-seed0", "--metric", "chrf", "--json"))
     assert {"exact_match", "chrf"} <= set(evaluated["metrics"])
     assert "claims.html" in call("claims", "run", "larger-sums", "--jobs", 1, "--out", tmp_path / "claims")
-    assert f"try: selfattn --plugin {FILE} predict" in call("export", out / "runs/bag-seed0", "--to", "onnx")
+
+
+@pytest.mark.slow
+def test_a_family_from_the_documentation_is_exported(cli: Cli, tmp_path: Path) -> None:
+    run, plugin = tmp_path / "run", ("--plugin", FILE)
+    assert cli(*plugin, "train", "doubling", "--model", "bag", "--max-steps", 1, "--out", run).code == 0
+    assert f"try: selfattn --plugin {FILE} predict" in cli(*plugin, "export", run, "--to", "onnx").err
