@@ -47,6 +47,7 @@ def _quick_comparisons() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(testing, "_BLOCKED", 4)
         patch.setattr(testing, "_EXAMPLES", 5)
+        patch.setattr(testing, "_EXAMPLES_WITHOUT_TAGS", 2)
         for name, value in {
             "_WARM_UP": 0,
             "_STEPS": 1,
@@ -60,10 +61,19 @@ def _quick_comparisons() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _quick_seeds() -> Iterator[None]:
+    """Seed only the CPU where there is no GPU: torch.manual_seed also notes a traceback for every absent device."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not torch.cuda.is_available():
+            patch.setattr(torch, "manual_seed", torch.default_generator.manual_seed)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     """Every test starts from the same random state, whatever ran before it."""
-    torch.default_generator.manual_seed(0)  # torch.manual_seed also notes a traceback for every kind of device
+    torch.default_generator.manual_seed(0)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 
 def initialise(model: nn.Module, generator: torch.Generator) -> None:
-    """Give every parameter of ``model`` its first value, in place.
+    """Give every parameter of ``model`` its first value, in place; on the meta device there is nothing to fill.
 
     Args:
         model: any module. A method ``initialise(generator)`` of a part fills the parameters that are its own, and not
@@ -43,7 +43,7 @@ def initialise(model: nn.Module, generator: torch.Generator) -> None:
                 rule(generator)
                 done |= {id(parameter) for parameter in module.parameters(recurse=False)}
             for name, parameter in module.named_parameters(recurse=False):
-                if id(parameter) not in done:
+                if not (parameter.is_meta or id(parameter) in done):
                     done.add(id(parameter))
                     _fill(module, name, parameter, generator)
 

@@ -331,14 +331,16 @@ def test_a_pilot_says_so(copy: Path, tmp_path: Path) -> None:
 def test_a_forecast_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare_module, "step_seconds", lambda models, _: dict.fromkeys(models, 0.5))
     options = ("--seeds", 2, "--budgets", "0.25,0.5,1", "--apart", "--jobs", 2, "--epochs", 4, "--plan-only")
-    given = ("--models", "rnn-plain,transformer", "--items-per-epoch", 96, "--batch-size", 32, *options)
+    items = ("--items-per-epoch", 96, "--batch-size", 32, "--validation-items", 5, "--test-items", 5)
+    given = ("--models", "rnn-plain,transformer", *items, *options)
 
     def lines(*more: object) -> list[str]:
         return cli("compare", "dates", *given, *more, "--out", tmp_path / "out").out.splitlines()
 
-    assert lines("--no-tune")[0] == "rnn-plain: 42 steps of 500.0 ms"
+    said = lines("--no-tune")
+    assert said[0] == "rnn-plain: 42 steps of 500.0 ms"
     # twice 3, 6 and 12 steps, of two models, half a second each, two at once
-    assert lines("--no-tune")[2].startswith("12 trainings, 2 in parallel: about 0.3 minutes")
+    assert said[2].startswith("12 trainings, 2 in parallel: about 0.3 minutes")
     assert lines("--rates", "1e-3,2e-3", "--tuning-seeds", 1)[2].startswith("24 trainings")
     assert not (tmp_path / "out").exists()
 
