@@ -122,6 +122,8 @@ def agreement(model: Seq2Seq, examples: Sequence[Example]) -> Agreement | None:
     Returns:
         None where the model has no attention to its source, or no example has a correlation.
     """
+    from scipy.stats import kendalltau
+
     correlations: list[list[float]] = [[], [], []]
     for place, layers in source_shares(model, examples):
         if not layers:
@@ -135,26 +137,13 @@ def agreement(model: Seq2Seq, examples: Sequence[Example]) -> Agreement | None:
         pairs = [(attention, blocked), (attention, gradient), (blocked, gradient)]
         for values, (first, second) in zip(correlations, pairs, strict=True):
             if second is not None:
-                rows = zip(first.round(decimals=4), second.round(decimals=4), strict=True)
-                by_token = [tau for row in rows if not math.isnan(tau := kendall_tau(*row))]
+                rows = zip(first.round(decimals=4).tolist(), second.round(decimals=4).tolist(), strict=True)
+                by_token = [tau for row in rows if not math.isnan(tau := kendalltau(*row).statistic)]
                 values += [statistics.mean(by_token)] if by_token else []
     if not correlations[0]:
         return None
     estimates = (estimate([values], bounds=(-1.0, 1.0)) if values else None for values in correlations)
     return Agreement(len(examples), *estimates)
-
-
-@torch.inference_mode()
-def kendall_tau(first: Tensor, second: Tensor) -> float:
-    """Return Kendall's tau-b of two short rows, as SciPy does, without its p-value, which takes most of the time.
-
-    Example:
-        >>> kendall_tau(torch.tensor([1, 2, 3]), torch.tensor([3, 2, 1])), kendall_tau(*torch.ones(2, 3))
-        (-1.0, nan)
-    """
-    one, other = ((row[:, None] - row).sign().double() for row in (first, second))
-    pairs, agreeing = (one.abs().sum() / 2, other.abs().sum() / 2), (one * other).sum() / 2
-    return float((agreeing / pairs[0].sqrt() / pairs[1].sqrt()).clamp(-1, 1))
 
 
 def model_width(model: Seq2Seq) -> int:
