@@ -6,15 +6,14 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_runs import hear_interrupts
 
 import selfattn
+from selfattn.cli.__main__ import main as program
 from selfattn.models.presets import PRESETS
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.run import Run
@@ -111,31 +110,31 @@ def test_attention_in_other_forms(
     assert (done.code, done.err) == (2, "error: PNG needs CairoSVG: pip install 'selfattn[figures]'\n")
 
 
-def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "selfattn.cli.main", *map(str, arguments)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, preexec_fn=hear_interrupts, **options
-    )
+def test_an_interrupt_leaves_a_run_that_can_be_used(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Written(RunDirectory):
+        def write_metrics(self, reports: Any) -> None:
+            super().write_metrics(reports)
+            if len(reports) == 2:
+                os.kill(os.getpid(), signal.SIGTERM)
 
-
-def test_an_interrupt_leaves_a_run_that_can_be_used(tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    options = ("--epochs", 1000, "--items-per-epoch", 64, "--validation-items", 5)
-    small = ("--model", "rnn-plain", "--set", "encoder.hidden_dim=8", "--set", "decoder.hidden_dim=8")
-    with start("train", "dates", "--out", out, *options, *small) as process:
-        deadline = time.monotonic() + 300
-        while not (out / "metrics.jsonl").exists():
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate()
-    assert process.returncode == 130
-    assert "stopping after this step, which is saved; once more stops at once" in errors.decode()
+    out, before = tmp_path / "run", signal.getsignal(signal.SIGTERM)
+    options = "--epochs 1000 --items-per-epoch 64 --validation-items 5 --model rnn-plain"
+    small = "--set encoder.hidden_dim=8 --set decoder.hidden_dim=8"
+    monkeypatch.setattr("selfattn.runs.fit.RunDirectory", Written)
+    monkeypatch.setattr(sys, "argv", ["selfattn", "train", "dates", "--out", str(out), *f"{options} {small}".split()])
+    try:
+        with pytest.raises(SystemExit) as ended:
+            program()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    errors = capfd.readouterr().err
+    assert ended.value.code == 130
+    assert "stopping after this step, which is saved; once more stops at once" in errors
     kept = f"interrupted; {out} keeps the best weights so far; the same command with --resume goes on"
-    assert errors.decode().splitlines()[-1] == kept
-    assert "Traceback" not in errors.decode()
+    assert errors.splitlines()[-1] == kept
+    assert "Traceback" not in errors
     assert RunDirectory(out).record().status == "interrupted"
     assert len(selfattn.load(out).predict(["May 1, 2001"])) == 1
 

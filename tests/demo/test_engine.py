@@ -29,7 +29,7 @@ from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 ENGINE = resources.files("selfattn.demo").joinpath("templates", "engine.js").read_text(encoding="utf-8")
 HARNESS = Path(__file__).with_name("harness.js").read_text(encoding="utf-8")
 
-VOCABULARY, LIMIT = 23, 9
+VOCABULARY, LIMIT = 23, 6
 KINDS = ("encoder", "decoder", "cross")
 SMALL = TransformerConfig(dim=16, num_heads=4, num_layers=2, ffn_dim=20)
 
@@ -162,7 +162,7 @@ def ask_node() -> Ask:
 
 
 def test_every_model_answers_as_torch_does(ask_node: Any) -> None:
-    sources = some_sources(3)
+    sources = some_sources(2)
     models = {name: shaken(config) for name, config in CONFIGS.items()}
     answers = ask_node("answer", [case(CONFIGS[name], model, sources) for name, model in models.items()])
     for (name, model), own in zip(models.items(), answers, strict=True):

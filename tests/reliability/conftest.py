@@ -41,8 +41,10 @@ def processes(request: pytest.FixtureRequest) -> ForkServerContext:
     from multiprocessing import forkserver
 
     context = multiprocessing.get_context("forkserver")
-    is_thorough = "reliability" in request.config.option.markexpr
-    context.set_forkserver_preload(["training_parts", *(["selfattn.comparison.compare"] if is_thorough else [])])
+    preloaded = ["training_parts", "torch._dynamo"]  # the second is what the first optimiser of a process imports
+    if "reliability" in request.config.option.markexpr:
+        preloaded.append("selfattn.comparison.compare")
+    context.set_forkserver_preload(preloaded)
     with pytest.MonkeyPatch.context() as patch:  # the server of Python 3.11 is not told of this process's paths
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
         patch.setenv("OMP_NUM_THREADS", "1")

@@ -58,7 +58,7 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
     return content[:place] + bytes([content[place] ^ (1 << chance.randrange(8))]) + content[place + 1 :]
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.reliability)])
+@pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.reliability)])
 def test_damage_is_named_or_harmless(whole: Path, copy: Path, count: int) -> None:
     before = all_that_is_read(whole)
     files = [file for file in copy.rglob("*") if file.is_file() and file.name not in (*REPORTS, *EMPTY)]

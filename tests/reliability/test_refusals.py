@@ -73,8 +73,8 @@ PRINTING = (
     "--help", "--version", "models", "train dates --help-all", "compare dates --help", "claims",
     "predict RUN", "evaluate RUN --data PAIRS", "evaluate RUN --data PAIRS --json", "score RUN --data PAIRS",
     "align RUN --data PAIRS", "attention RUN 1.May", "report WHOLE --out OUT", "verify WHOLE",
-    "tokenizer inspect RUN --text a",
-    "tokenizer train PAIRS --kind characters --out OUT", "compare dates --quick --plan-only --out OUT",
+    "tokenizer inspect RUN --text a", "tokenizer train PAIRS --kind characters --out OUT",
+    "compare dates --quick --items-per-epoch 9 --models rnn-plain --plan-only --out OUT",
 )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def test_an_option_of_any_length_gives_a_short_message(cli: Cli, tmp_path: Path,
         (("predict", "RUN", "--beam", "1000000"), "--beam: expected at most 1000, got 1000000"),
         (("predict", "RUN", "--beam", "2", "--length-penalty", "1e30"), "a number from -10 to 10, got 1e+30"),
         (("train", "dates", "--out", "x" * 300), "file name too long"),
-        (("compare", "dates", "--models", "x" * 300 + "=rnn-plain", "--out", "OUT"), "at most 100 letters"),
+        (("compare", "dates", "--quick", "--models", "x" * 300 + "=rnn-plain", "--out", "OUT"), "at most 100 letters"),
         (("tokenizer", "train", "TEXT", "--out", "OUT", "--vocab-size", "10000000000"), "choose from 5 to 16,777,216"),
         (("train", "dates", "--set", "encoder.dim=1000000000", "--out", "OUT"), "expected at most 1048576"),
     ],
