@@ -30,7 +30,8 @@ class Causal(nn.Module):
         return output
 
 
-@pytest.mark.parametrize("position", ["none", *(pytest.param(name, marks=pytest.mark.slow) for name in POSITIONS[1:])])
+@pytest.mark.slow  # quick as a part of a model, below
+@pytest.mark.parametrize("position", POSITIONS)
 def test_a_layer_compiles_to_one_graph_for_any_length(position: str) -> None:
     torch.compiler.reset()
     layer = layer_of(position)

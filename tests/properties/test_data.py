@@ -26,7 +26,7 @@ from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
 PAD, BOS = 0, 1
-quick = settings(deadline=None, max_examples=60)
+quick = settings(deadline=None, max_examples=30)
 
 ids = st.lists(st.integers(0, 40), min_size=1, max_size=23)
 examples_ = st.lists(st.builds(Example, ids, ids), max_size=41)
@@ -130,7 +130,7 @@ def source_of(split: str) -> DateSource:
     return DateSource(LOCALES, split=split)  # type: ignore[arg-type]  # a str that is drawn
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(st.sampled_from(["train", "valid", "test"]), st.integers(0, 10**15))
 def test_every_pair_stands_for_its_day(split: str, index: int) -> None:
     (pair,) = source_of(split).pairs(1, index)
@@ -163,9 +163,9 @@ def phrases_of(languages: str, split: Split) -> CldrSource:
 def test_no_text_is_in_two_parts_and_a_source_has_one_target(languages: str) -> None:
     """Whatever the seed is."""
     source, target = languages.split()
-    parts = [phrases_of(languages, split).pairs(900 if split == "train" else 150) for split in SPLITS]
-    parts[0] += CldrSource(source, target, seed=1).pairs(300)
-    parts[2] += CldrSource(source, target, seed=3, split="test").pairs(100)
+    parts = [phrases_of(languages, split).pairs(300 if split == "train" else 60) for split in SPLITS]
+    parts[0] += CldrSource(source, target, seed=1).pairs(100)
+    parts[2] += CldrSource(source, target, seed=3, split="test").pairs(50)
     for side in ("source", "target"):
         texts = [{getattr(pair, side) for pair in part} for part in parts]
         assert len(set.union(*texts)) == sum(map(len, texts))
@@ -174,7 +174,7 @@ def test_no_text_is_in_two_parts_and_a_source_has_one_target(languages: str) -> 
         assert known.setdefault(pair.source, pair.target) == pair.target
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(st.sampled_from(LANGUAGES), st.sampled_from(SPLITS), st.integers(0, 10**15))
 def test_every_pair_is_proper(languages: str, split: Split, index: int) -> None:
     source = phrases_of(languages, split)
@@ -195,7 +195,7 @@ def test_every_pair_is_proper(languages: str, split: Split, index: int) -> None:
             assert text[start:end] == text[start:end].strip()
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(st.sampled_from(["en ko", "ko en", "en en", "en zh", "ja ko"]), st.integers(0, 10**15))
 def test_numbers_are_aligned_with_themselves(languages: str, index: int) -> None:
     (pair,) = phrases_of(languages, "train").pairs(1, index)
