@@ -16,8 +16,8 @@ OPEN_DETAILS = "document.querySelectorAll('details').forEach(one => { one.open =
 def test_it_opens_from_disk_in_silence_and_never_scrolls_sideways(browser: Any, name: str) -> None:
     browser.open(name)
     browser.run(OPEN_DETAILS)
-    for selector in ("#next", "input[name=view][value=lines]", "input[name=lang][value=ko]", "#against-seconds"):
-        for element in browser.all(selector):
+    for controls in ("#next", "input[name=view][value=lines], input[name=lang][value=ko], #against-seconds"):
+        for element in browser.all(controls):
             browser.run("arguments[0].click()", element)
         for width in (320, 760, 1280):
             browser.resize(width)
@@ -51,12 +51,9 @@ def test_the_language_can_be_switched(browser: Any) -> None:
 def test_it_opens_in_the_language_of_its_address_or_of_the_reader(
     browser: Any, fragment: str, locale: str, lang: str
 ) -> None:
-    browser.open()
-    address = browser.driver.current_url.partition("#")[0]
     script = f"Object.defineProperty(navigator, 'language', {{value: '{locale}'}})"
     added = browser.command("Page.addScriptToEvaluateOnNewDocument", source=script)["identifier"]
-    browser.driver.get("about:blank")
-    browser.driver.get(address + fragment)
+    browser.open(fragment=fragment)
     browser.command("Page.removeScriptToEvaluateOnNewDocument", identifier=added)
     assert browser.run("return document.documentElement.lang") == lang
     assert browser.one(f"input[name=lang][value={lang}]").is_selected()
