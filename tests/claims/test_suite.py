@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
+from functools import cache
 from math import log
 from typing import Any
 
@@ -15,7 +16,7 @@ from selfattn.claims import small
 from selfattn.claims.claim import Claim, Setup
 from selfattn.claims.rules import Trials, judge
 from selfattn.claims.small import FIRST, lookups
-from selfattn.claims.suite import architectures, costs
+from selfattn.claims.suite import architectures, costs, decoders
 from selfattn.claims.suite.attention import BACKWARD, FORWARD, WIDTHS, by_autograd, by_hand, slope
 from selfattn.claims.suite.decoders import gold
 from selfattn.claims.suite.encoders import POSITIONS, Labeller, permuted_difference, residual
@@ -210,6 +211,7 @@ TINY |= {"clause": 2, "width": 8}
 def test_a_claim_measures_and_has_all_words(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same arguments give the same figures; every key that the page needs has words in both languages."""
     monkeypatch.setattr(costs, "BATCH", 1)
+    monkeypatch.setattr(decoders, "unseen", cache(decoders.unseen))
     claim: Any = CLAIMS[name](name == "alignment")  # a quick run has fewer arms
     claim.size |= {key: value for key, value in TINY.items() if key in claim.size}
     arms = claim.arms()
