@@ -42,7 +42,7 @@ def build(
         )
     first_values = generator(seed, "init")
     with torch.random.fork_rng(devices=[]):  # constructors draw first values too, from the global generator
-        torch.manual_seed(first_values.initial_seed())
+        torch.default_generator.manual_seed(first_values.initial_seed())  # of the CPU: a GPU's stays as it was
         model = config.build(vocab_size=vocab_size, pad_id=pad_id, source_vocab_size=source_vocab_size)
     if not isinstance(model, Seq2Seq):
         raise UserError(f"{type(config).__name__}.build: expected a Seq2Seq, got {type(model).__name__}")
