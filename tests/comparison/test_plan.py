@@ -138,7 +138,10 @@ def test_a_run_of_before_the_plan_is_told_unless_the_clock_went_back(copy: Path)
     assert departures(copy) == {}
 
 
-def test_tests_that_are_repeated_are_told(copy: Path, cli: Cli, tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_tests_that_are_repeated_are_told(
+    copy: Path, cli: Cli, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("selfattn.tasks.dates.Dates.test_items", lambda self, quick: 20)
     assert cli("evaluate", copy / "runs" / "rnn-plain-seed5").code == 0
     assert departures(copy) == {"again": ("rnn-plain-seed5",)}
     shutil.rmtree(copy / "runs" / "rnn-plain-seed6")
