@@ -1,35 +1,42 @@
-"""What all tests share: how close is close, where chance comes from, and where the real data is."""
+"""What all tests share: how close is close, where chance comes from, and where the real data is.
+
+PyTorch is imported where it is needed: the process that hands out the tests starts without it.
+"""
+
+from __future__ import annotations
 
 import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-import torch
 from chromium import axe, browser, driver, violations
 from hypothesis import HealthCheck, settings
 from small_runs import cli, runs, small, tiny, train
-from torch import Tensor
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 # One session-scoped set of small runs, and one browser, for all tests.
 __all__ = ["axe", "browser", "cli", "driver", "runs", "small", "tiny", "train", "violations"]
 
 # The one table: how far two computations of the same quantity, of the order of 1, may lie apart (rtol, atol).
 TOLERANCES = {
-    torch.float64: (1e-9, 1e-10),
-    torch.float32: (1e-4, 1e-5),
-    torch.float16: (1e-2, 1e-2),
-    torch.bfloat16: (5e-2, 5e-2),
+    "torch.float64": (1e-9, 1e-10),
+    "torch.float32": (1e-4, 1e-5),
+    "torch.float16": (1e-2, 1e-2),
+    "torch.bfloat16": (5e-2, 5e-2),
 }
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
-# One training after the other, in this process, where a test does not ask for more; and one thread in each process,
-# since several of them test side by side.
+# One training after the other, in this process, where a test does not ask for more; and one thread in each process
+# (`_one_thread_and_quick_seeds`), since several of them test side by side.
 os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-torch.set_num_threads(1)
 
 settings.register_profile(
     "default", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
@@ -62,8 +69,11 @@ def _quick_comparisons() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _quick_seeds() -> Iterator[None]:
+def _one_thread_and_quick_seeds() -> Iterator[None]:
     """Seed only the CPU where there is no GPU: torch.manual_seed also notes a traceback for every absent device."""
+    import torch
+
+    torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         if not torch.cuda.is_available():
             patch.setattr(torch, "manual_seed", torch.default_generator.manual_seed)
@@ -73,7 +83,9 @@ def _quick_seeds() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     """Every test starts from the same random state, whatever ran before it."""
-    torch.default_generator.manual_seed(0)
+    from torch import default_generator
+
+    default_generator.manual_seed(0)
 
 
 @pytest.fixture
@@ -87,15 +99,17 @@ def interrupts_arrive() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tolerance() -> Callable[[torch.dtype], tuple[float, float]]:
     """Look up ``(rtol, atol)`` for a dtype."""
-    return TOLERANCES.__getitem__
+    return lambda dtype: TOLERANCES[str(dtype)]
 
 
 @pytest.fixture(scope="session")
 def close() -> Callable[[Tensor, Tensor], None]:
     """Assert that two tensors have one shape and one dtype, and values as near as that dtype's tolerance."""
 
+    import torch
+
     def assert_close(actual: Tensor, expected: Tensor) -> None:
-        rtol, atol = TOLERANCES[actual.dtype]
+        rtol, atol = TOLERANCES[str(actual.dtype)]
         torch.testing.assert_close(actual, expected, rtol=rtol, atol=atol)
 
     return assert_close
@@ -131,6 +145,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
     """As many threads here as in runs and programs that are started: another number adds sums in another order."""
+    import torch
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
