@@ -5,9 +5,10 @@ PyTorch is imported where it is needed: the process that hands out the tests sta
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,6 +132,17 @@ def shared_data() -> Callable[[str], Path]:
 def pytest_configure(config: pytest.Config) -> None:
     """Hand out files in their order, in which the package's many short examples are last: no worker waits long."""
     config.option.loadscopereorder = False  # of xdist
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Search for no garbage while modules are imported, and later not among what they hold: a tenth of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
