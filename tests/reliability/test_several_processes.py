@@ -66,6 +66,7 @@ def check_validations(first: dict[str, Any], second: dict[str, Any]) -> None:
         torch.testing.assert_close(torch.tensor(two), torch.tensor(one), rtol=1e-6, atol=1e-7)  # in float64
 
 
+@pytest.mark.slow
 def test_two_processes_do_what_one_does(processes: ForkServerContext, tmp_path: Path) -> None:
     port = free_port()
     both = [processes.Process(target=program.as_one_of_two, args=(rank, port, tmp_path)) for rank in range(2)]
