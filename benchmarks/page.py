@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator
 from html import escape
 from typing import Any
@@ -52,10 +53,13 @@ def _group(group: dict[str, Any], rows: list[Row]) -> str:
     products = ", ".join(f"{rate:,.0f} GF/s in {dtype}" for dtype, rate in machine["products"].items())
     packages = ", ".join(f"{name} {number}" for name, number in machine["packages"].items())
     where = f"{machine['cores']} cores of {machine['processor']}" + (f", {machine['gpu']}" if machine["gpu"] else "")
+    how = (
+        f"`{group['command']}`, {machine['date']}, {where}; threads: {group['threads']}, load of the machine at "
+        f"the end {machine['load']:.1f}; a product of 1,024 x 1,024 x 1,024: {products}. "
+        f"Python {machine['python']}, {packages}."
+    )
     lines = [
-        f"`{group['command']}`, {machine['date']}, {where}; threads: {group['threads']}, load",
-        f"of the machine at the end {machine['load']:.1f}; a product of 1,024 x 1,024 x 1,024: {products}.",
-        f"Python {machine['python']}, {packages}.",
+        *textwrap.wrap(how, 120, break_on_hyphens=False),
         "",
         "| what | way | taken | times | goal |",
         "| --- | --- | ---: | ---: | --- |",

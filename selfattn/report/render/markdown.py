@@ -1,6 +1,7 @@
 """Render a report as Markdown: the words and numbers of the page for places that show no HTML."""
 
 import re
+import textwrap
 from collections.abc import Callable, Iterable
 
 from selfattn.report import blocks as b
@@ -10,6 +11,10 @@ from selfattn.words.messages import SOURCE, TextLike, message, text_of
 
 # What Markdown could read as markup; an interval such as [99.1, 99.9] stays readable in the source of the document.
 _SPECIAL = re.compile(r"[\\`*<>|~&]|^[#>+=-]|(?<![^\W_])_|_(?![^\W_])|\[(?![\d.,–+−\s]*\](?![\[(:]))")
+
+# What begins a list, a heading or a quotation where it stands first in a line.
+_FIRST = re.compile(r"^ *\d*(?=[#>+=.)-]+(?: |$))")
+_WIDTH = 120  # of a line of text, in characters
 
 
 def markdown_of(shown: b.Document, lang: str = SOURCE) -> str:
@@ -35,6 +40,20 @@ def plain(text: str) -> str:
         a\\|b \\*c\\* \\<d\\>
     """
     return _SPECIAL.sub(lambda special: "\\" + special[0], " ".join(text.splitlines()))
+
+
+def wrapped(text: str) -> str:
+    """Break a paragraph or an item of a list into lines; what it says stays the same.
+
+    Example:
+        >>> print(wrapped("- " + "word " * 30)[-24:])
+        word word
+          word word word
+    """
+    indent = "  " if text.startswith("- ") else ""
+    breaks = textwrap.TextWrapper(_WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    lines = breaks.wrap(text)
+    return "\n".join((*lines[:1], *(_FIRST.sub(r"\g<0>\\", line) for line in lines[1:])))
 
 
 def without_pictures(block: b.Block) -> tuple[b.Block, ...]:
@@ -86,14 +105,15 @@ class MarkdownPage:
                 parts = [*map(self.say, block.sentences), *([plain(block.code)] if block.code else [])]
                 if block.link and not block.link[1].startswith("#"):
                     parts.append(f"[{self.say(block.link[0])}]({block.link[1]})")
-                return " ".join(parts)
+                return wrapped(" ".join(parts))
             case b.Heading():
                 self.nested = True
-                return "\n\n".join(filter(None, (f"{'#' * self.level} {self.say(block.text)}", self.say(block.aside))))
+                texts = f"{'#' * self.level} {self.say(block.text)}", wrapped(self.say(block.aside))
+                return "\n\n".join(filter(None, texts))
             case b.Items():
-                return "\n".join(f"- {self.say(item)}" for item in block.items)
+                return "\n".join(wrapped(f"- {self.say(item)}") for item in block.items)
             case b.Facts():
-                return "\n".join(f"- {self.say(name)}: {self.cell(value)}" for name, value in block.facts)
+                return "\n".join(wrapped(f"- {self.say(name)}: {self.cell(value)}") for name, value in block.facts)
             case b.Code():
                 fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", block.text)), 3)
                 return f"{fence}\n{block.text}\n{fence}"
@@ -105,21 +125,20 @@ class MarkdownPage:
             case b.Table():
                 return self.table(block) if block.rows else ""
             case b.AttentionExplorer():
-                return self.say(message("markdown.maps"))
+                return wrapped(self.say(message("markdown.maps")))
             case _:
                 return self.all(without_pictures(block))
 
     def verdict(self, block: b.Verdict) -> str:
         """Draw the question, the answer, the badges and where the record comes from."""
         texts = (
-            f"# {self.say(block.question)}",
             f"**{self.say(block.lead)}**",
             " ".join(map(self.say, block.others)),
             " ".join(f"**{self.say(sentence)}**" for sentence in block.aside),
             plain(" · ".join(badge.text.say(self.lang) for badge in block.badges)),
             plain(" · ".join(block.origin)),
         )
-        return "\n\n".join(filter(None, texts))
+        return "\n\n".join((f"# {self.say(block.question)}", *map(wrapped, filter(None, texts))))
 
     def table(self, block: b.Table) -> str:
         """Draw a table."""
