@@ -235,6 +235,7 @@ def test_importing_the_package_loads_nothing_heavy_and_changes_no_variable() -> 
     assert not loaded_after(code) & heavy
 
 
+@pytest.mark.slow
 def test_imports_stay_apart(tmp_path: Path) -> None:
     """What users ask for loads no command line, a training no report, and no module sets an environment variable.
 

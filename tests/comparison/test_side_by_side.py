@@ -91,6 +91,7 @@ def frozen(out: Path, process: subprocess.Popen[str], behind: str = "run.json") 
     raise AssertionError(process.communicate())
 
 
+@pytest.mark.slow
 def test_the_same_bits_however_many_go_on_at_once(tmp_path: Path) -> None:
     for jobs, out in enumerate((tmp_path / "alone", tmp_path / "out"), 1):
         compare("dates", out=out, jobs=jobs, **SETTINGS | {"items_per_epoch": 64})

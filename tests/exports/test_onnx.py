@@ -28,7 +28,9 @@ Close = Callable[[Tensor, Tensor], None]
 TEXTS = ["november 13, 2008", "1 May 1999", "", "Sep 3, 01", "friday, 20 june 1997"]
 
 
-@pytest.fixture(scope="module", params=["transformer", pytest.param("rnn-attention", marks=pytest.mark.slow)])
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.slow) for name in ("transformer", "rnn-attention")]
+)
 def pair(request: pytest.FixtureRequest, runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     """A run and what was exported from it."""
     run = runs[request.param]

@@ -17,6 +17,7 @@ def _isolated() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_seven_plugins_from_the_documentation_work(cli: Cli, tmp_path: Path) -> None:
     def call(*words: object) -> str:
         done = cli("--plugin", FILE, *words)

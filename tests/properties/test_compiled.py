@@ -42,7 +42,9 @@ def test_a_layer_compiles_to_one_graph_for_any_length(position: str) -> None:
         torch.testing.assert_close(compiled(x, mask=mask).output, layer(x, mask=mask).output)
 
 
-@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize(
+    "position", ["rotary", *(pytest.param(p, marks=pytest.mark.slow) for p in ("none", "alibi", "t5"))]
+)
 def test_a_layer_is_exported_for_any_length(position: str) -> None:
     model, dynamic = Causal(layer_of(position)), {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     program = torch.export.export(model, (torch.randn(2, 5, 8),), dynamic_shapes=(dynamic,)).module()

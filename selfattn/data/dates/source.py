@@ -178,8 +178,7 @@ class DateSource:
             raise UserError(f"locales {','.join(locales)}: name at least one, and each once")
         self.locales, self.seed, self.split = tuple(names), seed, split
         self._formats = [formats_of(name) for name in names]
-        self._days = [day for day in split_days()[split] if day.year not in without]
-        self._two_digit_days = [day for day in self._days if day.year in TWO_DIGIT_YEARS]
+        self._days, self._two_digit_days = _days_left(split, frozenset(without))
         if not self._two_digit_days:
             raise UserError("no year from 1969 to 2068 is left, which two-digit years stand for; leave one in")
 
@@ -195,6 +194,13 @@ class DateSource:
         days = self._days if pattern.years == YEARS else self._two_digit_days
         readers = readers_of(self.locales) if len(self.locales) > 1 else None
         return write_pair(form, pattern, days[number % len(days)], readers)
+
+
+@lru_cache(maxsize=8)
+def _days_left(split: Split, without: frozenset[int]) -> tuple[tuple[date, ...], tuple[date, ...]]:
+    """Return the days of a part, and those among them that two-digit years may stand for."""
+    days = tuple(day for day in split_days()[split] if day.year not in without)
+    return days, tuple(day for day in days if day.year in TWO_DIGIT_YEARS)
 
 
 @lru_cache(maxsize=8)

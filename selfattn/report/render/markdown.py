@@ -46,9 +46,8 @@ def wrapped(text: str) -> str:
     """Break a paragraph or an item of a list into lines; what it says stays the same.
 
     Example:
-        >>> print(wrapped("- " + "word " * 30)[-24:])
-        word word
-          word word word
+        >>> wrapped("- " + "word " * 26).splitlines()[1]
+        '  word word word'
     """
     indent = "  " if text.startswith("- ") else ""
     breaks = textwrap.TextWrapper(_WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
