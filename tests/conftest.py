@@ -53,9 +53,9 @@ def _quick_comparisons() -> Iterator[None]:
     from selfattn.comparison import costs, testing
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(testing, "_BLOCKED", 4)
-        patch.setattr(testing, "_EXAMPLES", 5)
-        patch.setattr(testing, "_EXAMPLES_WITHOUT_TAGS", 2)
+        patch.setattr(testing, "_BLOCKED", 2)
+        patch.setattr(testing, "_EXAMPLES", 2)
+        patch.setattr(testing, "_EXAMPLES_WITHOUT_TAGS", 1)
         for name, value in {
             "_WARM_UP": 0,
             "_STEPS": 1,
@@ -142,6 +142,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(10_000, 50, 50)
         gc.enable()
 
 

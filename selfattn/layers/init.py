@@ -43,14 +43,13 @@ def initialise(model: nn.Module, generator: torch.Generator) -> None:
                 rule(generator)
                 done |= {id(parameter) for parameter in module.parameters(recurse=False)}
             for name, parameter in module.named_parameters(recurse=False):
-                if not (parameter.is_meta or id(parameter) in done):
+                if not (parameter.is_meta or id(parameter) in done):  # meta tensors have no values
                     done.add(id(parameter))
                     _fill(module, name, parameter, generator)
 
 
 def _fill(module: nn.Module, name: str, parameter: Tensor, generator: torch.Generator) -> None:
-    known = isinstance(module, nn.Linear | nn.Embedding | nn.LSTM | nn.GRU | nn.LayerNorm | nn.RMSNorm)
-    if parameter.is_meta or not known:  # meta tensors have no values
+    if not isinstance(module, nn.Linear | nn.Embedding | nn.LSTM | nn.GRU | nn.LayerNorm | nn.RMSNorm):
         return
     if name.startswith("bias"):
         parameter.zero_()
