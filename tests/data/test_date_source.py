@@ -92,7 +92,7 @@ def test_readings(locales: list[str], text: str, days: list[str]) -> None:
     assert sorted(map(str, readers_of(tuple(locales)).read(text))) == days
 
 
-@pytest.mark.parametrize("name", sorted(locale_identifiers())[::31])
+@pytest.mark.parametrize("name", sorted(locale_identifiers())[::61])
 def test_any_locale_will_do_and_reads_its_texts_in_one_way(name: str) -> None:
     for pair in DateSource([name]).pairs(60):
         assert readers_of((name,)).read(pair.source) == {date.fromisoformat(pair.target)}

@@ -251,7 +251,9 @@ def test_parts_come_and_go_with_the_test(plugins: Plugins) -> None:
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("variant", ["convolutional", "rnn cosine", "transformer cosine kerple"])
+@pytest.mark.parametrize(
+    "variant", ["convolutional", "rnn cosine", pytest.param("transformer cosine kerple", marks=pytest.mark.slow)]
+)
 def test_it_knows_examples_by_heart(zoo: Zoo, variant: str) -> None:
     config = match(zoo.variants[variant], 12_100, lambda config: parameters(config, 12))
     draw = torch.Generator().manual_seed(0)
