@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from selfattn.evaluation.cost import BatchShape, Flops
+    from selfattn.models.protocol import Seq2Seq
+
 # One session-scoped set of small runs, and one browser, for all tests.
 __all__ = ["axe", "browser", "cli", "driver", "runs", "small", "tiny", "train", "violations"]
 
@@ -49,10 +52,22 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 @pytest.fixture(scope="session", autouse=True)
 def _quick_comparisons() -> Iterator[None]:
-    """Time models once, attribute and show few outputs: comparisons in tests need no stable figures of these."""
+    """Time models once, attribute and show few outputs: comparisons in tests need no stable figures of these.
+
+    The operations of equal models are counted once.
+    """
     from selfattn.comparison import costs, testing
 
+    count, counted = testing.count_flops, {}
+
+    def count_once(model: Seq2Seq, shape: BatchShape) -> Flops:
+        key = repr(model), shape
+        if key not in counted:
+            counted[key] = count(model, shape)
+        return counted[key]
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(testing, "count_flops", count_once)
         patch.setattr(testing, "_BLOCKED", 2)
         patch.setattr(testing, "_EXAMPLES", 2)
         patch.setattr(testing, "_EXAMPLES_WITHOUT_TAGS", 1)
