@@ -72,7 +72,8 @@ class Page(Browser):
         self.run(script + "box.dispatchEvent(new Event('input', {bubbles: true}))", selector, str(value))
 
     def told(self, selector: str) -> list[str]:
-        return list(self.run("return [...document.querySelectorAll(arguments[0])].map(one => one.textContent)", selector))
+        script = "return [...document.querySelectorAll(arguments[0])].map(one => one.textContent)"
+        return list(self.run(script, selector))
 
     def numbers(self, selector: str) -> list[float]:
         return [float(text.replace("−", "-")) for text in self.told(selector)]
@@ -229,7 +230,7 @@ def test_the_keyboard_is_enough(open_page: Open) -> None:
 
 def test_a_screen_reader_is_told_what_was_written(open_page: Open) -> None:
     page = open_page("transformer", "rnn-attention")
-    page.run("const wait = setTimeout; window.setTimeout = (then, time) => wait(then, time / 50)")  # a clock that hurries
+    page.run("const wait = setTimeout; window.setTimeout = (then, time) => wait(then, time / 50)")  # a quicker clock
     region = page.one("#said")
     assert (region.get_attribute("role"), region.get_attribute("aria-live")) == ("status", "polite")
 
