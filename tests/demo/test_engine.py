@@ -118,7 +118,8 @@ def assert_same(answer: dict[str, Any], model: Seq2Seq, source: list[int]) -> No
     with torch.inference_mode():
         maps = model.attention_maps(ids, target_in, source_mask=mask)
         logits = model(ids, target_in, source_mask=mask)[0]
-    assert logits.argmax(dim=-1).tolist() == [*answer["ids"], 2][:LIMIT]  # each token is the best after those before it
+    assert 2 not in answer["ids"]  # nothing follows the end, and each token is the best after those before it
+    assert logits.argmax(dim=-1).tolist() == [*answer["ids"], 2][:LIMIT]
     torch.testing.assert_close(torch.tensor(answer["logits"], dtype=torch.float32), logits, rtol=1e-3, atol=1e-4)
     for kind in KINDS:
         wanted = torch.cat(getattr(maps, kind) or [torch.empty(0)])
