@@ -15,7 +15,7 @@ MODELS = ("rnn-plain", "rnn-attention")
 SETTINGS: dict[str, Any] = {
     "models": MODELS, "set": ("encoder.hidden_dim=8", "decoder.hidden_dim=8"), "quick": True, "apart": True,
     "seeds": 2, "first_seed": 5, "budgets": (0.25, 1.0), "jobs": 1, "test_items": 20,
-    "epochs": 2, "items_per_epoch": 64, "batch_size": 8, "validation_items": 5, "warmup_steps": 8,
+    "epochs": 2, "items_per_epoch": 32, "batch_size": 8, "validation_items": 5, "warmup_steps": 8,
 }  # fmt: skip
 
 

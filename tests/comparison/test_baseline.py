@@ -15,8 +15,6 @@ from selfattn.tasks.baselines import stated_baseline
 from selfattn.training.config import TrainingConfig
 
 SOURCE = "Smith 2026, a Transformer: 41.02"
-SMALL = ("encoder.dim=16", "decoder.dim=16", "encoder.ffn_dim=16", "decoder.ffn_dim=16", "encoder.num_layers=1",
-         "decoder.num_layers=1")  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -64,14 +62,14 @@ def test_there_is_no_such_score_for_every_language(tmp_path: Path) -> None:
 def test_a_model_is_held_against_it_and_it_cannot_be_moved_afterwards(tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("".join(f"a word {k}\tein Wort {k}\n" for k in range(100)))
     settings: dict[str, Any] = {
-        "data": (tmp_path / "pairs.tsv",), "target": "de", "vocab_size": 300,
-        "out": tmp_path / "out", "quick": True, "apart": True, "match": None, "test_items": 20, "set": SMALL,
-        "epochs": 1, "items_per_epoch": 100, "batch_size": 64, "validation_items": 10,
-        "models": ("transformer",), "baseline": "bleu=99", "baseline_source": SOURCE,
+        "data": (tmp_path / "pairs.tsv",), "target": "de", "vocab_size": 300, "batch_size": 64, "validation_items": 10,
+        "out": tmp_path / "out", "quick": True, "apart": True, "match": None, "test_items": 20, "epochs": 1,
+        "items_per_epoch": 100, "set": ("encoder.hidden_dim=8", "decoder.hidden_dim=8"),
+        "models": ("rnn-plain",), "baseline": "bleu=99", "baseline_source": SOURCE,
     }  # fmt: skip
     record, files = compare("translation", **settings)
     gates = [gate for gate in record.gates if gate.name == "published baseline"]
-    assert [(gate.model, gate.passed) for gate in gates] == [("transformer", False)]
+    assert [(gate.model, gate.passed) for gate in gates] == [("rnn-plain", False)]
     assert all(gate.reason.endswith(f"at least 99 expected ({SOURCE})") for gate in gates)
     assert f"--baseline bleu=99 --baseline-source '{SOURCE}'" in record.command
     assert SOURCE in files.markdown.read_text()

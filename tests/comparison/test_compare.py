@@ -42,6 +42,8 @@ def compared(
         # Models as small as these need more steps to know anything by heart than a test has time for.
         patch.setattr(examine, "overfitting", partial(overfitting, steps=10))
         patch.setattr("selfattn.evaluation.cost._LENGTHS", (2, 4))
+        patch.setattr("selfattn.evaluation.cost._PEAK_SIZE", 64)
+        patch.setattr("selfattn.data.dates.source._PROBES", 5)
         options: dict[str, Any] = {"seeds": 1, "test_items": TEST_ITEMS, "apart": True, "tune": False}
         compare("dates", models=MODELS, out=out, set=settings, **options, **tiny)
     return out, json.loads((out / "results.json").read_text(encoding="utf-8"))
@@ -155,7 +157,7 @@ def test_differences_are_test_dates_on_which_the_models_disagree(compared: tuple
 
 
 def test_the_command_ends_with_the_verdict_and_the_path(cli: Cli, tmp_path: Path) -> None:
-    out, models = tmp_path / "out", "compare dates --models rnn-plain --models transformer --quick --seeds 1"
+    out, models = tmp_path / "out", "compare dates --models rnn-plain --models again=rnn-plain --quick --seeds 1"
     short = "--epochs 1 --items-per-epoch 64 --validation-items 5 --test-items 12"
     done = cli(*f"{models} {short} --out {out}".split())
     assert done.code == 0
@@ -164,7 +166,7 @@ def test_the_command_ends_with_the_verdict_and_the_path(cli: Cli, tmp_path: Path
     record = read_record(out / "results.json")
     assert record.settings["quick"] is True
     assert record.command == (
-        f"selfattn compare dates --models rnn-plain,transformer --seeds 1 --quick --out {out} --test-items 12 "
+        f"selfattn compare dates --models rnn-plain,again=rnn-plain --seeds 1 --quick --out {out} --test-items 12 "
         "--epochs 1 --items-per-epoch 64 --validation-items 5"
     )
     again = cli("compare", "dates", "--quick", "--out", out)

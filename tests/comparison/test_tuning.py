@@ -126,8 +126,8 @@ def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(
     monkeypatch.setattr(compare_module, "steps_of", lambda *_: 1)  # without drawing an epoch
 
     def planned(**changes: Any) -> tuple[bool, str, Mapping[str, str]]:
-        names = ("rnn-attention",)
-        plan = make_plan(*_prepare("dates", {"out": tmp_path, "models": names, "validation_items": 5} | changes))
+        few = {"models": ("rnn-attention",), "validation_items": 5, "test_items": 5}
+        plan = make_plan(*_prepare("dates", {"out": tmp_path} | few | changes))
         return not plan.tuned, plan.command, plan.space
 
     usual = ", ".join(f"{rate:g}" for rate in RATES)

@@ -57,7 +57,8 @@ def train(out: Path, **changes: Any) -> Run:
     return train_on("translation", out=out, **{"set": SMALL} | training | changes)
 
 
-def test_phrases_need_no_download(tmp_path: Path) -> None:
+def test_phrases_need_no_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("selfattn.data.phrases._sample", lambda *languages: CldrSource(*languages).pairs(500))
     run = train(tmp_path / "run")
     assert run.config.task == "translation"
     assert run.config.data == {"kind": "cldr", "source_language": "en", "target_language": "ko"}
@@ -119,10 +120,9 @@ def test_evaluate_and_predict_and_score(cli: Cli, tmp_path: Path, files: Path) -
     assert cli("score", out, "--data", files / "test.tsv").code == 0
 
 
-def test_a_comparison_on_phrases(tmp_path: Path) -> None:
-    record, files = compare(
-        "translation", out=tmp_path / "out", quick=True, test_items=12, **TINY | {"items_per_epoch": 64}
-    )
+def test_a_comparison_on_phrases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("selfattn.data.phrases._sample", lambda *languages: CldrSource(*languages).pairs(500))
+    record, files = compare("translation", out=tmp_path / "out", quick=True, test_items=12, **TINY | {"batch_size": 8})
     assert [model.name for model in record.models] == ["rnn-attention", "transformer"]
     assert record.matching.budget == "parameters"
     counts = [model.parameters_non_embedding or 0 for model in record.models]
@@ -142,8 +142,8 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> Non
         gold=tmp_path / "gold",
         sentences=tmp_path / "sentences",
         base=1,
-        out=tmp_path / "out", **parts(files, "en", "de"), target="de", seeds=2, vocab_size=300, **ALL | {"epochs": 1},
-        set=settings, apart=True, match=None, beam=2, quick=True, items_per_epoch=60,
+        out=tmp_path / "out", **parts(files, "en", "de"), target="de", vocab_size=300,
+        set=settings, apart=True, match=None, beam=2, quick=True, items_per_epoch=60, **ALL | {"batch_size": 4},
     )  # fmt: skip
     assert (record.headline.metric, record.headline.kind) == ("bleu", "points")
     assert "tok:13a" in record.headline.signature
