@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-PAGES = ["many_models", "hostile", "rich"]
+PAGES = [pytest.param("many_models", marks=pytest.mark.slow), "hostile", "rich"]
 OPEN_DETAILS = "document.querySelectorAll('details').forEach(one => { one.open = true; });"
 
 

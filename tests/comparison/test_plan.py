@@ -295,7 +295,7 @@ def test_a_plugin_is_tried_first_and_may_not_change(tmp_path: Path, settings: di
     plugin.write_text(SCORE.format(1.0))
     with isolated_registries():
         load_plugin(str(plugin))
-        record, _ = compare("dates", out=out, rehearse=False, **settings | few)
+        record, _ = compare("dates", out=out, **settings | few)
         assert record.plan.departures == ()
     plugin.write_text(SCORE.format(2.0))
     with isolated_registries():

@@ -96,8 +96,6 @@ def test_what_cannot_be_verified_is_bad_input(finished: Path, tmp_path: Path, cl
 
 
 PUBLISHED = [*REPORTS.glob("*.json"), *REPORTS.glob("*/results.json")]
-# The others have thousands of long outputs, which are counted for half a minute.
-SHORT = [path if path.stem == "dates" else pytest.param(path, marks=pytest.mark.slow) for path in PUBLISHED]
 
 
 @pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.name)
@@ -110,7 +108,8 @@ def test_published_reports_are_listed_with_their_plans_and_name_their_archives(p
     assert record.outputs_sha256 == (sha256(content).hexdigest() if content else "")
 
 
-@pytest.mark.parametrize("path", SHORT, ids=lambda path: path.name)
+@pytest.mark.slow  # some have thousands of long outputs, which are counted for half a minute
+@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.name)
 def test_published_reports_are_computed_again(path: Path) -> None:
     if not read_record(path).outputs_sha256:
         pytest.skip(f"{path}: was written without an archive of its outputs")

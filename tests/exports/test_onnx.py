@@ -24,13 +24,13 @@ pytest.importorskip("onnx", reason="needs the extra [onnx]")
 pytest.importorskip("onnxscript", reason="needs the extra [onnx]")
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra [onnx]")
 
+pytestmark = pytest.mark.slow
+
 Close = Callable[[Tensor, Tensor], None]
 TEXTS = ["november 13, 2008", "1 May 1999", "", "Sep 3, 01", "friday, 20 june 1997"]
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=pytest.mark.slow) for name in ("transformer", "rnn-attention")]
-)
+@pytest.fixture(scope="module", params=["transformer", "rnn-attention"])
 def pair(request: pytest.FixtureRequest, runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     """A run and what was exported from it."""
     run = runs[request.param]
@@ -125,16 +125,10 @@ def test_the_record_goes_along(pair: list[Run]) -> None:
     assert copied == kept
 
 
-OTHERS = ["bahdanau lstm deep", "textbook both deep more layers", "rnn + transformer"]
+OTHERS = ["peeky both", "bahdanau lstm deep", "textbook both deep more layers", "rnn + transformer"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "peeky both",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in [f"preset {preset}" for preset in PRESETS] + OTHERS),
-    ],
-)
+@pytest.mark.parametrize("name", [*OTHERS, *(f"preset {preset}" for preset in PRESETS)])
 def test_every_preset(name: str, tmp_path: Path, close: Close) -> None:
     from selfattn.exports.onnx import OnnxModel, to_onnx
 
@@ -150,7 +144,6 @@ def test_every_preset(name: str, tmp_path: Path, close: Close) -> None:
             close(exported(source, target_in, source_mask=mask), model(source, target_in, source_mask=mask))
 
 
-@pytest.mark.slow
 def test_a_language_model_continues(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     animals, places = ("cat", "dog", "hen", "pig", "cow"), ("mat", "log", "hill", "wall")

@@ -12,7 +12,9 @@ from selfattn.models.build import build
 from selfattn.models.presets import PRESETS, get_preset
 
 POSITIONS = ["none", "rotary", "alibi", "t5"]
-SLOW = [name for name in PRESETS.names() if name != "transformer"]
+one_position = pytest.mark.parametrize(
+    "position", [name if name == "rotary" else pytest.param(name, marks=pytest.mark.slow) for name in POSITIONS]
+)
 
 
 def layer_of(position: str) -> MultiHeadAttention:
@@ -30,8 +32,7 @@ class Causal(nn.Module):
         return output
 
 
-@pytest.mark.slow  # quick as a part of a model, below
-@pytest.mark.parametrize("position", POSITIONS)
+@one_position
 def test_a_layer_compiles_to_one_graph_for_any_length(position: str) -> None:
     torch.compiler.reset()
     layer = layer_of(position)
@@ -42,9 +43,7 @@ def test_a_layer_compiles_to_one_graph_for_any_length(position: str) -> None:
         torch.testing.assert_close(compiled(x, mask=mask).output, layer(x, mask=mask).output)
 
 
-@pytest.mark.parametrize(
-    "position", ["rotary", *(pytest.param(p, marks=pytest.mark.slow) for p in ("none", "alibi", "t5"))]
-)
+@one_position
 def test_a_layer_is_exported_for_any_length(position: str) -> None:
     model, dynamic = Causal(layer_of(position)), {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     program = torch.export.export(model, (torch.randn(2, 5, 8),), dynamic_shapes=(dynamic,)).module()
@@ -53,7 +52,8 @@ def test_a_layer_is_exported_for_any_length(position: str) -> None:
         torch.testing.assert_close(program(x), model(x))
 
 
-@pytest.mark.parametrize("name", ["transformer", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PRESETS.names())
 @torch._dynamo.config.patch(allow_rnn=True)  # pytest's monkeypatch would leave this option hidden afterwards
 def test_a_model_compiles_to_one_graph(name: str) -> None:
     torch.compiler.reset()

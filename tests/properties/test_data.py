@@ -149,7 +149,7 @@ def test_every_pair_stands_for_its_day(split: str, index: int) -> None:
 
 # phrases
 
-LANGUAGES = ["en ko", "ko en", "en de", "de en", "fr ja", "ar en", "en ar", "ru pl", "he en", "hi zh", "en en"]
+LANGUAGES = ["en ko", "ko en", "de en", "fr ja", "en ar", "ru pl", "he hi", "zh en", "en en"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
 

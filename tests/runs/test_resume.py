@@ -86,7 +86,7 @@ def test_stopped_at_any_step_it_ends_the_same(tmp_path: Path, name: str, full: d
         parts.fit_small(tmp_path / "whole", config)
         whole = parts.outcome(tmp_path / "whole")
     last = whole["metrics"][-1]["step"]
-    for step in (*([1] if config == FULL else []), 3, last - 1):  # 1: before the first checkpoint
+    for step in (1, 3, last - 1) if config == FULL else (last // 2,):  # 1: before the first checkpoint
         out = tmp_path / f"stopped{step}"
         with pytest.raises(Stopped):
             parts.fit_small(out, config, save_every=2, observers=[StopAt(step)])
