@@ -151,7 +151,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Search for no garbage while modules are imported, and later not among what they hold: a tenth of the time."""
+    """Search for no garbage while modules are imported; later seldom, and not among what the modules hold."""
     gc.disable()
     try:
         return (yield)
