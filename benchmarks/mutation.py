@@ -251,6 +251,8 @@ class Module:
             for one in gc.get_objects()
             if type(one) is FunctionType and one.__code__.co_filename == str(path) and one.__code__ in original
         ]
+        if not self.functions:
+            raise RuntimeError(f"{self.name}: none of its functions is found in memory; nothing would be mutated")
 
     def mutate(self, mutant: Mutant) -> bool:
         """Put the change into the living module; say whether it can take it (not with fewer variables of a closure)."""
@@ -316,6 +318,7 @@ class Mutating:
         self.of_fixture: dict[int, tuple[set[tuple[str, int]], float]] = {}
 
     def pytest_runtestloop(self, session: Any) -> bool:
+        gc.unfreeze()  # gc.get_objects() leaves out what the tests' conftest.py has frozen
         self.modules = [Module(PACKAGE / name) for name in self.names]
         self.files = {str(module.path) for module in self.modules}
         gc.freeze()
