@@ -82,7 +82,7 @@ def test_a_mask_of_something_else_is_named() -> None:
         attend(zeros, zeros, zeros, mask=drawn("x. xx xx"))
 
 
-# A cache that grows into room of its own is what joining its keys and values would give
+# A cache that grows into memory of its own is what joining its keys and values would give
 
 
 def entries(length: int) -> KeyValue:

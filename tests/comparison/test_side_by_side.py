@@ -189,15 +189,15 @@ def test_one_training_fails_and_the_others_are_done(tmp_path: Path, monkeypatch:
 
     def fit(config: RunConfig, data: TrainingSet, path: Path, **given: Any) -> Run:
         if path.name == LABELS[0]:
-            raise UserError("no room")
+            raise UserError("no space")
         return own(config, data, path, **given)
 
     with monkeypatch.context() as patch:
         patch.setattr(trainings, "fit", fit)
         with pytest.raises(UserError) as raised:
             compare("dates", out=out, jobs=1, **settings)
-    assert str(raised.value) == f"1 of 2 trainings failed: {LABELS[0]}: no room (log: {log})"
-    assert "failed: no room" in log.read_text()
+    assert str(raised.value) == f"1 of 2 trainings failed: {LABELS[0]}: no space (log: {log})"
+    assert "failed: no space" in log.read_text()
     assert (out / "runs" / LABELS[1] / "test.json").is_file()
     record, _ = compare("dates", out=out, jobs=1, resume=True, **settings)
     assert [model.name for model in record.models] == list(MODELS)

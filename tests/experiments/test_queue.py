@@ -173,11 +173,11 @@ def test_lines_where_there_is_no_terminal(tmp_path: Path, monkeypatch: pytest.Mo
     logs, said = begun(tmp_path), StringIO()
     with Display(logs, (*LABELS, "a-seed1"), Console(file=said, highlight=False)):
         wait_for("trials: 0 of 3 done\n", said)
-        logs.log(LABELS[1]).write_text(f"{LABELS[1]} 1/2  loss 2\n{LABELS[1]}: failed: no room\nTraceback\n  more\n")
-        write(logs.file(LABELS[1]), Progress(7, state="failed", reason="no room"))
+        logs.log(LABELS[1]).write_text(f"{LABELS[1]} 1/2  loss 2\n{LABELS[1]}: failed: no space\nTraceback\n  more\n")
+        write(logs.file(LABELS[1]), Progress(7, state="failed", reason="no space"))
         wait_for("1 of 3 done", said)
     korean = StringIO()
     with Display(logs, LABELS, Console(file=korean, highlight=False), "ko"):
         wait_for("진행: 2개 중 1개 끝남", korean)
-    assert f"{LABELS[1]}: failed: no room\n{LABELS[1]} 1/2  loss 2\n" in said.getvalue()
+    assert f"{LABELS[1]}: failed: no space\n{LABELS[1]} 1/2  loss 2\n" in said.getvalue()
     assert "Traceback" not in said.getvalue()  # stays in the log

@@ -134,7 +134,7 @@ def test_a_seed_decides_everything_and_nothing_else_does(name: str) -> None:
 
 
 class Own(nn.Module):
-    """A stranger's module: a parameter by a rule of its own, and a module of the table within."""
+    """A user's module: a parameter by a rule of its own, and a module of the table within."""
 
     def __init__(self) -> None:
         super().__init__()

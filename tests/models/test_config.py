@@ -53,7 +53,7 @@ def test_settings_that_are_fixed_now_are_written_and_read() -> None:
 
 def bad_values(annotation: Any) -> list[Any]:
     if hasattr(annotation, "__metadata__"):
-        if isinstance(annotation.__metadata__[0], Registry):  # the name of a part that came in through a door
+        if isinstance(annotation.__metadata__[0], Registry):  # the name of a part that is in a registry
             return [None, "nope", "", 3, True, ["dot"], {}]
         annotation = annotation.__origin__
     options = typing.get_args(annotation) if typing.get_origin(annotation) not in (None, Literal) else (annotation,)

@@ -68,10 +68,10 @@ def test_beam_search_finds_the_best_of_all_targets(zoo: Any, state_variant: str)
     draw = Random(state_variant)
     model, (source, mask) = tiny(zoo, state_variant), sources([draw.choice(PRIMES)], draw.randrange(2**16))
     penalty = draw.choice(PENALTIES)
-    room = VOCAB * (VOCAB - 1) ** (LONGEST - 1)
+    targets = VOCAB * (VOCAB - 1) ** (LONGEST - 1)
     search: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "max_length": LONGEST, "length_penalty": penalty}
-    (found,) = beam_search(model, source, mask, beam_size=room, n_best=room, **search)
-    expected = every_target(model, source, penalty)[:room]
+    (found,) = beam_search(model, source, mask, beam_size=targets, n_best=targets, **search)
+    expected = every_target(model, source, penalty)[:targets]
     assert [hypothesis.ids for hypothesis in found] == [ids for _, _, ids, _ in expected]
     for hypothesis, (finished, value, _, total) in zip(found, expected, strict=True):
         assert hypothesis.finished == finished

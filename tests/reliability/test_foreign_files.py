@@ -85,7 +85,7 @@ def test_a_file_of_data_that_has_no_end_is_not_read(cli: Cli, copy: Path, tmp_pa
 @pytest.mark.parametrize(("name", "most"), [("config.json", 64 << 20), ("metrics.jsonl", 1 << 30)])
 def test_a_file_larger_than_any_of_ours_is_not_read(cli: Cli, copy: Path, name: str, most: int) -> None:
     with (copy / RUN / name).open("r+b") as file:
-        file.truncate(most + 1)  # a hole, which takes no room
+        file.truncate(most + 1)  # a hole, which takes no space on the disk
     done = cli("predict", copy / RUN) if name == "config.json" else cli("report", copy, "--out", copy.parent / "r")
     assert f"{name}: is larger than {most >> 20} MiB; " in done.refusal()
 

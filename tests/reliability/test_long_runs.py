@@ -13,7 +13,7 @@ import pytest
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 
 SMALL = ("--set", "encoder.hidden_dim=8", "--set", "decoder.hidden_dim=8")
-ROOM = 8 << 10  # KiB
+MARGIN = 8 << 10  # KiB
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def assert_flat(seen: list[Held]) -> None:
     quarter = len(seen) // 4
     early, late = seen[quarter : 2 * quarter], seen[3 * quarter : -1]
     print(f"{len(seen)} looks; early {early[-1]}, late {late[-1]}")
-    assert max(one.memory for one in late) - max(one.memory for one in early) < ROOM
+    assert max(one.memory for one in late) - max(one.memory for one in early) < MARGIN
     assert median(one.files for one in late) <= median(one.files for one in early)
     assert median(one.threads for one in late) <= median(one.threads for one in early)
 

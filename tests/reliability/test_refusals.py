@@ -1,4 +1,4 @@
-"""What the machine refuses (a right, room, memory) is one line with the right reason; so is a number beyond it."""
+"""What the machine refuses (a right, space, memory) is one line with the right reason; so is a number beyond it."""
 
 import gzip
 import io
