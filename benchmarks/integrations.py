@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from benchmarks.measure import Bench, Row, peak
-from selfattn.integrations.transformers import register, watch
+from selfattn.integrations.transformers import register
+from selfattn.integrations.watch import watch
 
 TOKENS = 1024
 

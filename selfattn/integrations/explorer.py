@@ -12,7 +12,8 @@ from torch import Tensor
 
 from selfattn.decoding.stepping import evaluating
 from selfattn.errors import UserError
-from selfattn.integrations.transformers import NAME, Kind, register, watch
+from selfattn.integrations.transformers import NAME, register
+from selfattn.integrations.watch import Kind, watch
 from selfattn.runs.attention_view import AttentionView
 from selfattn.runs.hub import fetch, is_address
 

@@ -1,4 +1,4 @@
-"""`attend` as the attention of Hugging Face models, and a way to keep the weights of chosen layers.
+"""`attend` as the attention of Hugging Face models.
 
 ``register()`` makes ``selfattn`` an attention implementation of transformers, beside ``eager`` and ``sdpa``. Weights
 are computed only where they are asked for; every other layer takes the fused path.
@@ -6,11 +6,8 @@ are computed only where they are asked for; every other layer takes the fused pa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -20,11 +17,20 @@ from selfattn.attention.scores import Score
 from selfattn.errors import UserError
 from selfattn.integrations.torch import divided
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
 NAME = "selfattn"
-Kind = Literal["encoder", "decoder", "cross"]
+
+
+class Watcher(Protocol):
+    """Whoever wants the weights of some attention layers."""
+
+    def watches(self, module: nn.Module) -> bool:
+        """Return whether the weights of this layer are wanted."""
+
+    def keep(self, module: nn.Module, weights: Tensor) -> None:
+        """Take the weights ``[b h i j]`` of one call."""
+
+
+WATCHERS: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())  # another thread sees none of them
 
 
 class ScaledBy(Score):
@@ -130,7 +136,7 @@ def attention(
     """
     if others.get("cache") is not None:
         raise UserError("attention implementation 'selfattn': paged caches are not supported; use 'paged|eager'")
-    watches = [watch for watch in _watches.get() if module in watch.by_module]
+    watchers = [watcher for watcher in WATCHERS.get() if watcher.watches(module)]
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
     causal = attention_mask is None and bool(is_causal) and query.shape[2] > 1
@@ -147,13 +153,14 @@ def attention(
         mask = None if mask is None else nn.functional.pad(mask, (1, 0), value=True)
         key, value = (nn.functional.pad(x, (0, 0, 1, 0)) for x in (key, value))
     score = ScaledBy(query.shape[-1] ** -0.5 if scaling is None else scaling, softcap)
-    need_weights = bool(output_attentions) or bool(watches) or _are_recorded()
+    need_weights = bool(output_attentions) or bool(watchers) or _are_recorded()
     options: dict[str, Any] = {"causal": causal, "dropout_p": dropout, "need_weights": need_weights}
     output, weights = attend(query, key, value, score=score, mask=mask, bias=bias, **options)
     if weights is not None and sink is not None:
         weights = weights[..., 1:]
-    for watch in watches:
-        watch.keep(module, weights)
+    if weights is not None:
+        for watcher in watchers:
+            watcher.keep(module, weights)
     return output.transpose(1, 2).contiguous(), weights
 
 
@@ -163,129 +170,3 @@ def _are_recorded() -> bool:
 
     recorded = output_capturing._active_collector.get()  # type: ignore[no-untyped-call]  # transformers has no types for it
     return recorded is not None and any("attentions" in name for name in recorded)
-
-
-@dataclass
-class Layer:
-    """The weights of one attention layer, for each time that the model called it.
-
-    Attributes:
-        name: of the layer in the model, such as ``model.layers.0.self_attn``.
-        kind: self-attention of an ``encoder`` or a ``decoder``, or ``cross``.
-        number: of the layer among those of its kind, from 0.
-        calls: the weights ``[b h i j]`` of each call; while generating, one for each token.
-    """
-
-    name: str
-    kind: Kind
-    number: int
-    calls: list[Tensor] = field(default_factory=list)
-
-    @property
-    def weights(self) -> Tensor:
-        """The weights ``[b h i j]`` of all calls, one below the other; a key that a call did not have yet is 0."""
-        longest = max(call.shape[-1] for call in self.calls)
-        padded = [nn.functional.pad(call, (0, longest - call.shape[-1])) for call in self.calls]
-        return torch.cat(padded, dim=-2)
-
-
-class Watch:
-    """The weights that :func:`watch` keeps, by layer.
-
-    Attributes:
-        by_module: the layers that are watched, in the model's order.
-    """
-
-    def __init__(self, model: PreTrainedModel, layers: Sequence[int] | None, heads: Sequence[int] | None) -> None:
-        self._heads = None if heads is None else list(heads)
-        self.by_module: dict[nn.Module, Layer] = {}
-        counts: dict[Kind, int] = {}
-        for name, module in _attention_layers(model):
-            kind = _kind(name, module)
-            number = counts[kind] = counts.get(kind, -1) + 1
-            if layers is None or number in layers:
-                self.by_module[module] = Layer(name, kind, number)
-        highest = max(counts.values(), default=-1)
-        if layers is not None and (wrong := [k for k in layers if not 0 <= k <= highest]):
-            raise UserError(f"`layers` {wrong[0]}: the model has layers 0 to {highest}")
-
-    @property
-    def layers(self) -> tuple[Layer, ...]:
-        """The layers that were called so far."""
-        return tuple(layer for layer in self.by_module.values() if layer.calls)
-
-    def keep(self, module: nn.Module, weights: Tensor | None) -> None:
-        """Keep the weights ``[b h i j]`` of one call, cut to the heads that are watched."""
-        assert weights is not None
-        if self._heads is not None:
-            if not 0 <= min(self._heads) <= max(self._heads) < weights.shape[1]:
-                raise UserError(f"`heads` {self._heads}: the layer has heads 0 to {weights.shape[1] - 1}")
-            weights = weights[:, self._heads]
-        self.by_module[module].calls.append(weights.detach())
-
-
-_watches: ContextVar[tuple[Watch, ...]] = ContextVar("watches", default=())  # another thread sees none of them
-
-
-@contextmanager
-def watch(
-    model: PreTrainedModel, *, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None
-) -> Iterator[Watch]:
-    """Keep the attention weights of chosen layers while a Hugging Face model runs.
-
-    All other layers stay on the fused path, which has no weights. Within the block the model uses the attention
-    implementation ``selfattn``; afterwards it uses its former one.
-
-    Args:
-        model: of transformers.
-        layers: numbers from 0, counted apart for encoder, decoder and cross-attention; default all.
-        heads: numbers from 0; default all.
-
-    Yields:
-        A :class:`Watch` that fills while the model runs.
-
-    Raises:
-        UserError: transformers is not installed, there is no such layer or head, or the model does not take
-            attention implementations.
-
-    Example:
-        >>> from transformers import BertConfig, BertModel
-        >>> config = BertConfig(
-        ...     vocab_size=11, hidden_size=4, num_hidden_layers=3, num_attention_heads=2, intermediate_size=4
-        ... )
-        >>> model = BertModel(config).eval()
-        >>> with watch(model, layers=[2]) as seen:
-        ...     output = model(torch.tensor([[3, 5, 7]]))
-        >>> [(layer.kind, layer.number, tuple(layer.weights.shape)) for layer in seen.layers]
-        [('encoder', 2, (1, 2, 3, 3))]
-    """
-    register()
-    from transformers import PreTrainedModel
-
-    watched = Watch(model, layers, heads)
-    before = [(part, part.config._attn_implementation) for part in model.modules() if isinstance(part, PreTrainedModel)]
-    model.set_attn_implementation(NAME)
-    if model.config._attn_implementation != NAME:
-        raise UserError(f"{type(model).__name__}: this model does not take attention implementations")
-    token = _watches.set((*_watches.get(), watched))
-    try:
-        yield watched
-    finally:
-        _watches.reset(token)
-        for part, implementation in before:
-            part.config._attn_implementation_internal = implementation
-
-
-def _attention_layers(model: PreTrainedModel) -> Iterator[tuple[str, nn.Module]]:
-    """Yield the modules that hand queries and keys to an attention implementation, with their names."""
-    for name, module in model.named_modules():
-        if "attention_interface" in getattr(type(module).forward, "__code__", attention.__code__).co_varnames:
-            yield name, module
-
-
-def _kind(name: str, module: nn.Module) -> Kind:
-    """Say what a layer attends to, by its name and by whether it hides the future."""
-    if any(word in name.lower() for word in ("crossattention", "cross_attn", "encoder_attn", "encdecattention")):
-        return "cross"
-    is_decoder = ".decoder." in f".{name}." or getattr(module, "is_causal", False)
-    return "decoder" if is_decoder else "encoder"

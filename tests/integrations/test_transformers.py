@@ -14,7 +14,8 @@ from selfattn.attention import attend
 from selfattn.cli.main import main
 from selfattn.errors import UserError
 from selfattn.integrations.explorer import explore, foreign_model
-from selfattn.integrations.transformers import attention, register, watch
+from selfattn.integrations.transformers import attention, register
+from selfattn.integrations.watch import watch
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 # Tiny vocabularies lack the special tokens of the families' defaults; transformers warns about it.
