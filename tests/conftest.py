@@ -85,6 +85,16 @@ def _quick_comparisons() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _nothing_is_left_in_the_checkout() -> Iterator[None]:
+    """Fail where a test writes a file or a folder, such as a run, beside the package instead of in a temporary one."""
+    root = Path(__file__).parents[1]
+    before = {path.name for path in root.iterdir()}
+    yield
+    new = {path.name for path in root.iterdir() if not path.name.startswith(".")} - before
+    assert not new, f"the tests left {', '.join(sorted(new))} in {root}"
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _one_thread_and_quick_seeds() -> Iterator[None]:
     """Seed only the CPU where there is no GPU: torch.manual_seed also notes a traceback for every absent device."""
     import torch

@@ -153,14 +153,17 @@ def test_an_error_that_nobody_expected_keeps_its_traceback(
 @pytest.mark.parametrize(
     "module", ["selfattn.tasks.dates", "tasks.compare --plugin=tests/plugins/reversal_task.py reversal"]
 )
-def test_the_tasks_run_as_modules(module: str) -> None:
+def test_the_tasks_run_as_modules(module: str, tmp_path: Path) -> None:
     root = Path(selfattn.__file__).parents[1]
     if not (root / module.partition(".")[0]).exists():
         pytest.skip("needs the repository: the links `tasks` and `tokenizers` are not installed")
-    command = [sys.executable, "-m", *module.split(), "--epochs", "none", "--out", "nowhere"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    words = module.replace("tests/", f"{root}/tests/").split()
+    command = [sys.executable, "-m", *words, "--epochs", "none", "--out", "new"]
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: Invalid value for --epochs: expected a whole number, got none\n"
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("command", ["--help", "models"])
