@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from selfattn.codec import Plain, decode, line_of, parse, refuse_newer
+from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_atomically, writing
@@ -20,8 +21,6 @@ ARCHIVE = "outputs.jsonl.gz"
 _SCHEMA = 1
 _LARGEST = 1 << 30  # bytes, uncompressed
 _ADVICE = "take it from where the report was published, or write the report again"
-
-Outputs = Mapping[float, Mapping[str, Sequence[Answered]]]  # runs by budget and model, seed after seed
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class Item(Plain):
     probe: str = ""
 
 
-def write_archive(path: Path, data: Mapping[str, object], outputs: Outputs) -> str:
+def write_archive(path: Path, data: Mapping[str, object], outputs: RunTable[Answered]) -> str:
     """Write an archive, and return the SHA-256 of its uncompressed lines.
 
     Args:
@@ -92,17 +91,16 @@ def write_archive(path: Path, data: Mapping[str, object], outputs: Outputs) -> s
     Raises:
         UserError: it cannot be written.
     """
-    runs: list[Answered] = []
+    runs = outputs.all()
     heads: list[ArchivedRun] = []
-    for budget, models in outputs.items():
-        for name, same in models.items():
-            runs += same
-            heads += [ArchivedRun(name, run.seed, budget, run.failed) for run in same]
+    for cell in outputs.cells():
+        heads += [ArchivedRun(cell.model, run.seed, cell.budget, run.failed) for run in cell.runs]
     lines = [line_of(Head(_SCHEMA, data, tuple(heads), runs[0].words))]
     for probe in ("", *runs[0].probes):
-        for same in zip(*(run.probes[probe] if probe else run.answers for run in runs), strict=True):
-            first, unfinished = same[0], tuple(place for place, answer in enumerate(same) if not answer.finished)
-            texts = tuple(answer.output for answer in same)
+        for answers in zip(*(run.probes[probe] if probe else run.answers for run in runs), strict=True):
+            first = answers[0]
+            texts = tuple(answer.output for answer in answers)
+            unfinished = tuple(place for place, answer in enumerate(answers) if not answer.finished)
             lines.append(line_of(Item(first.source, first.target, texts, first.tag, first.spans, unfinished, probe)))
     content = "".join(lines).encode()
     with writing(path):
@@ -110,7 +108,7 @@ def write_archive(path: Path, data: Mapping[str, object], outputs: Outputs) -> s
     return hashlib.sha256(content).hexdigest()
 
 
-def read_archive(path: Path) -> tuple[str, Mapping[str, object], Outputs]:
+def read_archive(path: Path) -> tuple[str, Mapping[str, object], RunTable[Answered]]:
     """Read an archive: the SHA-256 of its lines, the settings of the data, and the outputs of all runs.
 
     Raises:
@@ -129,15 +127,17 @@ def read_archive(path: Path) -> tuple[str, Mapping[str, object], Outputs]:
     items = [decode(Item, line, file=f"{path}:{number}", advice=_ADVICE) for number, line in enumerate(lines, 2)]
     if not (contents.runs and items and all(len(item.outputs) == len(contents.runs) for item in items)):
         raise UserError(f"{path}: does not hold an output of every run for every item; {_ADVICE}")
-    outputs: dict[float, dict[str, list[Answered]]] = {}
-    for place, run in enumerate(contents.runs):
-        probes: dict[str, list[Answer]] = {item.probe: [] for item in items}
-        for item in items:
-            answer = Answer(
-                item.source, item.target, item.tag, item.spans, item.outputs[place], place not in item.unfinished
-            )
-            probes[item.probe].append(answer)
-        answers = probes.pop("", [])
-        same = outputs.setdefault(run.budget, {}).setdefault(run.model, [])
-        same.append(Answered(run.seed, run.failed, answers, probes, contents.words))
-    return hashlib.sha256(content).hexdigest(), contents.data, outputs
+    runs = ((run.budget, run.model, _answered(contents, place, items)) for place, run in enumerate(contents.runs))
+    return hashlib.sha256(content).hexdigest(), contents.data, RunTable.gather(runs)
+
+
+def _answered(head: Head, place: int, items: Sequence[Item]) -> Answered:
+    """Return the outputs of the run at a place of the archive."""
+    run = head.runs[place]
+    probes: dict[str, list[Answer]] = {item.probe: [] for item in items}
+    for item in items:
+        finished = place not in item.unfinished
+        answer = Answer(item.source, item.target, item.tag, item.spans, item.outputs[place], finished)
+        probes[item.probe].append(answer)
+    answers = probes.pop("", [])
+    return Answered(run.seed, run.failed, answers, probes, head.words)

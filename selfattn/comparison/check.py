@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from selfattn.codec import decode, encode, fingerprint, read_json
 from selfattn.comparison.models import check_sizes
 from selfattn.comparison.plan import Plan
-from selfattn.comparison.tested import Runs, Tested
+from selfattn.comparison.run_table import RunTable
+from selfattn.comparison.tested import Tested
 from selfattn.comparison.trainings import Trainings
 from selfattn.data.pairs import Pair
 from selfattn.evaluation.gates.output_gates import baseline_gate
@@ -26,23 +28,25 @@ _EARLY_END = ("patience", "target_exact_match")  # one rule for all, by which ea
 Models = Mapping[str, Sequence[Tested]]
 
 
-def make_gates(trained: Runs, plan: Plan) -> tuple[Gate, ...]:
+def make_gates(trained: RunTable[Tested], plan: Plan) -> tuple[Gate, ...]:
     """Gather the gates of all runs.
 
     A gate that runs of a model fail is listed for each of them, a gate that all pass once. Runs of smaller budgets are
     only checked for the same data and training: little training makes a model weak, not incomparable.
 
     Args:
-        trained: runs by budget and model.
+        trained: all runs.
         plan: of the comparison.
     """
-    models, baseline = trained[plan.main], plan.baseline
+    models = trained.main
+    baseline = plan.baseline
     sized = {name: runs[0].config.model for name, runs in models.items()}
     gates = [_same_data(models), _same_training(models, plan), check_sizes(plan.matching, sized)]
-    gates.append(_same_machines(run for others in trained.values() for same in others.values() for run in same))
-    for budget, others in trained.items():
+    gates.append(_same_machines(trained.all()))
+    for budget in trained.budgets:
         if budget != plan.main:
-            checks = (_same_data(others), _same_training(others, plan))
+            smaller = trained.at(budget)
+            checks = (_same_data(smaller), _same_training(smaller, plan))
             gates += [gate for gate in checks if not gate.passed]
     for name, runs in models.items():
         by_gate: dict[str, list[Gate]] = {}
@@ -51,15 +55,16 @@ def make_gates(trained: Runs, plan: Plan) -> tuple[Gate, ...]:
             for gate in (*run.result.gates, *([stated] if stated else [])):
                 model = "" if gate.name in _OF_THE_DATA else name
                 by_gate.setdefault(gate.name, []).append(replace(gate, model=model, seed=run.seed))
-        for same in by_gate.values():
-            gates += [gate for gate in same if not gate.passed] or same[:1]
+        for checked in by_gate.values():
+            gates += [gate for gate in checked if not gate.passed] or checked[:1]
     return tuple(dict.fromkeys(gates))
 
 
 def _same_data(models: Models) -> Gate:
     """Whether all runs have the same data in the same order."""
-    first, *others = [run for runs in models.values() for run in runs]
-    different = [run.path.name for run in others if run.config.data != first.config.data]
+    runs = list(chain.from_iterable(models.values()))
+    first = runs[0]
+    different = [run.path.name for run in runs if run.config.data != first.config.data]
     apart = [f"{name} was trained on other data than {first.path.name}" for name in different]
     return _gate("same data", apart, "all models had the same pairs in the same order")
 
@@ -93,8 +98,9 @@ def _same_training(models: Models, plan: Plan) -> Gate:
 
     Learning rates that were tuned may differ; the check against the plan covers them.
     """
-    runs = [run for same in models.values() for run in same]
-    first, apart = runs[0].config.training, []
+    runs = list(chain.from_iterable(models.values()))
+    first = runs[0].config.training
+    apart: list[str] = []
     for name, value in vars(first).items():
         other = next((run for run in runs if getattr(run.config.training, name) != value), None)
         if other is not None and name != "seed" and not (name == "lr" and plan.trials):
@@ -115,7 +121,8 @@ def _work_apart(runs: Sequence[Tested]) -> Iterator[str]:
         first: dict[int, Tested] = {}
         for run in (run for run in runs if not run.failed):
             other = first.setdefault(run.seed, run)
-            count, expected = (getattr(same.metrics[-1], name) for same in (run, other))
+            count = getattr(run.metrics[-1], name)
+            expected = getattr(other.metrics[-1], name)
             if count != expected:
                 yield f"{count:,} {name.removesuffix('s')}s of {run.path.name}, {expected:,} of {other.path.name}"
 
@@ -148,13 +155,13 @@ def _test_set(pairs: Sequence[Pair]) -> dict[str, Any]:
     return {"items": len(pairs), "sha256": fingerprint([[pair.source, pair.target] for pair in pairs])}
 
 
-def check_plan(comparison: Path, plan: Plan, runs: Runs, pairs: Sequence[PairTest]) -> PlanCheck:
+def check_plan(comparison: Path, plan: Plan, runs: RunTable[Tested], pairs: Sequence[PairTest]) -> PlanCheck:
     """Check a comparison against its plan.
 
     Args:
         comparison: its directory.
         plan: as it is now.
-        runs: all tested runs, by budget and model.
+        runs: all tested runs.
         pairs: the tests of their record, which have to justify an early end.
 
     Raises:
@@ -167,10 +174,10 @@ def check_plan(comparison: Path, plan: Plan, runs: Runs, pairs: Sequence[PairTes
         plan.pilot,
         tuple(_departures(comparison, plan, runs, pairs)),
         entries,
-        seeds=min(len(same) for same in runs[plan.main].values()),
+        seeds=min(map(len, runs.main.values())),
         planned_seeds=planned if isinstance(planned, int) else plan.seeds,
         replays=_published(plan.seal),
-        machines=differing_machines(run for models in runs.values() for same in models.values() for run in same),
+        machines=differing_machines(runs.all()),
     )
 
 
@@ -181,35 +188,41 @@ def _published(seal: Seal) -> str:
     return str(plans.get(seal.sha256, ""))
 
 
-def _departures(comparison: Path, plan: Plan, runs: Runs, pairs: Sequence[PairTest]) -> Iterator[Departure]:
-    sealed, now = plan.seal.decides, _of_plan(plan)
+def _departures(comparison: Path, plan: Plan, runs: RunTable[Tested], pairs: Sequence[PairTest]) -> Iterator[Departure]:
+    sealed = plan.seal.decides
+    now = _of_plan(plan)
     changed = [field.name for field in fields(Plan) if now.get(field.name) != sealed.get(field.name)]
     if plan.ended:
         undecided = any(pair.primary and pair.p > pair.alpha for pair in pairs)
         changed += ["looks"] if plan.ended not in plan.looks else []
         changed += ["end before a decision"] if plan.ended != max(plan.looks, default=0) and undecided else []
-    tested = [(budget, run) for budget, models in runs.items() for same in models.values() for run in same]
-    first = tested[0][1]
+    unplanned: list[str] = []
+    for cell in runs.cells():
+        unplanned += [run.path.name for run in cell.runs if not _is_as_planned(plan, cell.budget, run)]
+    tested = runs.all()
+    first = tested[0]
     yield from check_ledger(
         comparison,
         plan.seal,
         [name for name in changed if name not in _NOT_SEALED],
-        {run.path.name: run.result.answers_sha256 for _, run in tested},
+        {run.path.name: run.result.answers_sha256 for run in tested},
     )
-    entries, names = read_ledger(comparison), {run.path.name for _, run in tested}
+    entries = read_ledger(comparison)
+    names = {run.path.name for run in tested}
     times = [entry.when for entry in entries]
     is_ordered = times == sorted(times)  # otherwise the clock went back, and the order of the ledger alone decides
     yield from departures(
         missing=[entry.run for entry in entries if entry.run and entry.run not in names],
-        settings=[run.path.name for budget, run in tested if not _is_as_planned(plan, budget, run)],
+        settings=unplanned,
         test=[] if _test_set(first.answered.pairs) == sealed.get("test") else [first.path.name],
-        before=[run.path.name for _, run in tested if is_ordered and run.record.created < plan.seal.created],
+        before=[run.path.name for run in tested if is_ordered and run.record.created < plan.seal.created],
     )
 
 
 def _is_as_planned(plan: Plan, budget: float, run: Tested) -> bool:
     """Whether a run has the settings of the plan, tuned ones included."""
-    planned, variant = plan.planned(run.name, budget), plan.variants[budget]
+    planned = plan.planned(run.name, budget)
+    variant = plan.variants[budget]
     settings = {**dict(plan.seal.decides["recipe"]), "seed": run.seed, **planned.training}  # type: ignore[call-overload]  # plain values
     recipe = decode(TrainingConfig, settings, file=PLAN, advice="compare again")
     return run.config.training == variant.applied_to(recipe, plan.steps) and run.config.model == planned.config

@@ -85,9 +85,9 @@ def measure_costs(trainings: Trainings, plan: Plan) -> None:
     if path.exists():
         return
     say(message("progress.costs").say(trainings.options.lang))
-    runs = read_runs(trainings.options.out, plan)[plan.main]
-    sound = {name: [run for run in same if not run.failed] for name, same in runs.items()}
-    firsts = {name: same[0] for name, same in sound.items() if same}
+    runs = read_runs(trainings.options.out, plan)
+    sound = [name for name in runs.models if not all(run.failed for run in runs.of(name))]
+    firsts = {name: runs.finished(name) for name in sound}
     with writing(path):
         codec.write(path, Costs(_times_of(trainings, firsts) if firsts else {}), checksum=True)
 

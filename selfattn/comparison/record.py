@@ -4,16 +4,17 @@ import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from selfattn.codec import encode
-from selfattn.comparison.archive import Outputs
 from selfattn.comparison.check import make_gates
 from selfattn.comparison.costs import ModelTimes, read_costs
 from selfattn.comparison.models import primary_pair
 from selfattn.comparison.plan import Plan
-from selfattn.comparison.tested import Answered, Runs, Tested
+from selfattn.comparison.run_table import RunTable
+from selfattn.comparison.tested import Answered, Tested
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.exact import WordRecall
@@ -41,26 +42,29 @@ _FIELDS = "a field is right where the answer has it as the target has"
 _UNSEEN = "never shown in training"
 
 
-def make_record(comparison: Path, trained: Runs, plan: Plan, outputs: Outputs | None = None) -> Record:
+def make_record(
+    comparison: Path, trained: RunTable[Tested], plan: Plan, outputs: RunTable[Answered] | None = None
+) -> Record:
     """Put the runs of a comparison together.
 
     Args:
         comparison: its directory.
-        trained: runs by budget and model, seed after seed, all tested on the same pairs.
+        trained: all runs, tested on the same pairs.
         plan: of the comparison.
         outputs: of all runs; default those of their tests.
 
     Raises:
         UserError: runs were tested on different pairs, or all trainings of a model failed.
     """
-    models = trained[plan.main]
-    for name, runs in (same for others in trained.values() for same in others.items()):
-        if all(run.failed for run in runs):
-            raise UserError(f"{runs[0].path}: no training of {name} came to an end: {runs[0].result.failed}")
-    firsts = {name: next(run for run in runs if not run.failed) for name, runs in models.items()}
+    for cell in trained.cells():
+        if all(run.failed for run in cell.runs):
+            run = cell.runs[0]
+            raise UserError(f"{run.path}: no training of {cell.model} came to an end: {run.result.failed}")
+    models = trained.main
+    firsts = {name: trained.finished(name) for name in trained.models}
     first = next(iter(firsts.values()))
     pairs = first.answered.pairs
-    for run in (run for others in trained.values() for runs in others.values() for run in runs):
+    for run in trained.all():
         if run.config.task != first.config.task or run.answered.pairs != pairs:
             raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; name runs of one test")
     trainings = [_training(run) for run in firsts.values()]
@@ -80,7 +84,7 @@ def make_record(comparison: Path, trained: Runs, plan: Plan, outputs: Outputs | 
     record = Record(
         schema=SCHEMA,
         task=first.config.task,
-        created=max(run.result.created for runs in models.values() for run in runs),
+        created=max(run.result.created for run in chain.from_iterable(models.values())),
         command=plan.command,
         environment=versions | machine | {"commit": first.record.commit},
         settings=settings | {name: value for name, value in planned.items() if value},
@@ -99,19 +103,17 @@ def make_record(comparison: Path, trained: Runs, plan: Plan, outputs: Outputs | 
     return measure(record, first.config.data, outputs or outputs_of(trained))
 
 
-def outputs_of(trained: Runs) -> Outputs:
-    """Return the outputs of all runs by budget and model."""
-    return {
-        budget: {name: [run.answered for run in runs] for name, runs in models.items()}
-        for budget, models in trained.items()
-    }
+def outputs_of(trained: RunTable[Tested]) -> RunTable[Answered]:
+    """Return the outputs of all runs."""
+    return trained.map(lambda run: run.answered)
 
 
-def _budgets(trained: Runs, plan: Plan) -> Budgets:
+def _budgets(trained: RunTable[Tested], plan: Plan) -> Budgets:
     """Describe the trainings of every budget, without their quality."""
     cells = []
     for share in plan.budgets:
-        last = [run.metrics[-1] for runs in trained[share].values() for run in runs if not run.failed]
+        runs = chain.from_iterable(trained.at(share).values())
+        last = [run.metrics[-1] for run in runs if not run.failed]
         tokens = round(statistics.mean(report.tokens for report in last))
         cells.append(AtBudget(share, {}, last[0].step, tokens, round(share * plan.examples) or None))
     return Budgets(plan.budget_in, tuple(cells), plan.primary, level=ALL_BUDGETS)
@@ -158,7 +160,8 @@ def _timing(runs: Sequence[Tested], times: ModelTimes) -> Timing:
     last = [run.metrics[-1] for run in runs if not run.failed]
     seconds = [times.step_seconds * report.step for report in last]
     speed = [report.tokens / taken for report, taken in zip(last, seconds, strict=True)]
-    single, batch = [times.predict_ms] * len(last), [times.predict_batch_ms] * len(last)
+    single = [times.predict_ms] * len(last)
+    batch = [times.predict_batch_ms] * len(last)
     return Timing(*(MeanOverRuns(statistics.mean(each), tuple(each)) for each in (seconds, speed, single, batch)))
 
 
@@ -177,7 +180,7 @@ def _examples(firsts: Mapping[str, Tested], pairs: Sequence[Pair]) -> tuple[Atte
 # from the outputs alone
 
 
-def measure(record: Record, data: Mapping[str, object], outputs: Outputs) -> Record:
+def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answered]) -> Record:
     """Return a record with every figure that follows from the outputs; all others stay as they are.
 
     Args:
@@ -187,16 +190,21 @@ def measure(record: Record, data: Mapping[str, object], outputs: Outputs) -> Rec
     """
     task: Task = TASKS[record.task].from_settings(data, "results.json")
     metrics = {name: make_metric(name, task.language) for name in record.units}
-    metric, models = metrics[record.headline.metric], outputs[max(outputs)]
-    pairs = next(iter(models.values()))[0].pairs
-    references, labels = [pair.target for pair in pairs], [task.repeats(pair) for pair in pairs]
+    metric = metrics[record.headline.metric]
+    models = outputs.main
+    pairs = outputs.first.pairs
+    references = [pair.target for pair in pairs]
+    labels = [task.repeats(pair) for pair in pairs]
     texts = _texts(models)
-    primary, alpha = primary_pair(task, list(models)), record.interim.bound if record.interim else ALPHA
+    primary = primary_pair(task, list(models))
+    alpha = record.interim.bound if record.interim else ALPHA
     counts = metric.count_runs(texts, references)
     comparison = score_counts(counts, metric, clusters=labels).comparison(primary, alpha)
     # Beside the metric that decides, others: two scores that agree are worth more than one.
     beside = [make_metric(name, task.language) for name in metric.beside]
-    further = [score_counts(same.count_runs(texts, references), same, clusters=labels).comparison() for same in beside]
+    further = [
+        score_counts(other.count_runs(texts, references), other, clusters=labels).comparison() for other in beside
+    ]
 
     def estimate(model: str, name: str) -> Estimate:
         if name == metric.name:
@@ -216,7 +224,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: Outputs) -> Rec
             replace(model, metrics={name: estimate(model.name, name) for name in metrics}) for model in record.models
         ),
         interval=IntervalMethod(LEVEL, "closed form" if metric.is_mean else "bootstrap", over, repeated),
-        pairs=tuple(pair for same in (comparison, *further) for pair in same.pairs),
+        pairs=tuple(chain.from_iterable(scored.pairs for scored in (comparison, *further))),
         buckets=_buckets(models, metric, task),
         differences=_differences(models, pairs),
         budgets=record.budgets and _with_quality(record.budgets, outputs, metric, references, labels),
@@ -229,19 +237,19 @@ def _texts(models: Mapping[str, Sequence[Answered]]) -> dict[str, list[list[str]
 
 
 def _with_quality(
-    budgets: Budgets, outputs: Outputs, metric: Metric, references: Sequence[str], labels: Sequence[Hashable]
+    budgets: Budgets, outputs: RunTable[Answered], metric: Metric, references: Sequence[str], labels: Sequence[Hashable]
 ) -> Budgets:
     """Estimate every budget's trainings, and the difference of the primary pair over budgets."""
-    counts = {cell.budget: metric.count_runs(_texts(outputs[cell.budget]), references) for cell in budgets.cells}
+    counts = {cell.budget: metric.count_runs(_texts(outputs.at(cell.budget)), references) for cell in budgets.cells}
     differences = budget_differences(counts, metric, budgets.pair, clusters=labels) if budgets.pair else ()
     by_budget = {difference.budget: difference for difference in differences}
     cells = []
     for cell in budgets.cells:
         estimates = score_counts(counts[cell.budget], metric, clusters=labels).estimates()
-        counted = {name: sum(run.failed for run in runs) for name, runs in outputs[cell.budget].items()}
+        counted = {name: sum(run.failed for run in runs) for name, runs in outputs.at(cell.budget).items()}
         failed = {name: count for name, count in counted.items() if count}
         cells.append(replace(cell, models=estimates, difference=by_budget.get(cell.budget), failed=failed))
-    seeds = min(len(runs) for models in outputs.values() for runs in models.values())
+    seeds = min(len(cell.runs) for cell in outputs.cells())
     crossing = locate(differences) if differences and seeds >= MIN_SEEDS else None
     return replace(budgets, cells=tuple(cells), crossing=crossing)
 
@@ -251,18 +259,19 @@ def _differences(models: Mapping[str, Sequence[Answered]], pairs: Sequence[Pair]
     outputs = {name: next(run for run in runs if not run.failed).outputs for name, runs in models.items()}
     patterns: dict[tuple[bool, ...], list[int]] = {}
     for place, pair in enumerate(pairs):
-        texts = [same[place] for same in outputs.values()]
+        texts = [written[place] for written in outputs.values()]
         if len(set(texts)) > 1:
             patterns.setdefault(tuple(text == pair.target for text in texts), []).append(place)
     chosen: list[int] = []
     rare_first = sorted(patterns.values(), key=lambda places: (len(places), places))
     for number, places in enumerate(rare_first[:_DIFFERENCES]):
         chosen += places[: max(1, (_DIFFERENCES - len(chosen)) // (len(rare_first) - number))]
-    texts_at = {place: {name: same[place] for name, same in outputs.items()} for place in chosen[:_DIFFERENCES]}
-    return tuple(
-        Difference(pairs[place].source, pairs[place].target, pairs[place].tag, texts)
-        for place, texts in texts_at.items()
-    )
+    differences: list[Difference] = []
+    for place in chosen[:_DIFFERENCES]:
+        pair = pairs[place]
+        predictions = {name: written[place] for name, written in outputs.items()}
+        differences.append(Difference(pair.source, pair.target, pair.tag, predictions))
+    return tuple(differences)
 
 
 def _buckets(models: Mapping[str, Sequence[Answered]], metric: Metric, task: Task) -> tuple[BucketGroup, ...]:

@@ -1,6 +1,5 @@
 """Write the report of a comparison from what is on disk; nothing is trained."""
 
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from selfattn.comparison.archive import ARCHIVE, write_archive
 from selfattn.comparison.check import check_plan
 from selfattn.comparison.plan import read_plan
 from selfattn.comparison.record import make_record, outputs_of
+from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Tested, read_runs
 from selfattn.demo.page import EXAMPLES, obstacle, write_demo
 from selfattn.errors import UserError
@@ -45,25 +45,25 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
     """
     plan = read_plan(comparison)
     runs = read_runs(comparison, plan)
-    record, models = make_record(comparison, runs, plan), runs[plan.main]
-    first = next(iter(models.values()))[0]
+    record = make_record(comparison, runs, plan)
+    first = runs.first
     with writing(out, "choose another place"):
         out.mkdir(parents=True, exist_ok=True)
     record = replace(
         record,
         plan=check_plan(comparison, plan, runs, record.pairs),
         outputs_sha256=write_archive(out / ARCHIVE, first.config.data, outputs_of(runs)),
-        demo=_write_best(record, models, out, lang),
+        demo=_write_best(record, runs, out, lang),
     )
     pairs = first.answered.pairs
-    texts = {name: tuple(tuple(run.answered.outputs) for run in same) for name, same in models.items()}
+    texts = {name: tuple(tuple(run.answered.outputs) for run in runs.of(name)) for name in runs.models}
     outputs = Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), texts)
     return record, write_report(record, out, lang, outputs)
 
 
-def _write_best(record: Record, models: Mapping[str, Sequence[Tested]], out: Path, lang: str) -> bool:
+def _write_best(record: Record, trained: RunTable[Tested], out: Path, lang: str) -> bool:
     """Write the demo page of the best models, each with its first seed; return whether a page can run any of them."""
-    best = {model.name: next(run for run in models[model.name] if not run.failed) for model in ranked(record)[:ON_DEMO]}
+    best = {model.name: trained.finished(model.name) for model in ranked(record)[:ON_DEMO]}
     runs: dict[str, Run] = {}
     for name, tested in best.items():
         with suppress(UserError):  # a run without its weights

@@ -16,6 +16,7 @@ from pathlib import Path
 from selfattn import codec
 from selfattn.codec import Plain
 from selfattn.comparison.plan import Plan
+from selfattn.comparison.run_table import RunTable
 from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.texts import Output
 from selfattn.errors import SettingError, UserError
@@ -208,9 +209,6 @@ class Tested:
         return Answered(self.seed, self.failed, answers, result.probes, result.words, result.scores)
 
 
-Runs = Mapping[float, Mapping[str, Sequence[Tested]]]  # of a comparison, by budget and model
-
-
 def keep(path: Path, result: TestResult, answers: Sequence[Answer]) -> None:
     """Write the results of a test into the directory of its run."""
     with writing(path):
@@ -223,17 +221,15 @@ def is_tested(path: Path) -> bool:
     return (path / RESULT).is_file() and (path / ANSWERS).is_file()
 
 
-def read_runs(comparison: Path, plan: Plan) -> Runs:
+def read_runs(comparison: Path, plan: Plan) -> RunTable[Tested]:
     """Read all runs of a comparison.
 
     Raises:
         SettingError: a run is not tested.
         UserError: a run is broken.
     """
-    runs: dict[float, dict[str, list[Tested]]] = {}
     for run in plan.runs():
         path = comparison / run.path
         if not is_tested(path):
             raise SettingError(f"{path}: not tested yet, or gone; finish the comparison: {plan.command} `resume`")
-        runs.setdefault(run.budget, {}).setdefault(run.name, []).append(Tested(path, run.name))
-    return runs
+    return RunTable.gather((run.budget, run.name, Tested(comparison / run.path, run.name)) for run in plan.runs())

@@ -9,10 +9,11 @@ from random import SystemRandom
 from typing import Any
 
 from selfattn.codec import encode, short
-from selfattn.comparison.archive import ARCHIVE, Outputs, read_archive
+from selfattn.comparison.archive import ARCHIVE, read_archive
 from selfattn.comparison.check import check_plan
 from selfattn.comparison.plan import read_plan
 from selfattn.comparison.record import make_record, measure
+from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered, Tested, read_runs
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError
@@ -96,14 +97,15 @@ def _from_archive(path: Path, record: Record) -> Iterator[Finding]:
 
 def _from_weights(comparison: Path, record: Record, items: int | None) -> Iterator[Finding]:
     plan = read_plan(comparison)
-    runs, outputs = read_runs(comparison, plan), dict[float, dict[str, list[Answered]]]()
+    runs = read_runs(comparison, plan)
+    rows: list[tuple[float, str, Answered]] = []
     with use_threads(plan.threads):
-        for budget, models in runs.items():
-            for name, same in models.items():
-                for run in same:
-                    finding, answered = _decode(run, items)
-                    outputs.setdefault(budget, {}).setdefault(name, []).append(answered)
-                    yield finding
+        for cell in runs.cells():
+            for run in cell.runs:
+                finding, answered = _decode(run, items)
+                rows.append((cell.budget, cell.model, answered))
+                yield finding
+    outputs = RunTable.gather(rows)
     if (comparison / ARCHIVE).is_file():
         yield _check_archive(read_archive(comparison / ARCHIVE)[0], ARCHIVE, record)
     again = make_record(comparison, runs, plan, outputs)
@@ -150,17 +152,19 @@ def _again(run: Run, options: DecodingOptions, answers: Sequence[Answer]) -> lis
     ]
 
 
-def _gates_again(gates: Sequence[Gate], outputs: Outputs) -> tuple[Gate, ...]:
+def _gates_again(gates: Sequence[Gate], outputs: RunTable[Answered]) -> tuple[Gate, ...]:
     """Compute the gates on outputs again; all others stay as they are."""
     again = list(gates)
-    runs = {(name, run.seed): run for name, same in outputs[max(outputs)].items() for run in same}
+    runs: dict[tuple[str, int], Answered] = {}
+    for name in outputs.models:
+        runs |= {(name, run.seed): run for run in outputs.of(name)}
     for place, gate in enumerate(gates):
         run = runs.get((gate.model, gate.seed or 0))
         if gate.name in _OUTPUT_GATES and run is not None:
             finished = [answer.finished for answer in run.answers]
             computed = output_gates(run.outputs, [pair.target for pair in run.pairs], finished)
-            same = next(other for other in computed if other.name == gate.name)
-            again[place] = replace(gate, value=same.value, passed=same.passed)
+            new = next(other for other in computed if other.name == gate.name)
+            again[place] = replace(gate, value=new.value, passed=new.passed)
     return tuple(again)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from selfattn.comparison import testing
 from selfattn.comparison.check import make_gates
+from selfattn.comparison.run_table import RunTable
 from selfattn.evaluation.gates.output_gates import output_gates
 from selfattn.models.presets import PRESETS
 from selfattn.results.record import Baseline, Gate, Matching
@@ -47,11 +48,9 @@ class Run:
 
 
 def gates_of(*runs: Run, half: Sequence[Run] = (), **of_plan: Any) -> list[Gate]:
-    trained: dict[float, dict[str, list[Run]]] = {MAIN: {}}
-    for variant, own in ((MAIN, runs), (HALF, half)):
-        for run in own:
-            trained.setdefault(variant, {}).setdefault(run.path.name.partition("-")[0], []).append(run)
-    matching = Matching(counts=dict.fromkeys(trained[MAIN], 100.0))
+    rows = [(MAIN, run) for run in runs] + [(HALF, run) for run in half]
+    trained = RunTable.gather((budget, run.path.name.partition("-")[0], run) for budget, run in rows)
+    matching = Matching(counts=dict.fromkeys(trained.models, 100.0))
     plan: Any = {"main": MAIN, "baseline": None, "trials": {}, "matching": matching} | of_plan
     return list(make_gates(trained, SimpleNamespace(**plan)))
 
