@@ -28,7 +28,7 @@ from selfattn.data.pairs import Pair
 from selfattn.data.readers import Columns, read_pairs
 from selfattn.data.splits import GeneratedSplits, Splits, seen, split_pairs
 from selfattn.decoding.options import GREEDY, DecodingOptions
-from selfattn.errors import UserError
+from selfattn.errors import UserError, say
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import USUAL
 from selfattn.registry import TASKS
@@ -88,7 +88,8 @@ class Task:
         tag_name: name of the tags of the pairs, such as kinds.
         has_words: whether targets consist of words, rare ones among them.
         decoding: of the outputs of a comparison; default greedy.
-        language: of the targets, an ISO 639 code, for metrics that cut texts into words; default unknown.
+        language: of the targets, a code of ISO 639 or an English name, for metrics that cut texts into words; default
+            unknown.
         stated_baseline: what others reached on the same data, as the user states it; default nothing.
         validated: number of metrics, from the first on, that every validation measures.
 
@@ -325,9 +326,12 @@ class Task:
         from selfattn.evaluation.metrics.evaluate import evaluate_outputs, evaluate_part
         from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
         from selfattn.evaluation.metrics.metric import make_metric
+        from selfattn.evaluation.metrics.translation import script_warning
 
         test = self.held_out(data, columns)
         pairs, sources = test.pairs, [pair.source for pair in test.pairs]
+        if self.language and (warning := script_warning((pair.target for pair in pairs), self.language)):
+            say(warning)
         outputs = run.predict(sources, options)
         names = dict.fromkeys((ExactMatch.name, CharacterErrorRate.name, *self.metric_names()))
         metrics = [make_metric(name, self.language) for name in names]

@@ -14,6 +14,7 @@ from selfattn.evaluation.alignment.links import GoldPair
 from selfattn.evaluation.gates.output_gates import overlap_gates
 from selfattn.evaluation.metrics.exact import words_of
 from selfattn.evaluation.metrics.metric import make_metric, score_outputs
+from selfattn.evaluation.metrics.translation import script_warning
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.record import Gate
 from selfattn.tokenizers.protocol import BOS, EOS, PAD, Tokenizer
@@ -22,6 +23,7 @@ from selfattn.training.distributed import Processes
 from selfattn.training.validation import Criterion
 
 _SAMPLE = 20_000  # training pairs that are searched for the longest
+_READ = 2000  # pairs whose targets' script is compared with their language
 _HELD = 1_000_000  # most pairs whose examples are held in memory
 
 
@@ -93,6 +95,7 @@ def make_training_set(
     seen = [*splits.sample()[:_SAMPLE], *validation]
     source, target = max((pair.source for pair in seen), key=len), max((pair.target for pair in seen), key=len)
     longest = encode_pairs([Pair(source, target)], tokenizer)[0]
+    warning = script_warning((pair.target for pair in seen[:_READ]), task.language) if task.language else None
     max_length = 2 * len(longest.target)  # twice as many as the longest seen
     return TrainingSet(
         tokenizer,
@@ -103,7 +106,7 @@ def make_training_set(
         max_length,
         task.metric_names(),
         splits.settings | ({} if first is None else {"first": first}),
-        splits.notes,
+        (*splits.notes, *([] if warning is None else [warning])),
     )
 
 

