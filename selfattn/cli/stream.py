@@ -1,7 +1,6 @@
 """`selfattn predict`: lines in, outputs out, in order, in constant memory."""
 
 import time
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
@@ -164,7 +163,7 @@ def _fits(run: Run, text: str | None, limit: int) -> bool:
     if text is None:
         return False
     # A character is at most four tokens, its bytes; add one for a leading space and one for the end.
-    return 4 * len(text) + 2 <= limit or len(run.tokenizer.source.encode(unicodedata.normalize("NFC", text))) < limit
+    return 4 * len(text) + 2 <= limit or len(run.tokenizer.source.encode(run.clean(text))) < limit
 
 
 def _rows(outputs: Sequence[Sequence[Output]], first: int | None, *, shown: bool) -> bytes:

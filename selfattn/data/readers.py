@@ -8,7 +8,6 @@ surrogates (``surrogateescape``), so that a bad byte matters only in a column th
 import csv
 import gzip
 import os
-import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from typing import Any
 
 from selfattn.codec import parse
 from selfattn.data.pairs import Pair
+from selfattn.data.text import clean_text, compose
 from selfattn.errors import SettingError, UserError, say
 from selfattn.files import check_ends, sha256_of
 
@@ -104,7 +104,7 @@ def read_texts(path: str | os.PathLike[str]) -> list[str]:
         ...     read_texts(path)
         ['To be,', 'or not to be']
     """
-    lines = [unicodedata.normalize("NFC", row) for row in read_text_lines(Path(path)) if row.strip()]
+    lines = [compose(row) for row in read_text_lines(Path(path)) if row.strip()]
     if not lines:
         raise UserError(f"{path}: only spaces in it; give at least one line of text")
     return lines
@@ -417,12 +417,12 @@ def file_sources(files: Mapping[str, Sequence[Path]], columns: Columns = None) -
 
 
 def read_pairs(*paths: str | os.PathLike[str], columns: Columns = None) -> list[Pair]:
-    """Read pairs of texts without cleaning. A broken line is an error.
+    """Read pairs of texts, each cleaned as for a training. A broken line is an error.
 
     Args:
         paths: two parallel files, source and target, or one file of pairs: TSV, CSV, JSON lines or the book's, plain or
             .gz; see `file_records`. Lines end with ``\\n`` or ``\\r\\n`` and nothing else; the
-            text is UTF-8, and put into Unicode's form NFC, as every input of a model is.
+            text is UTF-8; each is cleaned by :func:`selfattn.data.text.clean_text`, as every input of a model is.
         columns: of source and target in one file, by name or by number from 1; default: source and target in CSV and
             JSON lines, 1 and 2 in TSV.
 
@@ -451,9 +451,10 @@ def read_pairs(*paths: str | os.PathLike[str], columns: Columns = None) -> list[
             f"{row.source}{row.target}".encode()
         except UnicodeEncodeError:
             raise UserError(f"{label}:{row.line}: not valid UTF-8; save the file as UTF-8") from None
-        if not row.source.strip() or not row.target.strip():
+        pair = Pair(clean_text(row.source), clean_text(row.target))
+        if not pair.source or not pair.target:
             raise UserError(f"{label}:{row.line}: the source or the target is empty; {_ADVICE}")
-        pairs.append(Pair(unicodedata.normalize("NFC", row.source), unicodedata.normalize("NFC", row.target)))
+        pairs.append(pair)
     if not pairs:
         raise UserError(f"{label}: no pairs in it; give at least one")
     return pairs

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Literal, TypeVar
 
 from selfattn.data.pairs import Pair
+from selfattn.data.text import clean_pair
 from selfattn.errors import SettingError, UserError
 from selfattn.streams import generator, seed_for
 
@@ -112,7 +113,7 @@ class EndlessSplits(Splits):
 
 
 class GeneratedSplits(EndlessSplits):
-    """Endless pairs from a function. The parts share no source, and every epoch is new.
+    """Endless pairs from a function, cleaned. The parts share no source, and every epoch is new.
 
     Args:
         make: draws a pair.
@@ -135,7 +136,7 @@ class GeneratedSplits(EndlessSplits):
         seen: set[str] = set()
         in_vain = 0
         while len(pairs) < count and in_vain < _IN_VAIN:
-            pair = self._make(chance)
+            pair = clean_pair(self._make(chance))
             in_vain += 1
             # Its text chooses the part: one twentieth each for validation and test.
             place = hashlib.sha256(pair.source.encode()).digest()[0] % 20

@@ -2,7 +2,6 @@
 
 import copy
 import os
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any, get_args
 import torch
 
 from selfattn.data.pairs import Pair, encode_pairs
+from selfattn.data.text import clean_pair, clean_text, compose
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore, score_examples
 from selfattn.decoding.texts import Output, OwnSearch
@@ -66,12 +66,20 @@ class Run:
         """Whether the run was trained on pairs; a language model was not."""
         return bool(TASKS[self.config.task].takes_pairs)
 
+    def clean(self, text: str) -> str:
+        """Return a text as the model reads it, which is how the training texts were cleaned.
+
+        Every method cleans its texts in this way: :func:`selfattn.data.text.clean_text`, and for a language model
+        :func:`selfattn.data.text.compose`. Places and links are those of the clean text.
+        """
+        return clean_text(text) if self.takes_pairs else compose(text)
+
     def predict(self, texts: Sequence[str], options: DecodingOptions = GREEDY) -> list[str]:
         """Return the output for each text.
 
         Args:
-            texts: a list of inputs. An empty input, or one of spaces, gives an empty output. A language model continues
-                each text, also an empty one, and returns it with the continuation.
+            texts: a list of inputs, cleaned by :meth:`clean`. An empty input, or one of spaces, gives an empty output.
+                A language model continues each text, also an empty one, and returns it with the continuation.
             options: how to decode; default greedily.
 
         Returns:
@@ -102,7 +110,7 @@ class Run:
         """
         if isinstance(texts, str):
             raise TypeError("predict takes a list of texts: run.predict([text])")
-        texts = [_nfc(text) for text in texts]  # as training texts are
+        texts = [self.clean(text) for text in texts]
         try:
             if self.takes_pairs and any(vars(self.config.model.limits()).values()):
                 longest = max((len(self.tokenizer.source.encode(text)) + 1 for text in texts), default=0)
@@ -125,7 +133,7 @@ class Run:
             UserError: the run is a language model, or a text is longer than the model can read.
         """
         with self.of_pairs("score"):
-            return score_examples(self.model, encode_pairs(_composed(pairs), self.tokenizer))
+            return score_examples(self.model, encode_pairs(map(clean_pair, pairs), self.tokenizer))
 
     def align(
         self, pairs: Sequence[Pair], *, layer: int = -1, head: int | None = None, shifted: bool = False
@@ -146,7 +154,7 @@ class Run:
                 or a text is longer than the model can read.
         """
         with self.of_pairs("align"):
-            examples = encode_pairs(_composed(pairs), self.tokenizer)
+            examples = encode_pairs(map(clean_pair, pairs), self.tokenizer)
             return token_links(self.model, examples, layer=layer, head=head, shifted=shifted)
 
     def attention(self, text: str, *, dependence: bool = True) -> AttentionView:
@@ -160,9 +168,10 @@ class Run:
             UserError: the model has no attention, its weights overflow, or the text is empty.
         """
         with self.of_pairs("attention"), torch.inference_mode():
-            if not text.strip():
+            tokenizer = self.tokenizer
+            text = self.clean(text)
+            if not text:
                 raise UserError("attention: the text is empty; give an input, such as a date")
-            tokenizer, text = self.tokenizer, _nfc(text)
             prediction = self.predict([text])[0]
             source_ids = [*tokenizer.source.encode(text), tokenizer.eos_id]
             # The target is the model's output, so every row of weights belongs to one of its steps.
@@ -189,8 +198,8 @@ class Run:
         return AttentionView(text, prediction, *tokens, cross, encoder, decoder, blocking, gradient, self.config.preset)
 
     def unknown(self, texts: Sequence[str]) -> Counter[str]:
-        """Count the characters of texts that are not in the vocabulary, after Unicode normalisation (NFC)."""
-        return self.tokenizer.source.unknown(*map(_nfc, texts))
+        """Count the characters of texts that are not in the vocabulary, after cleaning (:meth:`clean`)."""
+        return self.tokenizer.source.unknown(*map(self.clean, texts))
 
     def export(self, to: Format, out: str | os.PathLike[str], *, quantize: Quantized | None = None) -> Path:
         """Write the run in the format of another program, into a new directory that :func:`load` opens as a run.
@@ -273,15 +282,6 @@ def check_limits(config: ModelConfig, source: int, target: int) -> None:
 def _private(model: Seq2Seq) -> Seq2Seq:
     """Return a copy of a model that shares its weights."""
     return copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
-
-
-def _nfc(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
-
-
-def _composed(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return pairs after Unicode normalisation, without spans."""
-    return [Pair(_nfc(pair.source), _nfc(pair.target), pair.tag) for pair in pairs]
 
 
 def token_texts(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:

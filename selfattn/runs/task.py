@@ -27,8 +27,9 @@ from selfattn.codec import decode, encode
 from selfattn.data.pairs import Pair
 from selfattn.data.readers import Columns, read_pairs
 from selfattn.data.splits import GeneratedSplits, Splits, seen, split_pairs
+from selfattn.data.text import clean_pair
 from selfattn.decoding.options import GREEDY, DecodingOptions
-from selfattn.errors import UserError, say
+from selfattn.errors import SettingError, UserError, say
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import USUAL
 from selfattn.registry import TASKS
@@ -166,7 +167,8 @@ class Task:
         """
         if type(self).pairs is not Task.pairs:
             settings = {"kind": "listed", "options": encode(self.options)}
-            return split_pairs(self.pairs(), seed, validation_items, settings, f"pairs of {self.name}")
+            pairs = [clean_pair(pair) for pair in self.pairs()]
+            return split_pairs(pairs, seed, validation_items, settings, f"pairs of {self.name}")
         return GeneratedSplits(self.pair, seed, {"kind": "generated", "options": encode(self.options)})
 
     def tokenizer(self, splits: Splits) -> Tokenizer:
@@ -355,6 +357,21 @@ class Task:
 
         length = run.config.max_length
         return decode_texts(run.model, run.tokenizer, texts, options, max_length=length, first=first)
+
+
+def check_same_columns(columns: Columns, trained: Columns) -> None:
+    """Check the columns of a test on a run's own file, whose parts are those of the training.
+
+    Args:
+        columns: as requested; None where nothing was.
+        trained: of the training.
+
+    Raises:
+        SettingError: they are others.
+    """
+    if columns is not None and columns != trained:
+        used = "the usual columns" if trained is None else ",".join(trained)
+        raise SettingError(f"`columns` {','.join(columns)}: the run was trained on this file with {used}; leave it out")
 
 
 def _problem(task: type[Task]) -> str | None:

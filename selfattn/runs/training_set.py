@@ -8,6 +8,7 @@ from typing import Any
 
 from selfattn.data.pairs import Example, Pair, encode_pairs, encode_stream, sample_pairs
 from selfattn.data.splits import Splits, repeated
+from selfattn.data.text import unclean
 from selfattn.decoding.texts import decode_texts
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.links import GoldPair
@@ -93,6 +94,9 @@ def make_training_set(
 
     validation = splits.validation(training.validation_items)
     seen = [*splits.sample()[:_SAMPLE], *validation]
+    if pair := unclean(seen):
+        advice = "clean them by selfattn.data.text.clean_pair"
+        raise UserError(f"{splits.name}: {pair.source!r}, {pair.target!r}: not clean, as inputs of a run are; {advice}")
     source, target = max((pair.source for pair in seen), key=len), max((pair.target for pair in seen), key=len)
     longest = encode_pairs([Pair(source, target)], tokenizer)[0]
     warning = script_warning((pair.target for pair in seen[:_READ]), task.language) if task.language else None

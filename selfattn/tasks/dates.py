@@ -1,5 +1,6 @@
 """The dates task: write a date in ISO form."""
 
+import copy
 import os
 import runpy
 import sys
@@ -13,7 +14,7 @@ from selfattn.data.readers import Columns, chosen_columns, file_sha256, is_book_
 from selfattn.data.splits import Splits, book_split
 from selfattn.errors import SettingError, UserError
 from selfattn.results.record import Baseline, Subject
-from selfattn.runs.task import RECIPE, HeldOut, Task
+from selfattn.runs.task import RECIPE, HeldOut, Task, check_same_columns
 from selfattn.tasks import baselines
 from selfattn.training.config import TrainingConfig
 
@@ -148,12 +149,16 @@ class Dates(Task):
 
     def held_out(self, data: Sequence[Path] = (), columns: Columns = None) -> HeldOut:
         """Return the pairs to test a run on; for its training file and the book's file, the test part."""
-        files = self.options.data
-        if not data or list(files) == [Path(os.path.realpath(path)) for path in data]:
-            for file, known in zip(files, self._digests, strict=False):
+        paths = [Path(os.path.realpath(path)) for path in data] or list(self.options.data)
+        digests = [digest for digest in self._digests if digest]
+        if paths == list(self.options.data) or [file_sha256(path) for path in paths] == digests:
+            for file, known in zip(paths, digests, strict=False):
                 if file_sha256(file) != known:
                     raise SettingError(f"{file}: has changed since this run was trained; give another with `data`")
-            return super().held_out()
+            check_same_columns(columns, chosen_columns(self.options.columns))
+            task = copy.copy(self)
+            task.options = replace(self.options, data=tuple(paths))
+            return Task.held_out(task)
         held = super().held_out(data, columns)
         return replace(held, pairs=book_split(held.pairs)[1]) if is_book_file(*data) else held
 

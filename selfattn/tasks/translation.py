@@ -16,7 +16,7 @@ from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.alignment.links import GoldPair, read_gold
 from selfattn.models.config import ModelConfig
 from selfattn.results.record import Baseline, Subject
-from selfattn.runs.task import RECIPE, HeldOut, Task
+from selfattn.runs.task import RECIPE, HeldOut, Task, check_same_columns
 from selfattn.settings import changed, check
 from selfattn.tasks import baselines
 from selfattn.tokenizers.load import DEFAULT_VOCAB_SIZE, SeparateTokenizer, TokenizerKind, train_tokenizer
@@ -316,11 +316,13 @@ class Translation(Task):
         return baselines.TRANSLATION.get(test.get("sha256", ""), {})
 
     def held_out(self, data: Sequence[Path] = (), columns: tuple[str, str] | None = None) -> HeldOut:
-        """Return the pairs to test a run on; for the file that it was trained on, the held-out part."""
-        from selfattn.data.corpus.corpus import is_held_out_of, read_again
+        """Return the pairs to test a run on; for its own files, the test part as the training had it."""
+        from selfattn.data.corpus.corpus import has_test_part_in, read_again
 
-        if self._settings.get("kind") == "cldr" or (data and not is_held_out_of(self._settings, data)):
+        if self._settings.get("kind") == "cldr" or (data and not has_test_part_in(self._settings, data)):
             return super().held_out(data, columns)
+        test = self._settings.get("sources", {}).get("test") or self._settings.get("sources", {}).get("train", {})
+        check_same_columns(columns, chosen_columns(test.get("columns") or ()))
         corpus = read_again(self._settings)
         return HeldOut(corpus.test(None), corpus.name)
 

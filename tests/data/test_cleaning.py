@@ -1,29 +1,8 @@
 import pytest
 
-from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, clean_text, is_unlikely
+from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is_unlikely
 from selfattn.data.readers import BadRecord, RawPair
 from selfattn.errors import UserError
-
-
-@pytest.mark.parametrize(
-    ("text", "clean"),
-    [
-        ("  a  b  ", "a  b"),
-        ("a\u00a0b\u202f!", "a\u00a0b\u202f!"),  # no-break spaces belong to the text
-        ("\u3000あ\u00a0", "あ"),
-        ("a\tb\nc\r\nd", "a b c  d"),
-        ("a\x85b\u2028c\x1fd", "a b c d"),
-        ("a\x00b\x07\x7f\x9fc", "abc"),
-        ("\ufeffa\ufeffb", "ab"),
-        ("e\x00\u0301", "é"),  # they meet only when the control character is gone
-        ("\u1112\u1161\u11ab\u1100\u116e\u11a8", "한국"),  # conjoining jamo
-        ("ㅋㅋ ㅎ", "ㅋㅋ ㅎ"),  # compatibility jamo
-        ("Ａ１ ﾊ ½", "Ａ１ ﾊ ½"),  # full and half width, a fraction
-        ("क\u200dष", "क\u200dष"),  # a joiner is part of the spelling
-    ],
-)
-def test_a_text_is_cleaned(text: str, clean: str) -> None:
-    assert clean_text(text) == clean_text(clean) == clean
 
 
 def test_each_row_is_kept_or_counted_for_the_first_step_that_meets_it() -> None:

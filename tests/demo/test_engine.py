@@ -11,11 +11,13 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 import pytest
 import torch
 
 from selfattn.attention import RelativeBias
+from selfattn.data.text import clean_text
 from selfattn.demo.page import _tokens, embedded_weights
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig, config_to_dict
@@ -216,6 +218,15 @@ def test_what_the_page_cannot_run_is_said_in_one_line(ask_node: Any) -> None:
     config["config"]["decoder"]["score"] = "cosine"
     attempt = "((one) => { try { answer(one); } catch (error) { return error.message; } })"
     assert ask_node(attempt, [config]) == ["score cosine"]
+
+
+def test_texts_are_cleaned_as_the_library_does(ask_node: Ask) -> None:
+    every = [chr(code) for code in [*range(0x3100), *range(0xFE00, 0x10000)]]
+    every = [character for character in every if category(character) != "Cn"]  # node may know a newer Unicode
+    draw = random.Random(0)
+    texts = [f"{character}a {character}" for character in every]
+    texts += ["".join(draw.choices(every, k=12)) for _ in range(2000)]
+    assert ask_node("cleanText", [*texts, *HARD]) == [clean_text(text) for text in [*texts, *HARD]]
 
 
 SEGMENT = """(({ data, texts }) => {

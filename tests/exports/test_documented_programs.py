@@ -12,10 +12,12 @@ import time
 import urllib.request
 import venv
 from pathlib import Path
+from typing import Any
 
 import pytest
 from documented import ALONE, HOW_TO, program, run_in
 
+from selfattn.data.text import clean_text
 from selfattn.decoding.options import DecodingOptions
 from selfattn.runs.run import Run, load
 from selfattn.runs.train import train
@@ -58,7 +60,14 @@ def export_and_decode(engine: str, tokenizer: str, trained: dict[str, Run], fold
     pytest.importorskip("onnxscript" if engine == "onnx" else "ctranslate2", reason=f"needs the extra [{engine}]")
     exported = load(trained[tokenizer].export(engine, folder / "runs" / f"transformer-{engine}"))  # type: ignore[arg-type]  # a str of parametrize
     options = DecodingOptions(beam=1 if engine == "onnx" else 5)
-    return exported.decode([TEXTS[tokenizer]], options)[0][0].text, program("export.md", engine, tokenizer)
+    return exported.decode([TEXTS[tokenizer]], options)[0][0].text, program("export.md", engine, "clean", tokenizer)
+
+
+def test_the_documented_cleaning_is_that_of_the_library() -> None:
+    names: dict[str, Any] = {}
+    exec(program("export.md", "clean"), names)
+    texts = [f"{chr(code)}a {chr(code)}" for code in range(0x3100)] + ["\ufeffe\x00\u0301 "]
+    assert [names["clean"](text) for text in texts] == [clean_text(text) for text in texts]
 
 
 def test_the_latency_program_runs(

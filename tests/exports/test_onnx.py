@@ -54,7 +54,7 @@ def test_an_exported_run_answers_as_the_run(pair: list[Run], close: Close) -> No
 def test_the_documented_program_answers_without_this_package(pair: list[Run], tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "transformer-onnx").symlink_to(pair[1].path)
-    assert run_in(tmp_path, ALONE + program("export.md", "onnx", "characters")) == pair[1].predict([TEXTS[0]])
+    assert run_in(tmp_path, ALONE + program("export.md", "onnx", "clean", "characters")) == pair[1].predict([TEXTS[0]])
 
 
 def test_the_graphs_give_the_attention_weights(pair: list[Run], close: Close) -> None:

@@ -114,7 +114,7 @@ def test_evaluate_and_predict_and_score(cli: Cli, tmp_path: Path, files: Path) -
     assert (found["items"], found["beam"]) == (10, 2)
     assert set(found["metrics"]) >= {"bleu", "bleu_lowercased_tokenised", "chrf", "ter", "exact_match"}
     assert "tok:13a" in found["signatures"]["bleu"]
-    assert cli("evaluate", out).out == cli("evaluate", out, *test).out.replace(": 10 items", ", test part: 10 items")
+    assert cli("evaluate", out).out == cli("evaluate", out, *test).out
     predicted = cli("predict", out, "--beam", 2, "--n-best", 2, stdin="1 2 3\n4 5\n")
     assert [line.split("\t")[0] for line in predicted.out.splitlines()] == ["1", "1", "2", "2"]
     assert cli("score", out, "--data", files / "test.tsv").code == 0

@@ -1,22 +1,19 @@
 """Cleaning of pairs, and the counts of what was left out.
 
-Each text loses control characters and spaces at its ends and gets the Unicode form NFC. Pairs that are broken, not
+Each text is cleaned by :func:`selfattn.data.text.clean_text`, as every input of a model is. Pairs that are broken, not
 UTF-8, empty or too long are left out; once all pairs are known (`corpus`), so are unlikely lengths, repeated pairs and
 pairs shared with the held-out parts.
 """
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from selfattn.data.readers import BadRecord, RawPair
+from selfattn.data.text import clean_text
 from selfattn.errors import UserError
 
-# Line ends, tabs and separators become spaces; other control characters and byte order marks are removed.
-_BREAKS = re.compile("[\t-\r\x1c-\x1f\x85\u2028\u2029]")
-_CONTROLS = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")  # bytes that are not UTF-8, or a broken \u escape
 
 _SHORT = 10.0  # characters added to both lengths before they are compared: ratios of short texts vary by chance
@@ -144,17 +141,3 @@ def is_unlikely(pair: RawPair, expected: float, limit: float) -> bool:
     """
     expected_target, actual = expected * len(pair.source) + _SHORT, len(pair.target) + _SHORT
     return actual > limit * expected_target or expected_target > limit * actual
-
-
-def clean_text(text: str) -> str:
-    r"""Clean one text: remove control characters, put it into Unicode's form NFC, strip spaces at its ends.
-
-    (NFKC would change visible characters, such as ``½``.)
-
-    Example:
-        >>> clean_text(" 한\x00국\t어 ")
-        '한국 어'
-    """
-    if not text.isprintable():
-        text = _CONTROLS.sub("", _BREAKS.sub(" ", text))
-    return unicodedata.normalize("NFC", text).strip()

@@ -257,16 +257,17 @@ def read_again(settings: Mapping[str, Any]) -> FiniteSplits:
     return corpus
 
 
-def is_held_out_of(settings: Mapping[str, Any], data: Sequence[Path]) -> bool:
-    """Return whether a run was trained on these files, with a test part held out of them.
+def has_test_part_in(settings: Mapping[str, Any], data: Sequence[Path]) -> bool:
+    """Return whether the test part of a run is in these files: they are its test files, or it was held out of them.
 
     Raises:
         UserError: a file cannot be read.
     """
     sources = settings.get("sources", {})
-    if "test" in sources or "files" not in sources.get("train", {}):
+    files = sources.get("test", sources.get("train", {})).get("files")
+    if not files:
         return False
-    return [file_sha256(path) for path in data] == [file["sha256"] for file in sources["train"]["files"]]
+    return [file_sha256(path) for path in data] == [file["sha256"] for file in files]
 
 
 def _identity(settings: Mapping[str, Any]) -> Any:

@@ -733,6 +733,12 @@ function buildModel(config, weights) {
 
 const SPECIALS = { pad: 0, bos: 1, eos: 2, unk: 3 };
 
+/* A text as training and the library read it: clean_text of selfattn/data/text.py. */
+function cleanText(text) {
+  const spaced = text.replace(/[\t-\r\x1c-\x1f\x85\u2028\u2029]/g, " ");
+  return spaced.replace(/[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]/g, "").normalize("NFC").trim();
+}
+
 /* One token for each character; ids follow the code points after the four specials. */
 class CharTokenizer {
   constructor(characters) {
@@ -743,7 +749,7 @@ class CharTokenizer {
   encode(text) { return this.split(text).map((character) => this.ids.get(character) ?? SPECIALS.unk); }
 
   /* The text of each token of encode(text). */
-  split(text) { return [...text.normalize("NFC")]; }
+  split(text) { return [...text]; }
 
   unknown(text) { return this.split(text).filter((character) => !this.ids.has(character)); }
 

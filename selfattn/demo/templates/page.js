@@ -131,8 +131,8 @@
   }
 
   function askAll() {
-    const text = byId("text").value, right = byId("right").value.normalize("NFC").trim();
-    source = text.trim() ? [...(working.length ? working[0].source.split(text) : text), ""] : [];
+    const text = cleanText(byId("text").value), right = cleanText(byId("right").value);
+    source = text ? [...(working.length ? working[0].source.split(text) : text), ""] : [];
     for (const model of working) {
       model.told = model.failed = null;
       if (!source.length || state.hidden.has(model.name)) continue;
@@ -188,7 +188,7 @@
   }
 
   function drawUnknown() {
-    const strange = [...new Set(working.flatMap((model) => model.source.unknown(byId("text").value)))];
+    const strange = [...new Set(working.flatMap((model) => model.source.unknown(cleanText(byId("text").value))))];
     byId("unknown").hidden = !strange.length;
     byId("unknown").textContent = strange.length ? say("unknown", { characters: strange.map(shown).join(" ") }) : "";
   }

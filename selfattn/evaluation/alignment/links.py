@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from selfattn.data.readers import read_text_lines
+from selfattn.data.text import clean_text
 from selfattn.errors import UserError
 
 Base = Literal[0, 1]
@@ -145,7 +146,7 @@ def read_gold(path: str | Path, *, sentences: str | Path | None = None, base: Ba
 
 def _pair(where: str, source: str, target: str, links: str, *, base: Base) -> GoldPair:
     # Only spaces separate words here: a no-break space may be part of a word.
-    words = [tuple(word for word in side.strip().split(" ") if word) for side in (source, target)]
+    words = [tuple(clean_text(word) for word in side.strip().split(" ") if word) for side in (source, target)]
     if not all(words):
         raise UserError(f"{where}: a sentence without a word; leave the pair out, with its links")
     lengths = len(words[0]), len(words[1])

@@ -1,0 +1,132 @@
+"""One cleaning for training and for every use."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from selfattn.data.dates.source import formats_of
+from selfattn.data.pairs import Pair
+from selfattn.data.phrases import EmbeddedPhrases
+from selfattn.data.readers import read_pairs
+from selfattn.data.splits import EndlessSplits
+from selfattn.data.text import clean_pair, clean_text, unclean
+from selfattn.errors import UserError
+from selfattn.runs.evaluate import evaluate_run
+from selfattn.runs.run import Run
+from selfattn.runs.task import Task
+from selfattn.runs.train import train
+from selfattn.training.config import TrainingConfig
+
+DIRTY = (" {}", "{}  ", "\t{}", "{}\r\n", "\ufeff{}", "{}\x00", "\u00a0{}", "\u2028{}\u3000")
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("  a  b  ", "a  b"),
+        ("a\u00a0b\u202f!", "a\u00a0b\u202f!"),  # no-break spaces belong to the text
+        ("\u3000あ\u00a0", "あ"),
+        ("a\tb\nc\r\nd", "a b c  d"),
+        ("a\x85b\u2028c\x1fd", "a b c d"),
+        ("a\x00b\x07\x7f\x9fc", "abc"),
+        ("\ufeffa\ufeffb", "ab"),
+        ("e\x00\u0301", "é"),  # they meet only when the control character is gone
+        ("\u1112\u1161\u11ab\u1100\u116e\u11a8", "한국"),  # conjoining jamo
+        ("ㅋㅋ ㅎ", "ㅋㅋ ㅎ"),  # compatibility jamo
+        ("Ａ１ ﾊ ½", "Ａ１ ﾊ ½"),  # full and half width, a fraction
+        ("क\u200dष", "क\u200dष"),  # a joiner is part of the spelling
+    ],
+)
+def test_a_text_is_cleaned(text: str, clean: str) -> None:
+    assert clean_text(text) == clean_text(clean) == clean
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_a_clean_text_stays_as_it_is(text: str) -> None:
+    clean = clean_text(text)
+    assert clean_text(clean) == clean
+    assert all(clean_text(way.format(clean)) == clean for way in DIRTY)
+
+
+def test_every_use_of_a_run_cleans_as_training_does(runs: dict[str, Run]) -> None:
+    run = runs["transformer"]
+    text = "cafe\u0301, May 1, 2001"
+    clean = "caf\u00e9, May 1, 2001"
+    expected = run.attention(clean, dependence=False)
+    for way in DIRTY:
+        dirty = way.format(text)
+        pairs = [Pair(dirty, way.format("2001-05-01"))]
+        assert run.predict([dirty]) == run.predict([clean])
+        assert run.score(pairs) == run.score([Pair(clean, "2001-05-01")])
+        assert run.align(pairs) == run.align([Pair(clean, "2001-05-01")])
+        assert run.unknown([dirty]) == run.unknown([clean]) == {"\u00e9": 1}
+        view = run.attention(dirty, dependence=False)
+        assert (view.source, view.source_tokens) == (clean, expected.source_tokens)
+        assert (view.weights[-1] == expected.weights[-1]).all()
+
+
+def test_pairs_are_read_clean(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text(" May 1 \t\ufeff05-01\x00\nMay\u00a02\u3000\t05-02 \n", "utf-8")
+    assert read_pairs(path) == [Pair("May 1", "05-01"), Pair("May\u00a02", "05-02")]
+    path.write_text("May 1\t\x00\n", "utf-8")
+    with pytest.raises(UserError, match="the source or the target is empty"):
+        read_pairs(path)
+
+
+def test_a_test_file_gives_the_same_with_and_without_its_name(tmp_path: Path) -> None:
+    lines = [f"day {n}\t{n % 7}-{n}\n" for n in range(150)]
+    train_file = tmp_path / "train.tsv"
+    train_file.write_text("".join(lines[:120]), "utf-8")
+    test_file = tmp_path / "test.tsv"
+    test_file.write_text("".join([" day 3 \tx\n", "\n", "no tab\n", *lines[120:]]), "utf-8")
+    run = train(
+        "translation", data=train_file, valid=test_file, test=test_file, tokenizer="characters", target="de",
+        model="rnn-plain", out=tmp_path / "run", epochs=1, set=("encoder.hidden_dim=16", "decoder.hidden_dim=16"),
+    )  # fmt: skip
+    result = evaluate_run(run)
+    assert result["items"] == 31  # the empty line and the broken one are left out
+    assert evaluate_run(run, [test_file]) == result
+    with pytest.raises(UserError, match="the run was trained on this file with the usual columns"):
+        evaluate_run(run, [test_file], columns=("2", "1"))
+
+
+def test_generated_texts_are_clean() -> None:
+    for locale in ("ar_EG", "fa_IR", "fr_FR", "he_IL", "ko_KR", "th_TH"):
+        patterns = [pattern for form in formats_of(locale) for pattern in form.patterns]
+        texts = [text for pattern in patterns for piece in pattern.pieces for text in piece.texts]
+        assert [text for text in texts if clean_text(f"a{text}a") != f"a{text}a"] == []
+    assert unclean(EmbeddedPhrases("en", "fr", 0).train(0, 300)) is None
+
+
+class Spaced(Task):
+    """Draw pairs with spaces at their ends."""
+
+    name = "spaced"
+
+    def pair(self, chance: Any) -> Pair:
+        return Pair(f" {chance.random()} ", "\ta\n")
+
+
+class UncleanSplits(EndlessSplits):
+    """Splits of a plugin that cleans nothing."""
+
+    def sample(self) -> list[Pair]:
+        return [Pair("a ", "b")]
+
+    def draw(self, part: Any, seed: int, epoch: int, count: int) -> list[Pair]:
+        return [Pair("a ", "b")] * count
+
+
+def test_pairs_of_a_plugin_are_cleaned_or_refused() -> None:
+    splits = Spaced().splits(seed=0)
+    assert unclean([*splits.train(0, 20), *splits.validation(5)]) is None
+    with pytest.raises(UserError, match=r"'a ', 'b': not clean, .* clean them by selfattn\.data\.text\.clean_pair"):
+        Spaced().training_set(TrainingConfig(items_per_epoch=9), UncleanSplits({}, "x", 0))
+
+
+def test_a_cleaned_pair_keeps_its_tag() -> None:
+    assert clean_pair(Pair(" a", "b", tag="t")) == Pair("a", "b", tag="t")
