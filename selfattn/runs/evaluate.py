@@ -92,6 +92,8 @@ def evaluation_lines(results: Mapping[str, Any], lang: str = SOURCE) -> Iterator
             other, p = _score(against["metrics"][name], against["intervals"][name], is_share), against["p"][name]
             difference = f"{(100 if is_share else 1) * (value - against['metrics'][name]):+.2f}"
             p_text = "p < 0.0001" if p < 0.0001 else f"p = {p:.4f}"
+            if against["equal"] == results["items"]:
+                p_text = told("evaluate.identical")
             test = message("evaluate.test", difference=difference, other=other.lstrip(), p=p_text).say(lang)
             behind = f"  {test}{behind}"
         yield _line(label, _score(value, ends, is_share) + behind)

@@ -323,7 +323,7 @@ class Task:
             ``metrics``, ``signatures``, ``intervals``, ``interval``, ``by_format`` (where pairs have kinds),
             ``unknown_characters`` of the inputs. Where test pairs may repeat training pairs, also the results of those
             that do not: ``unseen``, and ``unseen_casefold`` with case ignored. With another run ``against``: its
-            ``run``, ``model``, ``metrics`` and ``intervals``, and ``p`` of each metric.
+            ``run``, ``model``, ``metrics`` and ``intervals``, ``p`` of each metric, and how many outputs are ``equal``.
         """
         from selfattn.evaluation.metrics.evaluate import evaluate_outputs, evaluate_part
         from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch

@@ -10,8 +10,10 @@ from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair, Span
 from selfattn.evaluation.metrics.evaluate import evaluate_outputs
 from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch, edit_distance
+from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.metrics.translation import Bleu
 from selfattn.evaluation.statistics.buckets import by_length, score_fields, score_groups, score_rare_words, span_fields
+from selfattn.runs.evaluate import evaluation_lines
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import Translation
 
@@ -180,4 +182,18 @@ def test_two_runs_are_tested_on_the_same_items() -> None:
     data = evaluate_outputs(right, pairs, [ExactMatch()], against=wrong)
     assert data["against"]["p"]["exact_match"] == pytest.approx(2 * 0.5**5)  # five items of five: McNemar's test
     assert (data["metrics"], data["against"]["metrics"]) == ({"exact_match": 1.0}, {"exact_match": 0.75})
-    assert evaluate_outputs(right, pairs, [ExactMatch()], against=right)["against"]["p"] == {"exact_match": 1.0}
+    assert data["against"]["equal"] == 15
+
+
+def test_equal_outputs_are_no_evidence_and_are_called_identical() -> None:
+    pairs = [Pair(str(number), f"ein Hund und {number} Katzen") for number in range(20)]
+    outputs = ["ein Hund"] * 5 + [pair.target for pair in pairs[5:]]
+    metrics = [make_metric(name, "de") for name in ("exact_match", "character_error_rate", "bleu", "chrf", "ter")]
+    data = evaluate_outputs(outputs, pairs, metrics, against=outputs)
+    assert data["against"]["p"] == dict.fromkeys(data["metrics"], 1.0)
+    assert data["against"]["equal"] == 20
+    shown = list(evaluation_lines(data | {"model": "a", "data": "b", "unknown_characters": 0} | {
+        "against": data["against"] | {"model": "a", "run": "c"}
+    }))  # fmt: skip
+    assert sum("identical outputs" in line for line in shown) == 5
+    assert not any("p = " in line or "p < " in line for line in shown)

@@ -24,7 +24,7 @@ def evaluate_outputs(
     Returns:
         ``items``; by the name of each metric ``metrics``, ``intervals`` (see ``interval``) and ``signatures``, where it
         has one; ``by_format``, figures as of `evaluate_part`. With another run also ``against``: its ``metrics`` and
-        ``intervals``, and ``p`` of each metric.
+        ``intervals``, ``p`` of each metric, and how many outputs are ``equal``; where all are, each p is 1.
 
     Example:
         >>> from selfattn.evaluation.metrics.metric import make_metric
@@ -49,7 +49,10 @@ def evaluate_outputs(
     scores = {"items": len(pairs)} | results[0] | {"interval": {"level": LEVEL, "over": "items"}}
     scores["by_format"] = {tag: evaluate_part(outputs, pairs, metrics, places) for tag, places in by_tag(pairs).items()}
     scores |= {"signatures": signatures} if signatures else {}
-    return scores if against is None else scores | {"against": results[1] | {"p": p_values}}
+    if against is None:
+        return scores
+    equal = sum(first == second for first, second in zip(outputs, against, strict=True))
+    return scores | {"against": results[1] | {"p": p_values, "equal": equal}}
 
 
 def _tested(metric: Metric, counts: Sequence[Array]) -> Tested:

@@ -7,6 +7,7 @@ microseconds, so that sentences can be drawn again thousands of times.
 from __future__ import annotations
 
 import copy
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
@@ -79,19 +80,32 @@ class _Sacrebleu(Metric):
         return np.array(scores).reshape(sums.shape[:-1])
 
     def tested(self, counts: Sequence[Array]) -> Tested:
-        """Test by sacreBLEU: intervals by 1,000 bootstrap samples, p by 10,000 samples of approximate randomisation."""
+        """Take intervals from sacreBLEU's 1,000 bootstrap samples, and p from approximate randomisation.
+
+        sacreBLEU's own p leaves ties out, see `selfattn.evaluation.statistics.randomisation`.
+        """
         from sacrebleu.significance import PairedTest, Result
+
+        from selfattn.evaluation.statistics.randomisation import randomisation_test
 
         counted: Any = copy.copy(self.sacrebleu)
         counted._extract_corpus_statistics = lambda rows, _: rows
         systems: Any = [(str(number), rows.tolist()) for number, rows in enumerate(counts)]
-        kind = "ar" if len(counts) > 1 else "bs"
-        signatures, columns = PairedTest(systems, {self.name: counted}, None, kind, n_ar_confidence=0)()
+        signatures, columns = PairedTest(systems, {self.name: counted}, None, "bs")()
         results: Any = [result for column in columns.values() for result in column if isinstance(result, Result)]
         info = next(iter(signatures.values())).info
-        sampled = [f"{key}:{info[key]}" for key in ("bs", "ar", "seed") if info[key] is not None]
-        ends = [(max(0.0, float(each.mean - each.ci)), float(each.mean + each.ci)) for each in results]
-        return Tested(ends, results[-1].p_value, self.signature.replace("nrefs:1", "|".join(["nrefs:1", *sampled]), 1))
+        # sacreBLEU centres the interval on the mean of the samples, so that an end may lie outside of what is possible.
+        highest = 100.0 if self.better == "higher" else math.inf
+        ends = [(max(0.0, float(x.mean - x.ci)), min(highest, float(x.mean + x.ci))) for x in results]
+        sampled = ["nrefs:1", f"bs:{info['bs']}"]
+        p = None
+        if len(counts) > 1:
+            seed = None if info["seed"] == "none" else int(info["seed"])
+            tested = randomisation_test(counts[0], counts[1], self.score, seed)
+            p = tested.p
+            sampled.append(f"ar:{tested.shuffles or 'exact'}")
+        sampled.append(f"seed:{info['seed']}")
+        return Tested(ends, p, self.signature.replace("nrefs:1", "|".join(sampled), 1))
 
 
 @final
