@@ -27,6 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from selfattn.convert.plain import check_like
 from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
@@ -253,11 +254,16 @@ def to_marian(marian: Marian) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
     Raises:
         UserError: what :func:`~selfattn.convert.marian.config_to_marian` raises.
+        ValueError: a part of the model was replaced, is pruned or parametrised, or has a hook.
 
     Example:
         See :func:`from_marian`.
     """
     config = config_to_marian(marian.config, marian.ids)
+    sizes = {"vocab_size": marian.ids.vocab_size, "source_vocab_size": marian.ids.source_vocab_size}
+    with torch.device("meta"):
+        fresh = build(marian.config, **sizes, pad_id=marian.ids.pad_id)
+    check_like(marian.model, fresh, "to_marian")
     state = _in_their_names(marian.model)
     for names in _tied(marian.config):
         _spread(state, names)

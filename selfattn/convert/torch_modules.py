@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfattn.attention import MultiHeadAttention, ScaledDot
+from selfattn.convert.plain import check_class, check_gradient_hooks, check_output, check_plain, check_tensors
 from selfattn.layers import Activation, FeedForward, TransformerBlock
 from selfattn.layers.transformer import FUNCTIONS
 
@@ -43,7 +44,8 @@ def attention_from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention:
     Raises:
         TypeError: ``module`` is of a class derived from ``nn.MultiheadAttention``.
         ValueError: it has no counterpart here: keys and values of different width, ``add_bias_kv``,
-            ``add_zero_attn``, or a dropout of 1.
+            ``add_zero_attn``, or a dropout of 1; or it is pruned or parametrised, has a hook, or its ``forward`` was
+            replaced (:func:`~selfattn.convert.plain.check_plain`).
 
     Example:
         >>> theirs = nn.MultiheadAttention(6, 3, batch_first=True)
@@ -53,20 +55,24 @@ def attention_from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention:
         True
     """
     where = "attention_from_torch"
-    _expect(module, nn.MultiheadAttention, where)
+    _expect_plain(module, nn.MultiheadAttention, where)
+    check_output(module.out_proj, where)
     if module.bias_k is not None or module.add_zero_attn:
         raise ValueError(f"{where}: add_bias_kv and add_zero_attn have no counterpart: no layer has keys of its own")
     if module.kdim != module.vdim:
         raise ValueError(f"{where}: kdim={module.kdim} and vdim={module.vdim} differ; there is one context here")
-    weights: dict[str, Tensor] = {}
-    for name, tensor in module.state_dict().items():
+    bias = module.in_proj_bias is not None
+    joined = {"in_proj_weight"} if module.kdim == module.embed_dim else {f"{part}_proj_weight" for part in "qkv"}
+    check_tensors(module, joined | {"in_proj_bias"} if bias else joined, where)
+    weights: dict[str, nn.Parameter] = {}
+    for name, parameter in module.named_parameters():
         if name.startswith("in_proj_"):  # of query, key and value, one below the other
             kind = name.removeprefix("in_proj_")
-            weights |= {f"{part}_proj.{kind}": rows for part, rows in zip("qkv", tensor.chunk(3), strict=True)}
+            for part, rows in zip("qkv", parameter.chunk(3), strict=True):
+                weights[f"{part}_proj.{kind}"] = nn.Parameter(rows, parameter.requires_grad)
         else:
-            weights[name.replace("_proj_weight", "_proj.weight")] = tensor
+            weights[name.replace("_proj_weight", "_proj.weight")] = parameter
     sizes: dict[str, Any] = {"num_heads": module.num_heads, "dropout": module.dropout}
-    bias = module.in_proj_bias is not None
     with torch.device("meta"):
         layer = MultiHeadAttention(module.embed_dim, module.kdim, bias=bias, **sizes)
     return _filled(layer, weights).train(module.training)
@@ -83,7 +89,8 @@ def attention_to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
 
     Raises:
         TypeError: a projection is no linear layer.
-        ValueError: the layer has something that PyTorch's has not; the message says what.
+        ValueError: the layer has something that PyTorch's has not, or it is pruned, parametrised or has a hook; the
+            message says what.
 
     Example:
         >>> attention_to_torch(MultiHeadAttention(6, num_heads=3)).in_proj_weight.shape
@@ -92,8 +99,9 @@ def attention_to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
     where = "attention_to_torch"
     if not layer.project:
         raise ValueError(f"{where}: nn.MultiheadAttention always projects, and this layer has project=False")
+    _expect_plain(layer, MultiHeadAttention, where)
     for part in (layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj):
-        _expect(part, nn.Linear, where)
+        check_class(part, nn.Linear, where)
     dim = layer.q_proj.in_features
     what_it_has = {
         f"{layer.num_kv_heads} key-value heads for {layer.num_heads} heads": layer.num_kv_heads != layer.num_heads,
@@ -102,10 +110,13 @@ def attention_to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
         "qk_norm=True": layer.q_norm is not None,
     }
     _refuse(where, what_it_has)
-    weights = layer.state_dict()
+    weights = dict(layer.named_parameters())
     context_dim, has_bias = layer.k_proj.in_features, layer.q_proj.bias is not None
     for kind in ["weight"] * (context_dim == dim) + ["bias"] * has_bias:
-        weights[f"in_proj_{kind}"] = torch.cat([weights.pop(f"{part}_proj.{kind}") for part in "qkv"])
+        rows: list[Tensor] = [weights.pop(f"{part}_proj.{kind}") for part in "qkv"]
+        is_trained = {tensor.requires_grad for tensor in rows}
+        _refuse(where, {f"projections of which some are frozen ({kind})": len(is_trained) > 1})
+        weights[f"in_proj_{kind}"] = nn.Parameter(torch.cat(rows), is_trained.pop())
     weights = {name if name.startswith(("in_", "out_")) else name.replace(".", "_"): w for name, w in weights.items()}
     sizes: dict[str, Any] = {"kdim": context_dim, "vdim": context_dim, "batch_first": True}
     with torch.device("meta"):
@@ -137,7 +148,7 @@ def block_from_torch(layer: TorchLayer) -> TransformerBlock:
         True
     """
     where, cross_attn = "block_from_torch", getattr(layer, "multihead_attn", None)
-    _expect(layer, nn.TransformerEncoderLayer if cross_attn is None else nn.TransformerDecoderLayer, where)
+    _expect_plain(layer, nn.TransformerEncoderLayer if cross_attn is None else nn.TransformerDecoderLayer, where)
     parts = _ENCODER if cross_attn is None else _DECODER
     # Beside each numbered norm there is a dropout of that number.
     dropouts = {getattr(layer, name.replace("norm", "dropout")).p for name in parts.values() if "norm" in name}
@@ -177,6 +188,8 @@ def block_to_torch(block: TransformerBlock) -> TorchLayer:
         Linear(in_features=6, out_features=11, bias=True)
     """
     where, feed_forward = "block_to_torch", block.feed_forward
+    _expect_plain(block, TransformerBlock, where)
+    check_class(feed_forward, FeedForward, where)
     attentions = {"self_attn": attention_to_torch(block.self_attn)}
     if block.cross_attn is not None:
         attentions["multihead_attn"] = attention_to_torch(block.cross_attn)
@@ -216,9 +229,11 @@ def _activation(function: object) -> Activation:
     raise ValueError(f"the activation {function} has no counterpart; known: relu, gelu, silu")
 
 
-def _filled(module: M, weights: Mapping[str, Tensor]) -> M:
-    """Give a module without values copies of these weights; no random generator moves."""
+def _filled(module: M, weights: Mapping[str, nn.Parameter]) -> M:
+    """Give a module without values copies of these weights, frozen where they are; no random generator moves."""
     module.load_state_dict({name: tensor.detach().clone() for name, tensor in weights.items()}, assign=True)
+    for name, parameter in module.named_parameters():
+        parameter.requires_grad_(weights[name].requires_grad)
     return module
 
 
@@ -226,11 +241,11 @@ def _copy_parts(source: nn.Module, target: nn.Module, names: Mapping[str, str], 
     """Put copies of parts of ``source``, by path, in their places in ``target``: with an epsilon, without a bias."""
     for part, place in names.items():
         kind = type(target.get_submodule(place))
-        target.set_submodule(place, copy.deepcopy(_expect(source.get_submodule(part), kind, f"{where}: {part}")))
+        target.set_submodule(place, copy.deepcopy(check_class(source.get_submodule(part), kind, f"{where}: {part}")))
 
 
-def _expect(module: nn.Module | None, kind: type[M], where: str) -> M:
-    """Return the module if it is of exactly this class: a subclass may compute anything."""
-    if type(module) is not kind:
-        raise TypeError(f"{where}: expected {kind.__name__} itself, got {type(module).__name__}")
-    return module
+def _expect_plain(module: nn.Module, kind: type[nn.Module], where: str) -> None:
+    """Check that a module of exactly this class computes what the class says, and that a copy of it loses nothing."""
+    check_plain(module, where)
+    check_class(module, kind, where)
+    check_gradient_hooks(module, where)

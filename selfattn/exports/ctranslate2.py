@@ -12,10 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from selfattn.convert.plain import check_like
 from selfattn.decoding.common import Hypothesis
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
 from selfattn.layers import TransformerBlock
+from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.models.encoder_decoder.model import EncoderDecoder
 from selfattn.models.protocol import Memory, Seq2Seq
@@ -60,6 +62,7 @@ def to_ctranslate2(
     Raises:
         UserError: the package is missing, or the model has something that the engine does not compute as we do; the
             message says what.
+        ValueError: a part of the model was replaced, is pruned or parametrised, or has a hook.
     """
     try:
         from ctranslate2 import specs
@@ -67,6 +70,9 @@ def to_ctranslate2(
         raise UserError("ctranslate2: the package is missing; pip install 'selfattn[ctranslate2]'") from None
     encoder, decoder = _stacks(config)
     assert isinstance(model, EncoderDecoder)
+    with torch.device("meta"):
+        fresh = build(config, vocab_size=len(tokenizer), source_vocab_size=len(tokenizer.source))
+    check_like(model, fresh, "ctranslate2")
 
     def options(stack: TransformerConfig) -> dict[str, Any]:
         activation = specs.common_spec.Activation[_ACTIVATIONS[stack.activation]]

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from selfattn.attention import MultiHeadAttention
 from selfattn.attention.masks import unread
+from selfattn.convert.plain import check_plain
 from selfattn.errors import UserError
 from selfattn.files import write_atomically
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
@@ -93,10 +94,14 @@ class Recurrent(nn.Module):
 
     Args:
         rnn: has the weights.
+
+    Raises:
+        ValueError: it is pruned or parametrised, or has a hook.
     """
 
     def __init__(self, rnn: nn.LSTM | nn.GRU) -> None:
         super().__init__()
+        check_plain(rnn, "onnx")
         self.hidden_dim = rnn.hidden_size
         self.is_lstm = isinstance(rnn, nn.LSTM)
         # ONNX's order of the gates; torch's is input, forget, cell, output and reset, update, new.

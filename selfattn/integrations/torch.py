@@ -12,6 +12,9 @@ from torch import Tensor, nn
 from selfattn.attention.core import attend
 from selfattn.attention.positions import AttentionPosition
 from selfattn.attention.scores import Score, scaled_dot
+from selfattn.convert.plain import check_class, check_output, check_plain, check_tensors
+
+_ADVICE = "; if it computes the same, make a MultiheadAttention and load the state dict into it"
 
 
 class MultiheadAttention(nn.MultiheadAttention):
@@ -59,7 +62,14 @@ class MultiheadAttention(nn.MultiheadAttention):
         """Return this module with the weights and settings of PyTorch's.
 
         Args:
-            module: whose parameters are shared, not copied.
+            module: whose parameters are shared, not copied; PyTorch's, or one of this class, whose score and position
+                are taken over.
+
+        Raises:
+            TypeError: ``module`` or its ``out_proj`` is of a derived class, which may compute anything. Where it
+                computes the same, make a ``MultiheadAttention`` and load the state dict.
+            ValueError: it is pruned or parametrised, has a hook, its ``forward`` was replaced, or a parameter is no
+                plain one; the message says what to do.
 
         Example:
             >>> layer = nn.TransformerEncoderLayer(6, 2, batch_first=True).eval()
@@ -69,10 +79,19 @@ class MultiheadAttention(nn.MultiheadAttention):
             >>> torch.allclose(layer(x), expected, atol=1e-5)
             True
         """
+        where = "MultiheadAttention.from_torch"
+        check_plain(module, where, harmless=[_nothing])
+        if type(module) is not cls:
+            check_class(module, nn.MultiheadAttention, where, _ADVICE)
+        check_output(module.out_proj, where)
         sizes = module.embed_dim, module.num_heads, module.dropout, module.in_proj_bias is not None
         more = module.bias_k is not None, module.add_zero_attn, module.kdim, module.vdim, module.batch_first
         with torch.device("meta"):
             converted = cls(*sizes, *more)
+        if isinstance(module, MultiheadAttention):
+            converted.score = module.score
+            converted.position = module.position
+        check_tensors(module, {name for name, _ in converted.named_parameters(recurse=False)}, where)
         converted._parameters.update(module._parameters)
         converted.out_proj = module.out_proj
         return converted.train(module.training)

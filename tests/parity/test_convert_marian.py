@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from selfattn.convert.marian import Marian, MarianIds, config_to_marian, from_marian, never_write, to_marian
 from selfattn.decoding.beam import beam_search
@@ -238,3 +238,17 @@ def test_other_models_that_are_not_marian() -> None:
     model: Any = build(pair(), vocab_size=11, pad_id=10, seed=0)
     with pytest.raises(UserError, match=r"decoder\.embed_tokens\.weight and lm_head\.weight differ"):
         to_marian(Marian(model, pair(tie_output=True), IDS))
+
+
+def test_what_acts_on_a_part_of_the_model_is_refused_by_name() -> None:
+    stack = TransformerConfig(dim=6, num_heads=3, norm_first=False, sinusoid_layout="halves")
+    config = EncoderDecoderConfig(encoder=stack, decoder=stack, share_embeddings=True, tie_output=True)
+    ids = MarianIds(vocab_size=11, source_vocab_size=11, start_id=10, eos_id=0, pad_id=10)
+    model: Any = build(config, vocab_size=11, pad_id=10)
+    attention = model.encoder.layers[0].self_attn
+    nn.utils.parametrizations.weight_norm(attention.q_proj)
+    with pytest.raises(ValueError, match=r"to_marian: encoder.layers.0.self_attn.q_proj \(Linear\) has a parametrised"):
+        to_marian(Marian(model, config, ids))
+    attention.q_proj = nn.Sequential(nn.Linear(6, 6))
+    with pytest.raises(ValueError, match=r"expected Linear as encoder.layers.0.self_attn.q_proj, got Sequential"):
+        to_marian(Marian(model, config, ids))

@@ -9,9 +9,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils import prune
 
-from selfattn.attention import Alibi, MultiHeadAttention, key_mask
+from selfattn.attention import Alibi, MultiHeadAttention, key_mask, make_score
 from selfattn.convert.torch_modules import attention_from_torch, attention_to_torch, block_from_torch, block_to_torch
+from selfattn.integrations.torch import MultiheadAttention
 from selfattn.layers import FeedForward, TransformerBlock
 
 DIM, HEADS, FFN = 6, 3, 11
@@ -205,3 +207,92 @@ TO_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
 def test_what_cannot_go_to_torch(call: Callable[[], Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         call()
+
+
+# --- what acts on a module besides its class and parameters -----------------------------------------------------------
+
+
+def nothing(*arguments: Any) -> None:
+    """Be a hook."""
+
+
+def pruned(module: nn.MultiheadAttention) -> None:
+    prune.random_unstructured(module, "in_proj_weight", 0.5)
+
+
+def parametrised(module: nn.MultiheadAttention) -> None:
+    nn.utils.parametrizations.weight_norm(module, "in_proj_weight")
+
+
+def normed(module: nn.MultiheadAttention) -> None:
+    nn.utils.spectral_norm(module.out_proj)
+
+
+def replaced(module: nn.MultiheadAttention) -> None:
+    module.forward = nothing  # type: ignore[method-assign]
+
+
+CHANGES: list[tuple[Callable[[nn.MultiheadAttention], Any], str]] = [
+    (pruned, "prune.remove"),
+    (parametrised, "parametrised in_proj_weight; .*remove_parametrizations"),
+    (normed, r"out_proj \(NonDynamicallyQuantizableLinear\) has a forward pre-hook of SpectralNorm"),
+    (replaced, "the forward of MultiheadAttention was replaced"),
+    (lambda module: module.register_forward_pre_hook(nothing), r"forward pre-hook \(nothing\)"),
+    (lambda module: module.register_forward_hook(nothing), r"forward hook \(nothing\)"),
+    (lambda module: module.out_proj.register_forward_hook(nothing), r"out_proj .* forward hook \(nothing\)"),
+    (lambda module: module.register_full_backward_pre_hook(nothing), r"backward pre-hook \(nothing\)"),
+    (lambda module: module.register_full_backward_hook(nothing), r"backward hook \(nothing\)"),
+    (lambda module: module.register_state_dict_post_hook(nothing), r"state-dict hook \(nothing\)"),
+    (lambda module: module.register_state_dict_pre_hook(nothing), r"state-dict pre-hook \(nothing\)"),
+    (lambda module: module.register_load_state_dict_pre_hook(nothing), r"load-state-dict pre-hook \(nothing\)"),
+    (lambda module: module.register_load_state_dict_post_hook(nothing), r"load-state-dict post-hook \(nothing\)"),
+    (lambda module: module.register_parameter("in_proj_weight", None), "parameters are not those .* in_proj_weight"),
+    (lambda module: setattr(module, "out_proj", nn.Identity()), "out_proj: expected Linear itself, got Identity"),
+    (lambda module: setattr(module, "__class__", OtherAttention), "expected MultiheadAttention itself"),
+]
+
+
+@pytest.mark.parametrize("convert", [MultiheadAttention.from_torch, attention_from_torch])
+@pytest.mark.parametrize(("change", "message"), CHANGES, ids=[row[1] for row in CHANGES])
+@pytest.mark.filterwarnings("ignore:.torch.nn.utils.spectral_norm")
+def test_what_acts_on_a_foreign_module_is_refused_by_name(
+    convert: Callable[[Any], Any], change: Callable[[nn.MultiheadAttention], Any], message: str
+) -> None:
+    module = nn.MultiheadAttention(DIM, HEADS)
+    convert(module)
+    change(module)
+    with pytest.raises((TypeError, ValueError), match=message):
+        convert(module)
+
+
+def test_what_acts_on_a_part_of_a_layer_is_refused_by_name() -> None:
+    layer = encoder_layer()
+    layer.norm1.register_forward_hook(nothing)
+    with pytest.raises(ValueError, match=r"block_from_torch: norm1 \(LayerNorm\) has a forward hook"):
+        block_from_torch(layer)
+    ours = block()
+    prune.random_unstructured(ours.feed_forward.fc1, "weight", 0.5)
+    with pytest.raises(ValueError, match=r"block_to_torch: feed_forward.fc1 \(Linear\) has .*prune.remove"):
+        block_to_torch(ours)
+    prune.remove(ours.feed_forward.fc1, "weight")
+    block_to_torch(ours)
+
+
+def test_a_copy_is_frozen_where_its_original_is_and_loses_no_hook_of_a_gradient() -> None:
+    theirs = nn.MultiheadAttention(DIM, HEADS)
+    theirs.in_proj_weight.requires_grad_(False)
+    ours = attention_from_torch(theirs)
+    assert [ours.q_proj.weight.requires_grad, ours.q_proj.bias.requires_grad] == [False, True]
+    assert not attention_to_torch(ours).in_proj_weight.requires_grad
+    ours.q_proj.weight.requires_grad_(True)
+    with pytest.raises(ValueError, match="some are frozen"):
+        attention_to_torch(ours)
+    theirs.in_proj_bias.register_hook(nothing)
+    with pytest.raises(ValueError, match="in_proj_bias has a hook on its gradient"):
+        attention_from_torch(theirs)
+
+
+def test_the_module_of_our_own_keeps_its_score_and_position() -> None:
+    module = MultiheadAttention(DIM, HEADS, score=make_score("additive", 2, 2), position=Alibi(HEADS))
+    copied = MultiheadAttention.from_torch(module)
+    assert (copied.score, copied.position) == (module.score, module.position)
