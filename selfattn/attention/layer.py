@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
+from einops import rearrange
 from torch import Tensor, nn
 
 from selfattn.attention.core import Attended, attend
@@ -21,16 +22,20 @@ class KeyValue:
         key: ``[b h j e]``.
         value: ``[b h j c]``.
         positions: ``[j]`` or ``[b j]``, where in its text each key stands; None where no position is used.
+        shared_by: how many consecutive rows of queries attend to each row, such as the hypotheses of a source in a
+            beam search; default 1.
     """
 
     key: Tensor
     value: Tensor
     positions: Tensor | None = None
+    shared_by: int = 1
 
     def reorder(self, index: Tensor) -> KeyValue:
         """Pick rows along the batch axis, int64 ``[new b]``."""
-        key, value = self.key.index_select(0, index), self.value.index_select(0, index)
-        return KeyValue(key, value, self.picked_positions(index))
+        key = self.key.index_select(0, index)
+        value = self.value.index_select(0, index)
+        return KeyValue(key, value, self.picked_positions(index), self.shared_by)
 
     def picked_positions(self, index: Tensor) -> Tensor | None:
         """Return the positions of some rows; ``[j]`` are those of every row."""
@@ -155,8 +160,8 @@ class MultiHeadAttention(nn.Module):
         Args:
             x: the queries ``[b i d]``.
             context: ``[b j d]``, or what :meth:`project_context` made of it; default ``x`` itself (self-attention).
-                What was made of fewer rows serves several rows of ``x`` each, one after another: the hypotheses of a
-                sentence share its keys and values as further queries.
+                It has as many rows as ``x``; where :attr:`KeyValue.shared_by` says so, consecutive rows of ``x``
+                share one row of it.
             mask: bool, broadcastable to ``[b h i j]``, True = may attend; or a
                 :class:`~selfattn.attention.masks.Mask`.
             bias: added to the scores, see :func:`~selfattn.attention.core.attend`; broadcastable to ``[b h i j]``.
@@ -168,16 +173,21 @@ class MultiHeadAttention(nn.Module):
             :class:`~selfattn.attention.core.Attended` with output ``[b i d]``.
 
         Raises:
-            ValueError: ``x`` is not ``[b i d]`` of the layer's width; this layer uses positions and ``context`` was
-                projected without; there are not as many positions as queries, or none are given and there are more
-                queries than keys; and what :func:`~selfattn.attention.core.attend` raises.
+            ValueError: ``x`` is not ``[b i d]`` of the layer's width; ``context`` has another number of rows; this
+                layer uses positions and ``context`` was projected without; there are not as many positions as queries,
+                or none are given and there are more queries than keys; ``context`` is shared by several rows, and
+                causality or positions are asked for; and what :func:`~selfattn.attention.core.attend` raises.
         """
         _check_states(x, "x [b i d]", self.query_dim)
-        if isinstance(context, KeyValue) and 0 < context.key.shape[0] < x.shape[0]:
-            together = x.reshape(context.key.shape[0], -1, x.shape[-1])
-            output, weights = self(together, context, mask=mask, bias=bias, need_weights=need_weights)
+        _check_rows(x, context)
+        if isinstance(context, KeyValue) and context.shared_by > 1:
+            if causal or positions is not None or self.position is not None:
+                raise ValueError("MultiHeadAttention: rows that share a context have no order: no causal, no positions")
+            together = rearrange(x, "(b w) i d -> b (w i) d", w=context.shared_by)
+            context = replace(context, shared_by=1)
+            output, weights = self.forward(together, context, mask=mask, bias=bias, need_weights=need_weights)
             if weights is not None:
-                weights = weights.unflatten(2, (-1, x.shape[1])).transpose(1, 2).flatten(0, 1)
+                weights = rearrange(weights, "b h (w i) j -> (b w) h i j", i=x.shape[1])
             return Attended(output.reshape(*x.shape[:2], -1), weights)
         attends_to_itself = context is None
         context = x if context is None else context
@@ -237,6 +247,21 @@ def _check_states(states: object, what: str, width: int) -> None:
     if not isinstance(states, Tensor) or states.dim() != 3 or states.shape[-1] != width:
         got = tuple(states.shape) if isinstance(states, Tensor) else type(states).__name__
         raise ValueError(f"MultiHeadAttention: expected {what} with {width} features, got {got}")
+
+
+def _check_rows(x: Tensor, context: Tensor | KeyValue | None) -> None:
+    """Check that each row of queries has its row of keys: attention across rows would mix texts."""
+    shared_by = 1
+    if isinstance(context, KeyValue):
+        rows = context.key.shape[0]
+        shared_by = context.shared_by
+    elif isinstance(context, Tensor) and context.dim() == 3:
+        rows = context.shape[0]
+    else:
+        return
+    if x.shape[0] != rows * shared_by:
+        sharing = f" shared by {shared_by} each" if shared_by > 1 else ""
+        raise ValueError(f"MultiHeadAttention: x has {x.shape[0]} rows, context {rows}{sharing}; give each row its own")
 
 
 def _heads(x: Tensor, heads: int) -> Tensor:

@@ -37,20 +37,28 @@ OF_SOURCE = {"of_source": True}
 """Metadata of a state's field that a source's hypotheses share: a beam needs it only once."""
 
 
-def _reorder(tree: Any, index: Tensor, sources: Tensor | None) -> Any:
+def _reorder(tree: Any, index: Tensor, sources: Tensor | None, shared_by: int = 0) -> Any:
+    """Pick rows; ``shared_by`` hypotheses of each source share them, 0 where ``index`` picks hypotheses themselves."""
     if isinstance(tree, tuple):
-        return tuple(_reorder(part, index, sources) for part in tree)
+        return tuple(_reorder(part, index, sources, shared_by) for part in tree)
     if isinstance(tree, Cache):
         return tree.reorder(index)
-    if isinstance(tree, Tensor | KeyValue):
-        if index is sources and len(index) == len(tree.key if isinstance(tree, KeyValue) else tree):
-            return tree  # all of them stay, in their order
-        return tree.reorder(index) if isinstance(tree, KeyValue) else tree.index_select(0, index)
+    if isinstance(tree, KeyValue):
+        if not shared_by and tree.shared_by > 1:
+            raise ValueError("reorder: the hypotheses of a source share its keys; say with `sources` which stay")
+        picked = tree if shared_by and len(index) == len(tree.key) else tree.reorder(index)
+        return dataclasses.replace(picked, shared_by=max(1, shared_by))
+    if isinstance(tree, Tensor):
+        # All sources stay, in their order.
+        return tree if shared_by and len(index) == len(tree) else tree.index_select(0, index)
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         parts = {}
         for field in dataclasses.fields(tree):
-            rows = index if sources is None or "of_source" not in field.metadata else sources
-            parts[field.name] = _reorder(getattr(tree, field.name), rows, sources)
+            part = getattr(tree, field.name)
+            if sources is None or "of_source" not in field.metadata:
+                parts[field.name] = _reorder(part, index, sources, shared_by)
+            else:
+                parts[field.name] = _reorder(part, sources, sources, len(index) // max(1, len(sources)))
         return type(tree)(**parts)
     return tree
 

@@ -2,12 +2,14 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention import MultiHeadAttention, key_mask, padding_mask
+from selfattn.attention import MultiHeadAttention, Rotary, key_mask, padding_mask
 
 Close = Callable[[Tensor, Tensor], None]
 
@@ -63,15 +65,31 @@ def test_padding_reaches_no_gradient_of_an_adapter() -> None:
         assert torch.equal(one, other)
 
 
-def test_what_was_made_of_fewer_rows_serves_several_each(close: Close) -> None:
+def test_rows_that_share_keys_on_purpose_are_as_if_each_had_its_own(close: Close) -> None:
     layer = MultiHeadAttention(12, 7, num_heads=3)
     x, context = torch.randn(6, 5, 12), torch.randn(2, 11, 7)
     mask = key_mask(padding_mask(torch.tensor([11, 4]), 11))
     rows = torch.tensor([0, 0, 0, 1, 1, 1])
     bias = torch.randn(3, 1, 11)
-    shared = layer(x, layer.project_context(context), mask=mask, bias=bias, need_weights=True)
+    keys = replace(layer.project_context(context), shared_by=3)
+    shared = layer(x, keys, mask=mask, bias=bias, need_weights=True)
     apart = layer(x, context[rows], mask=mask[rows], bias=bias, need_weights=True)
     close(shared.output, apart.output)
     assert shared.weights is not None
     assert apart.weights is not None
     close(shared.weights, apart.weights)
+    for options in ({"causal": True}, {"positions": torch.arange(5)}):
+        with pytest.raises(ValueError, match="rows that share a context have no order"):
+            layer(x, keys, **options)  # type: ignore[arg-type]  # of several types
+    rotary = MultiHeadAttention(12, num_heads=3, position=Rotary(4))
+    with pytest.raises(ValueError, match="have no order"):
+        rotary(x, replace(rotary.project_context(x[:2]), shared_by=3))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 12])
+def test_rows_of_queries_and_of_keys_are_never_mixed(rows: int) -> None:
+    layer = MultiHeadAttention(12, num_heads=3, position=Rotary(4))
+    x, context = torch.randn(6, 5, 12), torch.randn(rows, 5, 12)
+    for each in (context, layer.project_context(context)):
+        with pytest.raises(ValueError, match=f"x has 6 rows, context {rows}; give each row its own"):
+            layer(x, each, causal=True, positions=torch.arange(5))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -89,6 +90,9 @@ def test_hypotheses_share_their_source(close: Close, zoo: Any, state_variant: st
     _, state = step_through(model, state, case.target[[0, 1, 1, 2, 2, 0], 2:4])
     state = state.reorder(torch.tensor([3, 2, 5, 4]), sources=torch.tensor([1, 2]))
     last, _ = step_through(model, state, case.target[[0, 0, 1, 1], 4:])
+    if isinstance(getattr(state, "memory", None), tuple):
+        with pytest.raises(ValueError, match="say with `sources` which stay"):
+            state.reorder(torch.tensor([0, 1]))
     rows, told = [1, 1, 2, 2], [2, 1, 0, 2]
     alone = case.pick(rows)
     alone.target[:, 2:4], alone.target[:, 4] = case.target[told, 2:4], case.target[[0, 0, 1, 1], 4]
