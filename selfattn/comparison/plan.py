@@ -186,8 +186,9 @@ class Plan(experiments.Plan):
 
     def runs(self) -> list[Training]:
         """List every run, seed after seed."""
-        return [
-            Training(
+        runs: list[Training] = []
+        for seed, (budget, variant), name in product(self.seed_numbers, self.variants.items(), self.models):
+            run = Training(
                 run_name(name, seed, variant),
                 name,
                 self.planned(name, budget),
@@ -198,9 +199,8 @@ class Plan(experiments.Plan):
                 leading=(seed, budget) == (self.first_seed, self.main),
                 seal=self.seal.sha256,
             )
-            for seed, (budget, variant) in product(self.seed_numbers, self.variants.items())
-            for name in self.models
-        ]
+            runs.append(run)
+        return runs
 
 
 def read_plan(out: Path) -> Plan:

@@ -108,4 +108,7 @@ class RunTable(Generic[R]):
 
     def map(self, function: Callable[[R], Other]) -> RunTable[Other]:
         """Return the table of what a function makes of each run."""
-        return RunTable.gather((cell.budget, cell.model, function(run)) for cell in self.cells() for run in cell.runs)
+        rows: list[tuple[float, str, Other]] = []
+        for cell in self.cells():
+            rows += [(cell.budget, cell.model, function(run)) for run in cell.runs]
+        return RunTable.gather(rows)

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import isclose
 from pathlib import Path
 from random import SystemRandom
@@ -134,7 +135,7 @@ def _decode(run: Tested, items: int | None) -> tuple[Finding, Answered]:
         after = {probe: _again(loaded, options, answers) for probe, answers in before.items()}
     except UserError as error:  # changed weights
         return Finding(name, (str(error),), 0), stored
-    pairs = [pair for probe, answers in before.items() for pair in zip(answers, after[probe], strict=True)]
+    pairs = list(chain.from_iterable(zip(before[probe], after[probe], strict=True) for probe in before))
     differences = tuple(
         f"{short(was.source)}: {short(was.output)} in the test, {short(now.output)} from the weights"
         for was, now in pairs

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from inspect import signature
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +195,8 @@ def write_tables(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
 def _blocks(record: Record) -> Iterator[tuple[Block, Signs]]:
     """Yield all charts and tables, also those that are folded away, with the signs of the models."""
     page = document(record)
-    signs, waiting = Signs(page.names), [*page.first, *(block for part in page.parts for block in part.blocks)]
+    signs = Signs(page.names)
+    waiting = [*page.first, *chain.from_iterable(part.blocks for part in page.parts)]
     for block in waiting:
         if isinstance(block, Folded | Charts):
             waiting += block.blocks if isinstance(block, Folded) else block.charts

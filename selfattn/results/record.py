@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, MinLen
@@ -282,3 +283,8 @@ class Record(Plain):
     plan: PlanCheck | None = None
     interim: Interim | None = None
     margin: Annotated[float, Gt(0)] | None = None
+
+    @property
+    def seeds(self) -> list[int]:
+        """Seeds of all models, each once, rising."""
+        return sorted(set(chain.from_iterable(model.seeds for model in self.models)))

@@ -53,12 +53,11 @@ def attention_svg(
     left = 8 * max(map(width, labels), default=1) + 12
     across = [left + _CELL * place for place in range(len(order) + 1)]
     down = [top + _ROW * k for k in range(len(labels) + 1)]
-    cells = (
-        (x + 0.5, y + 0.5, min(1.0, row[k]), f"{label} ← {columns[k]}: {row[k]:.4f}")
-        for y, row, label in zip(down, rows, labels, strict=False)
-        for x, k in zip(across, order, strict=False)
-        if row[k] >= 0.00005  # less is drawn as nothing and rounds to 0.0000
-    )
+    cells: list[tuple[float, float, float, str]] = []
+    for y, row, label in zip(down, rows, labels, strict=False):
+        for x, k in zip(across, order, strict=False):
+            if row[k] >= 0.00005:  # less is drawn as nothing and rounds to 0.0000
+                cells.append((x + 0.5, y + 0.5, min(1.0, row[k]), f"{label} ← {columns[k]}: {row[k]:.4f}"))
     return picture(
         "attention",
         title=title,

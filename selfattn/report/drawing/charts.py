@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from selfattn.report.blocks import Chart, ChartLine, Column, Row, Table
 from selfattn.report.drawing.numbers import NONE, value_text
@@ -69,7 +69,8 @@ def curves(chart: Chart, sign_of: Mapping[str, Sign]) -> Curves | None:
     lines, scale = [line for line in chart.lines if line.spots], chart.scale
     if not lines:
         return None
-    across = chart.across or Scale(None, max(spot.x for line in lines for spot in line.spots) or 1.0, "number")
+    last = max(spot.x for spot in chain.from_iterable(line.spots for line in lines))
+    across = chart.across or Scale(None, last or 1.0, "number")
     height = max(_HEIGHT, _LABEL * len(lines) + 20)
 
     def point(x: float, y: float) -> Point:
@@ -117,10 +118,11 @@ def label_margin(lines: Sequence[ChartLine]) -> int:
 def chart_table(chart: Chart) -> Table:
     """Return a chart as a table: the value of every line at a few places of the horizontal axis, ◎ by ringed ones."""
     lines = [line for line in chart.lines if line.spots]
-    places = sorted({spot.x for line in lines for spot in line.spots})
+    spots = list(chain.from_iterable(line.spots for line in lines))
+    places = sorted({spot.x for spot in spots})
     if len(places) > _MOST_PLACES:
         few = {places[round(k * (len(places) - 1) / (_MOST_PLACES - 1))] for k in range(_MOST_PLACES)}
-        places = sorted(few | {spot.x for line in lines for spot in line.spots if spot.chosen})
+        places = sorted(few | {spot.x for spot in spots if spot.chosen})
     columns = (Column(chart.unit, numeric=False), *(Column(chart.show(x)) for x in places))
     return Table(chart.name, columns, tuple(_values(line, places, chart.scale) for line in lines))
 

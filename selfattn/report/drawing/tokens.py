@@ -83,8 +83,11 @@ def visual_order(tokens: Sequence[str]) -> list[int]:
     """
     levels, order = _line_levels(tokens), list(range(len(tokens)))
     for level in range(max(levels, default=0), 0, -1):  # L2
-        stretches = [(inside, list(run)) for inside, run in groupby(order, lambda k: levels[k] >= level)]  # noqa: B023
-        order = [k for inside, run in stretches for k in (run[::-1] if inside else run)]
+        reordered: list[int] = []
+        for inside, run in groupby(order, lambda k: levels[k] >= level):  # noqa: B023
+            stretch = list(run)
+            reordered += stretch[::-1] if inside else stretch
+        order = reordered
     return order
 
 

@@ -7,6 +7,7 @@ out from the end when the page would grow too large; it says how many.
 
 import json
 from collections.abc import Iterable
+from itertools import chain, product
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -26,7 +27,7 @@ _MOST = 1_700_000  # characters of JSON; keeps the page under 3 MB
 # Printable ASCII that JSON and HTML leave as it is. A code for each thousandth: one character, from 78 on two; the last
 # twelve characters announce a second one.
 _SYMBOLS = "".join(chr(code) for code in range(33, 127) if chr(code) not in '"\\<>')
-_CODES = [*_SYMBOLS[:-12], *(first + second for first in _SYMBOLS[-12:] for second in _SYMBOLS)]
+_CODES = [*_SYMBOLS[:-12], *map("".join, product(_SYMBOLS[-12:], _SYMBOLS))]
 
 
 def html_of(page: Document, lang: str = SOURCE) -> str:
@@ -36,7 +37,8 @@ def html_of(page: Document, lang: str = SOURCE) -> str:
         page: the document, such as that of a comparison (:func:`selfattn.report.write.document`).
         lang: the language that the page opens in; the others are in it too.
     """
-    maps = next((block for part in page.parts for block in part.blocks if isinstance(block, AttentionExplorer)), None)
+    blocks = chain.from_iterable(part.blocks for part in page.parts)
+    maps = next((block for block in blocks if isinstance(block, AttentionExplorer)), None)
     return _render("report", lang, Signs(page.names), maps or AttentionExplorer((), ()), **vars(page))
 
 
@@ -156,7 +158,8 @@ def pack(weights: Iterable[Iterable[float]]) -> str:
         >>> pack([[0.0, 0.001, 0.0772], [0.078, 1.0, 0.5]])
         '!#rs!}8wc'
     """
-    return "".join(_CODES[round(1000 * min(1.0, max(0.0, weight)))] for row in weights for weight in row)
+    flat = chain.from_iterable(weights)
+    return "".join(_CODES[round(1000 * min(1.0, max(0.0, weight)))] for weight in flat)
 
 
 def _example(example: AttentionExample, names: Iterable[str]) -> dict[str, Any]:

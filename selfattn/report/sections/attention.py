@@ -1,6 +1,7 @@
 """Attention: which source tokens each model looks at, and how that agrees with the gold alignment."""
 
 import math
+from itertools import chain
 
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, share_text
@@ -18,7 +19,9 @@ _ALIGNMENT = ("gold_share", "aer", "shifted_gold_share", "shifted_aer", "entropy
 @b.section("attention")
 def attention_section(record: Record) -> tuple[b.Block, ...]:
     """Return the maps, and which models have none."""
-    shown = {name for example in record.attention.examples for name, model in example.models.items() if model.maps}
+    shown: set[str] = set()
+    for example in record.attention.examples:
+        shown |= {name for name, model in example.models.items() if model.maps}
     names = tuple(model.name for model in ranked(record) if model.name in shown)
     if not names:
         return ()
@@ -57,13 +60,15 @@ def alignment_section(record: Record) -> tuple[b.Block, ...]:
     measured = [(model.name, model.alignment) for model in ranked(record) if model.alignment]
     if not measured:
         return ()
-    rows = [
-        b.Row((name, which, *_row(head)), name) for name, alignment in measured for which, head in _chosen(alignment)
-    ]
-    diagonal = next((heads.diagonal_aer for _, heads in measured if heads.diagonal_aer is not None), None)
+    rows: list[b.Row] = []
+    for name, alignment in measured:
+        rows += [b.Row((name, which, *_row(head)), name) for which, head in _chosen(alignment)]
+    diagonals = (alignment.diagonal_aer for _, alignment in measured if alignment.diagonal_aer is not None)
+    diagonal = next(diagonals, None)
     if diagonal is not None:  # the same for every model
         rows.append(b.Row((message("alignment.diagonal"), NONE, NONE, share_text(diagonal), *[NONE] * 4)))
-    spans = any(head.gold_share is not None for _, heads in measured for head in heads.heads)
+    heads = chain.from_iterable(alignment.heads for _, alignment in measured)
+    spans = any(head.gold_share is not None for head in heads)
     columns = (b.Column(message("col.model"), numeric=False), *_columns("alignment.which", spans))
     note = message("alignment.note", error=message("alignment.error.spans" if spans else "alignment.error.links"))
     return (

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from itertools import chain
 
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, flatten, measure_text, share_text
@@ -131,7 +132,7 @@ def differing_settings(record: Record) -> b.Table:
     """Return every setting that is not the same for all models, those of training first."""
     order = ranked(record)
     configs = [flatten(model.config) for model in order]
-    every = dict.fromkeys(name for config in configs for name in config)
+    every = dict.fromkeys(chain.from_iterable(configs))
     names = sorted(every, key=lambda name: not name.startswith("training."))
     rows = (b.Row((name, *(config.get(name, NONE) for config in configs))) for name in names)
     models = (b.Column(model.name, numeric=False, model=True) for model in order)
@@ -149,7 +150,7 @@ def shared_settings(record: Record) -> dict[str, str]:
 @b.section("reproduce")
 def reproduce_section(record: Record) -> tuple[b.Block, ...]:
     """Return the command, its conditions, and where the runs lie."""
-    runs = "\n".join(run for model in record.models for run in model.run_dirs)
+    runs = "\n".join(chain.from_iterable(model.run_dirs for model in record.models))
     code, name = b.Code(runs, "run-list", message("reproduce.runs")), message("reproduce.runs")
     return (
         b.Code(record.command, "command", message("reproduce.command")),
@@ -161,7 +162,8 @@ def reproduce_section(record: Record) -> tuple[b.Block, ...]:
 
 def _reproduction(record: Record) -> tuple[tuple[TextLike, TextLike], ...]:
     """Return signature, seeds, tuning, time, versions and machine."""
-    signature, seeds = record.headline.signature, sorted({seed for model in record.models for seed in model.seeds})
+    signature = record.headline.signature
+    seeds = record.seeds
     facts: list[tuple[TextLike, TextLike]] = [(message("reproduce.signature"), signature)] if signature else []
     facts.append((message("reproduce.seeds"), ", ".join(map(str, seeds))))
     facts.append((message("reproduce.tuning"), tuning_badge(record).text))

@@ -1,6 +1,7 @@
 """Quality: parts of the test, items on which models differ, tests of every pair on every metric, further metrics."""
 
 import re
+from itertools import chain
 
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, p_text, ratio_text, value_text
@@ -25,7 +26,7 @@ def buckets_section(record: Record) -> tuple[b.Block, ...]:
 
 
 def _table(record: Record, group: BucketGroup, name: str) -> b.Table:
-    measured = {name for bucket in group.buckets for name in bucket.models}
+    measured = set(chain.from_iterable(bucket.models for bucket in group.buckets))
     names = [model.name for model in ranked(record) if model.name in measured]
     columns = (
         b.Column(message("col.part"), numeric=False),
@@ -54,7 +55,7 @@ def _scale(record: Record, group: BucketGroup) -> Scale:
     """The axis of the headline metric where the parts are of that metric, else one of their own."""
     if group.metric == record.headline.metric:
         return record_scale(record)
-    scores = [score for bucket in group.buckets for score in bucket.models.values()]
+    scores = list(chain.from_iterable(bucket.models.values() for bucket in group.buckets))
     best = max((score.mean if score.high is None else score.high for score in scores), default=None)
     return quality_scale(best, 0, group.kind)
 
@@ -156,7 +157,7 @@ def interval_note(record: Record, *, brief: bool = False) -> Message | None:
 
 def further_table(record: Record) -> b.Table:
     """Return what was measured beside the headline metric."""
-    names = dict.fromkeys(name for model in record.models for name in model.metrics)
+    names = dict.fromkeys(chain.from_iterable(model.metrics for model in record.models))
     names.pop(record.headline.metric, None)
     models = ranked(record) if names else ()
     rows = ((model.name, [_measured(record, name, model.metrics.get(name)) for name in names]) for model in models)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from statistics import fmean, stdev
 
 from selfattn.evaluation.statistics.variances import t_quantile
@@ -33,7 +34,7 @@ def rate_charts(record: Record) -> tuple[b.Chart, ...]:
 
 def _rate_chart(record: Record, budget: float | None) -> b.Chart | None:
     lines = tuple(b.ChartLine(model.name, tuple(_rate_spots(record, model, budget))) for model in record.models)
-    spots_of_all = [spot for line in lines for spot in line.spots]
+    spots_of_all = list(chain.from_iterable(line.spots for line in lines))
     rates = sorted({spot.x for spot in spots_of_all})
     if len(rates) < 2:
         return None
@@ -62,7 +63,8 @@ def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
     settings = flatten(space) if isinstance(space, Mapping) else {}
     text = message("tuning.text", space="; ".join(f"{name}: {value}" for name, value in settings.items()) or NONE)
     edge = ", ".join(model.name for model in tuned if _is_at_edge(record, model))
-    budgets = message("tuning.budgets") if any(trial.budget for model in tuned for trial in model.trials) else None
+    trials = chain.from_iterable(model.trials for model in tuned)
+    budgets = message("tuning.budgets") if any(trial.budget for trial in trials) else None
     return (
         b.Paragraph(text, budgets, message("tuning.edge", names=edge) if edge else None),
         b.model_table("tuned", heads, ((model.name, _tuned(record, model)) for model in tuned), words=1),

@@ -26,12 +26,10 @@ def amount_of_training(record: Record, budget: float | None = None) -> Message:
         return message("training.distinct", count=f"{cell.examples:,}")
     part = cell.budget / budgets.cells[-1].budget if budgets and cell else 1.0
     tokens = [count for model in record.models if (count := target_tokens(model))]
-    steps = {
-        curve.points[-1].step
-        for model in record.models
-        for curve in model.curves
-        if curve.points and curve.seed not in model.failed
-    }
+    steps: set[int] = set()
+    for model in record.models:
+        finished = [curve for curve in model.curves if curve.points and curve.seed not in model.failed]
+        steps |= {curve.points[-1].step for curve in finished}
     batch = settings.get("batch_size")
     if len(steps) == 1 and isinstance(batch, int) and not settings.get("max_tokens"):
         pairs = steps.pop() * batch * int(str(settings.get("accumulate") or 1))
@@ -130,5 +128,7 @@ def failures(record: Record) -> list[Message]:
     if record.budgets is None:
         counts = [(model.name, len(model.failed), 1.0) for model in record.models if model.failed]
     else:
-        counts = [(name, count, point.budget) for point in record.budgets.cells for name, count in point.failed.items()]
+        counts = []
+        for cell in record.budgets.cells:
+            counts += [(name, count, cell.budget) for name, count in cell.failed.items()]
     return [message("verdict.failed", model=name, count=count, budget=share(part)) for name, count, part in counts]

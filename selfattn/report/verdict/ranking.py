@@ -4,6 +4,7 @@ Gates, equal sizes and equal tuning decide; the badges say so.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from selfattn.report.blocks import Badge
 from selfattn.report.drawing.numbers import amount, estimate_text, gap_text, score_text
@@ -83,8 +84,10 @@ def record_scale(record: Record) -> Scale:
     scores = [quality(record, model) for model in record.models]
     tops = [score.mean if kind == "share" or score.high is None else score.high for score in scores]
     if kind == "points":
-        tops += [p.valid for m in record.models for curve in m.curves for p in curve.points if p.valid is not None]
-        tops += [trial.valid for model in record.models for trial in model.trials if trial.valid is not None]
+        for model in record.models:
+            points = chain.from_iterable(curve.points for curve in model.curves)
+            tops += [point.valid for point in points if point.valid is not None]
+            tops += [trial.valid for trial in model.trials if trial.valid is not None]
     # Nines are for what comes close to 100 %; a metric that is better when lower should not.
     items = record.test_items if record.headline.better == "higher" else 0
     return quality_scale(max(tops), items, kind)

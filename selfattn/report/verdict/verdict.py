@@ -230,7 +230,6 @@ def _seed_sentence(record: Record) -> Message:
     """Return how many runs and test items there are, and what the intervals cover."""
     items = ranking.in_task_words(record, "items", count=f"{record.test_items:,}")
     if ranking.is_single(record):
-        seeds = sorted({seed for model in record.models for seed in model.seeds})
-        return message("verdict.seed", seed=", ".join(map(str, seeds)), items=items)
+        return message("verdict.seed", seed=", ".join(map(str, record.seeds)), items=items)
     key = "verdict.seeds.items" if record.interval and record.interval.over == "items" else "verdict.seeds"
     return message(key, count=len(record.models[0].seeds), items=items)
