@@ -24,13 +24,23 @@ class Watcher(Protocol):
     """Whoever wants the weights of some attention layers."""
 
     def watches(self, module: nn.Module) -> bool:
-        """Return whether the weights of this layer are wanted."""
+        """Return whether the weights of this call of the layer are wanted."""
 
     def keep(self, module: nn.Module, weights: Tensor) -> None:
         """Take the weights ``[b h i j]`` of one call."""
 
 
 WATCHERS: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())  # another thread sees none of them
+
+
+def watchers_of(module: nn.Module) -> list[Watcher]:
+    """Return who wants the weights of this call of a layer.
+
+    Nobody does in a compiled graph: it cannot ask, and a watched model runs uncompiled.
+    """
+    if torch.compiler.is_compiling():
+        return []
+    return [watcher for watcher in WATCHERS.get() if watcher.watches(module)]
 
 
 class ScaledBy(Score):
@@ -129,14 +139,13 @@ def attention(
         others: what the layer hands to other implementations; not needed here.
 
     Returns:
-        The output ``[b i h c]``, and the weights ``[b h i j]`` where they are asked for or watched, else None.
+        The output ``[b i h c]``, and the weights ``[b h i j]`` where they are asked for, else None.
 
     Raises:
         UserError: the layer uses a paged cache, which this implementation cannot read.
     """
     if others.get("cache") is not None:
         raise UserError("attention implementation 'selfattn': paged caches are not supported; use 'paged|eager'")
-    watchers = [watcher for watcher in WATCHERS.get() if watcher.watches(module)]
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
     causal = attention_mask is None and bool(is_causal) and query.shape[2] > 1
@@ -153,20 +162,28 @@ def attention(
         mask = None if mask is None else nn.functional.pad(mask, (1, 0), value=True)
         key, value = (nn.functional.pad(x, (0, 0, 1, 0)) for x in (key, value))
     score = ScaledBy(query.shape[-1] ** -0.5 if scaling is None else scaling, softcap)
-    need_weights = bool(output_attentions) or bool(watchers) or _are_recorded()
-    options: dict[str, Any] = {"causal": causal, "dropout_p": dropout, "need_weights": need_weights}
-    output, weights = attend(query, key, value, score=score, mask=mask, bias=bias, **options)
+    options: dict[str, Any] = {"score": score, "mask": mask, "bias": bias, "causal": causal}
+    need_weights = bool(output_attentions) or _are_recorded(module)
+    output, weights = attend(query, key, value, dropout_p=dropout, need_weights=need_weights, **options)
+    if watchers := watchers_of(module):
+        seen = weights
+        if seen is None:  # computed apart: who looks changes neither output nor gradient
+            with torch.no_grad():
+                seen = attend(query, key, value, need_weights=True, **options).weights
+        assert seen is not None
+        for watcher in watchers:
+            watcher.keep(module, seen if sink is None else seen[..., 1:])
     if weights is not None and sink is not None:
         weights = weights[..., 1:]
-    if weights is not None:
-        for watcher in watchers:
-            watcher.keep(module, weights)
     return output.transpose(1, 2).contiguous(), weights
 
 
-def _are_recorded() -> bool:
+def _are_recorded(module: nn.Module) -> bool:
     """Whether the model records its weights: some layers do not hand on that they are asked for."""
     from transformers.utils import output_capturing
 
-    recorded = output_capturing._active_collector.get()  # type: ignore[no-untyped-call]  # transformers has no types for it
+    collector = output_capturing._active_collector
+    if torch.compiler.is_compiling() and not collector.compiling and not module._forward_hooks:
+        return False  # of a model that is compiled in parts; the recording is a hook
+    recorded = collector.get()  # type: ignore[no-untyped-call]  # transformers has no types for it
     return recorded is not None and any("attentions" in name for name in recorded)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
 
 from selfattn.errors import UserError
+from selfattn.integrations.passages import Call, Passage, sequences
 from selfattn.integrations.transformers import NAME, WATCHERS, attention, register
+from selfattn.integrations.uncompiled import uncompiled
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -27,20 +32,43 @@ class Layer:
         name: of the layer in the model, such as ``model.layers.0.self_attn``.
         kind: self-attention of an ``encoder`` or a ``decoder``, or ``cross``.
         number: of the layer among those of its kind, from 0.
-        calls: the weights ``[b h i j]`` of each call; while generating, one for each token.
+        placed: the weights of each call, and where they belong.
+        has_run: whether the model called the layer.
     """
 
     name: str
     kind: Kind
     number: int
-    calls: list[Tensor] = field(default_factory=list)
+    placed: list[Call] = field(default_factory=list, repr=False)
+    has_run: bool = False
+
+    @property
+    def calls(self) -> list[Tensor]:
+        """The weights ``[b h i j]`` of each call, as the layer computed them; while generating, of each step."""
+        return [call.weights for call in self.placed]
+
+    @property
+    def sequences(self) -> list[Tensor]:
+        """The weights ``[b h i j]`` of each sequence, or batch of sequences, that the model went through.
+
+        Rows and columns are positions of the sequence. A key that a call did not have is 0. Drafts that assisted
+        decoding rejected are left out. After ``model.generate`` with beams, ``b`` are the returned sequences. A layer
+        that the model calls several times in a forward pass has a map for each.
+        """
+        return list(sequences(self.placed))
 
     @property
     def weights(self) -> Tensor:
-        """The weights ``[b h i j]`` of all calls, one below the other; a key that a call did not have yet is 0."""
-        longest = max(call.shape[-1] for call in self.calls)
-        padded = [nn.functional.pad(call, (0, longest - call.shape[-1])) for call in self.calls]
-        return torch.cat(padded, dim=-2)
+        """The weights ``[b h i j]`` of the only sequence that the model went through.
+
+        Raises:
+            UserError: there are several sequences, or none.
+        """
+        maps = self.sequences
+        if len(maps) != 1:
+            advice = "watch each apart, or see `sequences`" if maps else "run the model inside the block"
+            raise UserError(f"watch: {self.name} went through {len(maps)} sequences: {advice}")
+        return maps[0]
 
 
 class Watch:
@@ -51,8 +79,9 @@ class Watch:
     """
 
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] | None, heads: Sequence[int] | None) -> None:
-        self._heads = None if heads is None else list(heads)
+        self._heads = None if heads is None else _chosen("heads", heads)
         self.by_module: dict[nn.Module, Layer] = {}
+        layers = None if layers is None else _chosen("layers", layers)
         counts: dict[Kind, int] = {}
         for name, module in _attention_layers(model):
             kind = _kind(name, module)
@@ -62,15 +91,23 @@ class Watch:
         highest = max(counts.values(), default=-1)
         if layers is not None and (wrong := [k for k in layers if not 0 <= k <= highest]):
             raise UserError(f"`layers` {wrong[0]}: the model has layers 0 to {highest}")
+        self._part_of = _parts(model)
+        self._passages: list[tuple[nn.Module, Passage]] = []
+        self._current: dict[nn.Module, Passage] = {}  # of the parts that are running
 
     @property
     def layers(self) -> tuple[Layer, ...]:
         """The layers that were called so far."""
-        return tuple(layer for layer in self.by_module.values() if layer.calls)
+        return tuple(layer for layer in self.by_module.values() if layer.placed)
+
+    @property
+    def without_weights(self) -> tuple[Layer, ...]:
+        """The layers that ran and handed over no weights: they compute their attention in their own way."""
+        return tuple(layer for layer in self.by_module.values() if layer.has_run and not layer.placed)
 
     def watches(self, module: nn.Module) -> bool:
-        """Return whether the layer is watched."""
-        return module in self.by_module
+        """Return whether the layer is watched, and does not run a second time for the sake of its gradient."""
+        return module in self.by_module and not _is_backward()
 
     def keep(self, module: nn.Module, weights: Tensor) -> None:
         """Keep the weights ``[b h i j]`` of one call, cut to the heads that are watched."""
@@ -78,7 +115,91 @@ class Watch:
             if not 0 <= min(self._heads) <= max(self._heads) < weights.shape[1]:
                 raise UserError(f"`heads` {self._heads}: the layer has heads 0 to {weights.shape[1] - 1}")
             weights = weights[:, self._heads]
-        self.by_module[module].calls.append(weights.detach())
+        layer = self.by_module[module]
+        passage = self._current.get(self._part_of[module]) or Passage()  # a layer that is called by itself
+        passage.prompt = passage.prompt or passage.start + weights.shape[2]
+        previous = layer.placed[-1] if layer.placed else None
+        is_again = previous is not None and (previous.passage, previous.forward) == (passage, passage.forward)
+        use = previous.use + 1 if previous is not None and is_again else 0
+        layer.placed.append(Call.of(weights.detach(), passage, use, layer.kind == "cross"))
+
+    @contextmanager
+    def following(self, model: PreTrainedModel) -> Iterator[None]:
+        """Follow within the block which calls of the model go through one sequence."""
+        with ExitStack() as stack:
+            for module in self.by_module:
+                stack.callback(module.register_forward_pre_hook(self._note_run).remove)
+            for part in {self._part_of[module]: None for module in self.by_module}:
+                stack.callback(part.register_forward_pre_hook(self._begin, with_kwargs=True).remove)
+                stack.callback(part.register_forward_hook(self._end, always_call=True).remove)
+            if hasattr(model, "generate"):
+                before = vars(model).get("generate")
+                generate: Any = model.generate
+                vars(model)["generate"] = wraps(generate)(partial(self.generated, model, generate))
+                stack.callback(_put_back, model, "generate", before)
+            yield
+
+    def _note_run(self, module: nn.Module, _: Any) -> None:
+        if self in WATCHERS.get():
+            self.by_module[module].has_run = True
+
+    def _begin(self, part: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Note which sequence a part of the model is about to go through, and from where on."""
+        if self not in WATCHERS.get():
+            return
+        cache = _cache((*args, *options.values()))
+        start = 0 if cache is None else int(cache.get_seq_length())
+        candidates = [passage for owner, passage in self._passages if owner is part and passage.has(cache)]
+        if start and candidates:
+            passage = candidates[-1]
+        else:
+            passage = Passage(None if cache is None else ref(cache))
+            self._passages.append((part, passage))
+        passage.forward += 1
+        passage.start = start
+        passage.length = None
+        self._current[part] = passage
+
+    def _end(self, part: nn.Module, _: Any, output: Any) -> None:
+        """Note the cache that a part of the model made itself."""
+        passage = self._current.pop(part, None) if self in WATCHERS.get() else None
+        if passage is not None and passage.cache is None and output is not None:
+            cache = _cache(output.values() if isinstance(output, dict) else output)
+            passage.cache = None if cache is None else ref(cache)
+
+    def generated(self, model: Any, generate: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Call ``model.generate``, and note where its sequences end and which beams wrote them."""
+        from transformers import GenerationConfig, GenerationMixin
+
+        configs = [value for value in (*args, *options.values()) if isinstance(value, GenerationConfig)]
+        config = configs[0] if configs else model.generation_config
+        num_beams = options.get("num_beams", config.num_beams) or 1
+        drafts = (options.get("assistant_model"), options.get("prompt_lookup_num_tokens"))
+        if self not in WATCHERS.get():
+            return generate(*args, **options)
+        if type(model).generate is not GenerationMixin.generate:
+            if num_beams > 1 or any(draft is not None for draft in drafts):
+                raise UserError(f"watch: {type(model).__name__} generates in its own way: leave out beams and drafts")
+            return generate(*args, **options)
+        if num_beams > 1 and options.get("use_cache", config.use_cache) is False:
+            raise UserError("watch: a beam search without cache cannot be followed: leave out `use_cache=False`")
+        wants_all = options.get("return_dict_in_generate", config.return_dict_in_generate)
+        for _, passage in self._passages:
+            passage.prompt = 0
+        result = generate(*args, **{**options, "return_dict_in_generate": True})
+        if isinstance(result, Tensor):  # of a way to generate that the caller hands over
+            return result
+        beams = getattr(result, "beam_indices", None)
+        for _, passage in self._passages:
+            if passage.cache is None or not passage.prompt:
+                continue  # the encoder, which has a row for each source; or not called
+            if beams is not None:
+                passage.beams = beams
+                passage.prompt = max(passage.prompt, result.sequences.shape[1] - beams.shape[1])
+                passage.length = passage.prompt + beams.shape[1] - 1
+            elif passage.has(result.past_key_values):
+                passage.length = int(result.past_key_values.get_seq_length())
+        return result if wants_all else result.sequences
 
 
 @contextmanager
@@ -88,7 +209,8 @@ def watch(
     """Keep the attention weights of chosen layers while a Hugging Face model runs.
 
     All other layers stay on the fused path, which has no weights. Within the block the model uses the attention
-    implementation ``selfattn``; afterwards it uses its former one.
+    implementation ``selfattn``, uncompiled; afterwards it is as it was. The weights are those before dropout. They are
+    computed apart, so that looking changes neither outputs nor gradients.
 
     Args:
         model: of transformers.
@@ -99,8 +221,11 @@ def watch(
         A :class:`Watch` that fills while the model runs.
 
     Raises:
-        UserError: transformers is not installed, there is no such layer or head, or the model does not take
-            attention implementations.
+        UserError: transformers is not installed, there is no such layer or head, the model does not take attention
+            implementations, or it runs a beam search that cannot be followed.
+
+    Warns:
+        UserWarning: a watched layer ran and handed over no weights.
 
     Example:
         >>> from transformers import BertConfig, BertModel
@@ -116,6 +241,7 @@ def watch(
     register()
     from transformers import PreTrainedModel
 
+    model = getattr(model, "_orig_mod", model)  # compiled
     watched = Watch(model, layers, heads)
     before = [(part, part.config._attn_implementation) for part in model.modules() if isinstance(part, PreTrainedModel)]
     model.set_attn_implementation(NAME)
@@ -123,11 +249,15 @@ def watch(
         raise UserError(f"{type(model).__name__}: this model does not take attention implementations")
     token = WATCHERS.set((*WATCHERS.get(), watched))
     try:
-        yield watched
+        with watched.following(model), uncompiled():
+            yield watched
     finally:
         WATCHERS.reset(token)
         for part, implementation in before:
             part.config._attn_implementation_internal = implementation
+    if silent := watched.without_weights:
+        names = ", ".join(layer.name for layer in silent)
+        warnings.warn(f"watch: no weights from {names}: computed in a way of the model's own", stacklevel=3)
 
 
 def _attention_layers(model: PreTrainedModel) -> Iterator[tuple[str, nn.Module]]:
@@ -143,3 +273,41 @@ def _kind(name: str, module: nn.Module) -> Kind:
         return "cross"
     is_decoder = ".decoder." in f".{name}." or getattr(module, "is_causal", False)
     return "decoder" if is_decoder else "encoder"
+
+
+def _parts(model: PreTrainedModel) -> dict[nn.Module, nn.Module]:
+    """Return for each module the innermost model of transformers that it is part of: the one that has its cache."""
+    from transformers import PreTrainedModel
+
+    owner: dict[nn.Module, nn.Module] = {}
+    for part in model.modules():  # outer ones first
+        if isinstance(part, PreTrainedModel):
+            owner.update(dict.fromkeys(part.modules(), part))
+    return owner
+
+
+def _cache(values: Iterable[Any]) -> Any:
+    """Return the first cache among the values, or None."""
+    from transformers import Cache
+
+    return next((value for value in values if isinstance(value, Cache)), None)
+
+
+def _put_back(holder: object, name: str, before: Any) -> None:
+    """Give an object the attribute that it had, or none of its own."""
+    if before is None:
+        del vars(holder)[name]
+    else:
+        vars(holder)[name] = before
+
+
+def _is_backward() -> bool:
+    """Whether autograd is computing gradients: a layer runs then only because its first results were not stored."""
+    return torch._C._current_graph_task_id() != -1
+
+
+def _chosen(name: str, numbers: Sequence[int]) -> list[int]:
+    """Check the numbers of layers or heads."""
+    if not len(numbers):
+        raise UserError(f"`{name}` is empty: give numbers from 0, or None for all")
+    return list(numbers)
