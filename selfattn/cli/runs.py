@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from cyclopts import Parameter
 
 from selfattn.cli.options import Files, Names, options_of
-from selfattn.data.readers import chosen_columns, read_pairs
+from selfattn.data.readers.pairs import read_pairs
+from selfattn.data.readers.records import chosen_columns
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError, all_visible, say, visible
 from selfattn.models.presets import PRESETS

@@ -65,7 +65,10 @@ def inspect(path: Path, /, *, data: Files = (), columns: Names = (), text: tuple
 
 def _read(paths: Sequence[Path], names: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the sources and targets of files: of pairs, of two text files, else all texts as sources."""
-    from selfattn.data.readers import chosen_columns, format_of, read_pairs, read_texts
+    from selfattn.data.readers.formats import format_of
+    from selfattn.data.readers.lines import read_texts
+    from selfattn.data.readers.pairs import read_pairs
+    from selfattn.data.readers.records import chosen_columns
 
     columns = chosen_columns(names)
     has_pairs = [format_of(path) not in (None, "book") for path in paths]  # a text may contain the book's `_`

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from selfattn.data.readers import Columns
+from selfattn.data.readers.records import Columns
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore
 from selfattn.errors import SettingError, UserError, say
@@ -35,7 +35,7 @@ def evaluate_run(
         data: two parallel files or one file of pairs; for a language model one file of texts. Default: the test data of
             the run.
         options: how to decode; default greedily.
-        columns: of source and target, by name or by number from 1; see `selfattn.data.readers.read_pairs`.
+        columns: of source and target, by name or by number from 1; see `selfattn.data.readers.pairs.read_pairs`.
         metric: name of a further metric; default those of the task.
         against: another run of the task, tested on the same items; default none.
 

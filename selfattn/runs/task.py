@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from selfattn.codec import decode, encode
 from selfattn.data.pairs import Pair
-from selfattn.data.readers import Columns, read_pairs
+from selfattn.data.readers.pairs import read_pairs
+from selfattn.data.readers.records import Columns
 from selfattn.data.splits import GeneratedSplits, Splits, seen, split_pairs
 from selfattn.data.text import clean_pair
 from selfattn.decoding.options import GREEDY, DecodingOptions
@@ -303,7 +304,7 @@ class Task:
 
         Args:
             data: two parallel files or one file of pairs; default the test part of the run's data.
-            columns: of source and target in one file; see `selfattn.data.readers.read_pairs`.
+            columns: of source and target in one file; see `selfattn.data.readers.pairs.read_pairs`.
 
         Raises:
             UserError: the files, or the run's own data, are not usable.

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from selfattn.data.pairs import Pair
-from selfattn.data.readers import Columns, chosen_columns, file_sha256, is_book_file
+from selfattn.data.readers.containers import file_sha256
+from selfattn.data.readers.pairs import is_book_file
+from selfattn.data.readers.records import Columns, chosen_columns
 from selfattn.data.splits import Splits, book_split
 from selfattn.errors import SettingError, UserError
 from selfattn.results.record import Baseline, Subject

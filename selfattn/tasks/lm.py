@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from selfattn.data.readers import Columns, file_sha256, read_texts
+from selfattn.data.readers.containers import file_sha256
+from selfattn.data.readers.lines import read_texts
+from selfattn.data.readers.records import Columns
 from selfattn.data.splits import Splits, hold_out, repeated
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError, UserError

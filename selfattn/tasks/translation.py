@@ -9,7 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from selfattn.data.readers import chosen_columns, file_records, file_sources
+from selfattn.data.readers.pairs import file_records, file_sources
+from selfattn.data.readers.records import chosen_columns
 from selfattn.data.splits import Splits
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError

@@ -11,7 +11,7 @@ import pytest
 from selfattn.data.corpus.cleaning import CleaningOptions
 from selfattn.data.corpus.corpus import PairStream, loose, read_corpus
 from selfattn.data.pairs import Pair
-from selfattn.data.readers import file_sources
+from selfattn.data.readers.pairs import file_sources
 from selfattn.data.splits import FiniteSplits
 from selfattn.errors import UserError
 

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from selfattn.data.pairs import Pair
-from selfattn.data.readers import BadRecord, RawPair, file_records, file_sha256, lines_of, read_pairs
+from selfattn.data.readers.containers import file_sha256
+from selfattn.data.readers.lines import lines_of
+from selfattn.data.readers.pairs import file_records, read_pairs
+from selfattn.data.readers.records import BadRecord, RawPair
 from selfattn.data.splits import book_split, seen
 from selfattn.errors import UserError
 
@@ -106,14 +109,14 @@ def test_bytes_that_are_not_utf8_are_left_to_cleaning(tmp_path: Path) -> None:
     [
         ("a.tsv", "", None, "a.tsv: the file is empty; give at least one line"),
         ("a.txt", "no columns\n", None, "neither TSV, CSV nor JSON lines; name it .tsv"),
-        ("a.tsv", "one\ntwo\n", None, "a.tsv: 1 column(s) a line, so there is no column 2"),
+        ("a.tsv", "one\ntwo\n", None, "a.tsv:1: 1 column(s) a line, so there is no column 2"),
         ("a.txt", "a_b\n", ("1", "2"), "a.txt: neither TSV, CSV nor JSON lines"),
-        ("a.tsv", "a\tb\n", ("1", "3"), "a.tsv: 2 column(s) a line, so there is no column 3"),
+        ("a.tsv", "a\tb\n", ("1", "3"), "a.tsv:1: 2 column(s) a line, so there is no column 3"),
         ("a.tsv", "a\tb\n", ("en", "ko"), "a.tsv:1: no columns 'en' and 'ko'; choose with `columns`: 'a', 'b'"),
         ("a.jsonl", '{"translation": {"en": "a", "ko": "b"}, "id": 1}', None, "with `columns`: 'id', 'en', 'ko'"),
         ("a.csv", b'"e\nn",\xff\na,b\n', None, "choose with `columns`: 'e\\nn', '\\udcff'"),
         ("a.tsv", gzip.compress(b"a\tb", mtime=0), None, "a.tsv: packed with gzip; let its name end in .gz"),
-        ("a.tsv", "a\tb".encode("utf-16"), None, "a.tsv: UTF-16, not UTF-8; save the file as UTF-8"),
+        ("a.tsv", "a\tb".encode("utf-16-le"), None, "save the file as UTF-8, or give `encoding` utf-16-le"),
         ("blank.tsv", b"\n \n", None, "blank.tsv:1: the source or the target is empty"),
         ("head.csv", b"source,target\n", None, "head.csv: no pairs in it"),
         ("date.txt", BOOK + "3/4/05 2005-03-04\n", None, "date.txt:3: no separator (_) between input and target"),

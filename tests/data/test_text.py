@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from selfattn.data.dates.source import formats_of
 from selfattn.data.pairs import Pair
 from selfattn.data.phrases import EmbeddedPhrases
-from selfattn.data.readers import read_pairs
+from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.splits import EndlessSplits
 from selfattn.data.text import clean_pair, clean_text, unclean
 from selfattn.errors import UserError

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is_unlikely
 from selfattn.data.corpus.corpus import components_of, hold_out_components, loose, read_corpus
 from selfattn.data.pairs import Pair
-from selfattn.data.readers import BadRecord, RawPair, file_records, file_sources
+from selfattn.data.readers.pairs import file_records, file_sources
+from selfattn.data.readers.records import BadRecord, RawPair
 from selfattn.data.splits import FiniteSplits
 from selfattn.errors import UserError
 
@@ -87,6 +88,11 @@ def test_a_corpus_is_what_one_gets_by_hand(
         clean = clean_rows([RawPair(0, "A", "B"), *rows], options, Tally("", "f"), limited=limited)
         return [(row.source, row.target) for row in clean]
 
+    undecoded = [sum("\udcff" in pair[0] + pair[1] for pair in part) for part in (train, valid, test)]
+    if max(undecoded) > 1:  # of so few
+        with pytest.raises(UserError, match="are not valid UTF-8"):
+            read(train, valid, test, options)
+        return
     held = [by_hand(valid, False), by_hand(test, False)]
     expected = by_hand(train, True)
     if (limit := options.max_ratio) and expected:

@@ -20,7 +20,7 @@ from selfattn.data.dates.patterns import date_patterns
 from selfattn.data.dates.source import DateSource, readers_of, split_of
 from selfattn.data.pairs import Example, Pair
 from selfattn.data.phrases import LONGEST, CldrSource, part_of
-from selfattn.data.readers import read_pairs
+from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.splits import Split
 from selfattn.data.text import clean_text
 from selfattn.tokenizers.char import CharTokenizer

@@ -15,7 +15,8 @@ import pytest
 from small_runs import Cli
 
 from selfattn.comparison.plan import read_plan
-from selfattn.data.readers import read_pairs, read_texts
+from selfattn.data.readers.lines import read_texts
+from selfattn.data.readers.pairs import read_pairs
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.links import parse_links, read_gold
 from selfattn.results.reading import read_record

@@ -16,7 +16,7 @@ from small_runs import Cli, hear_interrupts
 
 from selfattn import files
 from selfattn.cli.main import main
-from selfattn.data.readers import lines_of
+from selfattn.data.readers.lines import lines_of
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory
 
@@ -152,7 +152,7 @@ def test_a_path_that_leads_nowhere_is_named(cli: Cli, tmp_path: Path) -> None:
 def test_a_long_file_says_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("selfattn.data.readers._TOLD", 20)
+    monkeypatch.setattr("selfattn.data.readers.lines._REPORTED", 20)
     with gzip.open(tmp_path / "a.gz", "wb") as file:
         file.write(b"a\n" * 50)
     assert len(list(lines_of(tmp_path / "a.gz"))) == 50
@@ -167,7 +167,7 @@ def test_a_line_without_end_is_not_held(tmp_path: Path) -> None:
         for _ in range(80):
             file.write(b"a" * (1 << 20))
     lines = lines_of(tmp_path / "a.txt.gz")
-    assert next(lines) == b"one"
+    assert next(lines) == "one"
     with pytest.raises(UserError, match=r"a\.txt\.gz:2: longer than 64 MiB; give one text a line"):
         next(lines)
 

@@ -179,7 +179,7 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"data": (Path(__file__),) * 3}, "`data`: expected two parallel files or one file"),
+        ({"data": (Path(__file__),) * 3}, "test_translation.py: is given twice; leave it out once"),
         ({"valid": (Path("a"),)}, "`valid` goes with `data`"),
         ({"data": (Path("a"),), "hub": "x/y"}, "give one of them"),
         ({"sampling": 0.1}, "`sampling` goes with `tokenizer` bpe"),
@@ -311,7 +311,7 @@ def test_a_corpus_that_is_no_longer_there_or_the_same(cli: Cli, divided: Path, c
 
 BAD: list[tuple[tuple[str, ...], str]] = [
     (("evaluate", "RUN", "--data", "a.csv", "--columns", "en"), "--columns en: expected two different ones"),
-    (("evaluate", "RUN", "--data", "a.en", "a.de.gz", *COLUMNS), "--columns is for one file of pairs"),
+    (("evaluate", "RUN", "--data", "a.en", "a.de.gz", *COLUMNS), "--columns is for files of pairs"),
     (("score", "RUN", "--data", "quote.csv"), "quote.csv:3: unexpected end of data; mend the line"),
     (("align", "RUN", "--gold", "a.en", *COLUMNS), "--columns goes with --data"),
     (("tokenizer", "train", "a.en", "--out", "new", *COLUMNS), "--columns is for files of pairs: give one"),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from selfattn.comparison.plan import read_plan
 from selfattn.comparison.tested import read_runs
-from selfattn.data.readers import read_pairs
+from selfattn.data.readers.pairs import read_pairs
 from selfattn.decoding.options import DecodingOptions
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.significance import score_counts

@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from safetensors.torch import load_file
 
 from selfattn.data.pairs import Pair
-from selfattn.data.readers import read_pairs
+from selfattn.data.readers.pairs import read_pairs
 from selfattn.evaluation.alignment.links import GoldPair, count_alignment, parse_links, read_gold
 from selfattn.evaluation.alignment.word_alignment import word_links
 from selfattn.models.protocol import Seq2Seq

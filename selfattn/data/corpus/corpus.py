@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is_unlikely
 from selfattn.data.corpus.hub import hub_sources
 from selfattn.data.pairs import Pair
-from selfattn.data.readers import PairSource, RawPair, chosen_columns, file_sha256, file_sources
+from selfattn.data.readers.containers import file_sha256
+from selfattn.data.readers.pairs import file_sources
+from selfattn.data.readers.records import PairSource, RawPair, chosen_columns
 from selfattn.data.splits import FiniteSplits
 from selfattn.errors import SettingError
 from selfattn.streams import generator

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from selfattn.data.readers import BadRecord, PairSource, RawPair, check_columns, pair_of
+from selfattn.data.readers.records import BadRecord, PairSource, RawPair, check_columns, pair_of
 from selfattn.errors import UserError
 
 if TYPE_CHECKING:

@@ -24,7 +24,9 @@ from selfattn.data.dates.patterns import (
     shape,
 )
 from selfattn.data.pairs import Pair
-from selfattn.data.readers import Columns, file_sha256, is_book_file, read_pairs
+from selfattn.data.readers.containers import file_sha256
+from selfattn.data.readers.pairs import is_book_file, read_pairs
+from selfattn.data.readers.records import Columns
 from selfattn.data.splits import EndlessSplits, FiniteSplits, Split, split_pairs
 from selfattn.errors import UserError
 

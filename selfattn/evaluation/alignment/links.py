@@ -16,7 +16,7 @@ from operator import add
 from pathlib import Path
 from typing import Literal
 
-from selfattn.data.readers import read_text_lines
+from selfattn.data.readers.lines import read_text_lines
 from selfattn.data.text import clean_text
 from selfattn.errors import UserError
 

@@ -1,0 +1,141 @@
+"""What kind of file it is: pairs in a known format, or one side of pairs. Its name says so, else its first lines."""
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from selfattn.codec import parse
+from selfattn.data.readers.containers import inner_name
+from selfattn.data.readers.languages import is_language
+from selfattn.data.readers.lines import lines_of
+from selfattn.errors import UserError
+
+Format = Literal["tsv", "csv", "jsonl", "anki", "book"]
+
+FORMAT_NAMES: dict[Format, str] = {
+    "tsv": "TSV",
+    "csv": "CSV",
+    "jsonl": "JSON lines",
+    "anki": "notes of Anki",
+    "book": "the book's format",
+}
+_ENDINGS: dict[str, Format] = {
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+}
+_SIDES = {"src", "source", "tgt", "trg", "target", "ref", "hyp"}
+_ANKI = ("#separator:", "#html:", "#columns:", "#notetype", "#deck", "#tags", "#guid", "#if matches:")
+_HEAD = 100  # lines that tell what a file without a telling name is
+
+
+def head_of(path: Path, encoding: str | None, count: int = _HEAD) -> list[str]:
+    """Return the first lines of a file, without blank ones.
+
+    Raises:
+        UserError: see `lines_of`.
+    """
+    return list(islice((line for line in lines_of(path, encoding) if line.strip()), count))
+
+
+def format_of(path: Path, encoding: str | None = None) -> Format | None:
+    """Return the format of a file of pairs.
+
+    It follows the file's name (``.tsv``, ``.tab``, ``.csv``, ``.jsonl``, ``.ndjson``, ``.json``, in any case; the
+    ending of a packed file may stand behind it), or else its first line: ``#separator:`` begins notes exported from
+    Anki, ``{`` JSON lines, a tab stands in TSV, an ``_`` in the book's file.
+
+    Returns:
+        The format; None where neither tells, such as of one of two parallel files.
+
+    Raises:
+        UserError: the file is missing, damaged or empty, or a JSON array.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "date.txt")
+        ...     _ = path.write_text("2/10/93   _1993-02-10\\n")
+        ...     format_of(path)
+        'book'
+    """
+    return _format_of(path, head_of(path, encoding, 1))
+
+
+def _format_of(path: Path, head: Sequence[str]) -> Format | None:
+    ending = inner_name(path).suffix.lower()
+    first = head[0] if head else ""
+    if ending == ".json" and first.lstrip().startswith("["):
+        raise UserError(f"{path}: a JSON array; write one object a line, and name it .jsonl")
+    if first.lower().startswith(_ANKI):
+        return "anki"
+    if ending in _ENDINGS:
+        return _ENDINGS[ending]
+    if first.lstrip().startswith("{"):
+        return "jsonl"
+    if "\t" in first:
+        return "tsv"
+    return "book" if "_" in first else None
+
+
+def side_of(path: Path) -> str | None:
+    """Return the language, or the side, that the name of a file ends in, in lower case; None where it names none.
+
+    Example:
+        >>> side_of(Path("train.EN.gz")), side_of(Path("news.zho.txt")), side_of(Path("a.src")), side_of(Path("a.txt"))
+        ('en', 'zho', 'src', None)
+    """
+    name = inner_name(path)
+    if name.suffix.lower() == ".txt":
+        name = name.with_suffix("")
+    ending = name.suffix.removeprefix(".").lower()
+    return ending if ending in _SIDES or is_language(ending) else None
+
+
+def holds_pairs(path: Path, encoding: str | None = None) -> bool:
+    """Return whether a file among several holds pairs by itself, in contrast to one side of pairs.
+
+    Its name tells (``.tsv``, or ``.en``), and its first 100 lines must not contradict. Of a name that does not tell,
+    such as ``a.txt``: all of these lines have a tab, are JSON objects, or have an ``_`` at the same place, as in the
+    book's file; or no line has.
+
+    Raises:
+        UserError: name and lines do not tell, or contradict each other; or see `lines_of`.
+    """
+    head = head_of(path, encoding)
+    ending, side = inner_name(path).suffix.lower(), side_of(path)
+    if ending in _ENDINGS or _format_of(path, head) == "anki":
+        return True
+    advice = "name it .tsv, .csv or .jsonl if it holds pairs, or by its language, such as .en, if it is one side"
+    if not head:
+        raise UserError(f"{path}: begins with {_HEAD} or more blank lines; {advice}")
+    lines = f"of its first {len(head)} lines"
+    for sign, count in (
+        ("a tab", sum("\t" in line for line in head)),
+        ("a JSON object", sum(_is_object(line) for line in head)),
+    ):
+        if count == len(head):
+            if side is not None:
+                raise UserError(f"{path}: all {lines} have {sign}, so they may be pairs; {advice}")
+            return True
+        if count and side is None:
+            raise UserError(f"{path}: {count} {lines} have {sign}; {advice}")
+    marked = sum("_" in line for line in head)
+    if side is not None or marked < len(head):
+        return False
+    if len({line.rindex("_") for line in head}) > 1 or len(head) == 1:
+        raise UserError(f"{path}: all {lines} have an underscore; {advice}")
+    return True
+
+
+def _is_object(line: str) -> bool:
+    if not line.lstrip().startswith("{"):
+        return False
+    try:
+        return isinstance(parse(line.encode("utf-8", "surrogateescape")), dict)
+    except ValueError:
+        return False

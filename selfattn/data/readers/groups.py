@@ -1,0 +1,98 @@
+"""Several files as one corpus: files of pairs, or pairs of files, told apart by their names and contents."""
+
+import os
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+
+from selfattn.data.readers.containers import content_sha256, named_errors, packing
+from selfattn.data.readers.formats import holds_pairs, side_of
+from selfattn.errors import SettingError, UserError
+
+Group = tuple[Path, ...]
+"""One file of pairs, or the file of the sources and the file of the targets."""
+
+_ADVICE = "give files of pairs, or a source and a target in turn, such as a.en a.de b.en b.de"
+
+
+def groups_of(paths: Sequence[Path], encoding: str | None = None) -> list[Group]:
+    """Divide the files of a corpus into groups that are read one after the other.
+
+    Files that hold pairs by themselves (`holds_pairs`) are groups of one. Others are read two by two, a source and its
+    target. Their names tell the two apart: two sources may not end in the language of two targets, and more than two
+    files must say which are sources.
+
+    Args:
+        paths: one or more.
+        encoding: see `lines_of`.
+
+    Raises:
+        UserError: there is no file; a file is missing or cannot be read; a file is given twice, or a copy of it; or
+            names and contents do not tell what belongs together.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     paths = [Path(folder, name) for name in ("a.en", "a.de", "b.en", "b.de")]
+        ...     _ = [path.write_text(path.name) for path in paths]
+        ...     [[path.name for path in group] for group in groups_of(paths)]
+        [['a.en', 'a.de'], ['b.en', 'b.de']]
+    """
+    if not paths:
+        raise SettingError(f"`data`: no file; {_ADVICE}")
+    if len(paths) == 1:
+        return [(paths[0],)]
+    refuse_repeats(paths)
+    have_pairs = [holds_pairs(path, encoding) for path in paths]
+    if all(have_pairs):
+        return [(path,) for path in paths]
+    if any(have_pairs):
+        alone, side = paths[have_pairs.index(True)], paths[have_pairs.index(False)]
+        raise UserError(f"{alone} holds pairs by itself, {side} one side of pairs; {_ADVICE}")
+    if len(paths) % 2:
+        raise UserError(f"`data`: {len(paths)} files of one side each ({_names(paths)}); {_ADVICE}")
+    sources = {side_of(path) for path in paths[::2]}
+    targets = {side_of(path) for path in paths[1::2]}
+    if sources & targets - {None}:
+        language = min(sources & targets - {None}, key=str)
+        advice = "name the files .src and .tgt if both sides are of one language"
+        raise UserError(f"`data`: a source and a target end in .{language} ({_names(paths)}); {_ADVICE}; {advice}")
+    if len(paths) > 2 and (len(sources) > 1 or len(targets) > 1 or None in sources | targets):
+        raise UserError(f"`data`: the names do not tell sources from targets ({_names(paths)}); {_ADVICE}")
+    return [tuple(paths[number : number + 2]) for number in range(0, len(paths), 2)]
+
+
+def refuse_repeats(paths: Sequence[Path]) -> None:
+    """Raise where a file is given twice: by the same path, another path or link, or as a copy, packed or not.
+
+    Raises:
+        UserError: see above; or a file is missing or cannot be read.
+    """
+    contents: dict[Path, str] = {}
+    for first, second in combinations(paths, 2):
+        if os.path.realpath(first) == os.path.realpath(second) or _is_same(first, second):
+            also = "" if str(first) == str(second) else f", also as {second}"
+            raise UserError(f"{first}: is given twice{also}; leave it out once")
+        if not packing(first) and not packing(second) and _size(first) != _size(second):
+            continue
+        for path in (first, second):
+            if path not in contents:
+                contents[path] = content_sha256(path)
+        if contents[first] == contents[second]:
+            raise UserError(f"{second}: has the same content as {first}; leave it out")
+
+
+def _is_same(first: Path, second: Path) -> bool:
+    try:
+        return os.path.samefile(first, second)
+    except OSError:  # it is missing, which reading says in a better way
+        return False
+
+
+def _size(path: Path) -> int:
+    with named_errors(path):
+        return path.stat().st_size
+
+
+def _names(paths: Sequence[Path]) -> str:
+    return ", ".join(path.name for path in paths[:6]) + (", ..." if len(paths) > 6 else "")

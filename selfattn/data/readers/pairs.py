@@ -1,0 +1,332 @@
+"""Pairs of texts from files, for every command and the library: the one reader.
+
+Cleaning a corpus counts broken records; `read_pairs` refuses them.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from selfattn.codec import parse
+from selfattn.data.pairs import Pair
+from selfattn.data.readers.containers import file_sha256
+from selfattn.data.readers.formats import FORMAT_NAMES, format_of, side_of
+from selfattn.data.readers.groups import groups_of
+from selfattn.data.readers.lines import BAD_BYTE, encoding_advice, lines_of
+from selfattn.data.readers.records import BadRecord, Columns, PairSource, RawPair, check_columns, pair_of
+from selfattn.data.readers.tables import anki_pairs, csv_rows, table_pairs, tsv_rows
+from selfattn.data.text import clean_text
+from selfattn.errors import SettingError, UserError
+
+Record = RawPair | BadRecord
+
+_ADVICE = "mend the line, or take it out"
+_UNDECODED, _BROKEN = 0.01, 0.1  # shares of records above which a file is not what it was taken for
+_FIRST_CHECK = 1_000  # records, after which the shares are checked, and whenever they have doubled
+_SHOWN = 60  # characters of an example
+
+
+def file_records(
+    paths: Sequence[Path], columns: Columns = None, encoding: str | None = None
+) -> Iterator[RawPair | BadRecord]:
+    """Read the records of files: of pairs, or of one side each.
+
+    Several files are divided by `groups_of`. The format of a file of pairs follows its name or else its first line; see
+    `format_of`.
+
+    - Parallel files: line n of the one and line n of the other.
+    - TSV: nothing is quoted. The columns ``source`` and ``target`` if the first line names them, else the first two,
+      unless others are chosen; further columns are ignored, but each line must have as many as the first. A first line
+      that looks like other headings, such as ``en`` and ``de``, is refused unless columns are chosen.
+    - CSV: quoted as usual, with commas, semicolons, tabs or bars between cells; the first record names the columns.
+    - JSON lines: an object a line, with the texts at the top or within ``"translation"``.
+    - Notes exported from Anki, whose first lines say how they are written.
+    - The book's file (Saito, *Deep Learning from Scratch 2*): the input padded with spaces, ``_``, the target. The
+      padding is taken off. The last ``_`` of a line counts.
+
+    Args:
+        paths: the files.
+        columns: names of the source's and the target's column, or (TSV, CSV) their numbers from 1, such as
+            ``("2", "3")``; with names, the first record of a TSV or CSV file names the columns, with numbers it is a
+            pair already. Default: numbers 1 and 2 for TSV, the names source and target for CSV and JSON lines.
+        encoding: from `checked_encoding`; default that of a byte order mark, or UTF-8.
+
+    Raises:
+        UserError: names and contents do not tell how the files belong together; a file is missing, damaged, empty or
+            not text; parallel files differ in length (both counts are told); the format cannot be told; a chosen column
+            is not there, or the format has none to choose.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "pairs.tsv")
+        ...     _ = path.write_text("Go.\\tVa !\\tby a friend\\nNo tab\\n")
+        ...     for record in file_records([path]):
+        ...         print(record)
+        RawPair(line=1, source='Go.', target='Va !', file='')
+        BadRecord(line=2, reason='1 column(s), not 3', lines=1, file='')
+    """
+    groups = groups_of(paths, encoding)
+    if len(groups) == 1:
+        return _group_records(groups[0], columns, encoding)
+    return _all_records(groups, columns, encoding)
+
+
+def _all_records(groups: Iterable[Sequence[Path]], columns: Columns, encoding: str | None) -> Iterator[Record]:
+    for group in groups:
+        label = _label(group)
+        for record in _group_records(group, columns, encoding):
+            yield replace(record, file=label)
+
+
+def _group_records(group: Sequence[Path], columns: Columns, encoding: str | None) -> Iterator[Record]:
+    path = group[0]
+    if len(group) == 2:
+        if columns is not None:
+            raise SettingError("`columns` is for files of pairs, two parallel files have none; leave it out")
+        return _parallel(path, group[1], encoding)
+    match format_of(path, encoding):
+        case "jsonl":
+            return _json_lines(path, columns or ("source", "target"), encoding)
+        case "csv":
+            return table_pairs(path, csv_rows(path, encoding, columns), columns, None)
+        case "tsv":
+            return table_pairs(path, tsv_rows(path, encoding), columns, ("1", "2"))
+        case "anki":
+            return anki_pairs(path, encoding, columns)
+        case "book" if columns is None:
+            return _book(path, encoding)
+    side = side_of(path)
+    other = f", or give the other side of .{side} as well" if side else ""
+    raise UserError(f"{path}: neither TSV, CSV nor JSON lines; name it .tsv, .csv or .jsonl{other}")
+
+
+def _parallel(source: Path, target: Path, encoding: str | None) -> Iterator[Record]:
+    counts = [sum(1 for _ in lines_of(path, encoding)) for path in (source, target)]
+    if counts[0] != counts[1]:
+        raise UserError(f"{source} has {counts[0]:,} lines and {target} {counts[1]:,}; parallel files need as many")
+    both = zip(lines_of(source, encoding), lines_of(target, encoding), strict=True)
+    for number, (left, right) in enumerate(both, 1):
+        yield RawPair(number, left, right)
+
+
+def _json_lines(path: Path, columns: tuple[str, str], encoding: str | None) -> Iterator[Record]:
+    is_first = True
+    for number, line in enumerate(lines_of(path, encoding), 1):
+        if not line.strip():
+            yield RawPair(number, "", "")
+            continue
+        if BAD_BYTE.search(line):
+            yield RawPair(number, line, line)  # which has the byte in its texts
+            continue
+        try:
+            record = parse(line.encode())
+        except ValueError as error:
+            yield BadRecord(number, f"not valid JSON ({getattr(error, 'msg', error)})")
+            continue
+        if not isinstance(record, dict):
+            yield BadRecord(number, "not a JSON object")
+            continue
+        if is_first:
+            check_columns(f"{path}:{number}", record, columns)
+        is_first = False
+        yield pair_of(number, record, columns)
+
+
+def _book(path: Path, encoding: str | None) -> Iterator[Record]:
+    for number, line in enumerate(lines_of(path, encoding), 1):
+        source, separator, target = line.rpartition("_")
+        if separator or not line.strip():
+            yield RawPair(number, source.rstrip(" "), target.rstrip(" "))
+        else:
+            yield BadRecord(number, "no separator (_) between input and target")
+
+
+def checked_records(records: Iterable[Record], paths: Sequence[Path], encoding: str | None) -> Iterator[Record]:
+    """Pass records on, and refuse files of which too many are broken or not in their encoding.
+
+    Above a hundredth of undecoded records, the encoding is another; above a tenth of broken records, the format is. One
+    such record is never too many.
+
+    Args:
+        records: of the files.
+        paths: the files.
+        encoding: that they are read in.
+
+    Raises:
+        UserError: with the counts, the first place, and what to do.
+    """
+    read = undecoded = broken = 0
+    first: dict[str, Record] = {}
+    limit = _FIRST_CHECK
+    for record in records:
+        read += record.lines if isinstance(record, BadRecord) else 1
+        if isinstance(record, BadRecord):
+            broken += record.lines
+            first.setdefault("broken", record)
+        elif BAD_BYTE.search(record.source) or BAD_BYTE.search(record.target):
+            undecoded += 1
+            first.setdefault("undecoded", record)
+        yield record
+        if read >= limit:
+            limit *= 2
+            _check_shares(read, undecoded, broken, first, paths, encoding)
+    _check_shares(read, undecoded, broken, first, paths, encoding)
+
+
+def _check_shares(
+    read: int, undecoded: int, broken: int, first: Mapping[str, Record], paths: Sequence[Path], encoding: str | None
+) -> None:
+    if undecoded > max(1, _UNDECODED * read):
+        record = first["undecoded"]
+        path = _path_of(record, paths, encoding)
+        shown = f"{undecoded:,} of {read:,} pairs (first {record.file or path.name}:{record.line})"
+        raise UserError(f"{path}: {shown} are {encoding_advice(path, encoding)}")
+    if broken > max(1, _BROKEN * read):
+        record = first["broken"]
+        reason = record.reason if isinstance(record, BadRecord) else ""
+        place = f"{record.file or _label(paths)}:{record.line}"
+        raise UserError(f"{place}: {reason}; {broken:,} of {read:,} lines are broken, so mend the file or its format")
+
+
+def _path_of(record: Record, paths: Sequence[Path], encoding: str | None) -> Path:
+    """Return the file whose bytes an undecoded pair has."""
+    groups = groups_of(paths, encoding)
+    group = next((group for group in groups if _label(group) == record.file), groups[0])
+    in_source = isinstance(record, RawPair) and BAD_BYTE.search(record.source)
+    return group[0] if in_source else group[-1]
+
+
+def file_sources(
+    files: Mapping[str, Sequence[Path]], columns: Columns = None, encoding: str | None = None
+) -> dict[str, PairSource]:
+    """Open the files of a corpus.
+
+    Args:
+        files: for ``"train"``, and for ``"valid"`` and ``"test"`` where they are not held out of train; see
+            `file_records`. Parts without files are ignored.
+        columns: see `file_records`.
+        encoding: see `file_records`.
+
+    Raises:
+        UserError: a file is missing or cannot be read. Other problems show when it is read.
+    """
+    sources = {}
+    for part, paths in files.items():
+        if paths:
+            hashes = [{"path": str(path), "sha256": file_sha256(path)} for path in paths]
+            settings: dict[str, Any] = {"files": hashes, "columns": columns and list(columns)}
+            if encoding is not None:
+                settings["encoding"] = encoding
+            rows = partial(_checked_files, tuple(paths), columns, encoding)
+            about = partial(describe_files, tuple(paths), columns, encoding)
+            sources[part] = PairSource(_label(paths), rows, settings, about)
+    return sources
+
+
+def _checked_files(paths: Sequence[Path], columns: Columns, encoding: str | None) -> Iterator[Record]:
+    return checked_records(file_records(paths, columns, encoding), paths, encoding)
+
+
+def describe_files(paths: Sequence[Path], columns: Columns = None, encoding: str | None = None) -> list[str]:
+    """Say how files are understood, a line for each group: the format, and the first pair.
+
+    Raises:
+        UserError: see `file_records`.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "pairs.tsv")
+        ...     _ = path.write_text("Go.\\tVa !\\tby a friend\\n")
+        ...     describe_files([path])
+        ["pairs.tsv: TSV, first pair 'Go.' → 'Va !'"]
+    """
+    lines = []
+    for group in groups_of(paths, encoding):
+        kind = "parallel files"
+        if len(group) == 1:
+            known = format_of(group[0], encoding)
+            kind = FORMAT_NAMES[known] if known else ""
+        records = _group_records(group, columns, encoding)
+        pairs = (record for record in records if isinstance(record, RawPair) and record.source and record.target)
+        pair = next(pairs, None)
+        example = "" if pair is None else f", first pair {_shortened(pair.source)} → {_shortened(pair.target)}"
+        lines.append(f"{_label(group)}: {kind}{example}")
+    return lines
+
+
+def _shortened(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+
+
+def _label(paths: Sequence[Path]) -> str:
+    return ", ".join(path.name for path in paths)
+
+
+def read_pairs(*paths: str | os.PathLike[str], columns: Columns = None, encoding: str | None = None) -> list[Pair]:
+    """Read pairs of texts, each cleaned as for a training. A broken line is an error.
+
+    Args:
+        paths: files of pairs (TSV, CSV, JSON lines, Anki's, the book's), or source and target in turn; plain or packed;
+            see `file_records`. Lines end with ``\\n`` or ``\\r\\n`` and nothing else; the
+            text is UTF-8; each is cleaned by :func:`selfattn.data.text.clean_text`, as every input of a model is.
+        columns: of source and target in one file, by name or by number from 1; default: source and target in CSV and
+            JSON lines, 1 and 2 in TSV.
+        encoding: see `file_records`.
+
+    Returns:
+        The pairs in the order of the files, without tags.
+
+    Raises:
+        UserError: as of `file_records`; or a line is not a pair with text on both sides. The message names the file and
+            the line.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "date.txt")
+        ...     _ = path.write_text("2/10/93   _1993-02-10\\n")
+        ...     read_pairs(path)
+        [Pair(source='2/10/93', target='1993-02-10', tag='', spans=())]
+    """
+    files = tuple(map(Path, paths))
+    label = ", ".join(map(str, files))
+    pairs = []
+    for row in file_records(files, columns, encoding):
+        place = f"{row.file or label}:{row.line}"
+        if isinstance(row, BadRecord):
+            raise UserError(f"{place}: {row.reason}; {_ADVICE}")
+        if BAD_BYTE.search(row.source) or BAD_BYTE.search(row.target):
+            raise UserError(f"{place}: {encoding_advice(_path_of(row, files, encoding), encoding)}")
+        try:
+            f"{row.source}{row.target}".encode()
+        except UnicodeEncodeError:
+            raise UserError(f"{place}: half of a surrogate pair, no character; {_ADVICE}") from None
+        pair = Pair(clean_text(row.source), clean_text(row.target))
+        if not pair.source or not pair.target:
+            raise UserError(f"{place}: the source or the target is empty; {_ADVICE}")
+        pairs.append(pair)
+    if not pairs:
+        raise UserError(f"{label}: no pairs in it; give at least one")
+    return pairs
+
+
+def is_book_file(*paths: str | os.PathLike[str]) -> bool:
+    """Return whether the files are the book's file, which has its own split.
+
+    Raises:
+        UserError: the file is missing, a directory, empty or damaged.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "date.txt")
+        ...     _ = path.write_text("2/10/93   _1993-02-10\\n")
+        ...     is_book_file(path)
+        True
+    """
+    return len(paths) == 1 and format_of(Path(paths[0])) == "book"

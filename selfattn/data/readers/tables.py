@@ -1,0 +1,235 @@
+"""Pairs out of tables: TSV, CSV, and notes exported from Anki."""
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+
+from selfattn.data.readers.languages import is_language, language_names
+from selfattn.data.readers.lines import lines_of
+from selfattn.data.readers.records import BadRecord, Columns, RawPair, check_columns
+from selfattn.errors import SettingError, UserError
+
+Row = tuple[int, list[str] | BadRecord]
+"""The number of a row's first line, from 1, and its cells; no cells for a blank line."""
+
+_USUAL = ("source", "target")
+_HEADINGS = {
+    *_USUAL,
+    *("src", "tgt", "trg", "input", "output", "sentence", "translation", "text", "label", "question", "answer"),
+    *("sentence1", "sentence2", "original", "reference", "front", "back", "id", "iso", "word", "pronunciation"),
+}
+_SEPARATORS = ",;\t|"
+_HEAD = 20  # rows that tell the separator of a CSV file
+_QUOTED = re.compile('"[^"]*"')
+_ANKI = re.compile(r"#(separator|html|columns|notetype|deck|tags|guid|if matches)( column)?:(.*)", re.I)
+_ANKI_SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|", "colon": ":"}
+_MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>|&(#\d+|#x[0-9a-fA-F]+|[a-zA-Z]+);")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the texts of a pair stand in the rows of a table.
+
+    Attributes:
+        places: of the source and the target, from 0.
+        width: cells of a row.
+        names: of the columns; empty where the first row is a pair already.
+    """
+
+    places: tuple[int, int]
+    width: int
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return which columns are taken, for a message."""
+        source, target = (f"{place + 1}" for place in self.places)
+        if self.names:
+            source, target = (f"{self.names[place]!r}" for place in self.places)
+        return f"columns {source} and {target} of {self.width}"
+
+
+def tsv_rows(path: Path, encoding: str | None) -> Iterator[Row]:
+    """Read rows with tabs between cells. Nothing is quoted.
+
+    Raises:
+        UserError: all of the first rows are in quotes, as only CSV has them; or see `lines_of`.
+    """
+    rows = ((number, line.split("\t") if line else []) for number, line in enumerate(lines_of(path, encoding), 1))
+    head = list(islice(rows, _HEAD))
+    cells = [cell for _, row in head for cell in row]
+    if len(head) == _HEAD and cells and all(_QUOTED.fullmatch(cell) for cell in cells):
+        raise UserError(f"{path}: every cell is in quotes; name it .csv, where cells may be quoted and tabs between")
+    yield from chain(head, rows)
+
+
+def csv_rows(path: Path, encoding: str | None, columns: Columns = None) -> Iterator[Row]:
+    """Read rows of CSV, quoted as usual. The separator is a comma, or else a semicolon, a tab or a bar.
+
+    The separator is the first of these with which each of the first rows has the same number of cells, two or more. A
+    line such as ``sep=;`` in front says it too, as in files of Excel.
+
+    Raises:
+        UserError: see `lines_of`.
+    """
+    first = next(lines_of(path, encoding), "")
+    if first[:4].lower() == "sep=" and len(first) == 5:
+        yield 1, []
+        yield from _quoted(path, encoding, first[4], after=1)
+        return
+    yield from _quoted(path, encoding, _separator(path, encoding, columns))
+
+
+def _separator(path: Path, encoding: str | None, columns: Columns) -> str:
+    named = set(columns or _USUAL)
+    fitting = []
+    for separator in _SEPARATORS:
+        head = [row for _, row in islice(_quoted(path, encoding, separator), _HEAD) if row != []]
+        widths = {-1 if isinstance(row, BadRecord) else len(row) for row in head}
+        if head and isinstance(head[0], list) and named <= set(head[0]):
+            return separator
+        if len(widths) == 1 and min(widths) > 1:
+            fitting.append(separator)
+    return fitting[0] if fitting else ","
+
+
+def _quoted(path: Path, encoding: str | None, separator: str, after: int = 0) -> Iterator[Row]:
+    # A line feed is put back behind each line, for texts in quotes may have line feeds in them. Strict: what is
+    # quoted wrongly is broken, where the lenient reader would hand on some other text.
+    lines = (line + "\n" for line in islice(lines_of(path, encoding), after, None))
+    reader = csv.reader(lines, delimiter=separator, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            yield line + after, next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield line + after, BadRecord(line + after, str(error), reader.line_num - line + 1)
+
+
+def table_pairs(path: Path, rows: Iterable[Row], columns: Columns, default: Columns) -> Iterator[RawPair | BadRecord]:
+    """Take two columns out of rows of cells.
+
+    Args:
+        path: of the file, for messages.
+        rows: of the file.
+        columns: the chosen ones; None for the usual ones.
+        default: numbers of the columns that are taken where none are chosen and the first row does not name them;
+            None if it has to.
+
+    Raises:
+        UserError: see `layout_of`.
+    """
+    layout = None
+    for line, row in rows:
+        if isinstance(row, BadRecord):
+            yield row
+            continue
+        if not row:
+            yield RawPair(line, "", "")
+            continue
+        if layout is None:
+            layout = layout_of(f"{path}:{line}", row, columns, default)
+            if layout.names:
+                continue
+        if len(row) != layout.width:
+            yield BadRecord(line, f"{len(row)} column(s), not {layout.width}")
+        else:
+            yield RawPair(line, row[layout.places[0]], row[layout.places[1]])
+
+
+def layout_of(where: str, row: Sequence[str], columns: Columns, default: Columns) -> Layout:
+    """Return the layout of a table from its first row.
+
+    With chosen numbers, the row is a pair. With chosen names, it names the columns. Otherwise it names them if
+    ``source`` and ``target`` are among its cells; case, and spaces around a name, are ignored. Else it is a pair,
+    unless its two cells look like headings.
+
+    Raises:
+        SettingError: a column is not there, or twice; or the row looks like headings, and nothing is chosen.
+
+    Example:
+        >>> print(layout_of("a.tsv:1", ["id", "Target", "Source"], None, ("1", "2")))
+        columns 'Source' and 'Target' of 3
+    """
+    names = [cell.strip().casefold() for cell in row]
+    if columns is None and (default is None or set(_USUAL) <= set(names)):
+        columns = _USUAL
+    numbers = columns or default or _USUAL
+    if all(column.isdecimal() and int(column) > 0 for column in numbers):
+        places = int(numbers[0]) - 1, int(numbers[1]) - 1
+        if max(places) >= len(row):
+            missing = max(places) + 1
+            raise SettingError(f"{where}: {len(row)} column(s) a line, so there is no column {missing} (`columns`)")
+        source, target = row[places[0]], row[places[1]]
+        if columns is None and _is_heading(source) and _is_heading(target):
+            choice = f"give `columns` {source.strip()},{target.strip()}, or {','.join(numbers)} if this is a pair"
+            raise SettingError(f"{where}: {source!r} and {target!r} look like names of columns; {choice}")
+        return Layout(places, len(row))
+    places_of = [_places(row, names, column) for column in numbers]
+    if not all(places_of):
+        texts = dict.fromkeys(row)
+        check_columns(where, texts, numbers, "; or by number, such as 1,2, if this line is a pair")
+    for column, several in zip(numbers, places_of, strict=True):
+        if len(several) > 1:
+            raise SettingError(f"{where}: {len(several)} columns are called {column!r}; choose by number (`columns`)")
+    return Layout((places_of[0][0], places_of[1][0]), len(row), tuple(row))
+
+
+def _places(row: Sequence[str], names: Sequence[str], column: str) -> list[int]:
+    """Return where a column is called by a name: exactly, or else but for case and spaces around it."""
+    exact = [place for place, cell in enumerate(row) if cell == column]
+    return exact or [place for place, name in enumerate(names) if name == column.strip().casefold()]
+
+
+def _is_heading(cell: str) -> bool:
+    """Return whether a cell is a usual name of a column, such as a language's name or code."""
+    name = cell.strip().casefold()
+    return name in _HEADINGS or is_language(name) or name in language_names()
+
+
+def anki_pairs(path: Path, encoding: str | None, columns: Columns) -> Iterator[RawPair | BadRecord]:
+    """Read notes that Anki has exported as text: lines such as ``#separator:tab`` in front say how.
+
+    Columns of identifiers, note types, decks and tags are not taken for texts. A cell with HTML in it is broken.
+
+    Raises:
+        UserError: the lines in front are not understood, or a column is not there; or see `lines_of`.
+    """
+    settings: dict[str, str] = {}
+    apart: set[int] = set()
+    after = 0
+    for line in lines_of(path, encoding):
+        match = _ANKI.fullmatch(line)
+        if not line.startswith("#"):
+            break
+        after += 1
+        if match is None or (match[2] and not match[3].strip().isdecimal()):
+            raise UserError(f"{path}:{after}: not understood, of Anki's export; take the line out")
+        if match[2]:
+            apart.add(int(match[3]))
+        else:
+            settings[match[1].lower()] = match[3]
+    name = settings.get("separator", "tab").strip()
+    separator = _ANKI_SEPARATORS.get(name.lower(), name)
+    if len(separator) != 1:
+        raise UserError(f"{path}: separator {name!r} is unknown; export with tabs")
+    rows: Iterable[Row] = _quoted(path, encoding, separator, after)
+    if "columns" in settings:
+        names = next(csv.reader([settings["columns"]], delimiter=separator), [])
+        rows = chain([(1, names)], rows) if _are_named(names, columns) else rows
+    first = [number for number in map(str, range(1, len(apart) + 3)) if int(number) not in apart]
+    for record in table_pairs(path, rows, columns, (first[0], first[1])):
+        if isinstance(record, RawPair) and (_MARKUP.search(record.source) or _MARKUP.search(record.target)):
+            yield BadRecord(record.line, "HTML in the note; export without HTML")
+        else:
+            yield record
+
+
+def _are_named(names: Sequence[str], columns: Columns) -> bool:
+    if columns is None:
+        return {name.strip().casefold() for name in names} >= set(_USUAL)
+    return not all(column.isdecimal() for column in columns)
