@@ -51,7 +51,7 @@ class Tally:
     Example:
         >>> tally = Tally("train", "a.tsv")
         >>> tally.read = 2
-        >>> tally.drop("broken", 2, "1 column(s), not 2")
+        >>> tally.drop("broken", BadRecord(2, "1 column(s), not 2"), "1 column(s), not 2")
         >>> print("\\n".join(tally.lines(1)))
         train: 2 read, 1 kept, 1 left out
           left out, broken: 1 (first a.tsv:2 1 column(s), not 2)
@@ -62,10 +62,10 @@ class Tally:
         self.dropped: Counter[str] = Counter()
         self._first: dict[str, str] = {}
 
-    def drop(self, step: str, line: int, detail: str = "", *, count: int = 1) -> None:
-        """Count lines that a step leaves out, from this line on."""
-        self.dropped[step] += count
-        self._first.setdefault(step, f"{self.label}:{line} {detail}".rstrip())
+    def drop(self, step: str, row: RawPair | BadRecord, detail: str = "") -> None:
+        """Count the lines of a row that a step leaves out."""
+        self.dropped[step] += row.lines if isinstance(row, BadRecord) else 1
+        self._first.setdefault(step, f"{row.file or self.label}:{row.line} {detail}".rstrip())
 
     def lines(self, pairs: int, moved: Mapping[str, int] | None = None) -> list[str]:
         """Return the counts as text.
@@ -109,20 +109,20 @@ def clean_rows(
     for row in rows:
         if isinstance(row, BadRecord):
             tally.read += row.lines
-            tally.drop("broken", row.line, row.reason, count=row.lines)
+            tally.drop("broken", row, row.reason)
             continue
         tally.read += 1
         if _SURROGATES.search(row.source) or _SURROGATES.search(row.target):
-            tally.drop("invalid UTF-8", row.line)
+            tally.drop("invalid UTF-8", row)
             continue
         source, target = clean_text(row.source), clean_text(row.target)
         longest = max(len(source), len(target))
         if not source or not target:
-            tally.drop("empty", row.line)
+            tally.drop("empty", row)
         elif limited and options.max_characters and longest > options.max_characters:
-            tally.drop("too long", row.line, f"{longest:,} characters")
+            tally.drop("too long", row, f"{longest:,} characters")
         else:
-            yield RawPair(row.line, source, target)
+            yield RawPair(row.line, source, target, row.file)
 
 
 def is_unlikely(pair: RawPair, expected: float, limit: float) -> bool:

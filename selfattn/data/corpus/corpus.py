@@ -132,11 +132,11 @@ class PairStream:
         for row in rows:
             texts = row.source, row.target
             if ratio and limit and is_unlikely(row, ratio, limit):
-                tally.drop("length ratio", row.line)
+                tally.drop("length ratio", row)
             elif texts in seen:
-                tally.drop("duplicate", row.line)
+                tally.drop("duplicate", row)
             elif self.options.overlap and (row.source in self.held_out[0] or row.target in self.held_out[1]):
-                tally.drop("shared with valid or test", row.line)
+                tally.drop("shared with valid or test", row)
             else:
                 yield Pair(*texts)
             if not duplicates:
