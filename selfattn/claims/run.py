@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-import torch
-
 from selfattn.claims.claim import Claim, Setup
 from selfattn.claims.record import code_of, judge_claims
 from selfattn.codec import encode, read, write
@@ -24,7 +22,7 @@ from selfattn.results.plan import PlanCheck
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.ledger import record_access
 from selfattn.settings import command_line
-from selfattn.streams import seed_for
+from selfattn.streams import alone, seed_for, seeded
 from selfattn.words.messages import LANGS
 
 TUNING_SEED = 900
@@ -59,8 +57,7 @@ class Measurement(Setup):
             UserError: the measurement fails, gives no figures, or one that is not finite.
         """
         started = time.perf_counter()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed_for(self.seed, f"claims/{self.claim.name}"))
+        with alone(self.label), seeded(seed_for(self.seed, f"claims/{self.claim.name}")):
             try:
                 figures = self.claim.measure(self)
             except UserError:

@@ -28,6 +28,7 @@ from selfattn.results.record import Record
 from selfattn.runs.directory import used_plugins
 from selfattn.runs.task import Task, make_task
 from selfattn.settings import changed, command_line, divide
+from selfattn.streams import alone
 from selfattn.training.config import TrainingConfig
 from selfattn.training.device import use_threads
 
@@ -94,7 +95,7 @@ def compare(task: str | Task, *, rehearse: bool = True, **settings: Any) -> tupl
 def _rehearse(task: str | Task, settings: Mapping[str, Any]) -> None:
     """Train every model on two batches, test it, and write a report, all of which is thrown away."""
     say("plugins: all parts are tried on two batches first")
-    with TemporaryDirectory() as folder, redirect_stderr(StringIO()):
+    with alone("plugins"), TemporaryDirectory() as folder, redirect_stderr(StringIO()):
         compare(task, rehearse=False, **{**settings, **_REHEARSAL, "out": Path(folder) / "out"})
 
 

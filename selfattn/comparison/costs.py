@@ -148,9 +148,8 @@ def step_seconds(models: Mapping[str, ModelConfig], trainings: Trainings) -> dic
     recipe, data = trainings.recipe, trainings.data(trainings.options.first_seed)[0]
     shape, size = batch_shape(data.validation, recipe), len(data.tokenizer)
     place = choose_device(trainings.options.device)
-    with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
-        steps = {name: _step(config, size, shape, recipe, place) for name, config in models.items()}
-        return by_turns(steps, _STEPS)
+    steps = {name: _step(config, size, shape, recipe, place) for name, config in models.items()}
+    return by_turns(steps, _STEPS)
 
 
 def _step(

@@ -14,7 +14,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr, suppress
+from contextlib import ExitStack, chdir, contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -32,6 +32,7 @@ from selfattn.experiments.progress import Display, Logs, Reporter
 from selfattn.files import writing
 from selfattn.interrupts import SIGNALS, first_interrupt
 from selfattn.registry import REGISTRIES, load_plugin, loaded_plugins
+from selfattn.streams import alone
 from selfattn.training.config import DeviceName
 from selfattn.training.device import use_threads
 from selfattn.words.messages import SOURCE
@@ -134,7 +135,11 @@ def run_all(runner: Runner[T], trials: Sequence[T]) -> dict[str, str]:
                 for trial in together:
                     if logs.stop.exists():
                         break
-                    with use_threads(workers.threads), _reported(logs, trial.label, first, raises=True) as reporter:
+                    with (
+                        alone(trial.label),
+                        use_threads(workers.threads),
+                        _reported(logs, trial.label, first, raises=True) as reporter,
+                    ):
                         runner.run(trial, reporter)
             else:
                 broken = _send_out(runner, together, backend, count, first)
@@ -341,13 +346,17 @@ _unpack_once = lru_cache(maxsize=1)(unpack)  # a runner keeps the data of a seed
 
 
 def _run_in_worker(parcel: bytes, trial: Trial, folder: str, first: str) -> None:
-    """Run a trial in another process; failures are written down, not raised."""
-    os.chdir(folder)
-    runner: Runner[Trial] = _unpack_once(parcel)
-    logs = Logs(runner.workers.out)
-    if logs.stop.exists():
-        return
+    """Run a trial in another process; failures are written down, not raised.
+
+    A worker with several threads runs one trial at a time: a trial changes what belongs to the process.
+    """
     with ExitStack() as stack:
+        stack.enter_context(alone(trial.label))
+        stack.enter_context(chdir(folder))
+        runner: Runner[Trial] = _unpack_once(parcel)
+        logs = Logs(runner.workers.out)
+        if logs.stop.exists():
+            return
         if runner.workers.on_gpus:
             take_gpu(logs.path, stack)
         stack.enter_context(use_threads(runner.workers.threads))

@@ -27,6 +27,7 @@ from selfattn.convert.plain import check_plain
 from selfattn.errors import UserError
 from selfattn.files import write_atomically
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
+from selfattn.streams import global_state
 
 ENCODER, STEP = "encoder.onnx", "step.onnx"
 ONE_SEQUENCE = "reads_one_sequence"
@@ -273,13 +274,14 @@ def _write(graph: Graph, args: tuple[Any, ...], axes: tuple[Any, ...], inputs: l
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Silence the exporter, which reports missing packages and prints graphs, inside a ``with`` block."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings(action="ignore"), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-            yield
-    finally:
-        logging.disable(before)
+    with global_state():  # two threads that silence the process side by side would leave it silent
+        before = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
+        try:
+            with warnings.catch_warnings(action="ignore"), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+                yield
+        finally:
+            logging.disable(before)
 
 
 @dataclass(frozen=True)

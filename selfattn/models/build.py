@@ -1,6 +1,5 @@
 """From a configuration to a model with its first weights."""
 
-import torch
 from torch import nn
 
 from selfattn.errors import UserError
@@ -8,7 +7,7 @@ from selfattn.layers import initialise
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import get_preset
 from selfattn.models.protocol import Seq2Seq
-from selfattn.streams import generator
+from selfattn.streams import generator, seeded
 
 
 def build(
@@ -41,8 +40,7 @@ def build(
             f"must be vocab_size={vocab_size}"
         )
     first_values = generator(seed, "init")
-    with torch.random.fork_rng(devices=[]):  # constructors draw first values too, from the global generator
-        torch.default_generator.manual_seed(first_values.initial_seed())  # of the CPU: a GPU's stays as it was
+    with seeded(first_values.initial_seed()):  # constructors draw first values too, from the global generator
         model = config.build(vocab_size=vocab_size, pad_id=pad_id, source_vocab_size=source_vocab_size)
     if not isinstance(model, Seq2Seq):
         raise UserError(f"{type(config).__name__}.build: expected a Seq2Seq, got {type(model).__name__}")

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from selfattn.data.batches import collate
 from selfattn.data.pairs import Example
+from selfattn.decoding.stepping import evaluating
 from selfattn.errors import UserError, say
 from selfattn.evaluation.metrics.exact import EXACT_MATCH
 from selfattn.files import in_use, writing
@@ -32,6 +33,7 @@ from selfattn.runs.directory import (
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.run import Run, build_model, check_limits, load
 from selfattn.runs.training_set import TrainingSet
+from selfattn.streams import alone
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.config import DeviceName
@@ -102,6 +104,7 @@ def fit(
     processes.check_same(repr((settings, data.longest, len(tokenizer), len(data.validation))))
     parameters = count_parameters(model)
     with ExitStack() as stack:
+        stack.enter_context(alone(str(out)))
         stack.enter_context(use_threads(threads or default_threads(parameters[0])))
         keeper = None
         if processes.is_main:
@@ -272,7 +275,7 @@ def _probe(model: Seq2Seq, config: RunConfig, data: TrainingSet) -> None:
     what = "read the longest pair of these data"
     try:
         check_limits(config.model, len(data.longest.source), len(data.longest.target))
-        with torch.inference_mode():
+        with evaluating(model), torch.inference_mode():
             model(batch.source, batch.target_in, source_mask=batch.source_mask)
             what = f"write {config.max_length} tokens, the most that an output may have with these data"
             check_limits(config.model, len(data.longest.source), config.max_length)

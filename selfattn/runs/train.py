@@ -15,6 +15,7 @@ from selfattn.models.config import ModelConfig, override
 from selfattn.registry import TASKS
 from selfattn.runs.task import Task, make_task
 from selfattn.settings import changed, check, command_line, divide
+from selfattn.streams import alone
 from selfattn.training.config import MOST_THREADS, DeviceName, TrainingConfig
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def train(task: str | Task, **settings: Any) -> "Run":
         say("plugins: all parts are tried on two batches first")
         brief = replace(config, training=replace(recipe, epochs=1, max_steps=2, warmup_steps=None, average_last=1))
         try:
-            with TemporaryDirectory() as folder, redirect_stderr(StringIO()):
+            with alone("plugins"), TemporaryDirectory() as folder, redirect_stderr(StringIO()):
                 fit(brief, data, Path(folder) / "run", command="", device=options.device, start=start)
         except UserError:
             raise

@@ -22,6 +22,7 @@ from selfattn.codec import Plain, decode, encode, parse, refuse_newer
 from selfattn.data.batches import Batch, padding_of
 from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_atomically, writing
+from selfattn.streams import GlobalStream
 from selfattn.training.distributed import Replica
 from selfattn.training.observer import EpochReport
 from selfattn.training.weights import Average, Weights, named_weights
@@ -30,6 +31,7 @@ VERSION = 1
 _SHARE = 0.02  # of the time may be spent on checkpoints by default
 _AT_LEAST = 30.0  # seconds between two of them by default
 _KEY, _CHECKSUM = "selfattn", "selfattn.sha256"
+_GENERATORS = ("rng/cpu", "rng/cuda")  # of dropout, by the place of their states
 _ADVICE = "restore it or train again"
 
 
@@ -244,21 +246,27 @@ class TrainingState:
         optimizer: of its parameters.
         average: of its weights.
         coins: generator of scheduled sampling, on the CPU.
+        chance: of dropout.
     """
 
     def __init__(
-        self, replica: Replica, optimizer: torch.optim.Optimizer, average: Average, coins: torch.Generator
+        self,
+        replica: Replica,
+        optimizer: torch.optim.Optimizer,
+        average: Average,
+        coins: torch.Generator,
+        chance: GlobalStream,
     ) -> None:
         self.replica, self.optimizer, self.average, self.coins = replica, optimizer, average, coins
+        self.chance = chance
         self.progress = Progress()
         self.reports: list[EpochReport] = []
         self.best_weights: Weights | None = None
 
     def checkpoint(self) -> Checkpoint:
         """Return everything, the states of the random streams included."""
-        tensors: dict[str, Tensor] = {"rng/cpu": torch.get_rng_state(), "rng/coins": self.coins.get_state()}
-        if self.replica.device.type == "cuda":
-            tensors["rng/cuda"] = torch.cuda.get_rng_state(self.replica.device)
+        tensors: dict[str, Tensor] = {"rng/coins": self.coins.get_state()}
+        tensors |= dict(zip(_GENERATORS, self.chance.states, strict=False))
         tensors |= _under("model", named_weights(self.replica.model))
         tensors |= _under("average", self.average.tensors())
         tensors |= _under("best", self.best_weights or {})
@@ -267,7 +275,7 @@ class TrainingState:
         return Checkpoint(tensors, self.progress, tuple(self.reports))
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Restore everything but the model's weights and the global random state; see :meth:`restore_chance`.
+        """Restore everything but the model's weights.
 
         Raises:
             ValueError, KeyError, RuntimeError, TypeError: the checkpoint belongs to another training.
@@ -283,12 +291,11 @@ class TrainingState:
             place, _, name = key.partition("/")
             state.setdefault(int(place), {})[name] = tensor
         self.optimizer.load_state_dict({"state": state, "param_groups": optimizer["param_groups"]})
-
-    def restore_chance(self, checkpoint: Checkpoint) -> None:
-        """Restore the global random state, which decides dropout."""
-        torch.set_rng_state(checkpoint.tensors["rng/cpu"])
-        if "rng/cuda" in checkpoint.tensors:
-            torch.cuda.set_rng_state(checkpoint.tensors["rng/cuda"], self.replica.device)
+        # A checkpoint of another device lacks a generator of this one; the stream of that one begins where it is.
+        generators = zip(_GENERATORS, self.chance.states, strict=False)
+        self.chance.states = tuple(checkpoint.tensors.get(name, own) for name, own in generators)
+        with self.chance.drawing():  # a state that the generators do not take is refused here
+            pass
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

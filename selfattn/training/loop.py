@@ -15,9 +15,9 @@ from selfattn.data.batches import Batch, batch_places, collate, stream_batches
 from selfattn.data.pairs import Example
 from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
-from selfattn.streams import generator
+from selfattn.streams import alone, generator
 from selfattn.tokenizers.protocol import BOS, PAD
-from selfattn.training.checkpoint import Checkpoint, CheckpointFile, TrainingState
+from selfattn.training.checkpoint import CheckpointFile, TrainingState
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Processes, Replica
 from selfattn.training.observer import EpochReport, Observer, StepReport
@@ -66,7 +66,8 @@ def train_model(
 
     The best validation has the best measure of the criterion, and the lowest loss among equals. The random streams
     ``data/EPOCH``, ``dropout/EPOCH`` and ``forcing/EPOCH`` of ``config.seed`` decide the order of the data, dropout and
-    scheduled sampling; none depends on the model. The caller's global random state does not change.
+    scheduled sampling; none depends on the model. The caller's global random state does not change. A process
+    trains one model at a time: a second thread waits.
 
     Where there is a checkpoint the training resumes from it, and ends bit for bit as if it had never stopped.
 
@@ -94,15 +95,13 @@ def train_model(
         raise UserError(f"`target_exact_match`: {criterion.name} chooses the best weights here; leave it out")
     processes = processes or Processes()
     observers = observers if processes.is_main else ()
-    with processes.together():
+    with alone("training"), processes.together():
         replica = Replica(model, processes)
-        device = replica.device
         loop = _Loop(replica, examples, validation, config, criterion, observers, checkpoints)
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            try:
-                status = loop.run()
-            except KeyboardInterrupt:
-                status = "interrupted"
+        try:
+            status = loop.run()
+        except KeyboardInterrupt:
+            status = "interrupted"
         state = loop.state
         if state.best_weights is not None:
             put_into(model, state.best_weights)
@@ -123,7 +122,6 @@ class _Loop:
     criterion: Criterion
     observers: Sequence[Observer]
     checkpoints: CheckpointFile | None
-    restored: Checkpoint | None = None
     groups: Iterator[Group] | None = None  # the rest of the epoch
     is_stop_requested: bool = False
 
@@ -131,8 +129,8 @@ class _Loop:
         self.processes, model = self.replica.processes, self.replica.model
         optimizer, coins = make_optimizer(model, self.config), generator(self.config.seed, "forcing/0")
         average = make_average(model, self.config) if self.processes.is_main else Average(model)
-        self.state = TrainingState(self.replica, optimizer, average, coins)
         self.stepper = Stepper(self.replica, optimizer, self.config, coins)
+        self.state = TrainingState(self.replica, optimizer, average, coins, self.stepper.chance)
 
     @property
     def best(self) -> EpochReport | None:
@@ -215,9 +213,6 @@ class _Loop:
         self.state.average.plan(progress.validations)
         if progress.position == 0:
             self.stepper.begin_epoch(progress.epoch)
-        elif self.restored is not None:
-            self.state.restore_chance(self.restored)
-        self.restored = None
         self.replica.model.train()
         return groups
 
@@ -301,7 +296,6 @@ class _Loop:
         except (ValueError, KeyError, RuntimeError, TypeError) as error:
             reason = " ".join(str(error).split())
             raise UserError(f"{self.checkpoints.path}: not of this training ({reason}); train again") from None
-        self.restored = restored
         if state.progress.total_steps:  # else it is planned again
             self._announce()
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from selfattn.data.batches import Batch
 from selfattn.errors import DivergedError, UserError
 from selfattn.models.protocol import Seq2Seq
-from selfattn.streams import seed_for
+from selfattn.streams import GlobalStream, seed_for
 from selfattn.training.config import ScheduleName, TrainingConfig
 from selfattn.training.distributed import Replica
 from selfattn.training.loss import batch_loss, logits_loss, sampled_logits, teacher_forcing_probability
@@ -20,7 +20,10 @@ _NAMED = 20  # examples of a step that a message lists
 
 
 class Stepper:
-    """Takes steps; stateless.
+    """Takes steps.
+
+    Dropout draws from PyTorch's global generators, whose states come back after each step; ``chance`` keeps the place
+    of its stream in between.
 
     Args:
         replica: of the trained model.
@@ -34,11 +37,12 @@ class Stepper:
     ) -> None:
         self.replica, self.optimizer, self.config, self.coins = replica, optimizer, config, coins
         self.processes, self.device = replica.processes, replica.device
+        self.chance = GlobalStream(replica.device)
         self.autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=config.precision == "bfloat16")
 
     def begin_epoch(self, epoch: int) -> None:
         """Set the random streams to the beginning of an epoch."""
-        torch.manual_seed(seed_for(self.config.seed, f"dropout/{epoch}"))
+        self.chance.seed(seed_for(self.config.seed, f"dropout/{epoch}"))
         self.coins.manual_seed(seed_for(self.config.seed, f"forcing/{epoch}"))
 
     def step(self, group: Sequence[Batch], number: int, *, total_steps: int) -> tuple[float, int, float]:
@@ -64,7 +68,7 @@ class Stepper:
             parameters["lr"] = lr
         if self.processes.count > 1:  # each has random numbers of its own, which no checkpoint needs to keep
             place = f"{number}/{self.processes.rank}"
-            torch.manual_seed(seed_for(config.seed, f"dropout/step/{place}"))
+            self.chance.seed(seed_for(config.seed, f"dropout/step/{place}"))
             self.coins.manual_seed(seed_for(config.seed, f"forcing/step/{place}"))
         tokens = sum(int(batch.target_mask.sum()) for batch in group)
         self.optimizer.zero_grad(set_to_none=True)
@@ -72,9 +76,10 @@ class Stepper:
         for batch in group:
             rows, count = self.processes.rows_of(batch)
             compute = partial(self._loss, rows.to(self.device), number, total_steps)
-            loss = self.replica.loss(compute, is_last=batch is group[-1])
-            share = count / tokens  # exactly 1 for a single batch in a single process
-            (loss * share).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+            with self.chance.drawing():
+                loss = self.replica.loss(compute, is_last=batch is group[-1])
+                share = count / tokens  # exactly 1 for a single batch in a single process
+                (loss * share).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
             losses.append((loss.detach(), share))
         # Read only when all work is queued: reading from a GPU waits for it.
         value = self.processes.sum(sum(loss.item() * share for loss, share in losses))

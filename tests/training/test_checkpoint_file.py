@@ -9,6 +9,7 @@ import torch
 from selfattn.data.batches import collate
 from selfattn.data.pairs import Example
 from selfattn.errors import UserError
+from selfattn.streams import GlobalStream
 from selfattn.training import checkpoint as module
 from selfattn.training.checkpoint import Checkpoint, CheckpointFile, Progress, TrainingState
 from selfattn.training.distributed import Replica
@@ -114,7 +115,9 @@ def moved(seed: int, best: bool) -> TrainingState:
     torch.nn.init.normal_(model.weight)
     optimizer = torch.optim.AdamW([{"params": [model.weight]}, {"params": [model.bias]}], lr=0.5)
     average = ExponentialAverage(model, 0.5)
-    state = TrainingState(Replica(model), optimizer, average, torch.Generator().manual_seed(seed))  # type: ignore[arg-type]  # any module will do
+    coins = torch.Generator().manual_seed(seed)
+    chance = GlobalStream(torch.device("cpu"))
+    state = TrainingState(Replica(model), optimizer, average, coins, chance)  # type: ignore[arg-type]  # any module will do
     for _ in range(seed):
         model(torch.randn(3, 2)).sum().backward()
         optimizer.step()
@@ -129,13 +132,14 @@ def moved(seed: int, best: bool) -> TrainingState:
 @pytest.mark.parametrize("best", [True, False])
 def test_everything_that_moves_is_taken_over(best: bool) -> None:
     kept, other = moved(3, best), moved(2, not best)
-    torch.manual_seed(7)
+    kept.chance.seed(7)
     checkpoint = kept.checkpoint()
-    drawn = torch.rand(3)
     other.restore(checkpoint)
     put_into(other.replica.model, checkpoint.part("model"))
-    other.restore_chance(checkpoint)
-    assert torch.equal(torch.rand(3), drawn)
+    with kept.chance.drawing():
+        drawn = torch.rand(3)
+    with other.chance.drawing():
+        assert torch.equal(torch.rand(3), drawn)
     assert torch.equal(torch.rand(3, generator=other.coins), torch.rand(3, generator=kept.coins))
     assert other.progress.step == 3
     assert (other.best_weights is None) == (not best)

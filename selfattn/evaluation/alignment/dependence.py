@@ -21,6 +21,7 @@ from selfattn.evaluation.alignment.attention_scores import source_shares
 from selfattn.evaluation.statistics.significance import estimate
 from selfattn.models.protocol import Memory, Seq2Seq
 from selfattn.results.attention import Agreement
+from selfattn.streams import global_state
 from selfattn.tokenizers.protocol import BOS
 
 _NUMBERS = 1 << 24  # probabilities held at once
@@ -92,7 +93,12 @@ def by_gradient(model: Seq2Seq, source: Tensor, target: Tensor) -> Tensor | None
     rows = max(1, _NUMBERS // (len(target) * model_width(model)))
     products = []
     # cuDNN's recurrent kernels run backward in training only.
-    with evaluating(model), torch.backends.cudnn.flags(enabled=False), torch.inference_mode(False), torch.enable_grad():
+    with ExitStack() as stack:
+        stack.enter_context(evaluating(model))
+        stack.enter_context(global_state())  # of which cuDNN's flags are a part
+        stack.enter_context(torch.backends.cudnn.flags(enabled=False))
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
         for steps in torch.split(torch.arange(len(target), device=source.device), rows):
             ids = source.expand(len(steps), -1).contiguous()
             mask = torch.ones_like(ids, dtype=torch.bool)

@@ -18,7 +18,7 @@ from selfattn.decoding.stepping import evaluating
 from selfattn.errors import DivergedError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.record import Gate
-from selfattn.streams import seed_for
+from selfattn.streams import seed_for, seeded
 from selfattn.tokenizers.protocol import BOS, EOS, PAD
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Replica
@@ -169,8 +169,8 @@ def overfitting(
         return sum(reason.finished and [*reason.ids, EOS] == example.target for reason, example in ends)
 
     known, loss, started = 0, math.inf, time.perf_counter()
-    with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []), torch.enable_grad():
-        torch.manual_seed(seed_for(0, "dropout"))
+    stepper.chance.seed(seed_for(0, "dropout"))
+    with torch.enable_grad():
         try:
             for step in range(1, steps + 1):
                 loss, *_ = stepper.step([batch], step, total_steps=max(steps, _WARM_UP))
@@ -199,8 +199,7 @@ def _judge(name: str, readings: dict[str, Tensor], before: Tensor, held: str) ->
 
 def _logits(model: Seq2Seq, batch: Batch) -> Tensor:
     """Run the model, with the same dropout every time."""
-    with torch.random.fork_rng(devices=[batch.source.device] if batch.source.is_cuda else []):
-        torch.manual_seed(0)
+    with seeded(0, batch.source.device):
         logits: Tensor = model(batch.source, batch.target_in, source_mask=batch.source_mask)
     return logits
 
