@@ -176,13 +176,15 @@ def align(
     layer: int = -1,
     head: int | None = None,
     shift: Literal[0, 1] = 0,
+    words: bool = False,
     gold: Path | None = None,
-    sentences: Path | None = None,
+    sentences: Files = (),
     base: Literal[0, 1] | None = None,
 ) -> Iterable[str]:
     """Align targets with their sources by attention, or measure the alignment error rate.
 
-    --data prints one line of links i-j per pair (Pharaoh format): target token j attends most to source token i.
+    --data prints one line per pair, in three columns between tabs: links i-j (Pharaoh format), source tokens, target
+    tokens. Target token j attends most to source token i; both are counted from 0. ▁ is a space inside a token.
     --gold prints the alignment error rate of every layer and head.
 
     Args:
@@ -192,20 +194,25 @@ def align(
         layer: Layer, counted from 0. -1 is the last.
         head: Head, counted from 0. Default: the mean of the layer's heads.
         shift: Decoding step to take the attention from: 0 is the step that writes token j, 1 the step that reads it.
+        words: Link words, which are what stands between spaces, instead of tokens.
         gold: File of correct word links, i-j (sure) or ipj (possible), one sentence pair per line.
-        sentences: File of the tokenised sentence pairs of --gold: source ||| target.
+        sentences: Tokenised sentences of --gold: one file of source ||| target, or two parallel files.
         base: First word index in --gold, 0 or 1. Default: detected.
     """
-    from selfattn.evaluation.alignment.links import read_gold, to_pharaoh
-    from selfattn.runs.evaluate import align_against_gold, gold_lines
+    from selfattn.evaluation.alignment.links import read_gold
+    from selfattn.runs.evaluate import align_against_gold, alignment_lines, gold_lines
 
     if bool(data) == (gold is not None):
         raise UserError("align: give --data to write links, or --gold to measure errors")
     if gold is None:
         pairs = read_pairs(*data, columns=chosen_columns(columns))
-        return map(to_pharaoh, _load(run).align(pairs, layer=layer, head=head, shifted=shift == 1))
-    if columns:
-        raise UserError("--columns goes with --data: leave it out, or give pairs instead of --gold")
+        if sentences or base is not None:
+            raise UserError("--sentences and --base go with --gold: leave them out, or give the file with the links")
+        return alignment_lines(_load(run), pairs, layer=layer, head=head, shifted=shift == 1, words=words)
+    options = {"--columns": columns, "--layer": layer != -1, "--head": head is not None, "--shift": shift}
+    for name, is_set in (options | {"--words": words}).items():
+        if is_set:
+            raise UserError(f"{name} goes with --data: leave it out, or give pairs instead of --gold")
     return gold_lines(align_against_gold(_load(run), read_gold(gold, sentences=sentences, base=base)))
 
 

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import BinaryIO
 
 from rich.console import Console
@@ -19,6 +20,8 @@ _BYTES_A_TOKEN = 64  # a line with more bytes per token is too long, whatever th
 _CHUNK, _CHARACTERS = 1024, 1 << 20  # lines that are read, predicted and written together, and their characters
 _BLOCK = 1 << 16
 _SHOWN = 10  # of many
+REFUSED = replace(NOTHING)
+"""The output for a line that is too long."""
 
 
 def predict_stream(
@@ -34,7 +37,7 @@ def predict_stream(
         source: UTF-8 text; only a newline ends a line.
         target: where the outputs are written, in UTF-8.
         options: how to decode.
-        numbered: write the line number and the score before each output. Default False.
+        numbered: write the line number, the score and the state before each output. Default False.
 
     Raises:
         UserError: the input is not UTF-8 or cannot be read (the outputs of earlier lines are written first), the
@@ -43,7 +46,9 @@ def predict_stream(
     """
     limit = input_limit(run.config, options)
     lines = bounded_lines(source, max(_BLOCK, _BYTES_A_TOKEN * limit))
-    unknown, count = Counter[str](), 0
+    unknown = Counter[str]()
+    count = 0
+    cut_off = 0
     console, started = Console(stderr=True), time.monotonic()
     status = console.status("")
     try:
@@ -57,11 +62,12 @@ def predict_stream(
             texts = [text or "" for text in readable]
             unknown += run.unknown(texts)
             decoded = run.decode(texts, options, first=count)
-            outputs = [[NOTHING] if text is None else row for text, row in zip(readable, decoded, strict=True)]
+            outputs = [[REFUSED] if text is None else row for text, row in zip(readable, decoded, strict=True)]
             with writing("standard output", "free some space and try again"):
                 target.write(_rows(outputs, count + 1 if numbered else None, shown=target.isatty()))
                 target.flush()
             count += len(chunk)
+            cut_off += sum(not row[0].finished for row in outputs)
             speed = count / max(time.monotonic() - started, 1e-9)
             status.update(f"{count:,} lines, {speed:,.1f} a second")
     except KeyboardInterrupt:
@@ -70,6 +76,8 @@ def predict_stream(
         status.stop()
     if unknown:
         say(unknown_line(unknown))
+    if cut_off:
+        say(f"{cut_off:,} of {count:,} outputs were cut off at the longest length allowed; --max-length sets it")
 
 
 def unknown_line(unknown: Counter[str]) -> str:
@@ -166,12 +174,27 @@ def _fits(run: Run, text: str | None, limit: int) -> bool:
     return 4 * len(text) + 2 <= limit or len(run.tokenizer.source.encode(run.clean(text))) < limit
 
 
+def state_of(output: Output) -> str:
+    """Name the state of an output: ``end`` (the model ended it), ``cut`` (cut off), ``empty`` or ``refused``.
+
+    Example:
+        >>> state_of(Output("2008-1", -0.5, -0.5, finished=False)), state_of(NOTHING)
+        ('cut', 'empty')
+    """
+    if output is REFUSED:
+        return "refused"
+    if output.score is None:
+        return "empty"
+    return "end" if output.finished else "cut"
+
+
 def _rows(outputs: Sequence[Sequence[Output]], first: int | None, *, shown: bool) -> bytes:
-    """Return the lines to write, with line numbers from ``first`` and scores if it is given; harmless on a terminal."""
+    """Return the lines to write, harmless on a terminal; with numbers from ``first``, scores and states if given."""
     rows = []
     for number, row in enumerate(outputs, first or 0):
         for output in row:
-            prefix = "" if first is None else f"{number}\t{output.score:.6f}\t"
+            score = "" if output.score is None else f"{output.score:.6f}"
+            prefix = "" if first is None else f"{number}\t{score}\t{state_of(output)}\t"
             text = output.text.replace("\n", " ")
             rows.append(prefix + (visible(text) if shown else text) + "\n")
     return "".join(rows).encode()

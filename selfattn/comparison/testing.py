@@ -14,7 +14,7 @@ import torch
 from selfattn.comparison.tested import SCHEMA, Answer, TestResult, keep
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example, Pair, encode_pairs
-from selfattn.decoding.texts import Output
+from selfattn.decoding.texts import NOTHING, Output
 from selfattn.evaluation.alignment.attention_scores import best_head, gold_from_spans, score_attention
 from selfattn.evaluation.alignment.dependence import agreement
 from selfattn.evaluation.alignment.word_alignment import align_words
@@ -75,9 +75,8 @@ def count_failed(path: Path, task: Task, tests: TestSet, reason: str) -> None:
         tests: of the run's seed.
         reason: of the failure.
     """
-    nothing = Output("", -math.inf, -math.inf, finished=True)
-    answers = [Answer.to(pair, nothing) for pair in tests.pairs]
-    probes = {name: tuple(Answer.to(pair, nothing) for pair in pairs) for name, pairs in tests.probes.items()}
+    answers = [Answer.to(pair, NOTHING) for pair in tests.pairs]
+    probes = {name: tuple(Answer.to(pair, NOTHING) for pair in pairs) for name, pairs in tests.probes.items()}
     result = replace(_result(task, tests, [""] * len(answers)), probes=probes, failed=reason)
     keep(path, result, answers)
 

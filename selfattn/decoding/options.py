@@ -19,7 +19,7 @@ class DecodingOptions:
     Attributes:
         beam: Beam size. 1: greedy decoding.
         length_penalty: Exponent of the beam's length penalty (Wu et al. 2016). 0: none.
-        n_best: Outputs per input, with line number and score. At most the beam size.
+        n_best: Outputs per input, with line number, score and state. At most the beam size.
         sample: Sample tokens instead of searching.
         temperature: Divisor of the logits before sampling.
         top_k: Sample from the k most probable tokens. Default: all.

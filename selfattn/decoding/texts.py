@@ -25,19 +25,20 @@ class Output:
 
     Attributes:
         text: what it says.
-        score: what outputs of the same input are ranked by: the log-probability over the length penalty.
-        log_probability: natural, of the whole output and its end.
+        score: the log-probability over the length penalty. Finished outputs are ranked by it, and after them those
+            that were cut off, whatever their scores. None where nothing was decoded: the input is empty or refused.
+        log_probability: natural, of the whole output and its end; None likewise.
         finished: whether the model ended it; otherwise it was cut off at the longest length allowed.
     """
 
     text: str
-    score: float
-    log_probability: float
+    score: float | None
+    log_probability: float | None
     finished: bool
 
 
-NOTHING = Output("", 0.0, 0.0, True)
-"""The output for an input with nothing in it."""
+NOTHING = Output("", None, None, True)
+"""The output for an input with nothing in it, or that is refused: empty, and without a score."""
 
 
 @runtime_checkable
@@ -72,8 +73,9 @@ def decode_sources(
         processes: those that share the batches out, each with the same model; default this one alone.
 
     Returns:
-        For each source, in their order, its hypotheses, the best first: ``options.n_best`` of them, or fewer where a
-        beam finds fewer. Where nothing is searched, the score is the log-probability.
+        For each source, in their order, its hypotheses: ``options.n_best`` of them, or fewer where a beam finds fewer.
+        The best comes first, and those that are cut off stand behind all finished ones. Where nothing is searched, the
+        score is the log-probability.
 
     Example:
         >>> from selfattn.models.build import build

@@ -209,6 +209,7 @@ class Ctranslate2Model(Seq2Seq):
             results = self.engine.translate_batch(
                 [[_name(token) for token in source] for source in sources],
                 beam_size=options.beam,
+                num_hypotheses=options.beam,
                 length_penalty=0.0,
                 min_decoding_length=0,
                 max_decoding_length=max(limits, default=1),
@@ -222,10 +223,13 @@ class Ctranslate2Model(Seq2Seq):
             raise ValueError(str(error)) from None
         hypotheses = []
         for result in results:
-            tokens, score = result.hypotheses[0], result.scores[0]
-            finished = tokens[-1:] == [SPECIALS[2]]
-            ids = [_number(token) for token in (tokens[:-1] if finished else tokens)]
-            hypotheses.append([Hypothesis(ids, score, score, finished)])
+            candidates = []
+            for tokens, score in zip(result.hypotheses, result.scores, strict=True):
+                finished = tokens[-1:] == [SPECIALS[2]]
+                ids = [_number(token) for token in (tokens[:-1] if finished else tokens)]
+                candidates.append(Hypothesis(ids, score, score, finished))
+            # As in selfattn's beam search, a hypothesis that is cut off comes after any finished one.
+            hypotheses.append([max(candidates, key=lambda each: each.finished)])
         return hypotheses
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from rich.cells import cell_len
 
+from selfattn.data.pairs import Pair
 from selfattn.data.readers.records import Columns
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore
-from selfattn.errors import SettingError, UserError, say
-from selfattn.evaluation.alignment.links import GoldPair
+from selfattn.errors import SettingError, UserError, say, visible
+from selfattn.evaluation.alignment.links import GoldPair, to_pharaoh
 from selfattn.evaluation.alignment.word_alignment import Way, report_alignment, word_links
 from selfattn.registry import METRICS
 from selfattn.runs.ledger import record_access
@@ -100,8 +101,9 @@ def evaluation_lines(results: Mapping[str, Any], lang: str = SOURCE) -> Iterator
         for part, key in (("unseen", "evaluate.unseen"), ("unseen_casefold", "evaluate.unseen.casefold")):
             if name in results.get(part, {}):
                 yield _line("", f"{_percent(results[part][name]['mean'])}  {told(key, results[part]['items'])}")
-    if results["unknown_characters"]:
-        yield told("evaluate.unknown", results["unknown_characters"])
+    for name, key in (("unknown_characters", "evaluate.unknown"), ("cut_off", "evaluate.cut")):
+        if results.get(name):
+            yield told(key, results[name])
     if against:
         yield told("evaluate.tests")
     for name, part in results.get("by_format", {}).items():
@@ -132,6 +134,27 @@ def score_lines(scores: Sequence[TargetScore]) -> Iterator[str]:
     """
     for score in scores:
         yield f"{score.log_probability:.6f}\t{score.tokens}\t{score.per_token:.6f}"
+
+
+def alignment_lines(
+    run: Run,
+    pairs: Sequence[Pair],
+    *,
+    layer: int = -1,
+    head: int | None = None,
+    shifted: bool = False,
+    words: bool = False,
+) -> Iterator[str]:
+    """Write the links of each pair as a line: links i-j, the parts of the source, those of the target, between tabs.
+
+    Parts are tokens or words with spaces between; a space inside a token is written as ▁. For the arguments and the
+    errors see :meth:`selfattn.runs.run.Run.align`.
+    """
+    links = run.align(pairs, layer=layer, head=head, shifted=shifted, words=words)
+    for pair, of_pair in zip(pairs, links, strict=True):
+        sides = run.aligned_parts(pair, words=words)
+        shown = [" ".join(visible(part.replace(" ", "▁").replace("\t", "▁")) for part in side) for side in sides]
+        yield "\t".join([to_pharaoh(of_pair), *shown])
 
 
 def align_against_gold(run: Run, gold: Sequence[GoldPair]) -> dict[str, Any]:

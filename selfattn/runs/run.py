@@ -21,6 +21,7 @@ from selfattn.errors import UserError, say
 from selfattn.evaluation.alignment.attention_scores import token_links
 from selfattn.evaluation.alignment.dependence import by_blocking, by_gradient
 from selfattn.evaluation.alignment.links import Link
+from selfattn.evaluation.alignment.word_alignment import Way, word_links, words_of_pair
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.ensemble import Ensemble, EnsembleConfig
@@ -101,8 +102,9 @@ class Run:
                 list. Default 0.
 
         Returns:
-            For each input, in their order, its outputs, the best first: ``options.n_best`` of them, or fewer where a
-            beam has fewer; one for an empty input.
+            For each input, in their order, its outputs, the best first, those that are cut off
+            (``finished`` is False) behind all finished ones: ``options.n_best`` of them, or fewer where a beam has
+            fewer; for an empty input one, without a score.
 
         Raises:
             TypeError: a single text instead of a list.
@@ -130,13 +132,21 @@ class Run:
         """Return how probable the target of each pair is, given its source.
 
         Raises:
-            UserError: the run is a language model, or a text is longer than the model can read.
+            UserError: the run is a language model, a text is longer than the model can read, or a source or a target
+                is empty.
         """
         with self.of_pairs("score"):
-            return score_examples(self.model, encode_pairs(map(clean_pair, pairs), self.tokenizer))
+            cleaned = _filled_pairs("score", pairs)
+            return score_examples(self.model, encode_pairs(cleaned, self.tokenizer))
 
     def align(
-        self, pairs: Sequence[Pair], *, layer: int = -1, head: int | None = None, shifted: bool = False
+        self,
+        pairs: Sequence[Pair],
+        *,
+        layer: int = -1,
+        head: int | None = None,
+        shifted: bool = False,
+        words: bool = False,
     ) -> list[list[Link]]:
         """Link each target token of each pair to the source token that it attends to most.
 
@@ -145,17 +155,43 @@ class Run:
             layer: counted from 0, or from the end where negative; default the last.
             head: counted from 0; default the mean of the layer's heads.
             shifted: use the step that reads a token instead of the step that writes it; default False.
+            words: link words, which are what stands between spaces, instead of tokens; default False.
 
         Returns:
-            For each pair its links ``(source position, target position)``, counted from 0.
+            For each pair its links ``(source position, target position)``, counted from 0 as the parts of
+            :meth:`aligned_parts` are.
 
         Raises:
             UserError: the run is a language model, the model has no attention to its source or no such layer or head,
-                or a text is longer than the model can read.
+                a text is longer than the model can read, or a source or a target is empty.
         """
         with self.of_pairs("align"):
-            examples = encode_pairs(map(clean_pair, pairs), self.tokenizer)
-            return token_links(self.model, examples, layer=layer, head=head, shifted=shifted)
+            cleaned = _filled_pairs("align", pairs)
+            # Also for words: layers and heads are checked here.
+            links = token_links(
+                self.model, encode_pairs(cleaned, self.tokenizer), layer=layer, head=head, shifted=shifted
+            )
+            if not words:
+                return links
+            by_way = word_links(self.model, self.tokenizer, [words_of_pair(pair) for pair in cleaned])
+            layers = 1 + max((way.layer for way in by_way), default=0)
+            chosen = by_way.get(Way(layer % layers, head, shifted), [])
+            return [sorted(of_pair, key=lambda link: link[::-1]) for of_pair in chosen]
+
+    def aligned_parts(self, pair: Pair, *, words: bool = False) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the tokens, or the words, of both sides of a pair that :meth:`align` numbers from 0.
+
+        Args:
+            pair: cleaned as for :meth:`align`.
+            words: return words; default False, tokens without the end token.
+        """
+        cleaned = clean_pair(pair)
+        if words:
+            sides = words_of_pair(cleaned)
+            return sides.source, sides.target
+        source = token_texts(self.tokenizer.source, cleaned.source)
+        target = token_texts(self.tokenizer.target, cleaned.target)
+        return source[:-1], target[:-1]
 
     def attention(self, text: str, *, dependence: bool = True) -> AttentionView:
         """Return the attention of the model while it writes the output for a text.
@@ -261,6 +297,15 @@ class Run:
             yield
         except (ValueError, IndexError) as error:
             raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
+
+
+def _filled_pairs(what: str, pairs: Sequence[Pair]) -> list[Pair]:
+    """Return pairs after cleaning; refuse one with an empty side, which has no score and no alignment."""
+    cleaned = [clean_pair(pair) for pair in pairs]
+    for number, pair in enumerate(cleaned, 1):
+        if not (pair.source.strip() and pair.target.strip()):
+            raise UserError(f"{what}: pair {number}: the source or the target is empty; leave the pair out")
+    return cleaned
 
 
 def check_limits(config: ModelConfig, source: int, target: int) -> None:

@@ -322,9 +322,10 @@ class Task:
         Returns:
             Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``beam``, ``length_penalty``, ``items``,
             ``metrics``, ``signatures``, ``intervals``, ``interval``, ``by_format`` (where pairs have kinds),
-            ``unknown_characters`` of the inputs. Where test pairs may repeat training pairs, also the results of those
-            that do not: ``unseen``, and ``unseen_casefold`` with case ignored. With another run ``against``: its
-            ``run``, ``model``, ``metrics`` and ``intervals``, ``p`` of each metric, and how many outputs are ``equal``.
+            ``unknown_characters`` of the inputs, ``cut_off`` outputs (at the longest length allowed). Where test pairs
+            may repeat training pairs, also the results of those that do not: ``unseen``, and ``unseen_casefold`` with
+            case ignored. With another run ``against``: its ``run``, ``model``, ``metrics`` and ``intervals``, ``p`` of
+            each metric, and how many outputs are ``equal``.
         """
         from selfattn.evaluation.metrics.evaluate import evaluate_outputs, evaluate_part
         from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
@@ -335,7 +336,8 @@ class Task:
         pairs, sources = test.pairs, [pair.source for pair in test.pairs]
         if self.language and (warning := script_warning((pair.target for pair in pairs), self.language)):
             say(warning)
-        outputs = run.predict(sources, options)
+        best = [candidates[0] for candidates in run.decode(sources, options)]
+        outputs = [output.text for output in best]
         names = dict.fromkeys((ExactMatch.name, CharacterErrorRate.name, *self.metric_names()))
         metrics = [make_metric(name, self.language) for name in names]
         results = run.about(test.name) | {"beam": options.beam, "length_penalty": options.length_penalty}
@@ -344,6 +346,7 @@ class Task:
         if against is not None:
             results["against"] |= {"run": str(against.path), "model": against.config.preset}
         results["unknown_characters"] = run.unknown(sources).total()
+        results["cut_off"] = sum(not output.finished for output in best)
         for name, casefold in (("unseen", False), ("unseen_casefold", True)) if test.known is not None else ():
             was_seen = seen(pairs, test.known or (), casefold=casefold)
             places = [k for k in range(len(pairs)) if not was_seen[k]]

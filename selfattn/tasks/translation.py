@@ -146,7 +146,7 @@ class TranslationTests:
         beam: Beam size for the test. Default: 1 (greedy) for CLDR phrases, else 5.
         length_penalty: Length penalty for the test. Default: 0 for CLDR phrases, else 1.
         gold: Word alignments to score attention against, as in `selfattn align --gold`.
-        sentences: Tokenised sentence pairs that --gold aligns.
+        sentences: Tokenised sentences of --gold: one file of source ||| target, or two parallel files.
         base: First word index in --gold, 0 or 1. Default: detected.
         baseline: Published baseline as metric=value, such as bleu=30. Runs below it are reported.
         baseline_source: Source of the baseline, for the report.
@@ -159,13 +159,13 @@ class TranslationTests:
     beam: int | None = None
     length_penalty: float | None = None
     gold: Path | None = None
-    sentences: Path | None = None
+    sentences: tuple[Path, ...] = ()
     base: Literal[0, 1] | None = None
     baseline: str | None = None
     baseline_source: str | None = None
 
     def __post_init__(self) -> None:
-        if self.gold is None and (self.sentences is not None or self.base is not None):
+        if self.gold is None and (self.sentences or self.base is not None):
             raise SettingError("`sentences` and `base` go with `gold`: give the file with the links as well")
 
 

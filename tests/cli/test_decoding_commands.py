@@ -9,10 +9,11 @@ import pytest
 
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import DecodingOptions
+from selfattn.decoding.texts import NOTHING
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.links import GoldPair, Links
-from selfattn.evaluation.alignment.word_alignment import Way
-from selfattn.runs.evaluate import align_against_gold, gold_lines
+from selfattn.evaluation.alignment.word_alignment import Way, word_links
+from selfattn.runs.evaluate import align_against_gold, evaluate_run, evaluation_lines, gold_lines
 from selfattn.runs.run import Run
 
 Cli = Callable[..., Any]
@@ -34,15 +35,43 @@ def test_n_best_lines_have_number_score_and_output(cli: Cli, runs: dict[str, Run
     done = cli("predict", run.path, *flags, stdin=STDIN)
     found = run.decode(TEXTS, DecodingOptions(beam=3, n_best=2, length_penalty=0.6, max_length=6))
     assert [len(outputs) for outputs in found] == [2, 1, 2]
-    expected = [
-        f"{number}\t{output.score:.6f}\t{output.text}" for number, outputs in enumerate(found, 1) for output in outputs
-    ]
-    assert done.out.splitlines() == expected
-    for outputs in found:
+    assert found[1] == [NOTHING]
+    expected = []
+    for number, outputs in ((1, found[0]), (3, found[2])):
         for output in outputs:
-            assert output.text == "" or output.score == pytest.approx(
-                output.log_probability / ((5 + len(output.text) + output.finished) / 6) ** 0.6
-            )
+            state = "end" if output.finished else "cut"
+            expected.append(f"{number}\t{output.score:.6f}\t{state}\t{output.text}")
+            length = len(output.text) + output.finished
+            assert output.score == pytest.approx(output.log_probability / ((5 + length) / 6) ** 0.6)
+    expected.insert(2, "2\t\tempty\t")
+    assert done.out.splitlines() == expected
+
+
+def test_cut_off_outputs_are_marked_counted_and_stand_last(cli: Cli, runs: dict[str, Run]) -> None:
+    run = runs["transformer"]
+    flags = ("--beam", 4, "--n-best", 4, "--max-length", 11)
+    lines = [line.split("\t") for line in cli("predict", run.path, *flags, stdin="May 1, 2001\n").out.splitlines()]
+    states = [state for _, _, state, _ in lines]
+    assert states == sorted(states, key=("end", "cut").index)
+    for state in ("end", "cut"):
+        scores = [float(score) for _, score, this, _ in lines if this == state]
+        assert scores == sorted(scores, reverse=True)
+    short = cli("predict", run.path, "--max-length", 3, stdin=STDIN)
+    assert short.err == "2 of 3 outputs were cut off at the longest length allowed; --max-length sets it\n"
+    assert [output.finished for (output,) in run.decode(TEXTS, DecodingOptions(max_length=3))] == [False, True, False]
+
+
+def test_an_evaluation_counts_what_was_cut_off(runs: dict[str, Run], pairs_file: Path) -> None:
+    results = evaluate_run(runs["transformer"], pairs_file, DecodingOptions(max_length=3))
+    assert results["cut_off"] == len(PAIRS)
+    assert "3 outputs cut off at the longest length allowed" in list(evaluation_lines(results))
+
+
+def test_empty_sides_have_no_score_and_no_links(runs: dict[str, Run]) -> None:
+    for pair in (Pair("", "2001-05-01"), Pair("May 1, 2001", " ")):
+        for use in (runs["transformer"].score, runs["transformer"].align):
+            with pytest.raises(UserError, match=r": pair 2: the source or the target is empty; leave the pair out"):
+                use([PAIRS[0], pair])
 
 
 def test_samples_depend_on_the_seed_and_not_on_the_chunks(
@@ -87,15 +116,33 @@ def test_align_prints_pharaoh_lines(cli: Cli, runs: dict[str, Run], pairs_file: 
         (("--layer", 0, "--head", 2), {"layer": 0, "head": 2}),
         (("--layer", -1, "--shift", 1), {"shifted": True}),
     ):
-        lines = cli("align", run.path, "--data", pairs_file, *flags).out.splitlines()
+        lines = [line.split("\t") for line in cli("align", run.path, "--data", pairs_file, *flags).out.splitlines()]
         links = run.align(PAIRS, **options)
-        assert lines == [" ".join(f"{i}-{j}" for i, j in own) for own in links]
+        assert [line[0] for line in lines] == [" ".join(f"{i}-{j}" for i, j in own) for own in links]
+        assert lines[0][1:] == ["M a y ▁ 1 , ▁ 2 0 0 1", "2 0 0 1 - 0 5 - 0 1"]
         for pair, own in zip(PAIRS, links, strict=True):
             assert all(0 <= i < len(pair.source) and 0 <= j < len(pair.target) for i, j in own)
             assert len(own) == len(pair.target)  # every character looks somewhere
 
 
+def test_align_links_words(cli: Cli, runs: dict[str, Run], pairs_file: Path) -> None:
+    run = runs["transformer"]
+    pair = Pair("May  1, 2001", "2001 -05- 01")
+    pairs_file.write_text(f"{pair.source}\t{pair.target}\n")
+    for flags, options in (((), {}), (("--layer", 0, "--head", 2, "--shift", 1), {"layer": 0, "head": 2})):
+        way = Way(0, options.get("head"), shifted=bool(flags))
+        gold = GoldPair(("May", "1,", "2001"), ("2001", "-05-", "01"), Links())
+        (expected,) = word_links(run.model, run.tokenizer, [gold])[way]
+        links, source, target = cli("align", run.path, "--data", pairs_file, "--words", *flags).out[:-1].split("\t")
+        assert {tuple(map(int, link.split("-"))) for link in links.split()} == expected
+        assert (source, target) == ("May 1, 2001", "2001 -05- 01")
+
+
 BAD = [
+    (("align", "--data", "pairs.tsv", "--words", "--layer", "9"), "layer must be from"),
+    (("align", "--data", "pairs.tsv", "--sentences", "pairs.tsv"), "--sentences and --base go with --gold"),
+    (("align", "--gold", "pairs.tsv", "--words"), "--words goes with --data"),
+    (("align", "--gold", "pairs.tsv", "--head", "0"), "--head goes with --data"),
     (("predict", "--n-best", "2"), "--n-best: 2 outputs need a beam of that size at least, got 1"),
     (("predict", "--length-penalty", "1"), "--length-penalty: ranks the outputs of a beam"),
     (("predict", "--sample", "--beam", "2"), "--sample: draws one output"),

@@ -80,7 +80,7 @@ def test_a_line_that_is_too_long_keeps_its_place(cli: Cli, runs: dict[str, Run])
     ]
     numbered = cli("predict", run.path, "--n-best", 1, stdin="\n".join(texts)).out.splitlines()
     assert [line.split("\t")[0] for line in numbered] == ["1", "2", "3", "4"]
-    assert numbered[1] == "2\t0.000000\t"
+    assert numbered[1] == "2\t\trefused\t"
 
 
 def test_tokens_are_counted_in_the_form_that_the_model_reads(

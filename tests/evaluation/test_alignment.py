@@ -171,6 +171,8 @@ def test_two_files_and_one_hold_the_same(tmp_path: Path) -> None:
     links = write(tmp_path / "links", "1-1 2p2\n")
     together = write(tmp_path / "both.tsv", "a b\tc d\t0-0 1p1\n")
     assert read_gold(links, sentences=sentences) == read_gold(together)
+    apart = [write(tmp_path / "text.src", "a  b\n"), write(tmp_path / "text.tgt", "c d  \n")]
+    assert read_gold(links, sentences=apart) == read_gold(together)
     assert read_gold(together)[0].links == Links(frozenset({(0, 0)}), frozenset({(1, 1)}))
 
 
@@ -202,6 +204,12 @@ def test_files_of_two_lengths_and_without_bars_are_refused(tmp_path: Path) -> No
     sentences, links = write(tmp_path / "text", "a ||| b\n"), write(tmp_path / "links", "0-0\n0-0\n")
     with pytest.raises(UserError, match=r"has 1 lines and .* 2; expected links for each pair"):
         read_gold(links, sentences=sentences)
+    one = write(tmp_path / "one", "a\n")
+    two = write(tmp_path / "two", "b\nb\n")
+    with pytest.raises(UserError, match=r"one has 1 lines and .* 2; expected links for each pair"):
+        read_gold(links, sentences=[two, one])
+    with pytest.raises(UserError, match="expected one file, or one of sources and one of targets; got 3"):
+        read_gold(links, sentences=[two, two, two])
     write(sentences, "a | b\n")
     with pytest.raises(UserError, match=r"text:1: expected source \|\|\| target"):
         read_gold(write(links, "0-0\n"), sentences=sentences)
@@ -403,7 +411,7 @@ def test_the_diagonal_links_every_target_word_once_and_in_order(source: int, tar
 
 @pytest.mark.parametrize(("name", "pairs", "sure", "extra"), [("enfr", 447, 4038, 13400), ("roen", 248, 6198, 0)])
 def test_real_gold_has_the_counts_of_its_description(
-    shared_data: Callable[[str], Path], name: str, pairs: int, sure: int, extra: int
+    shared_data: Callable[[str], Path], tmp_path: Path, name: str, pairs: int, sure: int, extra: int
 ) -> None:
     sentences, path = (shared_data(f"alignments/{name}/{name}.{ending}") for ending in ("src-tgt", "gold"))
     gold = [pair.links for pair in read_gold(path, sentences=sentences, base=1)]
@@ -412,3 +420,6 @@ def test_real_gold_has_the_counts_of_its_description(
     assert count_alignment([links.possible for links in gold], gold).aer == 0
     with pytest.raises(UserError, match=r"does this file count from 1\?"):
         read_gold(path, sentences=sentences, base=0)
+    sides = zip(*(line.split(" ||| ") for line in sentences.read_text(encoding="utf-8").splitlines()), strict=True)
+    apart = [write(tmp_path / ending, "\n".join(side) + "\n") for ending, side in zip(("s", "t"), sides, strict=True)]
+    assert [pair.links for pair in read_gold(path, sentences=apart)] == gold

@@ -74,7 +74,7 @@ def test_predict_continues_every_line(cli: Cli, run: Run) -> None:
     assert "'Q' 1" in done.err
     best = cli("predict", run.path, "--beam", 3, "--n-best", 2, stdin="Ann saw\n").out.splitlines()
     assert [line.split("\t")[0] for line in best] == ["1", "1"]
-    assert all(line.split("\t")[2].startswith("Ann saw") for line in best)
+    assert all(line.split("\t")[3].startswith("Ann saw") for line in best)
 
 
 def test_subwords(cli: Cli, text: Path, tmp_path: Path) -> None:

@@ -105,21 +105,23 @@ class GoldPair:
     links: Links
 
 
-def read_gold(path: str | Path, *, sentences: str | Path | None = None, base: Base | None = None) -> list[GoldPair]:
+def read_gold(
+    path: str | Path, *, sentences: str | Path | Sequence[str | Path] = (), base: Base | None = None
+) -> list[GoldPair]:
     """Read sentence pairs and their links.
 
-    Two forms are known. In one file: source, target and links with tabs between. In two: ``source ||| target`` in the
-    one, links in the other, line by line. Sentences are words with spaces between; links are as
-    `parse_links` expects them.
+    Three forms are known. In one file: source, target and links with tabs between. In two: ``source ||| target`` in the
+    one, links in the other, line by line. In three: source, target and links, line by line. Sentences are words with
+    spaces between; links are as `parse_links` expects them.
 
     Args:
         path: the file with the links.
-        sentences: the file with the sentences, where there are two; default none.
+        sentences: the file with the sentences, or those of the sources and of the targets; default none.
         base: what the first word is counted as; default what the file shows: a link to 0 can only be counted from 0, a
             link to the length of its sentence only from 1.
 
     Raises:
-        UserError: a file cannot be read or is not as described, the two have not as many lines, or the links leave
+        UserError: a file cannot be read or is not as described, the files have not as many lines, or the links leave
             open what they count from.
 
     Example:
@@ -131,7 +133,10 @@ def read_gold(path: str | Path, *, sentences: str | Path | None = None, base: Ba
         >>> pairs[0].target, sorted(pairs[0].links.sure)
         (('ein', 'Hund'), [(0, 0), (1, 1)])
     """
-    rows, readings, errors = list(_rows(Path(path), sentences)), [], []
+    texts = [sentences] if isinstance(sentences, str | Path) else sentences
+    rows = list(_rows(Path(path), [Path(file) for file in texts]))
+    readings = []
+    errors = []
     for first in (0, 1) if base is None else (base,):
         try:
             readings.append([_pair(*row, base=first) for row in rows])
@@ -140,7 +145,7 @@ def read_gold(path: str | Path, *, sentences: str | Path | None = None, base: Ba
     if not readings:
         raise errors[0]
     if readings[0] != readings[-1]:
-        raise UserError(f"{path}: the links could count from 0 or from 1; say which")
+        raise UserError(f"{path}: the links could count from 0 or from 1; say which with `base`")
     return readings[0]
 
 
@@ -153,17 +158,27 @@ def _pair(where: str, source: str, target: str, links: str, *, base: Base) -> Go
     return GoldPair(words[0], words[1], parse_links(links, base=base, lengths=lengths, where=where))
 
 
-def _rows(path: Path, sentences: str | Path | None) -> Iterator[tuple[str, str, str, str]]:
+def _rows(path: Path, sentences: Sequence[Path]) -> Iterator[tuple[str, str, str, str]]:
     """Yield the place, the source, the target and the links of every pair."""
+    if len(sentences) > 2:
+        raise UserError(f"`sentences`: expected one file, or one of sources and one of targets; got {len(sentences)}")
     links = read_text_lines(path)
-    texts = links if sentences is None else read_text_lines(Path(sentences))
-    if len(texts) != len(links):
-        raise UserError(f"{sentences} has {len(texts)} lines and {path} {len(links)}; expected links for each pair")
-    for number, (text, line) in enumerate(zip(texts, links, strict=True), 1):
-        cells = text.split("\t") if sentences is None else [*text.split(_BETWEEN), line]
+    sides = [read_text_lines(file) for file in sentences]
+    for file, side in zip(sentences, sides, strict=True):
+        if len(side) != len(links):
+            raise UserError(f"{file} has {len(side)} lines and {path} {len(links)}; expected links for each pair")
+    for number, line in enumerate(links, 1):
+        cells = [*(side[number - 1] for side in sides), line]
+        place = f"{path}:{number}"
+        if not sentences:
+            expected = "source, target and links, with tabs between"
+            cells = line.split("\t")
+        elif len(sentences) == 1:
+            expected = f"source {_BETWEEN} target"
+            place = f"{sentences[0]}:{number}"
+            cells = [*sides[0][number - 1].split(_BETWEEN), line]
         if len(cells) != 3:
-            expected = "source, target and links, with tabs between" if sentences is None else "source ||| target"
-            raise UserError(f"{sentences or path}:{number}: expected {expected}; got {len(cells)} columns")
+            raise UserError(f"{place}: expected {expected}; got {len(cells)} columns")
         yield f"{path}:{number}", cells[0], cells[1], cells[2]
 
 

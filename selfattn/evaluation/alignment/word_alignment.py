@@ -13,9 +13,16 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from selfattn.data.pairs import Example
+from selfattn.data.pairs import Example, Pair
 from selfattn.evaluation.alignment.attention_scores import source_shares
-from selfattn.evaluation.alignment.links import AlignmentCounts, GoldPair, Link, count_alignment, diagonal
+from selfattn.evaluation.alignment.links import (
+    AlignmentCounts,
+    GoldPair,
+    Link,
+    Links,
+    count_alignment,
+    diagonal,
+)
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.attention import HeadAlignment, ModelAlignment
 from selfattn.tokenizers.protocol import Tokenizer
@@ -77,6 +84,18 @@ def word_links(model: Seq2Seq, tokenizer: Tokenizer, pairs: Sequence[GoldPair]) 
             for way, read in _read(shares, source[1], target[1], layer).items():
                 links.setdefault(way, {})[place] = read
     return {way: [by_place[place] for place in range(len(pairs))] for way, by_place in links.items()}
+
+
+def words_of_pair(pair: Pair) -> GoldPair:
+    """Divide both sides of a pair into words, which are what stands between spaces; without links.
+
+    Example:
+        >>> words_of_pair(Pair("a dog", "ein  Hund")).target
+        ('ein', 'Hund')
+    """
+    source = tuple(word for word in pair.source.split(" ") if word)
+    target = tuple(word for word in pair.target.split(" ") if word)
+    return GoldPair(source, target, Links())
 
 
 def report_alignment(links: Mapping[Way, Sequence[set[Link]]], gold: Sequence[GoldPair]) -> dict[str, Any]:
