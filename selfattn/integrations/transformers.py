@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from selfattn.attention.core import attend
 from selfattn.attention.scores import Score
 from selfattn.errors import UserError
+from selfattn.integrations.keywords import refusal, refuse_unknown
 from selfattn.integrations.torch import divided
 
 NAME = "selfattn"
@@ -98,11 +99,13 @@ def register() -> None:
     """
     try:
         from transformers import AttentionInterface, AttentionMaskInterface
-        from transformers.masking_utils import sdpa_mask
+        from transformers.masking_utils import eager_mask
     except ImportError:
         raise UserError("this needs transformers: install it with `pip install transformers`") from None
     AttentionInterface.register(NAME, attention)
-    AttentionMaskInterface.register(NAME, sdpa_mask)
+    # The mask of `eager`: `sdpa_mask` leaves masks out and lets the layer guess, and returns bool, which layers without
+    # an attention interface in the same model would add to their scores.
+    AttentionMaskInterface.register(NAME, eager_mask)
 
 
 def attention(
@@ -113,10 +116,14 @@ def attention(
     attention_mask: Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
-    is_causal: bool | None = None,
     softcap: float | None = None,
     position_bias: Tensor | None = None,
     s_aux: Tensor | None = None,
+    sinks: Tensor | None = None,
+    indices: Tensor | None = None,
+    cu_seq_lens_q: Tensor | None = None,
+    cu_seq_lens_k: Tensor | None = None,
+    seq_idx: Tensor | None = None,
     output_attentions: bool | None = False,
     **others: Any,
 ) -> tuple[Tensor, Tensor | None]:
@@ -128,41 +135,46 @@ def attention(
         key: ``[b g j e]``, where ``g`` divides ``h``.
         value: ``[b g j c]``.
         attention_mask: bool, True = may attend; or added to the scores, where the lowest number of the dtype hides.
-            Broadcastable to ``[b h i j]``. None: nothing is hidden but the future, where the layer is causal.
+            Broadcastable to ``[b h i j]``. None: nothing is hidden.
         dropout: probability of dropping a weight; default 0.
         scaling: factor of the dot product; default ``1 / sqrt(e)``.
-        is_causal: whether the future is hidden where no mask is given; default as the layer says.
         softcap: bound on the size of a score; default none.
         position_bias: added to the scores, as in T5; default nothing.
-        s_aux: one score for each head, of an attention sink: a further key with value 0; default none.
+        s_aux: ``[h]``, the score of an attention sink: a further key with value 0; default none.
+        sinks: ``[b h i 1]``, the score of an attention sink for each query; default none.
+        indices: ``[b i k]``, the keys that each query may attend to, beside the mask; default all.
+        cu_seq_lens_q: ``[n + 1]``, where packed sequences begin and end among the queries; default one sequence.
+        cu_seq_lens_k: the same for the keys.
+        seq_idx: ``[b j]``, the packed sequence of each position; default one sequence.
         output_attentions: also return the weights; default False.
-        others: what the layer hands to other implementations; not needed here.
+        others: keywords that the output does not depend on, such as ``position_ids``.
 
     Returns:
         The output ``[b i h c]``, and the weights ``[b h i j]`` where they are asked for, else None.
 
     Raises:
-        UserError: the layer uses a paged cache, which this implementation cannot read.
+        UserError: the layer hands over something that is not understood, such as a paged cache; or the model's own
+            eager attention reads something of the layer that is not handed over.
     """
-    if others.get("cache") is not None:
-        raise UserError("attention implementation 'selfattn': paged caches are not supported; use 'paged|eager'")
-    if is_causal is None:
-        is_causal = getattr(module, "is_causal", True)
-    causal = attention_mask is None and bool(is_causal) and query.shape[2] > 1
-    if causal and key.shape[2] > query.shape[2]:  # the unused end of a cache of fixed size
-        key, value = key[:, :, : query.shape[2]], value[:, :, : query.shape[2]]
-        position_bias = None if position_bias is None else position_bias[..., : query.shape[2]]
-    mask, bias = (None, None) if attention_mask is None else divided(attention_mask[..., : key.shape[2]])
+    refuse_unknown(module, others, has_sink=s_aux is not None or sinks is not None)
+    mask = None
+    bias = None
+    if attention_mask is not None:
+        mask, bias = divided(attention_mask[..., : key.shape[2]])
+    for limit in (_chosen(indices, key), _packed(module, query, key, cu_seq_lens_q, cu_seq_lens_k, seq_idx)):
+        if limit is not None:
+            mask = limit if mask is None else mask & limit
     if position_bias is not None:
         bias = position_bias if bias is None else bias + position_bias
-    sink = None if s_aux is None else s_aux.reshape(1, -1, 1, 1).to(query.dtype)
+    sink = sinks if s_aux is None else s_aux.reshape(1, -1, 1, 1)
     if sink is not None:  # a key before all others that every query sees, with the sink as its score and value 0
-        sinks = nn.functional.pad(sink, (0, key.shape[2]))
-        bias = sinks if bias is None else nn.functional.pad(bias, (1, 0)) + sinks
+        column = nn.functional.pad(sink.to(query.dtype), (0, key.shape[2]))
+        bias = column if bias is None else nn.functional.pad(bias, (1, 0)) + column
         mask = None if mask is None else nn.functional.pad(mask, (1, 0), value=True)
-        key, value = (nn.functional.pad(x, (0, 0, 1, 0)) for x in (key, value))
+        key = nn.functional.pad(key, (0, 0, 1, 0))
+        value = nn.functional.pad(value, (0, 0, 1, 0))
     score = ScaledBy(query.shape[-1] ** -0.5 if scaling is None else scaling, softcap)
-    options: dict[str, Any] = {"score": score, "mask": mask, "bias": bias, "causal": causal}
+    options: dict[str, Any] = {"score": score, "mask": mask, "bias": bias}
     need_weights = bool(output_attentions) or _are_recorded(module)
     output, weights = attend(query, key, value, dropout_p=dropout, need_weights=need_weights, **options)
     if watchers := watchers_of(module):
@@ -176,6 +188,39 @@ def attention(
     if weights is not None and sink is not None:
         weights = weights[..., 1:]
     return output.transpose(1, 2).contiguous(), weights
+
+
+def _chosen(indices: Tensor | None, key: Tensor) -> Tensor | None:
+    """Turn the keys ``[b i k]`` that each query may attend to into a mask ``[b 1 i j]``."""
+    if indices is None:
+        return None
+    mask = indices.new_zeros((*indices.shape[:2], key.shape[2]), dtype=torch.bool)
+    return mask.scatter(-1, indices.long(), True).unsqueeze(1)
+
+
+def _packed(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    cu_seq_lens_q: Tensor | None,
+    cu_seq_lens_k: Tensor | None,
+    seq_idx: Tensor | None,
+) -> Tensor | None:
+    """Return where query and key are of one packed sequence, broadcastable to ``[b 1 i j]``; None: everywhere."""
+    i = query.shape[2]
+    j = key.shape[2]
+    if cu_seq_lens_q is not None or cu_seq_lens_k is not None:
+        sequences = []
+        for name, ends, length in (("cu_seq_lens_q", cu_seq_lens_q, i), ("cu_seq_lens_k", cu_seq_lens_k, j)):
+            if ends is None or int(ends[-1]) != length:
+                raise refusal(module, f"hands over `{name}` that does not end at {length} positions")
+            sequences.append(torch.searchsorted(ends, torch.arange(length, device=ends.device), right=True))
+        return sequences[0][:, None] == sequences[1]
+    if seq_idx is not None:
+        if seq_idx.shape != (query.shape[0], j) or i != j:
+            raise refusal(module, f"hands over `seq_idx` of {tuple(seq_idx.shape)} for {i} queries and {j} keys")
+        return (seq_idx[:, :, None] == seq_idx[:, None]).unsqueeze(1)
+    return None
 
 
 def _are_recorded(module: nn.Module) -> bool:

@@ -1,0 +1,135 @@
+"""What layers of Hugging Face models hand over beside query, key and value: understood as eager does, or refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor, nn
+
+from selfattn.errors import UserError
+from selfattn.integrations.transformers import attention, register
+from tests.fixtures.families import compared, configuration, models, tiny
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Layer(nn.Module):
+    """An attention layer that says it is causal, as most do."""
+
+    layer_idx = 3
+    is_causal = True
+
+
+def tensors(i: int = 3, j: int = 5) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries ``[1 2 i 4]``, keys and values ``[1 2 j 4]``."""
+    torch.manual_seed(0)
+    return torch.randn(1, 2, i, 4), torch.randn(1, 2, j, 4), torch.randn(1, 2, j, 4)
+
+
+def by_hand(query: Tensor, key: Tensor, value: Tensor, added: Tensor) -> Tensor:
+    """Attention ``[b i h e]`` by its formula."""
+    return ((query @ key.transpose(-2, -1) / 2 + added).softmax(-1) @ value).transpose(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("block_indices", torch.zeros(1)), ("temperature", 2.0), ("cache", object()), ("gate", True)]
+)
+def test_a_keyword_that_is_not_understood_is_refused_with_layer_and_name(name: str, value: Any) -> None:
+    with pytest.raises(UserError, match=f"Layer of layer 3 hands over `{name}`.*'eager'"):
+        attention(Layer(), *tensors(), None, **{name: value})
+
+
+@pytest.mark.parametrize("others", [{"temperature": None}, {"gate": False}, {"position_ids": torch.arange(3)}])
+def test_what_is_not_there_or_only_describes_changes_nothing(others: dict[str, Any]) -> None:
+    expected, _ = attention(Layer(), *tensors(), None)
+    assert torch.equal(attention(Layer(), *tensors(), None, **others)[0], expected)
+
+
+@pytest.mark.parametrize("is_causal", [None, True, False])
+def test_without_a_mask_nothing_is_hidden(is_causal: bool | None, close: Callable[[Tensor, Tensor], None]) -> None:
+    """Eager hides nothing either; causality is the mask's, never guessed."""
+    query, key, value = tensors()
+    output, _ = attention(Layer(), query, key, value, None, is_causal=is_causal)
+    close(output, by_hand(query, key, value, torch.zeros(3, 5)))
+
+
+def test_indices_are_the_keys_that_a_query_may_attend_to(close: Callable[[Tensor, Tensor], None]) -> None:
+    query, key, value = tensors()
+    indices = torch.tensor([[[0, 1], [4, 4], [2, 3]]])
+    hidden = torch.full((3, 5), -torch.inf)
+    hidden[0, :2] = hidden[1, 4] = hidden[2, 2:4] = 0
+    output, _ = attention(Layer(), query, key, value, None, indices=indices)
+    close(output, by_hand(query, key, value, hidden))
+
+
+def test_a_sink_for_each_query_takes_its_share(close: Callable[[Tensor, Tensor], None]) -> None:
+    query, key, value = tensors()
+    sinks = torch.randn(1, 2, 3, 1)
+    scores = torch.cat([query @ key.transpose(-2, -1) / 2, sinks], dim=-1)
+    weights = scores.softmax(-1)[..., :-1]
+    output, seen = attention(Layer(), query, key, value, None, sinks=sinks, output_attentions=True)
+    assert seen is not None
+    close(seen, weights)
+    close(output, (weights @ value).transpose(1, 2))
+
+
+@pytest.mark.parametrize(
+    "packing",
+    [{f"cu_seq_lens_{side}": torch.tensor([0, 2, 5]) for side in "qk"}, {"seq_idx": torch.tensor([[0, 0, 1, 1, 1]])}],
+)
+def test_packed_sequences_do_not_see_each_other(packing: dict[str, Tensor]) -> None:
+    query, key, value = tensors(5)
+    output, _ = attention(Layer(), query, key, value, None, **packing)
+    for part in (slice(0, 2), slice(2, 5)):
+        alone, _ = attention(Layer(), query[:, :, part], key[:, :, part], value[:, :, part], None)
+        torch.testing.assert_close(output[:, part], alone)
+
+
+def test_packed_sequences_of_another_length_are_refused() -> None:
+    ends = torch.tensor([0, 2])
+    with pytest.raises(UserError, match="`cu_seq_lens_q` that does not end at 5"):
+        attention(Layer(), *tensors(5), None, cu_seq_lens_q=ends, cu_seq_lens_k=ends)
+
+
+def eager_attention_forward(module: nn.Module, query: Tensor, **_: Any) -> Tensor:
+    """Of a family that nobody knows: its temperature is not handed over."""
+    return query / module.temperature
+
+
+class Foreign(Layer):
+    """A layer of such a family."""
+
+    temperature = 2.0
+
+    def forward(self, query: Tensor) -> Tensor:
+        return eager_attention_forward(self, query)
+
+
+def test_a_layer_whose_eager_attention_reads_more_than_is_handed_over_is_refused() -> None:
+    with pytest.raises(UserError, match="Foreign of layer 3 reads its `temperature`"):
+        attention(Foreign(), *tensors(), None)
+
+
+@pytest.mark.parametrize(
+    "family",
+    ["deepseek_v32", "inkling2_text", "nllb-moe", "splinter", pytest.param("pegasus_x", marks=pytest.mark.slow)],
+)
+def test_families_that_were_silently_different_are_those_of_eager(family: str) -> None:
+    register()
+    config = configuration(transformers.CONFIG_MAPPING[family])
+    result = compared(tiny(next(models(family)), config), 1e-4)
+    assert result.result == "equal", result
+
+
+def test_an_unwatched_model_compiles_into_one_graph() -> None:
+    register()
+    model = tiny("LlamaForCausalLM", configuration(transformers.LlamaConfig))
+    model.set_attn_implementation("selfattn")
+    tokens = torch.randint(3, 60, (2, 9))
+    with torch.no_grad():
+        expected = model(tokens).logits
+        torch.compiler.reset()
+        compiled = torch.compile(model, fullgraph=True, backend="eager")
+        torch.testing.assert_close(compiled(tokens).logits, expected)
