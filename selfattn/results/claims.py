@@ -71,7 +71,6 @@ class Trial(Plain):
         rate: the learning rate; None where nothing is trained.
         figures: what was measured, by name.
         seconds: that it took.
-        pinned: whether a trial that took times was kept on one core; None in newer records.
     """
 
     arm: str
@@ -79,7 +78,6 @@ class Trial(Plain):
     rate: float | None = None
     figures: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
-    pinned: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -110,14 +108,12 @@ class Rate(Plain):
         chosen: the rate.
         tried: all of them, those behind the first grid as it was widened; one alone was not chosen.
         at_edge: whether the best of several was the smallest or the largest, however far the grid was widened.
-        failed: in older records, those whose training failed, and why.
     """
 
     arm: str
     chosen: float
     tried: tuple[float, ...]
     at_edge: bool = False
-    failed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,9 +135,6 @@ class ClaimResult(Plain):
         failed: what failed, and why.
         blocks: further blocks of seeds, of other runs.
         replications: verdict of each further block.
-        module: in older records, the module that it stands in.
-        rule: in older records, what each contrast needed when it ran.
-        budget: in older records, seconds on two processor cores.
     """
 
     name: str
@@ -158,9 +151,6 @@ class ClaimResult(Plain):
     failed: tuple[str, ...] = ()
     blocks: tuple[tuple[int, ...], ...] = ()
     replications: tuple[Finding, ...] = ()
-    module: str | None = None
-    rule: Mapping[str, str] | None = None
-    budget: float | None = None
 
 
 CLAIMS_SCHEMA = 1

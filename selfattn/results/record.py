@@ -161,7 +161,6 @@ class Model(Plain):
         parameters_body: parameters without a vocabulary axis: neither embeddings nor an untied output matrix.
         trials: of its tuning: every setting with every tuning seed; empty where settings were given.
         failed: seeds whose training diverged; these runs score zero.
-        not_measured: why a figure is missing, by its name (for example `predict_ms`).
     """
 
     name: Annotated[str, MinLen(1)]
@@ -181,7 +180,6 @@ class Model(Plain):
     curves: tuple[Curve, ...] = ()
     config: Mapping[str, object] = field(default_factory=dict)
     run_dirs: tuple[str, ...] = ()
-    not_measured: Mapping[str, str] = field(default_factory=dict)
     failed: tuple[int, ...] = ()
 
 

@@ -20,7 +20,7 @@ _NAMED = 20  # examples of a step that a message lists
 
 
 class Stepper:
-    """Takes steps.
+    """Take the steps of a training: gradients, learning rate, new weights.
 
     Dropout draws from PyTorch's global generators, whose states come back after each step; ``chance`` keeps the place
     of its stream in between.

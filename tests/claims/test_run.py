@@ -50,7 +50,7 @@ def test_a_grid_widens_while_its_best_rate_is_at_its_edge(
     assert tried(counted) == rates
     assert [trial.rate for trial in result.tuning] == rates
     (rate,) = result.rates
-    assert (rate.chosen, list(rate.tried), rate.at_edge, rate.failed) == (chosen_rate, rates, at_edge, ())
+    assert (rate.chosen, list(rate.tried), rate.at_edge) == (chosen_rate, rates, at_edge)
     assert counted.made[len(rates) :] == [(seed, chosen_rate) for seed in range(1000, 1005)]
     assert result.judgement.verdict == "holds"
 
