@@ -1,12 +1,53 @@
-"""Handle interrupts (Ctrl-C and SIGTERM): the first may request a stop, the second acts as usual."""
+"""Handle interrupts (Ctrl-C and SIGTERM): the first may request a stop, the second acts as usual.
+
+Long computations call :func:`poll` at each of their steps, so that a requested stop does not wait for their end.
+"""
 
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+_check: ContextVar[Callable[[], bool] | None] = ContextVar("check", default=None)
+
+
+class Stopped(KeyboardInterrupt):
+    """A computation was left at a step, by :func:`poll`."""
+
+
+@contextmanager
+def polled(is_requested: Callable[[], bool]) -> Iterator[None]:
+    """Let :func:`poll` stop what is computed inside a ``with`` block.
+
+    Args:
+        is_requested: returns whether a stop is requested; called often.
+
+    Example:
+        >>> with polled(lambda: True):
+        ...     poll()
+        Traceback (most recent call last):
+        selfattn.interrupts.Stopped
+    """
+    token = _check.set(is_requested)
+    try:
+        yield
+    finally:
+        _check.reset(token)
+
+
+def poll() -> None:
+    """Stop here if requested; nothing outside :func:`polled`.
+
+    Raises:
+        Stopped: a stop is requested.
+    """
+    is_requested = _check.get()
+    if is_requested is not None and is_requested():
+        raise Stopped
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from torch import Tensor
 from selfattn.decoding.common import NO_PENALTY, Hypothesis, LengthPenalty, check_number, length_limits
 from selfattn.decoding.probabilities import chosen_log_probabilities, top
 from selfattn.decoding.stepping import stepping
+from selfattn.interrupts import poll
 from selfattn.models.protocol import Seq2Seq
 
 
@@ -88,6 +89,7 @@ def beam_search(
         totals, prefixes = torch.zeros(rows, 1, dtype=torch.float64), torch.zeros(rows, 1, 0, dtype=torch.int64)
         beam = _Beam(list(range(rows)), totals, prefixes)
         while True:
+            poll()
             logits, state = stepper.step(token, state)
             # One more than the beam: whatever becomes of <eos>, the best row alone could fill the beam.
             ids = top(logits, beam_size + 1)[1]

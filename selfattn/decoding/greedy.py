@@ -9,6 +9,7 @@ from selfattn.decoding.common import Hypothesis, check_number, length_limits
 from selfattn.decoding.options import SAMPLED, DecodingOptions
 from selfattn.decoding.probabilities import chosen_log_probabilities, top
 from selfattn.decoding.stepping import stepping
+from selfattn.interrupts import poll
 from selfattn.models.protocol import Seq2Seq
 
 Choice = Callable[[Tensor, list[int], int], Tensor]
@@ -80,6 +81,7 @@ def greedy(
         token = torch.full((len(limits),), bos_id, device=source.device)
         living = list(range(len(limits)))  # which sentence each row of the state belongs to
         for step in range(max(limits)):
+            poll()
             logits, state = stepper.step(token, state)
             token = choose(logits, living, step)
             values = chosen_log_probabilities(logits, token[:, None])[:, 0].tolist()

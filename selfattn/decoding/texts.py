@@ -77,6 +77,9 @@ def decode_sources(
         The best comes first, and those that are cut off stand behind all finished ones. Where nothing is searched, the
         score is the log-probability.
 
+    Raises:
+        Stopped: a stop was requested, see :mod:`selfattn.interrupts`; after the present step of decoding.
+
     Example:
         >>> from selfattn.models.build import build
         >>> from selfattn.models.presets import PRESETS
@@ -90,22 +93,24 @@ def decode_sources(
     """
     if isinstance(model, OwnSearch):
         return model.hypotheses(sources, options, limits)
-    processes, done = processes or Processes(), []
+    processes = processes or Processes()
+    done: list[tuple[list[int], list[list[Hypothesis]]]] = []
     examples = [Example(source, [tokenizer.eos_id]) for source in sources]
     rows, tokens = max(1, BATCH_SIZE // options.beam), max(1, MAX_TOKENS // options.beam)
     cut = batches_by_length(model, examples, batch_size=rows, max_tokens=tokens)
-    for batch, places in processes.share_of(cut):
-        decode: Any = greedy
-        if options.beam > 1:
-            penalty = LengthPenalty(options.length_penalty)
-            decode = partial(beam_search, beam_size=options.beam, n_best=options.n_best, length_penalty=penalty)
-        elif options.sample:
-            chance = [generator(options.seed, f"sampling/{streams[place]}") for place in places]
-            decode = partial(sample, generator=chance, options=options)
-        ends = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
-        longest = [limits[place] for place in places]
-        decoded = decode(model, batch.source, batch.source_mask, max_length=longest, **ends)
-        done.append((places, decoded if options.beam > 1 else [[hypothesis] for hypothesis in decoded]))
+    ends = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
+    with processes.stopping_together():
+        for batch, places in processes.share_of(cut):
+            decode: Any = greedy
+            if options.beam > 1:
+                penalty = LengthPenalty(options.length_penalty)
+                decode = partial(beam_search, beam_size=options.beam, n_best=options.n_best, length_penalty=penalty)
+            elif options.sample:
+                chance = [generator(options.seed, f"sampling/{streams[place]}") for place in places]
+                decode = partial(sample, generator=chance, options=options)
+            longest = [limits[place] for place in places]
+            decoded = decode(model, batch.source, batch.source_mask, max_length=longest, **ends)
+            done.append((places, decoded if options.beam > 1 else [[hypothesis] for hypothesis in decoded]))
     by_place: dict[int, list[Hypothesis]] = {}
     for places, hypotheses in processes.joined(done):
         by_place |= dict(zip(places, hypotheses, strict=True))
@@ -118,7 +123,7 @@ def decode_texts(
     texts: Sequence[str],
     options: DecodingOptions = GREEDY,
     *,
-    max_length: int,
+    max_length: int | Sequence[int],
     first: int = 0,
     processes: Processes | None = None,
 ) -> list[list[Output]]:
@@ -129,7 +134,8 @@ def decode_texts(
         tokenizer: the one it was trained with.
         texts: the inputs; one that is empty or only spaces gives one empty output.
         options: how to decode; default greedily.
-        max_length: most tokens of an output, ``<eos>`` counted, where the options do not say.
+        max_length: most tokens of an output, ``<eos>`` counted, where the options do not say; one number, or one for
+            each text.
         first: the number of the first text, which chooses the streams of sampling; default 0.
         processes: see :func:`decode_sources`.
 
@@ -148,7 +154,8 @@ def decode_texts(
     """
     filled = [index for index, text in enumerate(texts) if text.strip()]
     sources = [[*tokenizer.encode(texts[index]), tokenizer.eos_id] for index in filled]
-    limits = [options.max_length or max_length] * len(filled)
+    lengths = [max_length] * len(texts) if isinstance(max_length, int) else max_length
+    limits = [options.max_length or lengths[index] for index in filled]
     streams = [first + index for index in filled]
     hypotheses = decode_sources(model, tokenizer, sources, options, limits=limits, streams=streams, processes=processes)
     outputs = [[NOTHING] for _ in texts]

@@ -99,7 +99,10 @@ class Reporter(Observer):
 
     def __init__(self, logs: Logs, label: str, *, is_first: bool = False) -> None:
         self.logs, self.file, self.is_first = logs, logs.file(label), is_first
-        self._progress, self._parent, self._written = Progress(os.getpid()), os.getppid(), 0.0
+        self._progress = Progress(os.getpid())
+        self._parent = os.getppid()
+        self._written = 0.0
+        self._looked = 0.0
         self.write()
 
     def write(self, **changes: object) -> None:
@@ -118,8 +121,18 @@ class Reporter(Observer):
         if self._progress.steps and time.monotonic() - self._written < _WRITE_EVERY:
             return
         self.write(step=report.step, steps=report.total_steps)
-        if self.logs.stop.exists() or os.getppid() != self._parent:
+        if self._is_stopped():
             raise KeyboardInterrupt
+
+    def requests_stop(self) -> bool:
+        """Say whether the trial has to stop; look at most twice a second."""
+        if time.monotonic() - self._looked < _WRITE_EVERY:
+            return False
+        self._looked = time.monotonic()
+        return self._is_stopped()
+
+    def _is_stopped(self) -> bool:
+        return self.logs.stop.exists() or os.getppid() != self._parent
 
 
 class Display:

@@ -1,9 +1,10 @@
 """Training and test sets, made from a task."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from typing import Any
 
 from selfattn.data.pairs import Example, Pair, encode_pairs, encode_stream, sample_pairs
@@ -93,7 +94,8 @@ def make_training_set(
         return examples
 
     validation = splits.validation(training.validation_items)
-    seen = [*splits.sample()[:_SAMPLE], *validation]
+    known = splits.sample()[:_SAMPLE]
+    seen = [*known, *validation]
     if pair := unclean(seen):
         advice = "clean them by selfattn.data.text.clean_pair"
         raise UserError(f"{splits.name}: {pair.source!r}, {pair.target!r}: not clean, as inputs of a run are; {advice}")
@@ -101,11 +103,13 @@ def make_training_set(
     longest = encode_pairs([Pair(source, target)], tokenizer)[0]
     warning = script_warning((pair.target for pair in seen[:_READ]), task.language) if task.language else None
     max_length = 2 * len(longest.target)  # twice as many as the longest seen
+    validation_examples = encode_pairs(validation, tokenizer)
+    limits = output_limits(validation, validation_examples, known, tokenizer)
     return TrainingSet(
         tokenizer,
         epoch,
-        encode_pairs(validation, tokenizer),
-        _criterion(task.validation_names(), task.language, tokenizer, validation, max_length),
+        validation_examples,
+        _criterion(task.validation_names(), task.language, tokenizer, validation, limits),
         longest,
         max_length,
         task.metric_names(),
@@ -114,10 +118,46 @@ def make_training_set(
     )
 
 
+def output_limits(
+    pairs: Sequence[Pair], examples: Sequence[Example], known: Sequence[Pair], tokenizer: Tokenizer
+) -> list[int]:
+    """Return the most tokens that a validation lets a model write for each pair's source.
+
+    That is twice the longest target seen with a source up to twice as long, and 10 characters: a single long pair slows
+    the validation of no others. An untrained model often writes up to its limit.
+
+    Args:
+        pairs: of the validation.
+        examples: these pairs as ids.
+        known: further pairs, of the training.
+        tokenizer: of both sides.
+
+    Returns:
+        A limit for each pair; a target equal to the pair's is always within it.
+
+    Example:
+        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> tokenizer = CharTokenizer("ab")
+        >>> pairs = [Pair("a", "bb"), Pair("a" * 99, "b" * 99)]
+        >>> output_limits(pairs, encode_pairs(pairs, tokenizer), [Pair("aa", "bbb")], tokenizer)
+        [8, 200]
+    """
+    lengths = [(len(pair.source), len(example.target)) for pair, example in zip(pairs, examples, strict=True)]
+    most = 0
+    for pair in sorted(known, key=lambda pair: (len(pair.source), -len(pair.target))):
+        if len(pair.target) > most:  # in characters; only these few are cut into tokens
+            most = len(pair.target)
+            lengths.append((len(pair.source), len(tokenizer.target.encode(pair.target)) + 1))
+    lengths.sort()
+    longest = list(accumulate((target for _, target in lengths), max))
+    sources = [source for source, _ in lengths]
+    return [2 * longest[bisect_right(sources, 2 * len(pair.source) + 10) - 1] for pair in pairs]
+
+
 def _criterion(
-    names: Sequence[str], language: str, tokenizer: Tokenizer, pairs: Sequence[Pair], max_length: int
+    names: Sequence[str], language: str, tokenizer: Tokenizer, pairs: Sequence[Pair], limits: Sequence[int]
 ) -> Criterion:
-    """Measure a model by its greedy outputs for the validation pairs."""
+    """Measure a model by its greedy outputs for the validation pairs, each of at most its limit of tokens."""
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
     for name in names:  # a plugin's metric fails here, not after the first epoch
         try:
@@ -128,7 +168,7 @@ def _criterion(
             raise UserError(f"metric {name!r}: cannot score {targets[:2]} ({type(error).__name__}: {error})") from error
 
     def measure(model: Seq2Seq, loss: float, processes: Processes) -> Mapping[str, float]:
-        outputs = decode_texts(model, tokenizer, sources, max_length=max_length, processes=processes)
+        outputs = decode_texts(model, tokenizer, sources, max_length=limits, processes=processes)
         return score_outputs(names, [best[0].text for best in outputs], targets, language)
 
     return Criterion(measure, names[0], higher_is_better=make_metric(names[0], language).better == "higher")

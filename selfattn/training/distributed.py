@@ -22,6 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from selfattn.data.batches import Batch
 from selfattn.errors import UserError
+from selfattn.interrupts import Stopped
 from selfattn.models.protocol import Seq2Seq
 from selfattn.training.launch import process_count
 from selfattn.training.weights import Average, copy_into, copy_of, named_weights
@@ -141,6 +142,21 @@ class Processes:
         if [len(part) for part in parts] != [len(places[rank :: self.count]) for rank in range(self.count)]:
             raise UserError(_DIFFER)
         return [parts[place % self.count][place // self.count] for place in places]
+
+    @contextmanager
+    def stopping_together(self) -> Iterator[None]:
+        """End a ``with`` block in all processes if it is stopped in one, see :mod:`selfattn.interrupts`.
+
+        Raises:
+            Stopped: in all processes.
+        """
+        is_stopped = False
+        try:
+            yield
+        except Stopped:
+            is_stopped = True
+        if any(self.gather(is_stopped)):
+            raise Stopped
 
     def decide(self, value: _T) -> _T:
         """Return the value of the first process."""

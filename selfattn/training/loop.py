@@ -5,7 +5,8 @@ and writes nothing but the checkpoint.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ import torch
 from selfattn.data.batches import Batch, batch_places, collate, stream_batches
 from selfattn.data.pairs import Example
 from selfattn.errors import UserError
+from selfattn.interrupts import Stopped, polled
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import alone, generator
 from selfattn.tokenizers.protocol import BOS, PAD
@@ -72,7 +74,8 @@ def train_model(
     Where there is a checkpoint the training resumes from it, and ends bit for bit as if it had never stopped.
 
     A `KeyboardInterrupt` ends the training early and is not raised again. One that an observer raises after a step
-    stops all processes when that step is saved.
+    stops all processes when that step is saved. Where an observer requests a stop during a validation, this is left at
+    the next step of decoding; what is saved is as before the validation, which the resumed training repeats.
 
     Args:
         model: on the device to train on.
@@ -170,6 +173,8 @@ class _Loop:
     def _train_to_validation(self) -> None:
         """Take steps until a validation is due or the training is over."""
         progress = self.state.progress
+        if progress.since_tokens and not progress.position and not self.config.validate_every:
+            return  # resumed where the validation behind an epoch was stopped
         while not (self._is_over() or self._is_validation_due()):
             groups = self.groups = self.groups or self._begin_epoch()
             with progress.timed():
@@ -251,11 +256,12 @@ class _Loop:
         state, progress, model = self.state, self.state.progress, self.replica.model
         state.average.validating()
         with self.replica.shown(state.average):
-            epoch = progress.epoch - (progress.position == 0)  # of the last step
-            loss = validation_loss(model, self.validation, self.config, self.processes)
-            check_finite("validation loss", loss, progress.step, progress.lr, self.config.precision)
-            measures = self.criterion.measure(model, loss, self.processes)
-            if self.processes.is_main:
+            try:
+                loss, measures = self._measured()
+            except Stopped:
+                loss, measures = math.nan, None
+            if self.processes.is_main and measures is not None:
+                epoch = progress.epoch - (progress.position == 0)  # of the last step
                 report = progress.report(epoch, loss, measures)
                 before = self.best
                 is_best = before is None or self._rank(report) > self._rank(before)
@@ -265,8 +271,24 @@ class _Loop:
                 for observer in self.observers:
                     observer.validated(report, model, is_best)
         self.replica.model.train()
+        if measures is None:  # what is saved is as before the validation, which comes again
+            state.average.validation_stopped()
+            self._save()
+            raise KeyboardInterrupt
         progress.validated()
         self._save()
+
+    def _measured(self) -> tuple[float, Mapping[str, float]]:
+        """Return the validation loss and the measures of the criterion.
+
+        Raises:
+            Stopped: an observer requests a stop.
+        """
+        progress, model = self.state.progress, self.replica.model
+        with polled(lambda: any(observer.requests_stop() for observer in self.observers)):
+            loss = validation_loss(model, self.validation, self.config, self.processes)
+            check_finite("validation loss", loss, progress.step, progress.lr, self.config.precision)
+            return loss, self.criterion.measure(model, loss, self.processes)
 
     def _save(self) -> None:
         if self.checkpoints is not None and self.processes.is_main:

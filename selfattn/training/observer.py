@@ -120,9 +120,13 @@ class Observer:
         `model` has the best weights where there was a validation.
         """
 
+    def requests_stop(self) -> bool:
+        """Say whether the training should stop; asked at every step of a validation. Default False."""
+        return False
+
 
 class StopAtStep(Observer):
-    """Stops a training at the end of a step, when everything can be saved.
+    """Stops a training at the end of a step, of the training or of decoding, when everything can be saved.
 
     Of several processes the first one stops all; the others only ignore the request.
     """
@@ -155,6 +159,10 @@ class StopAtStep(Observer):
         """
         if self.is_requested:
             raise KeyboardInterrupt
+
+    def requests_stop(self) -> bool:
+        """Say whether the stop was requested."""
+        return self.is_requested
 
 
 class TensorBoardObserver(Observer):

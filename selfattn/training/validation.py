@@ -7,6 +7,7 @@ import torch
 
 from selfattn.data.batches import batches
 from selfattn.data.pairs import Example
+from selfattn.interrupts import poll
 from selfattn.models.protocol import Seq2Seq
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Processes
@@ -54,6 +55,9 @@ def validation_loss(
         examples: at least one.
         config: gives ``batch_size``, ``max_tokens`` and ``precision``.
         processes: that share out the batches; default this one alone.
+
+    Raises:
+        Stopped: a stop was requested, see :mod:`selfattn.interrupts`.
     """
     model.eval()
     device, processes = model.device, processes or Processes()
@@ -63,10 +67,13 @@ def validation_loss(
         max_tokens=config.max_tokens,
     )
     losses: list[tuple[float, int]] = []
-    for batch in processes.share_of(cut):
-        on_device, count = batch.to(device), int(batch.target_mask.sum())
-        with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
-            losses.append((batch_loss(model, on_device).item() * count, count))
+    with processes.stopping_together():
+        for batch in processes.share_of(cut):
+            poll()
+            on_device = batch.to(device)
+            count = int(batch.target_mask.sum())
+            with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
+                losses.append((batch_loss(model, on_device).item() * count, count))
     losses = processes.joined(losses)
     total = 0.0
     for loss, _ in losses:  # not `sum`, which rounds in another way

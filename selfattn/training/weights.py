@@ -77,6 +77,9 @@ class Average:
     def validating(self) -> None:
         """Add the weights before a validation."""
 
+    def validation_stopped(self) -> None:
+        """Undo :meth:`validating`: the validation was stopped and will come again."""
+
     def weights(self) -> Weights | None:
         """Return the average; None for the model's weights as they are."""
         return None
@@ -170,6 +173,7 @@ class LastAverage(Average):
         super().__init__(model)
         self.count = self.window = count
         self.history: list[Weights] = []
+        self.before: list[Weights] = []
 
     def plan(self, validations: int) -> None:
         """Set the window to a quarter of the planned validations, at least 1 and at most ``count``."""
@@ -177,7 +181,12 @@ class LastAverage(Average):
 
     def validating(self) -> None:
         """Add the weights, and drop the oldest ones."""
+        self.before = self.history
         self.history = [*self.history, copy_of(self.now)][-self.window :]
+
+    def validation_stopped(self) -> None:
+        """Return to the weights before the validation."""
+        self.history = self.before
 
     def weights(self) -> Weights | None:
         """Return the mean."""

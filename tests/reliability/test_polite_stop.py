@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,15 @@ from typing import Any
 import pytest
 import training_parts as parts
 
-from selfattn.interrupts import first_interrupt
+from selfattn.decoding.options import DecodingOptions
+from selfattn.decoding.texts import decode_texts
+from selfattn.interrupts import Stopped, first_interrupt, polled
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
+from selfattn.runs.run import Run
 from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import Observer, StepReport, StopAtStep
+from selfattn.training.validation import Criterion
 
 CONFIGS = {
     "epochs": TrainingConfig(epochs=3, batch_size=4, lr=0.01, average="ema", ema_decay=0.9),
@@ -30,6 +35,19 @@ class Asks(Observer):
     def stepped(self, report: StepReport) -> None:
         if report.step == self.step:
             os.kill(os.getpid(), signal.SIGINT)
+
+
+class AsksWhileDecoding(Observer):
+    """Interrupts its own process at a step of a validation, counted over all of them."""
+
+    def __init__(self, call: int) -> None:
+        self.calls = call
+
+    def requests_stop(self) -> bool:
+        self.calls -= 1
+        if self.calls == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return False
 
 
 pytestmark = pytest.mark.usefixtures("interrupts_arrive")
@@ -61,6 +79,43 @@ def test_stopped_at_a_step_it_goes_on_from_there(
     assert RunDirectory(tmp_path / "run").record().status == "interrupted"
     parts.fit_small(tmp_path / "run", config, resume=True)
     assert parts.outcome(tmp_path / "run") == outcomes[name]
+
+
+@pytest.fixture
+def decoding_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Validate by decoding."""
+
+    def measure(model: Any, loss: float, processes: Any) -> dict[str, float]:
+        outputs = decode_texts(model, data.tokenizer, ["abc", "d", "ef"], max_length=9, processes=processes)
+        return {"perplexity": float(sum(len(best[0].text) for best in outputs))}
+
+    data = parts.training_set()
+    data = replace(data, criterion=Criterion(measure, "perplexity", False))
+    monkeypatch.setattr(parts, "training_set", lambda stream: data)
+
+
+@pytest.mark.usefixtures("decoding_data")
+@pytest.mark.parametrize("call", [1, 4, 7, 16])
+@pytest.mark.parametrize("name", ["epochs", "every 5 steps", "last"])
+def test_stopped_in_a_validation_it_validates_again(tmp_path: Path, name: str, call: int) -> None:
+    last = TrainingConfig(epochs=5, batch_size=12, lr=0.01, validate_every=1, average="last", average_last=2)
+    config = (CONFIGS | {"last": last})[name]
+    parts.fit_small(tmp_path / "undisturbed", config)
+    stop = StopAtStep()
+    with first_interrupt(stop.request), pytest.raises(KeyboardInterrupt):
+        parts.fit_small(tmp_path / "run", config, observers=[AsksWhileDecoding(call), stop])
+    checkpoints = CheckpointFile(tmp_path / "run" / CHECKPOINT)
+    assert checkpoints.parse(checkpoints.read() or b"").progress.since_tokens  # the validation is still due
+    parts.fit_small(tmp_path / "run", config, resume=True)
+    assert parts.outcome(tmp_path / "run") == parts.outcome(tmp_path / "undisturbed")
+
+
+@pytest.mark.parametrize("beam", [1, 2])
+def test_decoding_stops_at_a_step(runs: dict[str, Run], beam: int) -> None:
+    answers = iter([False, False, True])
+    with pytest.raises(Stopped), polled(lambda: next(answers)):
+        runs["transformer"].predict(["May 1, 2001"] * 3, DecodingOptions(beam=beam))
+    assert next(answers, None) is None  # at the third step, none later
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

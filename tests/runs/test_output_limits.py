@@ -1,0 +1,42 @@
+"""How long the outputs of a validation may be."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from selfattn.data.pairs import Pair, encode_pairs
+from selfattn.decoding.texts import decode_texts
+from selfattn.models.build import build
+from selfattn.runs.training_set import output_limits
+from selfattn.tokenizers.char import CharTokenizer
+
+TOKENIZER = CharTokenizer("ab ")
+SIDES = st.text("ab ", min_size=1, max_size=40)
+PAIRS = st.lists(st.builds(Pair, SIDES, SIDES), min_size=1, max_size=9)
+
+
+def limits(pairs: list[Pair], known: list[Pair]) -> list[int]:
+    return output_limits(pairs, encode_pairs(pairs, TOKENIZER), known, TOKENIZER)
+
+
+@given(PAIRS, PAIRS)
+def test_every_right_output_is_within_its_limit(pairs: list[Pair], known: list[Pair]) -> None:
+    for pair, limit in zip(pairs, limits(pairs, known), strict=True):
+        longest = max(len(each.target) + 1 for each in [*pairs, *known])
+        assert 2 * (len(pair.target) + 1) <= limit <= 2 * longest
+
+
+@given(PAIRS, PAIRS)
+def test_a_long_pair_changes_no_other_limit(pairs: list[Pair], known: list[Pair]) -> None:
+    long = Pair("a" * 200, "b" * 350)
+    expected = limits(pairs, known)
+    assert limits([*pairs, long], known) == [*expected, 702]
+    assert limits(pairs, [*known, long]) == expected
+
+
+def test_each_row_of_a_batch_stops_at_its_own_limit() -> None:
+    model = build("transformer", vocab_size=len(TOKENIZER), seed=1)
+    texts = ["a", "ab a", "b"]
+    outputs = decode_texts(model, TOKENIZER, texts, max_length=[3, 9, 2])
+    for text, limit, output in zip(texts, (3, 9, 2), outputs, strict=True):
+        alone = decode_texts(model, TOKENIZER, [text], max_length=limit)[0]
+        assert output[0].text == alone[0].text
