@@ -215,10 +215,21 @@ class Alibi(AttentionPosition):
 
     def __init__(self, num_heads: int) -> None:
         super().__init__()
-        power = 2 ** math.floor(math.log2(num_heads))
+        self.num_heads = num_heads
+        self.register_buffer("slopes", torch.empty(num_heads), persistent=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Compute the slopes, as in the constructor; they are not in the state dict and are lost by ``to_empty``."""
+        power = 2 ** math.floor(math.log2(self.num_heads))
         slopes = [2.0 ** (-8.0 * (k + 1) / power) for k in range(power)]
-        slopes += [2.0 ** (-4.0 * (2 * k + 1) / power) for k in range(num_heads - power)]
-        self.register_buffer("slopes", torch.tensor(slopes), persistent=False)
+        slopes += [2.0 ** (-4.0 * (2 * k + 1) / power) for k in range(self.num_heads - power)]
+        with torch.no_grad():
+            self.slopes.copy_(torch.tensor(slopes))
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Compute the slopes; nothing is drawn."""
+        self.reset_parameters()
 
     def bias(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         """Return ``[h i j]`` or ``[b h i j]``."""

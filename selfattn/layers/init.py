@@ -12,8 +12,9 @@ weight                                first values
 ``LayerNorm``, ``RMSNorm``            weight one, bias zero
 ====================================  ==================================================================
 
-Any other module may have a method ``initialise(generator)`` that fills its parameters; without one they keep the values
-of its constructor. A weight that an embedding and an output layer share is initialised as the embedding.
+Any other module may have a method ``initialise(generator)`` that fills its parameters and buffers; without one they
+keep the values of its constructor, and a model that was built on the meta device has none. A weight that an embedding
+and an output layer share is initialised as the embedding.
 """
 
 import torch
@@ -31,6 +32,14 @@ def initialise(model: nn.Module, generator: torch.Generator) -> None:
     Example:
         >>> layer = nn.Linear(2, 3)
         >>> initialise(layer, torch.Generator().manual_seed(0))
+        >>> layer.bias.tolist()
+        [0.0, 0.0, 0.0]
+
+        A model that is built without memory, and then filled:
+
+        >>> with torch.device("meta"):
+        ...     layer = nn.Linear(2, 3)
+        >>> initialise(layer.to_empty(device="cpu"), torch.Generator().manual_seed(0))
         >>> layer.bias.tolist()
         [0.0, 0.0, 0.0]
     """

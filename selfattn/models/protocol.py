@@ -199,4 +199,16 @@ class Seq2Seq(nn.Module, ABC):
         decoded, _ = self.advance(target_in, state, need_weights=True)
         return AttentionMaps((), decoded.self_weights, decoded.cross_weights)
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move or convert all tensors; weights that are one tensor stay one, also from the meta device."""
+        places: dict[int, list[tuple[nn.Module, str]]] = {}
+        for module in self.modules():
+            for name, parameter in module.named_parameters(recurse=False):
+                places.setdefault(id(parameter), []).append((module, name))
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+        for (first, first_name), *others in places.values():
+            for module, name in others:
+                setattr(module, name, getattr(first, first_name))
+        return self
+
     __call__: Callable[..., Any]
