@@ -5,11 +5,12 @@ Axis letters here and everywhere in the package: ``b`` batch, ``h`` heads, ``i``
 ``v`` vocabulary.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from selfattn.attention.masks import Mask, as_mask, check_broadcasts
 from selfattn.attention.scores import Score, check_score, scaled_dot
@@ -57,7 +58,12 @@ def attend(
     see: not even NaN there changes anything, forward or backward. A key that only some queries may see changes
     nothing for the others, bit for bit, as long as what it is multiplied with stays finite in the dtype: its scores,
     and in the backward pass the products of its value with the output's gradient (in float32, values up to 1e30 do).
-    The softmax runs in float32 or wider.
+    The softmax runs in float32 or wider. NaN in a bias reaches the outputs of the queries that it is added to.
+
+    Both paths have first derivatives. Forward-mode differentiation and ``torch.func`` take the reference path by
+    themselves, as they have to. For second derivatives in reverse mode (``create_graph=True``) compute the output under
+    ``torch.nn.attention.sdpa_kernel(SDPBackend.MATH)`` or with ``need_weights=True``; the fused path raises an error
+    that says so.
 
     Args:
         query: ``[b h i e]``.
@@ -128,6 +134,8 @@ def attend(
         unseen = ~allowed.any(dim=-2, keepdim=True).transpose(-2, -1)
         query, key, value = query.masked_fill(empty, 0), key.masked_fill(unseen, 0), value.masked_fill(unseen, 0)
         allowed = allowed | empty
+    if bias is not None and query.dtype == torch.float16 != bias.dtype:
+        bias = _within_float16(bias, allowed)
 
     weights: Tensor | None = None
     dotted = score.as_dot(query, key) if fused else None
@@ -141,6 +149,7 @@ def attend(
         output = F.scaled_dot_product_attention(
             query, key, value, added, dropout_p, is_causal=causal_in_kernel, scale=scale, enable_gqa=grouped
         )
+        _explain_second_derivatives(output)
     else:
         if causal_in_kernel:
             allowed = mask.for_sizes(i, j, query.device).allowed
@@ -166,14 +175,61 @@ def _distribution(scores: Tensor, allowed: Tensor | None, bias: Tensor | None) -
     return scores.softmax(dim=-1)
 
 
+def _within_float16(bias: Tensor, allowed: Tensor | None) -> Tensor:
+    """Move each row of a bias to at most 0, which changes no softmax; far below that, all weights are 0."""
+    top = bias if allowed is None else torch.where(allowed, bias, -torch.inf)
+    return (bias - top.amax(dim=-1, keepdim=True)).clamp(-_LARGEST, 0)
+
+
 def _biased(bias: Tensor, allowed: Tensor | None, dtype: torch.dtype) -> Tensor:
     """Join bias and mask to what the fused kernel adds to the scores."""
-    if dtype == torch.float16 and bias.dtype != dtype:
-        # What float16 cannot hold: a row of the softmax may be moved as a whole, and far below its top all is 0.
-        top = bias if allowed is None else torch.where(allowed, bias, -torch.inf)
-        bias = (bias - top.amax(dim=-1, keepdim=True)).clamp(-_LARGEST, 0)
     bias = bias.to(dtype)
     return bias if allowed is None else torch.where(allowed, bias, bias.new_full((), -torch.inf))
+
+
+def is_transformed() -> bool:
+    """Say whether ``torch.func`` or forward-mode differentiation is at work, for which kernels have no rules.
+
+    Example:
+        >>> is_transformed(), torch.func.vmap(lambda x: x + is_transformed())(torch.zeros(2))
+        (False, tensor([1., 1.]))
+    """
+    if torch.compiler.is_compiling():
+        return False
+    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def _explain_second_derivatives(output: Tensor) -> None:
+    """Let a second derivative of the fused kernel, which it does not have, fail with the way out.
+
+    Whether it will be asked for is known in the backward pass, too late for another path.
+    """
+    if torch.compiler.is_compiling():
+        return
+    node = output.grad_fn
+    if node is not None and node.name().startswith("ScaledDotProduct"):
+        node.register_hook(_with_explanation)
+
+
+def _with_explanation(gradients: tuple[Tensor | None, ...], _: object) -> tuple[Tensor | None, ...] | None:
+    if not torch.is_grad_enabled():
+        return None
+    return tuple(None if x is None else _Explanation.apply(x) for x in gradients)  # type: ignore[no-untyped-call]
+
+
+class _Explanation(torch.autograd.Function):
+    """A gradient that has no gradient of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        raise RuntimeError(
+            "attend: the fused kernel has no second derivative; compute the output under "
+            "torch.nn.attention.sdpa_kernel(SDPBackend.MATH), with need_weights=True, or with torch.func"
+        )
 
 
 def _is_slow(query: Tensor) -> bool:
@@ -182,7 +238,7 @@ def _is_slow(query: Tensor) -> bool:
     Its backward in bfloat16 on a CPU takes 18 times as long as two products and a softmax (``python -m benchmarks
     --only attention``). Under ``torch.func`` it has no batching rule, and no gradient of a bias.
     """
-    if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None:
+    if is_transformed():
         return True
     if query.device.type != "cpu" or not torch.is_grad_enabled():
         return False

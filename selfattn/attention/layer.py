@@ -9,7 +9,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from selfattn.attention.core import Attended, attend
-from selfattn.attention.masks import Mask, as_mask
+from selfattn.attention.masks import Mask, as_mask, without_unread_keys, without_unread_queries
 from selfattn.attention.positions import AttentionPosition
 from selfattn.attention.scores import Score, check_score, make_score
 
@@ -195,7 +195,10 @@ class MultiHeadAttention(nn.Module):
         mask = as_mask(mask, causal, (x.shape[0], self.num_heads, x.shape[1], j))
         if mask.allowed is not None and mask.additive is None:
             mask = mask.for_sizes(x.shape[1], j, x.device)
-            x, context = _without_unread(x, context, mask)
+            assert mask.allowed is not None
+            x = without_unread_queries(x, mask.allowed)
+            if isinstance(context, Tensor):
+                context = without_unread_keys(context, mask.allowed)
         if not isinstance(context, KeyValue):
             context = self.project_context(context, positions if attends_to_itself else None)
         query = _heads(self.q_proj(x) if self.project else x, self.num_heads)
@@ -227,20 +230,6 @@ class MultiHeadAttention(nn.Module):
             name, got = type(self.position).__name__, tuple(rotated.shape)
             raise ValueError(f"MultiHeadAttention: expected {name}.rotate to keep {tuple(x.shape)}, got {got}")
         return rotated
-
-
-def _without_unread(x: Tensor, context: Tensor | KeyValue, mask: Mask) -> tuple[Tensor, Tensor | KeyValue]:
-    """Zero the queries that see nothing and the keys that nobody sees, before they are projected.
-
-    ``attend`` does so with the projected ones; but the gradient of a projection's weights is a product with its
-    inputs, and 0 times NaN is NaN.
-    """
-    assert mask.allowed is not None
-    by_any_head = mask.allowed.any(dim=1)
-    x = x.masked_fill(~by_any_head.any(dim=-1, keepdim=True), 0)
-    if isinstance(context, Tensor):
-        context = context.masked_fill(~by_any_head.any(dim=-2).unsqueeze(-1), 0)
-    return x, context
 
 
 def _check_states(states: object, what: str, width: int) -> None:

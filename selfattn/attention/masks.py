@@ -184,3 +184,31 @@ def causal_mask(i: int, j: int, *, device: torch.device | None = None) -> Tensor
         [[1, 1, 0], [1, 1, 1]]
     """
     return torch.ones(i, j, dtype=torch.bool, device=device).tril(j - i)
+
+
+def without_unread_queries(x: Tensor, allowed: Tensor) -> Tensor:
+    """Zero the inputs of queries that see nothing, before they are projected.
+
+    :func:`~selfattn.attention.core.attend` does so with the projected ones; but the gradient of a projection's weights
+    is a product with its inputs, and 0 times NaN is NaN.
+
+    Args:
+        x: ``[b i d]``.
+        allowed: bool, broadcastable to ``[b h i j]`` and with four axes.
+
+    Example:
+        >>> x, allowed = torch.full((1, 2, 1), 3.0), torch.tensor([[[[True, False], [False, False]]]])
+        >>> without_unread_queries(x, allowed).flatten().tolist(), without_unread_keys(x, allowed).flatten().tolist()
+        ([3.0, 0.0], [3.0, 0.0])
+    """
+    return x.masked_fill(~allowed.any(dim=1).any(dim=-1, keepdim=True), 0)
+
+
+def without_unread_keys(x: Tensor, allowed: Tensor) -> Tensor:
+    """Zero the inputs of keys that no query sees, before they are projected; see :func:`without_unread_queries`.
+
+    Args:
+        x: ``[b j d]``.
+        allowed: bool, broadcastable to ``[b h i j]`` and with four axes.
+    """
+    return x.masked_fill(~allowed.any(dim=1).any(dim=-2).unsqueeze(-1), 0)

@@ -10,6 +10,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from selfattn.attention.core import attend
+from selfattn.attention.masks import as_mask, without_unread_keys, without_unread_queries
 from selfattn.attention.positions import AttentionPosition
 from selfattn.attention.scores import Score, scaled_dot
 from selfattn.convert.plain import check_class, check_output, check_plain, check_tensors
@@ -113,8 +114,9 @@ class MultiheadAttention(nn.MultiheadAttention):
             query: ``[i b d]``, ``[b i d]`` with ``batch_first``, or ``[i d]``.
             key: ``[j b kdim]``, ``[b j kdim]`` or ``[j kdim]``.
             value: ``[j b vdim]``, ``[b j vdim]`` or ``[j vdim]``.
-            key_padding_mask: ``[b j]`` or ``[j]``; bool, True = hidden, or added to the scores; default none.
-            need_weights: also return the weights; default True.
+            key_padding_mask: ``[b j]`` or ``[j]``; bool, True = hidden, or added to the scores, where minus infinity
+                hides and NaN reaches the output; default none.
+            need_weights: also return the weights; default True. Those of a nested batch are padded with zeros.
             attn_mask: ``[i j]`` or ``[(b h) i j]``; bool, True = hidden, or added to the scores; default none.
             average_attn_weights: the weights' mean over the heads; default True.
             is_causal: hide the future; with an ``attn_mask``, that mask says what is hidden; default False.
@@ -132,24 +134,29 @@ class MultiheadAttention(nn.MultiheadAttention):
             query, key, value, key_padding_mask, attn_mask, self.num_heads
         )
         if query.is_nested:
-            if not (query is key is value and attn_mask is None):
+            if not (query is key is value and attn_mask is None and key_padding_mask is None):
                 raise ValueError("MultiheadAttention: a nested batch can only attend to itself without a mask; pad it")
-            return self._forward_nested(query, is_causal), None
+            return self._forward_nested(query, need_weights, average_attn_weights, is_causal)
         if not is_batched:
             query, key, value = (x.unsqueeze(0) for x in (query, key, value))
             key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
         elif not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-        mask, bias = self._masks(key_padding_mask, attn_mask, query.dtype)
+        mask, bias = self._masks(key_padding_mask, attn_mask)
+        i, j = query.shape[1], key.shape[1]
+        if is_causal and attn_mask is None:  # as PyTorch's, left-aligned
+            future = torch.ones(1, 1, i, j, dtype=torch.bool, device=query.device).tril()
+            mask = future if mask is None else mask & future
+        if mask is not None:
+            as_mask(mask, False, (len(query), self.num_heads, i, j))  # of the right shape
+            if self.bias_k is None and not self.add_zero_attn:  # else each query sees a further key
+                query = without_unread_queries(query, mask)
+            key, value = (without_unread_keys(x, mask) for x in (key, value))
         query, key, value = self._heads(query, key, value)
-        i, j = query.shape[2], key.shape[2]
         if self.position is not None:
             places = torch.arange(max(i, j), device=query.device)
             query, key = self.position.rotate(query, places[:i]), self.position.rotate(key, places[:j])
             bias = _sum(bias, self.position.bias(places[:i], places[:j]))
-        if is_causal and attn_mask is None:  # as PyTorch's, left-aligned
-            future = torch.ones(i, j, dtype=torch.bool, device=query.device).tril()
-            mask = future if mask is None else mask & future
         for extra_key, extra_value in self._extra(key):
             key, value = torch.cat([key, extra_key], dim=2), torch.cat([value, extra_value], dim=2)
             mask = None if mask is None else F.pad(mask, (0, 1), value=True)
@@ -175,9 +182,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         projected = (F.linear(x, w, b) for x, w, b in zip(inputs, projections, biases, strict=True))
         return [rearrange(x, "b n (h e) -> b h n e", h=self.num_heads) for x in projected]
 
-    def _masks(
-        self, key_padding_mask: Tensor | None, attn_mask: Tensor | None, dtype: torch.dtype
-    ) -> tuple[Tensor | None, Tensor | None]:
+    def _masks(self, key_padding_mask: Tensor | None, attn_mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """Turn PyTorch's masks into where queries may attend and what is added, both ``[b h i j]`` in broadcast."""
         mask = bias = None
         if key_padding_mask is not None:
@@ -186,7 +191,7 @@ class MultiheadAttention(nn.MultiheadAttention):
             heads = (1, 1) if attn_mask.dim() == 2 else (-1, self.num_heads)
             allowed, added = divided(_turned(attn_mask).view(*heads, *attn_mask.shape[-2:]))
             mask, bias = allowed if mask is None else mask & allowed, _sum(bias, added)
-        return mask, None if bias is None else bias.to(dtype)
+        return mask, bias  # in its own dtype: float16 has no -1e9
 
     def _extra(self, key: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Return the keys and values ``[b h 1 e]`` that every query also sees."""
@@ -199,13 +204,24 @@ class MultiheadAttention(nn.MultiheadAttention):
             extra.append((torch.zeros_like(key[:, :, :1]),) * 2)
         return extra
 
-    def _forward_nested(self, batch: Tensor, is_causal: bool) -> Tensor:
+    def _forward_nested(
+        self, batch: Tensor, need_weights: bool, average_attn_weights: bool, is_causal: bool
+    ) -> tuple[Tensor, Tensor | None]:
         """Attend in a nested batch, as ``nn.TransformerEncoder`` makes it of a padded one."""
         lengths = torch.tensor([row.shape[0] for row in batch.unbind()], device=batch.device)
         x = batch.to_padded_tensor(0.0)
         hidden = torch.arange(x.shape[1], device=x.device) >= lengths.unsqueeze(1)
-        output, _ = self.forward(x, x, x, hidden, need_weights=False, is_causal=is_causal)
-        return torch.nested.as_nested_tensor([row[:n] for row, n in zip(output, lengths.tolist(), strict=True)])
+        # Nested batches are batch first, whatever the setting says.
+        turned = x if self.batch_first else x.transpose(0, 1)
+        output, weights = self.forward(
+            turned, turned, turned, hidden, need_weights, None, average_attn_weights, is_causal
+        )
+        output = output if self.batch_first else output.transpose(0, 1)
+        if weights is not None:
+            padding = hidden.unsqueeze(-1) if average_attn_weights else hidden[:, None, :, None]
+            weights = weights.masked_fill(padding, 0)
+        rows = [row[:n] for row, n in zip(output, lengths.tolist(), strict=True)]
+        return torch.nested.as_nested_tensor(rows), weights
 
 
 def _nothing(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
@@ -228,9 +244,15 @@ def divided(mask: Tensor) -> tuple[Tensor, Tensor | None]:
     """Divide a mask into where a query may attend and what is added there.
 
     Args:
-        mask: bool, True = may attend; or added to the scores, where minus infinity or the lowest number hides.
+        mask: bool, True = may attend; or added to the scores, where minus infinity or the lowest number hides. NaN is
+            added, and so reaches the output.
+
+    Example:
+        >>> allowed, added = divided(torch.tensor([-torch.inf, 0.5, torch.nan]))
+        >>> allowed.tolist(), added.tolist()
+        ([False, True, True], [0.0, 0.5, nan])
     """
     if mask.dtype == torch.bool:
         return mask, None
-    allowed = mask > torch.finfo(mask.dtype).min / 2
+    allowed = ~(mask <= torch.finfo(mask.dtype).min / 2)
     return allowed, mask.masked_fill(~allowed, 0)

@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from selfattn.attention.core import is_transformed
+
 _LEVELS = 2**16  # of a 16-bit number
 
 
@@ -12,8 +14,8 @@ class Dropout(nn.Dropout):
     """Set each element to 0 with probability ``p`` while training, and scale the others by 1 / (1 - p).
 
     Srivastava et al. 2014, "Dropout". On a CPU four elements share one drawn 64-bit number: ``p`` is taken as the next
-    multiple of 2^-16, and the scale is that of the probability used. Elsewhere, and for ``p`` 0 or 1, it is
-    ``torch.nn.Dropout``. The mask comes from PyTorch's global generator.
+    multiple of 2^-16, and the scale is that of the probability used. Elsewhere, for ``p`` 0 or 1, under ``torch.func``
+    and in forward-mode differentiation it is ``torch.nn.Dropout``. The mask comes from PyTorch's global generator.
 
     Args:
         p: probability, from 0 to 1; default 0.5.
@@ -30,7 +32,7 @@ class Dropout(nn.Dropout):
         if not self.training:
             return x
         cut = round(self.p * _LEVELS)
-        if x.device.type != "cpu" or not 0 < cut < _LEVELS or not x.is_floating_point():
+        if x.device.type != "cpu" or not 0 < cut < _LEVELS or not x.is_floating_point() or is_transformed():
             return super().forward(x)
         dropped: Tensor = _Drop.apply(x, cut)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
         return dropped

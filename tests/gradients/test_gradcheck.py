@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
-from torch import Tensor
-from torch.autograd import gradcheck
+from torch import Tensor, nn
+from torch.autograd import forward_ad, gradcheck
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from selfattn.attention import (
     Additive,
@@ -21,6 +22,7 @@ from selfattn.attention import (
     make_score,
 )
 from selfattn.attention.cache import Cache
+from selfattn.layers import FeedForward, TransformerBlock
 
 SCORES = ["dot", "scaled_dot", "general", "additive", "concat", "location"]
 both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
@@ -150,3 +152,50 @@ def test_cache(position: str) -> None:
 def test_learned_positions() -> None:
     layer = Learned(5, 3)
     check(lambda: layer(torch.tensor([[4, 0], [0, 2]])), list(layer.parameters()))
+
+
+# --- second derivatives and forward mode ------------------------------------------------------------------------------
+
+
+def penalty(x: Tensor, layer: nn.Module, **options: bool) -> Tensor:
+    """The squared gradient of the output's sum of squares with respect to the input."""
+    output = layer(x, **options).output
+    (gradient,) = torch.autograd.grad(output.square().sum(), x, create_graph=True)
+    return gradient.square().sum()
+
+
+def test_second_derivatives_are_right_or_the_error_says_how_to_have_them() -> None:
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(4, num_heads=2)
+    x = torch.randn(2, 3, 4, requires_grad=True)
+    (expected,) = torch.autograd.grad(penalty(x, layer, need_weights=True), x)
+    with sdpa_kernel(SDPBackend.MATH):
+        (by_kernel,) = torch.autograd.grad(penalty(x, layer), x)
+    torch.testing.assert_close(by_kernel, expected)
+    torch.testing.assert_close(torch.func.grad(lambda x: by_func(x, layer))(x), expected)
+    with pytest.raises(RuntimeError, match=r"no second derivative; compute the output under .*sdpa_kernel"):
+        torch.autograd.grad(penalty(x, layer), x)
+
+
+def by_func(x: Tensor, layer: nn.Module) -> Tensor:
+    return torch.func.grad(lambda x: layer(x).output.square().sum())(x).square().sum()
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script")  # in PyTorch's own rules
+def test_forward_mode_is_the_product_with_the_reverse_modes_gradient() -> None:
+    torch.manual_seed(0)
+    attention = MultiHeadAttention(4, num_heads=2, dropout=0.5)
+    layer = TransformerBlock(4, self_attn=attention, feed_forward=FeedForward(4, 5), dropout=0.5)
+    x, direction = torch.randn(2, 2, 3, 4)
+    for training in (False, True):
+        layer.train(training)
+        with forward_ad.dual_level():
+            torch.manual_seed(1)
+            dual = layer(forward_ad.make_dual(x, direction), causal=True).x
+            tangent = forward_ad.unpack_dual(dual).tangent
+        assert tangent is not None
+        if not training:
+            _, expected = torch.autograd.functional.jvp(
+                lambda x: layer(x, causal=True, need_weights=True).x, x, direction
+            )
+            torch.testing.assert_close(tangent, expected)

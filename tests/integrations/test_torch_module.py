@@ -119,6 +119,62 @@ def test_any_score_and_position() -> None:
     assert module(x[..., :6], x[..., :6], x[..., :6])[1].sum(-1).allclose(torch.ones(2, 5))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_a_finite_mask_over_every_key_hides_none(dtype: torch.dtype) -> None:
+    """-1e9 would be minus infinity in float16, and a softmax over hidden keys alone NaN."""
+    module = MultiheadAttention(6, 2, batch_first=True).to(dtype)
+    x = torch.randn(2, 3, 6, dtype=dtype)
+    mask = torch.full((3, 3), -1e9)
+    output, weights = module(x, x, x, attn_mask=mask)
+    assert weights is not None
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, dtype=dtype), rtol=0, atol=2e-3)
+    torch.testing.assert_close(module(x, x, x, attn_mask=mask, need_weights=False)[0], output, rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("weights", [False, True])
+@pytest.mark.parametrize("kind", ["attn_mask", "key_padding_mask"])
+def test_nan_in_a_mask_is_not_hidden(kind: str, weights: bool) -> None:
+    module = MultiheadAttention(6, 2, batch_first=True)
+    x, mask = torch.randn(1, 3, 6), torch.zeros(3, 3)
+    mask[1, 1] = torch.nan
+    output, _ = module(x, x, x, **{kind: mask if kind == "attn_mask" else mask[[1]]}, need_weights=weights)
+    assert output.isnan().any(-1).tolist() == [[kind == "key_padding_mask", True, kind == "key_padding_mask"]]
+
+
+@pytest.mark.parametrize("extra", [False, True])
+def test_nan_that_no_query_sees_reaches_no_gradient(extra: bool) -> None:
+    module = MultiheadAttention(6, 2, batch_first=True, add_zero_attn=extra)
+    torch.manual_seed(0)
+    x, padding = torch.randn(2, 3, 6), torch.tensor([[False, False, True], [False, False, False]])
+
+    def gradients(fill: float) -> list[Tensor]:
+        memory = x.masked_fill(padding[..., None], fill)
+        output, _ = module(x, memory, memory, key_padding_mask=padding, need_weights=False)
+        return list(torch.autograd.grad(output.square().sum(), list(module.parameters())))
+
+    for one, other in zip(gradients(3.0), gradients(torch.nan), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("average", [False, True])
+def test_a_nested_batch_has_weights_too(batch_first: bool, average: bool) -> None:
+    module = MultiheadAttention(6, 2, batch_first=batch_first)
+    rows = [torch.randn(4, 6), torch.randn(2, 6)]
+    nested = torch.nested.nested_tensor(rows)
+    outputs, weights = module(nested, nested, nested, average_attn_weights=average)
+    assert weights is not None
+    assert weights.shape == ((2, 4, 4) if average else (2, 2, 4, 4))
+    assert not weights[1, ..., 2:, :].any()
+    for row, output, found in zip(rows, outputs.unbind(), weights, strict=True):
+        expected, alone = module(row, row, row, average_attn_weights=average)
+        torch.testing.assert_close(output, expected)
+        torch.testing.assert_close(found[..., : len(row), : len(row)], alone)
+    with pytest.raises(ValueError, match="without a mask; pad it"):
+        module(nested, nested, nested, key_padding_mask=torch.zeros(2, 4, dtype=torch.bool))
+
+
 @pytest.mark.parametrize(
     "arguments",
     [{"key_padding_mask": torch.zeros(2, 4, dtype=torch.bool)}, {"attn_mask": torch.zeros(4, 5)}],
