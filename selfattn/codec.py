@@ -247,6 +247,11 @@ def _is_damaged(values: Any) -> bool:
     return isinstance(values, dict) and _CHECKSUM in values and values.pop(_CHECKSUM) != fingerprint(values)
 
 
+def has_checksum(values: Any) -> bool:
+    """Say whether plain values have a checksum, and it is theirs."""
+    return isinstance(values, dict) and _CHECKSUM in values and not _is_damaged(dict(values))
+
+
 def fingerprint(values: Any) -> str:
     """Return the SHA-256 of plain values as JSON with sorted keys, in hexadecimal digits."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -1,15 +1,20 @@
-"""Write files atomically, lock directories, and turn errors of files into one line."""
+"""Read regular files alone, write atomically, lock directories, and turn errors of files into one line."""
 
 import errno
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BufferedReader, FileIO
 from pathlib import Path
 
 from selfattn.errors import UserError
 
-LOCK, HALF_WRITTEN = ".lock", ".*.tmp"  # the second while a file is written
+LOCK = ".lock"
+ASIDE = ".selfattn.tmp"  # end of the name of what is being written
+HALF_WRITTEN = f".*{ASIDE}"
+_NO_PIPE = "what comes out of a pipe has to be written into a file first"
 _PATIENCE = 2.0  # seconds in which a worker notices the end of its parent
 
 
@@ -23,7 +28,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     Raises:
         OSError: the file cannot be written; the old one stays.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{ASIDE}")
     try:
         temporary.unlink(missing_ok=True)  # a link that came with foreign files would lead elsewhere
         with temporary.open("xb"):
@@ -51,11 +56,10 @@ def append_line(path: Path, line: str) -> None:
     """Append a line in one write, so that lines of several processes do not mix.
 
     Raises:
-        OSError: the line cannot be written; nothing was.
+        OSError: the line cannot be written, or the file is a link or no regular file; nothing was.
     """
     data = line.encode()
-    _check_no_link(path)
-    with path.open("ab", buffering=0) as file:
+    with open_to_append(path) as file:
         written = file.write(data)
         if written < len(data):  # no half a line
             file.truncate(file.tell() - written)
@@ -63,12 +67,36 @@ def append_line(path: Path, line: str) -> None:
         os.fsync(file.fileno())
 
 
+def open_to_append(path: Path) -> FileIO:
+    """Open a file to append to it, without a buffer; it is made where there is none.
+
+    Raises:
+        OSError: it is a link, which may have come with foreign files, or no regular file, or cannot be opened.
+    """
+    check_no_link(path)
+    file = os.fdopen(_open_at_once(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab", buffering=0)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "is not a file", str(path))
+    return file
+
+
+def check_no_link(path: Path) -> None:
+    """Refuse to write through a link, which may have come with foreign files.
+
+    Raises:
+        OSError: it is a link.
+    """
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "is a link", str(path))
+
+
 @contextmanager
 def in_use(folder: Path) -> Iterator[None]:
     """Lock a directory for this process inside a ``with`` block; it is made if needed. Readers need no lock.
 
-    Files that a killed process has half written are removed. The system releases the lock however the process ends;
-    the file ``.lock`` stays.
+    Ask first whether the directory is ours: what a killed process has half written there is removed. The system
+    releases the lock however the process ends; the file ``.lock`` stays, empty.
 
     Raises:
         UserError: another process holds the lock for two seconds, or the directory cannot be written.
@@ -78,10 +106,13 @@ def in_use(folder: Path) -> Iterator[None]:
     lock = FileLock(folder / LOCK, timeout=_PATIENCE)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _check_no_link(folder / LOCK)
+        check_no_link(folder / LOCK)
+        if (folder / LOCK).exists() and not is_lock(folder / LOCK):
+            raise OSError(errno.EEXIST, f"{LOCK} is not a lock of selfattn", str(folder))
         lock.acquire()
         for remains in folder.rglob(HALF_WRITTEN):
-            remains.unlink(missing_ok=True)
+            if remains.is_file() or remains.is_symlink():
+                remains.unlink(missing_ok=True)
     except Timeout:
         raise UserError(f"{folder}: another process is at work here; wait for it, or choose another `out`") from None
     except OSError as error:
@@ -92,38 +123,68 @@ def in_use(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _check_no_link(path: Path) -> None:
-    """Refuse to write through a link, which may have come with foreign files."""
-    if path.is_symlink():
-        raise OSError(errno.ELOOP, "is a link", str(path))
+def is_lock(path: Path) -> bool:
+    """Whether a file may be the lock of a directory: it is empty."""
+    return path.is_file() and not path.is_symlink() and path.stat().st_size == 0
+
+
+def names_in(folder: Path) -> set[str]:
+    """Return the names of what lies in a directory, without a lock and without files that are being written.
+
+    Raises:
+        OSError: there is no such directory, or it cannot be read.
+    """
+    names = set()
+    for path in folder.iterdir():
+        is_left_out = is_lock(path) if path.name == LOCK else path.match(HALF_WRITTEN) and not path.is_dir()
+        if not is_left_out:
+            names.add(path.name)
+    return names
+
+
+def _open_at_once(path: Path, flags: int) -> int:
+    """Open a file without waiting for the other end of a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0), 0o666)
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file to read it. Every file that others may have made is opened here.
+
+    Raises:
+        UserError: it is a pipe, a socket, a device or a directory, for which a reader might wait for ever.
+        OSError: it cannot be opened.
+    """
+    check_regular(path)  # before it is opened: a device may act on that
+    file = os.fdopen(_open_at_once(path, os.O_RDONLY), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # it has changed since
+        file.close()
+        raise UserError(f"{path}: is not a file; {_NO_PIPE}")
+    return file
+
+
+def check_regular(path: Path) -> None:
+    """Check that a path leads to a regular file, for libraries that open it by themselves.
+
+    Raises:
+        UserError: it is a pipe, a socket or a device.
+        OSError: it is a directory, or cannot be examined.
+    """
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        raise UserError(f"{path}: is not a file; {_NO_PIPE}")
 
 
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal digits.
 
     Raises:
+        UserError: it is a pipe or the like.
         OSError: it cannot be read.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def check_ends(path: Path, advice: str, most: int | None = None) -> None:
-    """Check that a path is a regular file or a directory, and not too large; it need not exist.
-
-    Args:
-        path: of the file.
-        advice: what the user should do about an error.
-        most: bytes that it may have; default any number.
-
-    Raises:
-        UserError: it is a pipe, a device or the like, or larger.
-        OSError: it cannot be examined.
-    """
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise UserError(f"{path}: is not a file; {advice}")
-    if most is not None and path.is_file() and path.stat().st_size > most:
-        raise UserError(f"{path}: is larger than {most >> 20} MiB; {advice}")
 
 
 def read_bytes(path: Path, *, advice: str, most: int | None = None) -> bytes:
@@ -135,11 +196,29 @@ def read_bytes(path: Path, *, advice: str, most: int | None = None) -> bytes:
         most: bytes that it may have; default any number.
 
     Raises:
-        UserError: it is missing, cannot be read, or is larger.
+        UserError: it is missing, cannot be read, is a pipe or the like, or is larger.
+    """
+    with reading(path, advice), open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = b"" if most is not None and size > most else file.read() if most is None else file.read(most + 1)
+    if most is not None and max(size, len(data)) > most:
+        raise UserError(f"{path}: is larger than {most >> 20} MiB; {advice}")
+    return data
+
+
+@contextmanager
+def reading(path: Path, advice: str) -> Iterator[None]:
+    """Turn errors of reading a file inside a ``with`` block into one line.
+
+    Args:
+        path: of the file, for the message.
+        advice: what the user should do.
+
+    Raises:
+        UserError: it is missing, or cannot be read.
     """
     try:
-        check_ends(path, advice, most)
-        return path.read_bytes()
+        yield
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; {advice}") from None
     except OSError as error:

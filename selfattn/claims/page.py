@@ -11,6 +11,7 @@ from selfattn.claims.record import RECORD, code_of
 from selfattn.claims.rules import Trials
 from selfattn.codec import encode, fingerprint
 from selfattn.errors import UserError, all_visible
+from selfattn.ownership import MARKDOWN_MARK
 from selfattn.registry import CLAIMS
 from selfattn.report import blocks
 from selfattn.report.drawing.numbers import p_text
@@ -46,7 +47,8 @@ def write_pages(record: ClaimsRecord, out: Path, lang: str = SOURCE) -> Path:
     """
     page, html, data = document_of(record), out / "claims.html", encode(record)
     text = as_json(data | {"checksum": fingerprint(data)})
-    write_all({out / RECORD: text, html: html_of(page, lang), out / "claims.md": markdown_of(page, lang)})
+    markdown = markdown_of(page, lang) + MARKDOWN_MARK
+    write_all({out / RECORD: text, html: html_of(page, lang), out / "claims.md": markdown})
     return html
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from selfattn.cli.options import Files, Names
 from selfattn.errors import UserError
 from selfattn.files import writing
+from selfattn.ownership import new_directory
 from selfattn.tokenizers.load import SeparateTokenizer, TokenizerKind, load_tokenizer, train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer, describe
 
@@ -40,8 +41,8 @@ def train(
         raise UserError("--separate: nothing says which texts are sources; give files of pairs, or two text files")
     sides = (train_tokenizer(kind, texts, vocab_size) for texts in (sources, targets))
     tokenizer = SeparateTokenizer(*sides) if separate else train_tokenizer(kind, [*sources, *targets], vocab_size)
-    with writing(out, "choose another --out"):
-        tokenizer.save(out)
+    with writing(out, "choose another --out"), new_directory(out) as folder:
+        tokenizer.save(folder)
     return _described(tokenizer, sources, targets)
 
 

@@ -14,7 +14,7 @@ from selfattn.comparison.models import choose, match_models, primary_pair
 from selfattn.comparison.options import MOST_SEEDS, NOT_THE_RESULT, SEEDS, CompareOptions
 from selfattn.comparison.plan import Plan, PlannedModel
 from selfattn.comparison.record import make_record
-from selfattn.comparison.report import write_comparison
+from selfattn.comparison.report import check_free_of_others, write_comparison
 from selfattn.comparison.tested import Tested, is_tested, read_runs
 from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import Trainings, grid, space, tune
@@ -70,6 +70,7 @@ def compare(task: str | Task, *, rehearse: bool = True, **settings: Any) -> tupl
         stack.enter_context(use_threads(options.threads))
         if options.resume and (options.out / PLAN).exists():
             plan = stack.enter_context(resume(Plan, options.out, trainings.command))
+            check_free_of_others(options.out)
             tested = [options.out / run.path for run in plan.runs() if is_tested(options.out / run.path)]
             backfill_ledger(options.out, plan, {path: Tested(path).result.answers_sha256 for path in tested})
             if len(tested) == len(plan.runs()):

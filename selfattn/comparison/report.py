@@ -15,10 +15,11 @@ from selfattn.comparison.tested import Tested, read_runs
 from selfattn.demo.page import EXAMPLES, obstacle, write_demo
 from selfattn.errors import UserError
 from selfattn.files import writing
+from selfattn.ownership import check_ours
 from selfattn.report.blocks import Outputs
 from selfattn.report.sections.attention import DEMO
 from selfattn.report.verdict.ranking import ranked
-from selfattn.report.write import ReportFiles, write_report
+from selfattn.report.write import ReportFiles, check_report, write_report
 from selfattn.results.record import Record
 from selfattn.runs.run import Run, load
 from selfattn.words.messages import SOURCE
@@ -34,7 +35,7 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
 
     Args:
         comparison: its directory.
-        out: where to write the report; an older one there is replaced.
+        out: where to write the report; an older one of ours there is replaced.
         lang: language in which the report opens, such as `ko`.
 
     Returns:
@@ -43,6 +44,7 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
     Raises:
         UserError: a run is missing or broken, or the report cannot be written.
     """
+    check_free_of_others(out)
     plan = read_plan(comparison)
     runs = read_runs(comparison, plan)
     record = make_record(comparison, runs, plan)
@@ -59,6 +61,17 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
     texts = {name: tuple(tuple(run.answered.outputs) for run in runs.of(name)) for name in runs.models}
     outputs = Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), texts)
     return record, write_report(record, out, lang, outputs)
+
+
+def check_free_of_others(out: Path) -> None:
+    """Check that a report with its demo page and its archive may be written into a directory.
+
+    Raises:
+        UserError: there is a file of one of their names that selfattn did not write.
+    """
+    check_report(out)
+    for name in (ARCHIVE, DEMO):
+        check_ours(out / name)
 
 
 def _write_best(record: Record, trained: RunTable[Tested], out: Path, lang: str) -> bool:

@@ -14,6 +14,7 @@ from selfattn import __version__
 from selfattn.errors import UserError
 from selfattn.files import write_text, writing
 from selfattn.models.config import config_to_dict
+from selfattn.ownership import check_ours
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.runs.run import Run
@@ -57,6 +58,7 @@ def write_demo(
     """
     if not runs:
         raise UserError("a demo needs at least one run; give the directory of a trained model")
+    check_ours(out)
     words = read_words(resources.files(_HOME) / "words", "page")
     if lang not in words:
         raise UserError(f"language {lang!r}: the page does not speak it; choose one of {', '.join(LANGS)}")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from selfattn.codec import Plain, decode, encode, fingerprint, read_json, refuse_newer, write
 from selfattn.errors import SettingError, UserError
-from selfattn.files import HALF_WRITTEN, LOCK, in_use, writing
+from selfattn.files import in_use, names_in, writing
 from selfattn.registry import check_plugins
 from selfattn.results.plan import Departure, Seal
 from selfattn.runs.ledger import begin_ledger, is_chained, read_ledger, record_access
@@ -106,6 +106,7 @@ def resume(kind: type[P], out: Path, command: str) -> Iterator[P]:
         SettingError: the plan is of another command, or a plugin has changed.
         UserError: the plan is broken, or another process works here.
     """
+    read_plan(kind, out, exact=True)  # before anything is touched: it may be a directory of somebody else
     with in_use(out):
         plan = read_plan(kind, out, exact=True)
         if _options(plan.command) != _options(command):
@@ -147,12 +148,12 @@ def check_out(out: Path) -> None:
         SettingError: it holds something, or cannot be read.
     """
     try:
-        names = {path.name for path in out.iterdir() if not path.match(HALF_WRITTEN)}
+        names = names_in(out)
     except FileNotFoundError:
         return
     except OSError as error:
         raise SettingError(f"{out}: cannot be used ({error.strerror}); choose another `out`") from None
-    if names - {LOCK}:
+    if names:
         advice = ", or go on with it: `resume`" if (out / PLAN).is_file() else ""
         raise SettingError(f"{out}: holds something already, such as another experiment; choose another `out`{advice}")
 

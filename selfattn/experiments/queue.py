@@ -5,6 +5,7 @@ sees; the main process reads from there what became of it. A worker that dies lo
 checkpoint.
 """
 
+import io
 import logging
 import os
 import re
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from platform import node
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TextIO, TypeVar
 
 import cloudpickle
 import torch
@@ -29,7 +30,7 @@ from joblib.externals.loky import get_reusable_executor
 
 from selfattn.errors import UserError
 from selfattn.experiments.progress import Display, Logs, Reporter
-from selfattn.files import writing
+from selfattn.files import open_to_append, writing
 from selfattn.interrupts import SIGNALS, first_interrupt
 from selfattn.registry import REGISTRIES, load_plugin, loaded_plugins
 from selfattn.streams import alone
@@ -270,7 +271,7 @@ def _reported(logs: Logs, label: str, first: str, *, raises: bool) -> Iterator[R
         raises: whether unexpected errors and interrupts are raised again; otherwise they are only logged.
     """
     reporter = Reporter(logs, label, is_first=label == first)
-    with logs.log(label).open("a", encoding="utf-8", buffering=1) as log, redirect_stderr(log):
+    with _open_log(logs.log(label)) as log, redirect_stderr(log):
         try:
             yield reporter
         except KeyboardInterrupt:
@@ -287,6 +288,11 @@ def _reported(logs: Logs, label: str, first: str, *, raises: bool) -> Iterator[R
             reporter.write(state="failed", reason=reason)
         else:
             reporter.write(state="done")
+
+
+def _open_log(path: Path) -> TextIO:
+    with writing(path, "choose another `out`"):
+        return io.TextIOWrapper(io.BufferedWriter(open_to_append(path)), encoding="utf-8", line_buffering=True)
 
 
 def _send_out(runner: Runner[T], trials: Sequence[T], backend: str, count: int, first: str) -> str:

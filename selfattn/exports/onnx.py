@@ -31,6 +31,7 @@ from selfattn.streams import global_state
 
 ENCODER, STEP = "encoder.onnx", "step.onnx"
 ONE_SEQUENCE = "reads_one_sequence"
+TRACE = "pkg.torch.onnx.stack_trace"
 _SIZES = (2, 5, 2), (3, 7, 4)  # rows, tokens and steps of two examples; axes that differ are dynamic
 _DYNAMIC = torch.export.Dim.DYNAMIC
 
@@ -268,6 +269,8 @@ def _write(graph: Graph, args: tuple[Any, ...], axes: tuple[Any, ...], inputs: l
     file = torch.onnx.export(program, input_names=inputs, output_names=list(graph(*args)), dynamo=True, verbose=False)
     assert file is not None
     file.model.metadata_props[ONE_SEQUENCE] = str(graph.model.reads_one_sequence)
+    for node in file.model.graph.all_nodes():  # where in this machine's files each operation was written
+        node.metadata_props.pop(TRACE, None)
     write_atomically(path, lambda aside: file.save(aside))
 
 

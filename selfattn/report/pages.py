@@ -6,8 +6,10 @@ import base64
 import hashlib
 import json
 import re
+import struct
 import subprocess
 import sys
+import zlib
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from markupsafe import Markup
 
 from selfattn.errors import UserError, say
+from selfattn.ownership import PDF_MARK, PNG_MARK
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 HOME = "selfattn.report"
 _CJK = "[\u1100-\u11ff\u2e80-\uffef]"  # Korean, Japanese and Chinese letters
 _NOTO = "Noto Sans CJK KR"
+_PNG_HEAD = 33  # bytes of a PNG file's signature and first chunk
 _SYSTEM_FONTS = {"darwin": "Apple SD Gothic Neo", "win32": "Malgun Gothic"}
 
 
@@ -79,8 +83,13 @@ def drawn_as(kind: Literal["png", "pdf"], svg: str) -> bytes:
     svg = svg.replace("ui-monospace", "'DejaVu Sans Mono'")
     if letters := "".join(sorted({*re.findall(_CJK, svg)})):
         svg = re.sub(f"<text (?=[^>]*>[^<]*{_CJK})", f"<text font-family='{_font_with(letters)}' ", svg)
-    data: bytes = cairosvg.svg2png(svg.encode(), scale=2) if kind == "png" else cairosvg.svg2pdf(svg.encode())
-    return data
+    if kind == "pdf":
+        pdf: bytes = cairosvg.svg2pdf(svg.encode())
+        return pdf.rstrip(b"\n") + b"\n" + PDF_MARK
+    png: bytes = cairosvg.svg2png(svg.encode(), scale=2)
+    text = b"tEXt" + PNG_MARK
+    chunk = struct.pack(">I", len(PNG_MARK)) + text + struct.pack(">I", zlib.crc32(text))
+    return png[:_PNG_HEAD] + chunk + png[_PNG_HEAD:]
 
 
 @cache

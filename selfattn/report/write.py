@@ -6,7 +6,7 @@ Files are whole or not there at all, and have the same bytes for the same record
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ from typing import Any
 from selfattn.codec import encode
 from selfattn.errors import UserError, all_visible, say
 from selfattn.files import write_atomically, writing
+from selfattn.ownership import MARKDOWN_MARK, check_ours
 from selfattn.registry import SECTIONS
 from selfattn.report.blocks import Block, Chart, Charts, Document, Folded, Outputs, Part, Table
 from selfattn.report.drawing.charts import curves, label_margin
@@ -89,7 +90,7 @@ class ReportFiles:
 def write_report(
     record: Record, out_dir: str | Path, lang: str = SOURCE, outputs: Outputs | None = None
 ) -> ReportFiles:
-    """Write `results.json`, `report.md` and `report.html` of a record; older ones are replaced.
+    """Write `results.json`, `report.md` and `report.html` of a record; older ones of ours are replaced.
 
     Args:
         record: the comparison.
@@ -106,21 +107,38 @@ def write_report(
     """
     out = Path(out_dir)
     files = ReportFiles(out / "report.html", out / "report.md", out / "results.json")
+    check_report(out)
     write_all({files.results: as_json(encode(record))})  # first: a section that fails loses no results
     page = document(record, outputs)
     for part in page.parts:
         if missing := set(LANGS) - set(getattr(part.title, "texts", ()) or LANGS):
             say(f"section {part.key!r}: has no title in {', '.join(sorted(missing))}; English stands there")
-    write_all({files.markdown: markdown_of(page, lang), files.html: html_of(page, lang)})
+    write_all({files.markdown: markdown_of(page, lang) + MARKDOWN_MARK, files.html: html_of(page, lang)})
     return files
 
 
-def write_all(files: Mapping[Path, str | bytes]) -> None:
-    """Write files, and make their directories; what is there already is replaced.
+def check_report(out: Path) -> None:
+    """Check that a report may be written into a directory.
 
     Raises:
-        UserError: a directory or a file cannot be written.
+        UserError: there is a file of one of its names that selfattn did not write.
     """
+    for name in ("results.json", "report.md", "report.html"):
+        check_ours(out / name)
+
+
+def write_all(files: Mapping[Path, str | bytes], starts: Mapping[Path, Sequence[bytes]] | None = None) -> None:
+    """Write files, and make their directories; older ones of ours are replaced.
+
+    Args:
+        files: contents by path.
+        starts: beginnings by which an older file of ours is known, for formats without a mark.
+
+    Raises:
+        UserError: a directory or a file cannot be written, or there is a file that selfattn did not write.
+    """
+    for path in files:
+        check_ours(path, *(starts or {}).get(path, ()))
     for path, content in files.items():
         data = content.encode() if isinstance(content, str) else content
         with writing(path.parent, _ADVICE):
@@ -183,13 +201,20 @@ def write_tables(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
         UserError: a file cannot be written.
     """
     files: dict[Path, str | bytes] = {}
+    starts: dict[Path, list[bytes]] = {}
     for block, _ in _blocks(record):
         if isinstance(block, Table) and block.rows:
-            text = io.StringIO()
-            csv.writer(text, lineterminator="\n").writerows(table_cells(block, lang))
-            files[out / f"{block.name}.csv"] = text.getvalue()
-    write_all(files)
+            path = out / f"{block.name}.csv"
+            files[path] = _csv_of(table_cells(block, lang))
+            starts[path] = [_csv_of(table_cells(block, each)[:1]).encode() for each in LANGS]
+    write_all(files, starts)
     return list(files)
+
+
+def _csv_of(rows: Sequence[Sequence[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def _blocks(record: Record) -> Iterator[tuple[Block, Signs]]:

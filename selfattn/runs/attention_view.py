@@ -12,6 +12,7 @@ from torch import Tensor
 from selfattn import codec
 from selfattn.errors import UserError
 from selfattn.files import write_atomically, writing
+from selfattn.ownership import check_ours
 from selfattn.results.attention import AttentionMap, Kind, ModelAttention
 from selfattn.words.messages import SOURCE
 
@@ -187,6 +188,7 @@ class AttentionView:
         forms = {".svg": draw, ".png": draw, ".html": self.to_html, ".json": self.to_json}
         if path.suffix not in forms:
             raise UserError(f"{path}: attention is saved as SVG, PNG, HTML or JSON; choose a name ending in .svg")
+        check_ours(path)
         text = forms[path.suffix]().rstrip("\n") + "\n"
         data = drawn_as("png", text) if path.suffix == ".png" else text.encode()
         with writing(path, "choose another place"):

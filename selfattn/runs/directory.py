@@ -15,11 +15,14 @@ checksums of all others; a file that it does not list, or that differs, is refus
 """
 
 import math
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
@@ -29,8 +32,9 @@ from torch import nn
 from selfattn import registry
 from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, refuse_newer, write, write_jsonl
 from selfattn.errors import UserError, say
-from selfattn.files import LOCK, sha256_of, write_atomically, writing
+from selfattn.files import LOCK, names_in, open_regular, sha256_of, write_atomically, writing
 from selfattn.models.config import ModelConfig
+from selfattn.ownership import check_ours, is_ours
 from selfattn.tokenizers.load import load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.checkpoint import CheckpointFile
@@ -116,35 +120,59 @@ class RunDirectory:
         self.path = path
 
     @classmethod
-    def create(cls, path: Path, config: RunConfig, tokenizer: Tokenizer, record: RunRecord) -> "RunDirectory":
-        """Make the directory of a new run, with settings, tokenizer and record.
+    def create(
+        cls, path: Path, config: RunConfig, tokenizer: Tokenizer, record: RunRecord, *, resume: bool = False
+    ) -> "RunDirectory":
+        """Make the directory of a new run, with record, settings and tokenizer.
+
+        The record comes first and says whose directory it is; while it lists no files, nothing has begun.
 
         Args:
             path: must not exist, or be an empty directory.
             config: of the run.
             tokenizer: of the run.
             record: content of ``run.json``, without checksums.
+            resume: the directory may also be one that a killed process has just begun; default False.
 
         Raises:
             UserError: the path is taken, or cannot be written.
         """
-        check_is_free(path)
+        if resume:
+            check_resumable(path)
+        else:
+            check_is_free(path)
         run = cls(path)
         with writing(path, "choose another `out`"):
             path.mkdir(parents=True, exist_ok=True)
+            write(path / RECORD, replace(record, files={}), checksum=True)
+            check_ours(path / CONFIG)
             tokenizer.save(path / TOKENIZER)
             run.write_config(config)
-            run.write_record(record)
+            files = {path / CONFIG, *(path / TOKENIZER / name for name in _files_of(tokenizer))}
+            if others := set(_regular_files(path / TOKENIZER)) - files:
+                raise UserError(f"{min(others)}: is not a file of this training; remove it, or choose another `out`")
+            run.write_record(record, files)
         return run
+
+    def discard(self) -> None:
+        """Remove the files that :meth:`create` has written, and directories that are empty then."""
+        folders = {self.path}
+        for name in (*self.record().files, RECORD, LOCK):
+            (self.path / name).unlink(missing_ok=True)
+            folders.update((self.path / name).parents)
+        for folder in sorted(folders, reverse=True):  # the inner ones first
+            if folder.is_relative_to(self.path) and folder != self.path:
+                with suppress(OSError):
+                    folder.rmdir()
 
     def write_config(self, config: RunConfig) -> None:
         """Write the first ``config.json``."""
         write(self.path / CONFIG, {"schema": SCHEMA} | encode(config))
 
-    def write_record(self, record: RunRecord) -> None:
-        """Write ``run.json`` with the checksums of all files that are there."""
-        files = [file for file in self.path.rglob("*") if file.is_file() and file.name not in (RECORD, LOCK)]
-        checksums = {file.relative_to(self.path).as_posix(): (sha256_of(file),) for file in files}
+    def write_record(self, record: RunRecord, files: Iterable[Path] | None = None) -> None:
+        """Write ``run.json`` with the checksums of files; default all that are there, but hidden ones and links."""
+        files = _regular_files(self.path) if files is None else files
+        checksums = {file.relative_to(self.path).as_posix(): (sha256_of(file),) for file in sorted(files)}
         write(self.path / RECORD, replace(record, files=checksums), checksum=True)
 
     def update(self, **changes: Any) -> None:
@@ -185,6 +213,41 @@ class RunDirectory:
                     raise UserError(f"{file}: is not a file of this run ({RECORD} does not list it); remove it")
                 if sha256_of(file) not in sums:
                     raise UserError(f"{file}: was changed or damaged after it was written; {_ADVICE}")
+
+    def copy(self, folder: Path, *patterns: str) -> None:
+        """Copy files that the record lists, each with the content that it lists, into another directory.
+
+        Args:
+            folder: exists.
+            patterns: of their paths, such as ``tokenizer/*``, which also covers what lies deeper.
+
+        Raises:
+            UserError: a file is a link, no regular file, or was changed.
+            OSError: it cannot be copied.
+        """
+        for name in self.record().files:
+            if any(fnmatchcase(name, pattern) for pattern in patterns) and os.path.lexists(self.path / name):
+                path, place = self._inside(name), folder / name
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with open_regular(path) as source, place.open("xb") as copied:
+                    shutil.copyfileobj(source, copied)
+                if sha256_of(place) not in self.record().files.get(name, ()):
+                    raise UserError(f"{path}: was changed or damaged after it was written; {_ADVICE}")
+
+    def _inside(self, name: str) -> Path:
+        """Return the path of a file that the record lists, if nothing on the way leads out of the directory.
+
+        The cache of ``huggingface_hub`` keeps the files of a run as links to its own ones.
+        """
+        parts = PurePosixPath(name).parts
+        if ".." in parts or PurePosixPath(name).is_absolute() or PureWindowsPath(name).is_absolute():
+            raise UserError(f"{self.path / RECORD}: lists {name}, which is not in this directory; {_ADVICE}")
+        blobs, path = self.path.resolve().parent.parent / "blobs", self.path
+        for part in parts:
+            path = path / part
+            if path.is_symlink() and path.resolve().parent != blobs:
+                raise UserError(f"{path}: is a link, which is not copied; put the file itself there")
+        return path
 
     def save_config(self, config: RunConfig) -> None:
         """Replace the settings."""
@@ -298,6 +361,35 @@ def used_plugins(task: str, metrics: Iterable[str], *models: ModelConfig) -> dic
     return registry.plugins_of(names, *kinds)
 
 
+def _files_of(tokenizer: Tokenizer) -> set[str]:
+    """Return the names of the files that a tokenizer saves."""
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer.save(folder)
+        return set(files_in(Path(folder)))
+
+
+def _regular_files(folder: Path) -> list[Path]:
+    """Return the files of a run, but for its record: neither links nor hidden files."""
+    files = []
+    for file in folder.rglob("*"):
+        is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+        if file.is_file() and not file.is_symlink() and not is_hidden and file.name != RECORD:
+            files.append(file)
+    return files
+
+
+def check_resumable(path: Path) -> None:
+    """Check that a directory is that of a run, or that a new run can be made there, before anything is touched.
+
+    Raises:
+        UserError: there is a file, something else than a run, or a record that is broken.
+    """
+    if is_main_process() and (path / RECORD).exists():
+        RunDirectory(path).record()
+    else:
+        check_is_free(path, resumes=False)
+
+
 def check_is_free(path: Path, *, resumes: bool = True) -> None:
     """Check that a new directory can be made, before any work is done for it.
 
@@ -317,10 +409,10 @@ def check_is_free(path: Path, *, resumes: bool = True) -> None:
             return
         if not path.is_dir():
             raise UserError(f"{path}: is a file; choose another `out`")
-        names = {file.name for file in path.iterdir()} - {LOCK}
+        names = names_in(path)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}); choose another `out`") from None
-    if names & {CONFIG, RECORD, WEIGHTS}:
+    if is_ours(path):
         rest = ", or `resume`" if resumes else ""
         raise UserError(f"{path}: already holds a run, which is never overwritten; choose another `out`{rest}")
     if names:
@@ -343,12 +435,9 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
     Raises:
         UserError: the run is of other settings or plugins; the message names the first that differs.
     """
-    if {file.name for file in path.iterdir()} - {LOCK} <= {TOKENIZER, CONFIG}:  # killed before it wrote the record
-        (path / CONFIG).unlink(missing_ok=True)
-        shutil.rmtree(path / TOKENIZER, ignore_errors=True)
-    if not (path / RECORD).exists():
-        return None
     run = RunDirectory(path)
+    if not (path / RECORD).exists() or not run.record().files:  # killed before its settings were there
+        return None
     saved, record = run.config(exact=True), run.record()
     is_slower = record.status == "failed" and config.training.lr < saved.training.lr  # what diverged needs it
     if is_slower:

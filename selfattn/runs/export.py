@@ -4,8 +4,6 @@ Besides the other program's files they have the settings, tokenizer and record o
 :mod:`selfattn.runs.directory`.
 """
 
-import shutil
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -14,6 +12,7 @@ from selfattn.errors import SettingError, UserError, say
 from selfattn.files import writing
 from selfattn.models.ensemble import EnsembleConfig
 from selfattn.models.protocol import Seq2Seq
+from selfattn.ownership import new_directory
 from selfattn.registry import TASKS
 from selfattn.runs.directory import CONFIG, TOKENIZER, RunConfig, RunDirectory, check_is_free
 from selfattn.tokenizers.protocol import Tokenizer
@@ -64,27 +63,19 @@ def export(
     if isinstance(config.model, EnsembleConfig):
         raise UserError("export: an ensemble; export one of its runs")
     check_is_free(out, resumes=False)
-    with writing(out, "choose another `out`"):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as aside:  # complete or not there
-            folder = Path(aside) / out.name
-            folder.mkdir()
-            if to == "onnx":
-                from selfattn.exports.onnx import to_onnx
+    with writing(out, "choose another `out`"), new_directory(out) as folder:
+        if to == "onnx":
+            from selfattn.exports.onnx import to_onnx
 
-                to_onnx(model, folder)
-            else:
-                from selfattn.exports.ctranslate2 import to_ctranslate2
+            to_onnx(model, folder)
+        else:
+            from selfattn.exports.ctranslate2 import to_ctranslate2
 
-                (folder / to).mkdir()
-                lengths = TASKS[config.task].max_input, config.max_length
-                to_ctranslate2(model, config.model, tokenizer, folder / to, lengths=lengths, quantize=quantize)
-            shutil.copytree(path / TOKENIZER, folder / TOKENIZER)
-            shutil.copy(path / CONFIG, folder / CONFIG)
-            RunDirectory(folder).write_record(RunDirectory(path).record())
-            if out.exists():
-                out.rmdir()
-            folder.rename(out)
+            (folder / to).mkdir()
+            lengths = TASKS[config.task].max_input, config.max_length
+            to_ctranslate2(model, config.model, tokenizer, folder / to, lengths=lengths, quantize=quantize)
+        RunDirectory(path).copy(folder, f"{TOKENIZER}/*", CONFIG)
+        RunDirectory(folder).write_record(RunDirectory(path).record())
 
 
 def export_once(path: Path, config: RunConfig, model: Seq2Seq, tokenizer: Tokenizer, engine: Format) -> Path:

@@ -1,8 +1,7 @@
 """Train one model on one task's data into a run directory."""
 
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +26,8 @@ from selfattn.runs.directory import (
     RunConfig,
     RunDirectory,
     RunRecord,
+    check_is_free,
+    check_resumable,
     reopen,
     used_plugins,
 )
@@ -107,10 +108,13 @@ def fit(
         stack.enter_context(alone(str(out)))
         stack.enter_context(use_threads(threads or default_threads(parameters[0])))
         keeper = None
+        before = [folder for folder in (out, *out.parents) if folder.exists()]
         if processes.is_main:
+            (check_resumable if resume else check_is_free)(out)
             stack.enter_context(in_use(out))
             directory = reopen(out, config, tokenizer, command) if resume else None
-            keeper = _Keeper(directory or _create(out, config, tokenizer, command, parameters), is_new=not directory)
+            new = directory or _create(out, config, tokenizer, command, parameters, resume=resume)
+            keeper = _Keeper(new, is_new=not directory)
         status = processes.decide(keeper.directory.record().status if keeper else "")
         if status not in UNFINISHED:
             if processes.is_main:
@@ -137,7 +141,11 @@ def fit(
             if keeper is not None:
                 if isinstance(error, UserError) and keeper.is_untouched:
                     stack.close()  # Windows removes no locked file
-                    shutil.rmtree(out)  # nothing has begun
+                    keeper.directory.discard()  # nothing has begun
+                    for folder in (out, *out.parents):
+                        if folder not in before:
+                            with suppress(OSError):
+                                folder.rmdir()
                 else:
                     keeper.directory.update(status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
             raise
@@ -166,7 +174,7 @@ def _within_limits(examples: Iterable[Example], model: ModelConfig) -> Iterable[
 
 
 def _create(
-    out: Path, config: RunConfig, tokenizer: Tokenizer, command: str, parameters: tuple[int, int]
+    out: Path, config: RunConfig, tokenizer: Tokenizer, command: str, parameters: tuple[int, int], *, resume: bool
 ) -> RunDirectory:
     record = RunRecord(
         status="running",
@@ -180,7 +188,7 @@ def _create(
         machine=machine(),
         commit=commit(),
     )
-    return RunDirectory.create(out, config, tokenizer, record)
+    return RunDirectory.create(out, config, tokenizer, record, resume=resume)
 
 
 def _now() -> str:

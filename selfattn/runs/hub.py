@@ -5,28 +5,33 @@
 
 import os
 import re
-import shutil
+import shlex
 import socket
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from selfattn.data.corpus.hub import hub_access, is_reachable
 from selfattn.errors import UserError
+from selfattn.exports.onnx import TRACE
 from selfattn.files import write_text
 from selfattn.models.ensemble import EnsembleConfig
+from selfattn.ownership import is_ours
 from selfattn.registry import PRESETS
-from selfattn.runs.directory import METRICS, TOKENIZER, WEIGHTS, RunConfig, RunDirectory, RunRecord, flat
+from selfattn.runs.directory import METRICS, RECORD, TOKENIZER, WEIGHTS, RunConfig, RunDirectory, RunRecord, flat
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
 
 CARD = "README.md"
 _NAME = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
 _ADDRESS = re.compile(rf"hf:/{{1,2}}({_NAME})(?:@([\w./-]+))?")  # a Path has one slash
 _FILES = (WEIGHTS, METRICS, "*.onnx", "*.onnx.data", "ctranslate2/*")  # besides settings, tokenizer and record
 # A path from the root, a home directory or a drive; not the part of a URL behind its host.
-_PATH = re.compile(r"(?<![\w.:/\\~])(?:~[\w-]*|[A-Za-z]:)?[/\\](?:[^\s'\",;=]*[/\\])?[^\s'\",;=/\\]*")
+_PATH = re.compile(r"(?<![\w.:/\\~])(?:~[\w-]*|[A-Za-z]:|\.{1,2})?[/\\](?:[^\s'\",;=]*[/\\])?[^\s'\",;=/\\]*")
 
 
 def is_address(path: object) -> bool:
@@ -99,13 +104,13 @@ def push(
     with tempfile.TemporaryDirectory() as aside:
         folder = Path(aside) / "run"
         folder.mkdir()
-        for file in (file for pattern in _FILES for file in path.glob(pattern)):
-            (folder / file.relative_to(path)).parent.mkdir(exist_ok=True)
-            shutil.copyfile(file, folder / file.relative_to(path))
-        shutil.copytree(path / TOKENIZER, folder / TOKENIZER)
-        plugins = {public_text(plugin): version for plugin, version in config.plugins.items()}
+        RunDirectory(path).copy(folder, *_FILES, f"{TOKENIZER}/*")
+        for graph in folder.glob("*.onnx"):
+            if TRACE.encode() in graph.read_bytes():
+                raise UserError(f"{path / graph.name}: has paths of the machine that exported it; export the run again")
+        plugins = {_file_name(plugin): version for plugin, version in config.plugins.items()}
         config, record = replace(config, data=_public(config.data), plugins=plugins), RunDirectory(path).record()
-        record = replace(record, command=public_text(record.command), machine=_public(record.machine))
+        record = replace(record, command=public_command(record.command), machine=_public(record.machine))
         measured, reason = None, "it was published without"
         try:
             measured = measure and measure()
@@ -120,33 +125,97 @@ def push(
         with hub_access(f"hf://{name}", _out_of_reach()):
             hub = HfApi(endpoint=_endpoint())
             hub.create_repo(name, private=private, exist_ok=True)
+            _check_repository(hub, name, folder)
             commit = hub.upload_folder(repo_id=name, folder_path=folder, commit_message=f"{config.preset}")
     return str(commit.commit_url)
+
+
+def _check_repository(hub: "HfApi", name: str, folder: Path) -> None:
+    """Check that nothing in a repository is written over but a run of ours."""
+    there = set(hub.list_repo_files(name))
+    shared = sorted(file.as_posix() for file in _files_in(folder) if file.as_posix() in there)
+    if shared and not (RECORD in there and is_ours(Path(hub.hf_hub_download(name, RECORD)))):
+        wrong = f"hf://{name}: has a file {shared[0]} that selfattn did not publish"
+        raise UserError(f"{wrong}; choose another name, or remove it there")
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+
+
+def public_command(command: str) -> str:
+    """Shorten every path in a recorded command, also a relative one, to the name of its file.
+
+    Names of datasets after ``--hub`` and addresses on the web stay.
+
+    Example:
+        >>> public_command("selfattn train translation --data ../me/a.tsv b/c.tsv --hub someone/pairs")
+        'selfattn train translation --data a.tsv c.tsv --hub someone/pairs'
+        >>> public_command("selfattn --plugin '/my parts/p.py' train dates --data https://me:key@host/a.tsv?key=1")
+        'selfattn --plugin p.py train dates --data https://host/a.tsv'
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError:  # an open quote
+        words = command.split()
+    public: list[str] = []
+    for word in words:
+        name, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
+        is_dataset = "--hub" in (name, *public[-1:]) and re.fullmatch(_NAME, value) and not Path(value).exists()
+        text = name + equals + (value if is_dataset else _file_names(value))
+        public.append(text if text in ("&&",) else shlex.quote(text))
+    shown = " ".join(public)
+    return public_text(shown if shown != " ".join(map(_quoted, words)) else command)
+
+
+def _quoted(word: str) -> str:
+    return word if word == "&&" else shlex.quote(word)
+
+
+def _file_names(value: str) -> str:
+    """Shorten a path, or each of several between commas."""
+    parts = [value] if Path(value).exists() else value.split(",")
+    return ",".join(map(_file_name, parts))
+
+
+def _file_name(path: str) -> str:
+    """Return the last part of a path; an address on the web without names, keys and passwords."""
+    scheme, separator, rest = path.partition("://")
+    if path.startswith("hf:/"):
+        return path
+    if separator and scheme.isalpha() and scheme != "file":
+        return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
+    return PureWindowsPath(path).name if "/" in path or "\\" in path else path
 
 
 def public_text(text: str) -> str:
     """Shorten paths to the names of their files, and replace the name of this machine.
 
     Example:
-        >>> public_text("selfattn train translation --data /home/me/a.tsv,~/b.tsv --out=/tmp/x https://host/a/b")
-        'selfattn train translation --data a.tsv,b.tsv --out=x https://host/a/b'
+        >>> public_text("see /home/me/a.tsv,~/b.tsv, ../c/d.tsv and https://host/a/b")
+        'see a.tsv,b.tsv, d.tsv and https://host/a/b'
         >>> public_text("C:\\\\Users\\\\me\\\\a.tsv"), public_text("/home/my name/a.tsv"), public_text("1/2")
         ('a.tsv', 'a.tsv', '1/2')
     """
     for kind in (PurePosixPath, PureWindowsPath):
         if "\n" not in text and " -" not in text and (kind(text).is_absolute() or text.startswith("~")):
             return kind(text).name
+    for place in {Path.cwd(), Path.home(), Path(tempfile.gettempdir())} - {Path(Path.cwd().anchor)}:
+        text = text.replace(f"{place}{os.sep}", "./")  # there may be spaces in it
     text = _PATH.sub(lambda path: PureWindowsPath(path[0]).name, text)
     host = socket.gethostname()
     return re.sub(rf"\b{re.escape(host)}\b", "localhost", text) if len(host) > 2 else text
 
 
-def _public(value: Any) -> Any:
+def _public(value: Any, name: str = "") -> Any:
+    """Return settings without local paths."""
     if isinstance(value, str):
-        return public_text(value)
+        is_dataset = name == "hub" and re.fullmatch(_NAME, value) and not Path(value).exists()
+        is_path = name == "hub" or name.endswith("path") or (os.sep in value and Path(value).exists())
+        return value if is_dataset else _file_name(value) if is_path else public_text(value)
     if isinstance(value, Mapping):
-        return {name: _public(part) for name, part in value.items()}
-    return [_public(part) for part in value] if isinstance(value, (list, tuple)) else value
+        return {key: _public(part, str(key)) for key, part in value.items()}
+    return [_public(part, name) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def _plain(path: object) -> str:

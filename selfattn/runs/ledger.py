@@ -8,10 +8,13 @@ from pathlib import Path
 from filelock import FileLock
 
 from selfattn.codec import line_of, read_jsonl
-from selfattn.files import append_line, writing
+from selfattn.errors import UserError
+from selfattn.files import append_line, check_no_link, writing
+from selfattn.ownership import is_ours
 from selfattn.results.plan import LedgerEntry, Seal
 
 LEDGER = "ledger.jsonl"
+_LOCK = f".{LEDGER}.lock"
 _ADVICE = "restore the file, or start again"
 
 
@@ -30,6 +33,8 @@ def begin_ledger(experiment: Path, seal: Seal, command: str) -> None:
 def record_access(run: Path, command: str, *, plan: str = "", answers: str = "") -> None:
     """Record that a run was tested, in the ledger of its experiment; a run outside of one is not recorded.
 
+    The content of its plan or its ledger tells an experiment, not their names.
+
     Args:
         run: its directory or file, two levels below that of the experiment.
         command: that tested it.
@@ -37,10 +42,16 @@ def record_access(run: Path, command: str, *, plan: str = "", answers: str = "")
         answers: SHA-256 of the answers; default they are not kept.
     """
     place = run.resolve()
-    ledger = place.parent.parent / LEDGER
-    if ledger.is_file():
+    experiment = place.parent.parent
+    ledger = experiment / LEDGER
+    if ledger.is_file() and (is_ours(experiment) or is_ours(ledger)):
+        with writing(ledger):
+            check_no_link(ledger)
+            check_no_link(ledger.with_name(_LOCK))
+        if not is_ours(ledger):
+            raise UserError(f"{ledger}: is not the ledger of this experiment; {_ADVICE}")
         when = datetime.now(UTC).isoformat(timespec="seconds")
-        with writing(ledger), FileLock(ledger.with_name(f".{LEDGER}.lock")):
+        with writing(ledger), FileLock(ledger.with_name(_LOCK)):
             *_, last = ledger.read_bytes().splitlines() or [b""]
             entry = LedgerEntry(when, place.name, command, plan, answers, hashlib.sha256(last).hexdigest())
             append_line(ledger, line_of(entry, checksum=True))

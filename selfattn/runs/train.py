@@ -81,7 +81,7 @@ def train(task: str | Task, **settings: Any) -> "Run":
     """
     from selfattn.interrupts import first_interrupt
     from selfattn.models.presets import get_preset
-    from selfattn.runs.directory import WEIGHTS, RunConfig, RunDirectory, check_is_free, used_plugins
+    from selfattn.runs.directory import WEIGHTS, RunConfig, RunDirectory, check_is_free, check_resumable, used_plugins
     from selfattn.runs.fit import fit
     from selfattn.runs.run import load
     from selfattn.training.launch import process_count
@@ -90,8 +90,7 @@ def train(task: str | Task, **settings: Any) -> "Run":
     kind: type[Task] = TASKS[task] if isinstance(task, str) else type(task)
     fields, training, task_options = divide(settings, TrainOptions, TrainingConfig, kind.Options)
     options, prepared = TrainOptions(**fields), make_task(task, task_options)
-    if not options.resume:
-        check_is_free(options.out)
+    (check_resumable if options.resume else check_is_free)(options.out)
     start = None if options.init_from is None else load(options.init_from)
     if start is None:
         preset = options.model or prepared.model

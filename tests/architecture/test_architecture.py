@@ -21,7 +21,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
     map(
         frozenset,
         (
-            {"errors", "streams", "files", "codec", "registry", "settings", "interrupts", "plugin"},
+            {"errors", "streams", "files", "codec", "ownership", "registry", "settings", "interrupts", "plugin"},
             {"words"},
             {"attention", "tokenizers"},
             {"layers"},

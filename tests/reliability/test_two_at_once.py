@@ -13,7 +13,7 @@ import training_parts as parts
 
 from selfattn.comparison.compare import compare
 from selfattn.errors import UserError
-from selfattn.files import LOCK, in_use
+from selfattn.files import ASIDE, LOCK, in_use
 from selfattn.runs.directory import RunDirectory
 from selfattn.training.config import TrainingConfig
 
@@ -28,7 +28,7 @@ def test_a_second_process_is_told_and_disturbs_nothing(tmp_path: Path, monkeypat
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        half = run / ".metrics.jsonl.1.tmp"
+        half = run / f".metrics.jsonl.1{ASIDE}"
         half.touch()  # as the other one writes it
         monkeypatch.setattr("selfattn.files._PATIENCE", 0.1)
         with pytest.raises(UserError, match="run: another process is at work here; wait for it"):
@@ -54,12 +54,12 @@ def test_a_comparison_that_was_killed_as_it_wrote_is_resumed(tmp_path: Path) -> 
     settings = {"models": ("plain=rnn-plain",), "quick": True, "items_per_epoch": 64, "validation_items": 5}
     settings |= {"set": ("encoder.hidden_dim=8", "decoder.hidden_dim=8"), "epochs": 1, "test_items": 4}
     out.mkdir()
-    (out / ".plan.json.7.tmp").touch()
+    (out / f".plan.json.7{ASIDE}").touch()
     compare("dates", out=out, resume=True, **settings)
     assert not list(out.rglob(".*.tmp"))
     for place in (out, out / "logs", out / "runs" / "plain-seed0"):
         place.mkdir(exist_ok=True)
-        (place / ".report.html.7.tmp").touch()
+        (place / f".report.html.7{ASIDE}").touch()
     compare("dates", out=out, resume=True, **settings)
     assert not list(out.rglob(".*.tmp"))
 

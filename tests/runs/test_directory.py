@@ -70,15 +70,25 @@ def test_everything_comes_back(run: RunDirectory) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [("config.json", "already holds a run"), ("run.json", "already holds a run"), ("letter.txt", "holds other files")],
+    "content",
+    ["config.json", "run.json", "letter.txt", ".lock", ".letter.txt.7.tmp"],
 )
-def test_a_directory_with_something_in_it_is_refused(tmp_path: Path, content: str, message: str) -> None:
+def test_a_directory_with_something_in_it_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / content).write_text("mine")
-    with pytest.raises(UserError, match=message):
-        RunDirectory.create(tmp_path, CONFIG, TOKENIZER, RECORD)
+    for resume in (False, True):
+        is_record = content == "run.json" and resume
+        with pytest.raises(UserError, match=r"run\.json:1: is not JSON" if is_record else "holds other files"):
+            RunDirectory.create(tmp_path, CONFIG, TOKENIZER, RECORD, resume=resume)
     assert [path.name for path in tmp_path.iterdir()] == [content]
     assert (tmp_path / content).read_text() == "mine"
+
+
+def test_a_directory_with_a_run_is_known_by_its_record(run: RunDirectory) -> None:
+    with pytest.raises(UserError, match="already holds a run, which is never overwritten"):
+        check_is_free(run.path)
+    (run.path / "run.json").unlink()
+    with pytest.raises(UserError, match="holds other files"):
+        check_is_free(run.path)
 
 
 def test_a_file_is_refused_and_an_empty_directory_is_not(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A training that is stopped and goes on ends as if it had never stopped, bit for bit."""
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,9 @@ import torch
 import training_parts as parts
 from safetensors.torch import load_file
 
+from selfattn.codec import write
 from selfattn.errors import UserError
+from selfattn.files import ASIDE
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import EpochReport, Observer, StepReport
@@ -186,9 +189,14 @@ def test_another_tokenizer_is_named(tmp_path: Path) -> None:
 
 def test_where_nothing_has_begun_it_begins(tmp_path: Path, full: dict[str, Any]) -> None:
     parts.fit_small(tmp_path / "new", FULL, resume=True)
-    (tmp_path / "killed" / "tokenizer").mkdir(parents=True)  # before the settings were written
-    (tmp_path / "killed" / "tokenizer" / ".char.json.7.tmp").write_text("{")
-    parts.fit_small(tmp_path / "killed", FULL, resume=True)
+    killed = RunDirectory(Path(shutil.copytree(tmp_path / "new", tmp_path / "killed")))
+    record = replace(killed.record(), status="running", files={})  # as it is before the settings are written
+    for name in ("config.json", "metrics.jsonl", "model.safetensors", "last"):
+        remove = shutil.rmtree if name == "last" else os.remove
+        remove(killed.path / name)
+    write(killed.path / "run.json", record, checksum=True)
+    (killed.path / "tokenizer" / f".char.json.7{ASIDE}").write_text("{")
+    parts.fit_small(killed.path, FULL, resume=True)
     assert parts.outcome(tmp_path / "killed") == parts.outcome(tmp_path / "new") == full
 
 

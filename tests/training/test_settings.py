@@ -26,7 +26,7 @@ from selfattn.training import distributed as processes
 from selfattn.training.config import TrainingConfig
 from selfattn.training.device import choose_device
 from selfattn.training.distributed import Processes
-from selfattn.training.launch import is_main_process
+from selfattn.training.launch import is_main_process, launched
 from selfattn.training.observer import EpochReport, StepReport, TensorBoardObserver
 
 
@@ -54,12 +54,23 @@ def test_auto_takes_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_first_process_looks_whether_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config.json").write_text("{}")
-    assert is_main_process()
-    with pytest.raises(UserError, match="already holds a run"):
+    monkeypatch.setenv("RANK", "1")  # of another program: torchrun sets WORLD_SIZE as well
+    assert launched() == (0, 1)
+    with pytest.raises(UserError, match="holds other files"):
         check_is_free(tmp_path)
-    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UserError, match="WORLD_SIZE=2 without MASTER_ADDR and MASTER_PORT: start the processes with t"):
+        is_main_process()
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    assert launched() == (1, 2)
     assert not is_main_process()
     check_is_free(tmp_path)
+    for rank, count, reason in (("2", "2", "RANK=2 with WORLD_SIZE=2"), ("1", "1", "RANK=1 with WORLD_SIZE=1")):
+        monkeypatch.setenv("RANK", rank)
+        monkeypatch.setenv("WORLD_SIZE", count)
+        with pytest.raises(UserError, match=reason):
+            is_main_process()
     monkeypatch.setenv("RANK", "first")
     with pytest.raises(UserError, match="RANK=first: expected a whole number"):
         is_main_process()

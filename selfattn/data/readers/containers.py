@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from selfattn.errors import UserError
-from selfattn.files import check_ends, sha256_of
+from selfattn.files import open_regular, sha256_of
 
 PACKED = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "Zstandard", ".zip": "zip"}
 """Endings of packed files, in any case, and what packed them."""
@@ -132,7 +132,6 @@ def named_errors(path: Path) -> Iterator[None]:
     kind = PACKED.get(packing(path) or "", "")
     try:
         str(path).encode()
-        check_ends(path, "what comes out of a pipe has to be written into one first")
         yield
     except UserError:
         raise
@@ -163,14 +162,17 @@ def _damaged(path: Path, kind: str, error: Exception) -> UserError:
 @contextmanager
 def _unpacked(path: Path) -> Iterator[BinaryIO]:
     ending = packing(path)
-    if ending == ".zip":
-        with zipfile.ZipFile(path) as archive, archive.open(_member(path, archive)) as member:
-            yield member  # type: ignore[misc]  # reads as a file does
-        return
-    openers: dict[str | None, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, None: open}
-    opener = _zstandard(path).open if ending == ".zst" else openers[ending]
-    with opener(path, "rb") as file:
-        yield file
+    openers: dict[str | None, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    with open_regular(path) as raw:
+        if ending is None:
+            yield raw
+        elif ending == ".zip":
+            with zipfile.ZipFile(raw) as archive, archive.open(_member(path, archive)) as member:
+                yield member  # type: ignore[misc]  # reads as a file does
+        else:
+            opener = _zstandard(path).open if ending == ".zst" else openers[ending]
+            with opener(raw, "rb") as file:
+                yield file
 
 
 def _zstandard(path: Path) -> Any:

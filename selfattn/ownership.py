@@ -1,0 +1,150 @@
+"""Whether selfattn wrote what lies at a path: asked before it is written over, appended to or deleted.
+
+The content answers, never the name alone: the form of our JSON files and their checksums, and marks in our pages and
+pictures. New directories are written beside their place and moved there, so that they are complete or not there.
+"""
+
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from selfattn.codec import has_checksum, parse, write
+from selfattn.errors import UserError
+from selfattn.files import ASIDE, LOCK, in_use, names_in, open_regular
+
+MARKDOWN_MARK = "\n<!-- selfattn -->\n"  # at the end
+PDF_MARK = b"%selfattn\n"  # at the end, a comment there
+PNG_MARK = b"Software\0selfattn"  # a text of the file
+_START = 4096  # bytes that tell what a file is
+_LARGEST = 64 << 20  # bytes of a JSON file
+_DIRECTORIES = ("run.json", "plan.json")  # records of a run and of an experiment
+_PART = "part.json"  # says what the directory of a killed process was to become
+
+# Fields of our JSON files; several have a checksum as well.
+_FIELDS = (
+    {"schema", "task", "preset", "model", "training", "data", "max_length"},
+    {"status", "created", "command", "seed", "parameters", "versions", "machine"},
+    {"schema", "task", "command", "environment", "models", "pairs", "test_items"},
+    {"schema", "command", "environment", "claims", "begun"},
+    {"schema", "command", "seal"},
+    {"tokenizer", "version", "characters"},
+    {"tokenizer", "version", "settings", "sha256"},
+    {"source", "prediction", "source_tokens", "target_tokens", "maps"},
+)
+_ARCHIVE = b'{"schema": 1, "data": {'
+_MARKS = (b'<meta name="generator" content="selfattn', PNG_MARK)
+_PICTURES = (
+    b'<svg xmlns="http://www.w3.org/2000/svg" class="attention-map" role="img"',
+    b'<svg xmlns="http://www.w3.org/2000/svg" role="img"',
+)
+
+
+def is_ours(path: Path) -> bool:
+    """Say whether selfattn wrote a file, or a directory with a run or an experiment.
+
+    Args:
+        path: of the file or directory; False where there is none.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "plan.json")
+        ...     before = path.write_text("{}"), is_ours(path)
+        ...     write(path, {"a": 1}, checksum=True)
+        ...     before[1], is_ours(path), is_ours(path.parent)
+        (False, True, True)
+    """
+    if path.is_dir():
+        return any(is_ours(path / name) for name in _DIRECTORIES)
+    try:
+        with open_regular(path) as file:
+            start = file.read(_START)
+            if start[:1] == b"{":
+                return _is_our_json(start + file.read(_LARGEST))
+            end = (start + file.read())[-len(MARKDOWN_MARK) :] if len(start) == _START else start
+    except (OSError, UserError):
+        return False
+    if start.startswith(b"\x1f\x8b"):
+        with suppress(zlib.error):
+            return zlib.decompressobj(wbits=31).decompress(start, len(_ARCHIVE)) == _ARCHIVE
+    is_picture = start.startswith(_PICTURES) and b"font-family=" in start
+    has_mark = any(mark in start for mark in _MARKS) or end.endswith((MARKDOWN_MARK.encode(), PDF_MARK))
+    return is_picture or has_mark
+
+
+def _is_our_json(data: bytes) -> bool:
+    """Say whether JSON, or its first line where each line is a value, is that of a file of ours."""
+    for text in (data, data.partition(b"\n")[0]):
+        with suppress(ValueError):
+            values: Any = parse(text)
+            return has_checksum(values) or any(fields <= values.keys() for fields in _FIELDS)
+    return False
+
+
+def check_ours(path: Path, *starts: bytes) -> None:
+    """Check that a file may be written over: there is none, it is empty, or selfattn wrote it.
+
+    Args:
+        path: of the file.
+        starts: beginnings of a format that has no mark of ours, such as the heads of a table.
+
+    Raises:
+        UserError: it is another file, a directory, a device or a link that leads nowhere.
+    """
+    if not path.exists() and not path.is_symlink():
+        return
+    if not path.is_file():
+        what = "a directory" if path.is_dir() else "a link that leads nowhere" if path.is_symlink() else "not a file"
+        raise UserError(f"{path}: is {what}; choose another place")
+    try:
+        with open_regular(path) as file:
+            start = file.read(max(map(len, starts), default=1))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); choose another place") from None
+    if start and not start.startswith(starts) and not is_ours(path):
+        raise UserError(f"{path}: selfattn did not write this file; remove it, or choose another place")
+
+
+@contextmanager
+def new_directory(out: Path) -> Iterator[Path]:
+    """Give a directory to write into, and put it in place of ``out`` when the ``with`` block ends without an error.
+
+    What a killed process left of the same directory is removed.
+
+    Args:
+        out: must not exist, or be empty; a link to an empty directory stays a link.
+
+    Raises:
+        OSError: it cannot be written.
+        UserError: see :func:`selfattn.files.in_use`.
+    """
+    out = out.resolve()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{out.name}."
+    for remains in out.parent.iterdir():
+        if remains.name.startswith(prefix) and remains.name.endswith(ASIDE) and not remains.is_symlink():
+            _remove_part(remains, out.name)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=prefix, suffix=ASIDE) as aside, in_use(Path(aside)):
+        write(Path(aside, _PART), {"part_of": out.name}, checksum=True)
+        folder = Path(aside, out.name)
+        folder.mkdir()
+        yield folder
+        if out.exists():
+            out.rmdir()
+        folder.rename(out)
+
+
+def _remove_part(folder: Path, name: str) -> None:
+    """Remove the unfinished directory of a process that was killed; one that is at work holds its lock."""
+    from filelock import FileLock, Timeout
+
+    with suppress(OSError):
+        if not (folder / LOCK).exists():
+            folder.rmdir()  # which fails where something is in it
+            return
+        with suppress(Timeout), FileLock(folder / LOCK, timeout=0):
+            if not names_in(folder) or (is_ours(folder / _PART) and names_in(folder) <= {_PART, name}):
+                shutil.rmtree(folder)
