@@ -42,7 +42,7 @@ def _split_commas(type_: Any, tokens: Sequence[Token]) -> tuple[Any, ...]:
 _COMMAS = Parameter(converter=_split_commas, n_tokens=1)
 # Names given as ``a,b,c``, or by naming the option again.
 Names = Annotated[tuple[str, ...], _COMMAS]
-# Two parallel files, or one file of pairs; to be read by `selfattn.data.readers.pairs.read_pairs`.
+# Files of pairs, or sources and targets in turn; to be read by `selfattn.data.readers.pairs.read_pairs`.
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True)]
 
 _TYPES: dict[Any, Any] = {

@@ -5,13 +5,15 @@
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
 
 from selfattn.cli.options import Files, Names, options_of
+from selfattn.data.pairs import Pair
+from selfattn.data.readers.lines import checked_encoding
 from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.readers.records import chosen_columns
 from selfattn.decoding.options import DecodingOptions
@@ -32,6 +34,10 @@ def _load(*runs: Path, **options: Any) -> Any:
     from selfattn.runs.run import load
 
     return load(*runs, **options)
+
+
+def _pairs(data: Sequence[Path], columns: Sequence[str], encoding: str | None) -> list[Pair]:
+    return read_pairs(*data, columns=chosen_columns(columns), encoding=checked_encoding(encoding))
 
 
 def report(
@@ -94,6 +100,7 @@ def evaluate(
     *,
     data: Files = (),
     columns: Names = (),
+    encoding: str | None = None,
     beam: int = 1,
     length_penalty: float = 0.0,
     metric: str | None = None,
@@ -107,8 +114,9 @@ def evaluate(
 
     Args:
         run: Run directory.
-        data: Two parallel files, one file of pairs, or a text. Default: the test part of the run's data.
+        data: Files of pairs, source and target files in turn, or a text. Default: the test part of the run's data.
         columns: Source and target column, by name or number, separated by a comma.
+        encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
         beam: Beam size. 1: greedy decoding.
         length_penalty: Exponent of the beam's length penalty (Wu et al. 2016). 0: none.
         metric: Additional metric by name, built-in (such as bleu) or from a plugin.
@@ -121,7 +129,8 @@ def evaluate(
 
     loaded = _load(run)
     other = None if against is None else _load(against)
-    result = evaluate_run(loaded, data, options, columns=chosen_columns(columns), metric=metric, against=other)
+    reading: dict[str, Any] = {"columns": chosen_columns(columns), "encoding": checked_encoding(encoding)}
+    result = evaluate_run(loaded, data, options, **reading, metric=metric, against=other)
     return result if json_ else evaluation_lines(result, lang)
 
 
@@ -151,7 +160,7 @@ def predict(
     predict_stream(run, sys.stdin.buffer, sys.stdout.buffer, options, numbered=decoding.n_best is not None)
 
 
-def score(run: Path, /, *, data: Files, columns: Names = ()) -> Iterable[str]:
+def score(run: Path, /, *, data: Files, columns: Names = (), encoding: str | None = None) -> Iterable[str]:
     """Print the log-probability of given targets, one line per pair.
 
     Each line has three columns, separated by tabs: log-probability of the target, number of its tokens including the
@@ -159,12 +168,13 @@ def score(run: Path, /, *, data: Files, columns: Names = ()) -> Iterable[str]:
 
     Args:
         run: Run directory.
-        data: Two parallel files, or one file of pairs (TSV, CSV, JSON lines), plain or .gz.
+        data: Files of pairs (TSV, CSV, JSON lines), or source and target files in turn, plain or packed.
         columns: Source and target column, by name or number, separated by a comma.
+        encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
     """
     from selfattn.runs.evaluate import score_lines
 
-    return score_lines(_load(run).score(read_pairs(*data, columns=chosen_columns(columns))))
+    return score_lines(_load(run).score(_pairs(data, columns, encoding)))
 
 
 def align(
@@ -173,6 +183,7 @@ def align(
     *,
     data: Files = (),
     columns: Names = (),
+    encoding: str | None = None,
     layer: int = -1,
     head: int | None = None,
     shift: Literal[0, 1] = 0,
@@ -189,8 +200,9 @@ def align(
 
     Args:
         run: Run directory.
-        data: Two parallel files, or one file of pairs (TSV, CSV, JSON lines), plain or .gz.
+        data: Files of pairs (TSV, CSV, JSON lines), or source and target files in turn, plain or packed.
         columns: Source and target column, by name or number, separated by a comma.
+        encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
         layer: Layer, counted from 0. -1 is the last.
         head: Head, counted from 0. Default: the mean of the layer's heads.
         shift: Decoding step to take the attention from: 0 is the step that writes token j, 1 the step that reads it.
@@ -205,11 +217,12 @@ def align(
     if bool(data) == (gold is not None):
         raise UserError("align: give --data to write links, or --gold to measure errors")
     if gold is None:
-        pairs = read_pairs(*data, columns=chosen_columns(columns))
+        pairs = _pairs(data, columns, encoding)
         if sentences or base is not None:
             raise UserError("--sentences and --base go with --gold: leave them out, or give the file with the links")
         return alignment_lines(_load(run), pairs, layer=layer, head=head, shifted=shift == 1, words=words)
-    options = {"--columns": columns, "--layer": layer != -1, "--head": head is not None, "--shift": shift}
+    reading: dict[str, Any] = {"--columns": columns, "--encoding": encoding}
+    options = reading | {"--layer": layer != -1, "--head": head is not None, "--shift": shift}
     for name, is_set in (options | {"--words": words}).items():
         if is_set:
             raise UserError(f"{name} goes with --data: leave it out, or give pairs instead of --gold")

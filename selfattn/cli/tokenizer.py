@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from selfattn.cli.options import Files, Names
-from selfattn.errors import UserError
+from selfattn.errors import UserError, say
 from selfattn.files import writing
 from selfattn.ownership import new_directory
 from selfattn.tokenizers.load import SeparateTokenizer, TokenizerKind, load_tokenizer, train_tokenizer
@@ -23,20 +23,22 @@ def train(
     vocab_size: int | None = None,
     separate: bool = False,
     columns: Names = (),
+    encoding: str | None = None,
 ) -> str:
     """Train a tokenizer on files and describe it.
 
     Args:
-        data: Files of pairs (TSV, CSV, JSON lines) or of one text per line, plain or .gz.
+        data: Files of pairs (TSV, CSV, JSON lines) or of one text per line, plain or packed.
         out: New directory for the tokenizer.
         kind: Token type: characters, or subwords by unigram or BPE.
-        vocab_size: Vocabulary size, with special tokens and bytes. Default: 8,000, or fewer for few texts.
+        vocab_size: Vocabulary size. Default: 8,000; fewer for few texts, more for many characters.
         separate: Learn one vocabulary for the sources and one for the targets.
         columns: Source and target column, by name or number, separated by a comma.
+        encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out}: is not empty; name a new directory")
-    sources, targets = _read(data, columns)
+    sources, targets = _read(data, columns, encoding, sides=separate)
     if separate and not targets:
         raise UserError("--separate: nothing says which texts are sources; give files of pairs, or two text files")
     sides = (train_tokenizer(kind, texts, vocab_size) for texts in (sources, targets))
@@ -46,44 +48,81 @@ def train(
     return _described(tokenizer, sources, targets)
 
 
-def inspect(path: Path, /, *, data: Files = (), columns: Names = (), text: tuple[str, ...] = ()) -> str:
+def inspect(
+    path: Path,
+    /,
+    *,
+    data: Files = (),
+    columns: Names = (),
+    encoding: str | None = None,
+    text: tuple[str, ...] = (),
+) -> str:
     """Describe a tokenizer: coverage of characters, tokens per word, and the pieces and ids of texts.
 
     Args:
         path: Run directory, or a tokenizer's directory.
-        data: Files to measure on, of pairs or of one text per line, plain or .gz.
+        data: Files to measure on, of pairs or of one text per line, plain or packed.
         columns: Source and target column, by name or number, separated by a comma.
+        encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
         text: Text whose pieces to show. May be repeated.
     """
     tokenizer = load_tokenizer(path / "tokenizer" if (path / "tokenizer").is_dir() else path)
     if not data and not text:
         raise UserError("tokenizer inspect: no text to measure it on; give --data FILE or --text TEXT")
-    sources, targets = _read(data, columns)
+    sources, targets = _read(data, columns, encoding, sides=tokenizer.source is not tokenizer.target)
     if not data:  # shown with either vocabulary
         sources, targets = list(text), [] if tokenizer.source is tokenizer.target else list(text)
     return _described(tokenizer, sources, targets, text)
 
 
-def _read(paths: Sequence[Path], names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the sources and targets of files: of pairs, of two text files, else all texts as sources."""
-    from selfattn.data.readers.formats import format_of
-    from selfattn.data.readers.lines import read_texts
-    from selfattn.data.readers.pairs import read_pairs
+def _read(
+    paths: Sequence[Path], names: Sequence[str], encoding: str | None, *, sides: bool
+) -> tuple[list[str], list[str]]:
+    """Return the sources and targets of files, pairs cleaned as for a training; other texts are sources.
+
+    Args:
+        paths: of pairs, of one text per line, or both.
+        names: of the chosen columns.
+        encoding: of the files.
+        sides: whether texts are sources and targets in turn.
+    """
+    from selfattn.data.readers.formats import holds_pairs
+    from selfattn.data.readers.groups import refuse_repeats
+    from selfattn.data.readers.lines import checked_encoding, read_texts
     from selfattn.data.readers.records import chosen_columns
 
     columns = chosen_columns(names)
-    has_pairs = [format_of(path) not in (None, "book") for path in paths]  # a text may contain the book's `_`
-    if columns is not None and not any(has_pairs):
+    used = checked_encoding(encoding)
+    refuse_repeats(paths)
+    of_pairs = [path for path in paths if holds_pairs(path, used)]
+    of_texts = [path for path in paths if path not in of_pairs]
+    if columns is not None and not of_pairs:
         raise UserError("--columns is for files of pairs: give one, or leave it out")
-    if len(paths) == 2 and not any(has_pairs):
-        return read_texts(paths[0]), read_texts(paths[1])
-    sources: list[str] = []
-    targets: list[str] = []
-    for path, is_pairs in zip(paths, has_pairs, strict=True):
-        pairs = read_pairs(path, columns=columns) if is_pairs else []
-        sources += [pair.source for pair in pairs] if is_pairs else read_texts(path)
-        targets += [pair.target for pair in pairs]
+    if sides and len(of_texts) > 1:
+        return _clean_pairs(paths, columns, used)
+    sources, targets = _clean_pairs(of_pairs, columns, used)
+    for path in of_texts:
+        sources += read_texts(path, used)
     return sources, targets
+
+
+def _clean_pairs(
+    paths: Sequence[Path], columns: tuple[str, str] | None, encoding: str | None
+) -> tuple[list[str], list[str]]:
+    """Read and clean pairs, and say what was left out."""
+    from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows
+    from selfattn.data.readers.pairs import file_sources
+
+    if not paths:
+        return [], []
+    source = file_sources({"train": paths}, columns, encoding)["train"]
+    tally = Tally("texts", source.label)
+    rows = list(clean_rows(source.rows(), CleaningOptions(), tally, limited=True))
+    tally.refuse_empty(len(rows))
+    if tally.dropped:
+        for line in tally.lines(len(rows)):
+            say(line)
+    return [row.source for row in rows], [row.target for row in rows]
 
 
 def _described(tokenizer: Tokenizer, sources: list[str], targets: list[str], shown: Sequence[str] = ()) -> str:

@@ -229,7 +229,9 @@ def split_pairs(
     while not book and 0 < count < len(rest) and rest[-count].source == rest[-count - 1].source:
         count += 1  # equal sources stay together
     if not count or not test:
-        raise UserError(f"{name}: {len(pairs)} pairs are too few for three parts; give 100 or more")
+        sources = len({pair.source for pair in pairs})
+        different = "" if sources == len(pairs) else f" with {sources:,} different sources"
+        raise UserError(f"{name}: {len(pairs)} pairs{different} are too few for three parts; give 100 or more")
     return FiniteSplits({"train": rest[:-count], "valid": rest[-count:], "test": test}, seed, settings, name)
 
 

@@ -26,6 +26,7 @@ def evaluate_run(
     options: DecodingOptions = GREEDY,
     *,
     columns: Columns = None,
+    encoding: str | None = None,
     metric: str | None = None,
     against: Run | None = None,
 ) -> dict[str, Any]:
@@ -33,10 +34,11 @@ def evaluate_run(
 
     Args:
         run: of any task.
-        data: two parallel files or one file of pairs; for a language model one file of texts. Default: the test data of
-            the run.
+        data: see `selfattn.data.readers.pairs.read_pairs`; for a language model one file of texts. Default: the test
+            data of the run.
         options: how to decode; default greedily.
-        columns: of source and target, by name or by number from 1; see `selfattn.data.readers.pairs.read_pairs`.
+        columns: of source and target, by name or by number from 1; see there.
+        encoding: of the files; see there.
         metric: name of a further metric; default those of the task.
         against: another run of the task, tested on the same items; default none.
 
@@ -44,8 +46,9 @@ def evaluate_run(
         UserError: the data are not usable, the metric is unknown, the other run is of another task, or decoding is
             requested of a language model.
     """
-    if columns is not None and not data:
-        raise SettingError("`columns` is for files of pairs: give one with `data`, or leave it out")
+    for name, value in (("columns", columns), ("encoding", encoding)):
+        if value is not None and not data:
+            raise SettingError(f"`{name}` is for files of pairs: give one with `data`, or leave it out")
     if metric is not None and not run.takes_pairs:
         raise SettingError("`metric`: a language model is measured by perplexity; leave it out")
     task = run.task if metric is None else run.task.decided_by(metric)
@@ -54,7 +57,9 @@ def evaluate_run(
             raise SettingError("`against`: expected two runs of one task, trained on pairs")
         if not data and run.config.data != against.config.data:
             say(f"{against.path}: was trained on other data, and may have seen the test items of {run.path}")
-    results: dict[str, Any] = task.evaluate(run, as_declared("data", data, tuple[Path, ...]), options, columns, against)
+    results: dict[str, Any] = task.evaluate(
+        run, as_declared("data", data, tuple[Path, ...]), options, columns, against, encoding
+    )
     command = f"selfattn evaluate {run.path}" + ("" if against is None else f" --against {against.path}")
     for tested in (run, against) if not data else ():
         if tested is not None:

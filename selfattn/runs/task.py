@@ -299,23 +299,30 @@ class Task:
         """Return the strength of subword sampling; default 0, none."""
         return 0.0
 
-    def held_out(self, data: Sequence[Path] = (), columns: Columns = None) -> HeldOut:
+    def held_out(self, data: Sequence[Path] = (), columns: Columns = None, encoding: str | None = None) -> HeldOut:
         """Return the pairs to test a run on.
 
         Args:
-            data: two parallel files or one file of pairs; default the test part of the run's data.
-            columns: of source and target in one file; see `selfattn.data.readers.pairs.read_pairs`.
+            data: see `selfattn.data.readers.pairs.read_pairs`; default the test part of the run's data.
+            columns: see there.
+            encoding: see there.
 
         Raises:
             UserError: the files, or the run's own data, are not usable.
         """
         if data:
-            return HeldOut(read_pairs(*data, columns=columns), " ".join(map(str, data)))
+            return HeldOut(read_pairs(*data, columns=columns, encoding=encoding), " ".join(map(str, data)))
         splits = self.splits(0)
         return HeldOut(splits.test(self.test_items(quick=False)), splits.name, splits.known())
 
     def evaluate(
-        self, run: Run, data: Sequence[Path], options: DecodingOptions, columns: Columns, against: Run | None = None
+        self,
+        run: Run,
+        data: Sequence[Path],
+        options: DecodingOptions,
+        columns: Columns,
+        against: Run | None = None,
+        encoding: str | None = None,
     ) -> dict[str, Any]:
         """Test a run on unseen data; see `selfattn.runs.evaluate.evaluate_run`.
 
@@ -332,7 +339,7 @@ class Task:
         from selfattn.evaluation.metrics.metric import make_metric
         from selfattn.evaluation.metrics.translation import script_warning
 
-        test = self.held_out(data, columns)
+        test = self.held_out(data, columns, encoding)
         pairs, sources = test.pairs, [pair.source for pair in test.pairs]
         if self.language and (warning := script_warning((pair.target for pair in pairs), self.language)):
             say(warning)
@@ -363,16 +370,23 @@ class Task:
         return decode_texts(run.model, run.tokenizer, texts, options, max_length=length, first=first)
 
 
-def check_same_columns(columns: Columns, trained: Columns) -> None:
-    """Check the columns of a test on a run's own file, whose parts are those of the training.
+def check_same_reading(
+    columns: Columns, trained: Columns, encoding: str | None = None, trained_encoding: str | None = None
+) -> None:
+    """Check how a run's own file is to be read for a test, whose parts are those of the training.
 
     Args:
         columns: as requested; None where nothing was.
-        trained: of the training.
+        trained: columns of the training.
+        encoding: as requested; None where nothing was.
+        trained_encoding: of the training; None for UTF-8.
 
     Raises:
-        SettingError: they are others.
+        SettingError: columns or encoding are others.
     """
+    if encoding is not None and encoding != trained_encoding:
+        used = trained_encoding or "UTF-8"
+        raise SettingError(f"`encoding` {encoding}: the run was trained on this file with {used}; leave it out")
     if columns is not None and columns != trained:
         used = "the usual columns" if trained is None else ",".join(trained)
         raise SettingError(f"`columns` {','.join(columns)}: the run was trained on this file with {used}; leave it out")

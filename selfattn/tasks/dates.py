@@ -11,12 +11,13 @@ from typing import Any, ClassVar, Self
 
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.containers import file_sha256
+from selfattn.data.readers.lines import checked_encoding
 from selfattn.data.readers.pairs import is_book_file
 from selfattn.data.readers.records import Columns, chosen_columns
 from selfattn.data.splits import Splits, book_split
 from selfattn.errors import SettingError, UserError
 from selfattn.results.record import Baseline, Subject
-from selfattn.runs.task import RECIPE, HeldOut, Task, check_same_columns
+from selfattn.runs.task import RECIPE, HeldOut, Task, check_same_reading
 from selfattn.tasks import baselines
 from selfattn.training.config import TrainingConfig
 
@@ -33,20 +34,24 @@ class DateOptions:
     Attributes:
         locales: CLDR locales of the generated dates, separated by commas.
         withhold_years: Years to withhold from training and test, such as ``1943,2050-2059``; reported separately.
-        data: Two parallel files, or one file of pairs (TSV, CSV, JSON lines). Replaces the generated dates.
+        data: Files of pairs (TSV, CSV, JSON lines), or source and target files in turn. Replaces the generated dates.
         columns: Source and target column, by name or number, separated by a comma.
+        encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
     """
 
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {"Data": ("withhold_years", "columns")}
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {"Data": ("withhold_years", "columns", "encoding")}
 
     locales: tuple[str, ...] = LOCALES
     withhold_years: tuple[str, ...] = ()
     data: tuple[Path, ...] = ()
     columns: tuple[str, ...] = ()
+    encoding: str | None = None
 
     def __post_init__(self) -> None:
-        if self.columns and not self.data:
-            raise SettingError("`columns` is for files of pairs: give one with `data`, or leave it out")
+        for name in ("columns", "encoding"):
+            if getattr(self, name) and not self.data:
+                raise SettingError(f"`{name}` is for files of pairs: give one with `data`, or leave it out")
+        checked_encoding(self.encoding)
         if self.data and (self.locales != LOCALES or self.withhold_years):
             raise SettingError("`locales` and `withhold_years` are for generated dates: leave them out with `data`")
         self.withheld()
@@ -95,9 +100,12 @@ class Dates(Task):
                 withheld = settings.get("withheld_years", ())
                 return cls(locales=tuple(map(str, locales)), withhold_years=tuple(map(str, withheld)))
             case {"kind": "file", "path": str(path), "sha256": str(digest)}:
-                files = tuple(Path(file) for file in (path, settings.get("target_path")) if file)
-                task = cls(data=files, columns=tuple(settings.get("columns") or ()))
-                task._digests = (digest, settings.get("target_sha256"))
+                further = settings.get("further_files") or []
+                others = [settings.get("target_path"), *(file["path"] for file in further)]
+                files = (Path(path), *(Path(file) for file in others if file))
+                columns = tuple(settings.get("columns") or ())
+                task = cls(data=files, columns=columns, encoding=settings.get("encoding"))
+                task._digests = (digest, settings.get("target_sha256"), *(file["sha256"] for file in further))
                 return task
         raise UserError(f"{where}: data: not the settings of a dates run; restore the file or train again")
 
@@ -109,7 +117,8 @@ class Dates(Task):
 
         if not self.options.data:
             return EmbeddedDates(self.options.locales, seed, self.options.withheld())
-        return file_dates(self.options.data, chosen_columns(self.options.columns), seed, validation_items)
+        columns, encoding = chosen_columns(self.options.columns), checked_encoding(self.options.encoding)
+        return file_dates(self.options.data, columns, seed, validation_items, encoding)
 
     def recipe(self, quick: bool) -> TrainingConfig:
         """Return the recipe. An epoch of a file is the full training part."""
@@ -149,7 +158,7 @@ class Dates(Task):
         is_english = settings.get("locales") == list(LOCALES) or settings.get("split") == "book"
         return baselines.DATES if is_english else {}
 
-    def held_out(self, data: Sequence[Path] = (), columns: Columns = None) -> HeldOut:
+    def held_out(self, data: Sequence[Path] = (), columns: Columns = None, encoding: str | None = None) -> HeldOut:
         """Return the pairs to test a run on; for its training file and the book's file, the test part."""
         paths = [Path(os.path.realpath(path)) for path in data] or list(self.options.data)
         digests = [digest for digest in self._digests if digest]
@@ -157,12 +166,13 @@ class Dates(Task):
             for file, known in zip(paths, digests, strict=False):
                 if file_sha256(file) != known:
                     raise SettingError(f"{file}: has changed since this run was trained; give another with `data`")
-            check_same_columns(columns, chosen_columns(self.options.columns))
+            trained = chosen_columns(self.options.columns)
+            check_same_reading(columns, trained, encoding, checked_encoding(self.options.encoding))
             task = copy.copy(self)
             task.options = replace(self.options, data=tuple(paths))
             return Task.held_out(task)
-        held = super().held_out(data, columns)
-        return replace(held, pairs=book_split(held.pairs)[1]) if is_book_file(*data) else held
+        held = super().held_out(data, columns, encoding)
+        return replace(held, pairs=book_split(held.pairs)[1]) if is_book_file(*data, encoding=encoding) else held
 
 
 if __name__ == "__main__":  # `python -m tasks.dates` is `selfattn train dates`

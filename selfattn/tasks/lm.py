@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from selfattn.data.readers.containers import file_sha256
-from selfattn.data.readers.lines import read_texts
+from selfattn.data.readers.groups import refuse_repeats
+from selfattn.data.readers.lines import checked_encoding, read_texts
 from selfattn.data.readers.records import Columns
 from selfattn.data.splits import Splits, hold_out, repeated
 from selfattn.decoding.options import GREEDY, DecodingOptions
@@ -34,20 +35,23 @@ class TextOptions:
     """Which texts are read.
 
     Attributes:
-        data: Text file in UTF-8, one text per line, plain or .gz.
+        data: Text file, one text per line; plain or packed.
         valid: Validation text. Default: a tenth of the distinct lines, at most --validation-items.
+        encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
         context: Longest training window, in tokens. Longer lines are split.
         tokenizer: Token type: characters, or subwords by unigram or BPE.
-        vocab_size: Subword vocabulary size. Default: 8,000, or fewer for few texts.
+        vocab_size: Subword vocabulary size. Default: 8,000; fewer for few texts, more for many characters.
     """
 
     data: Path
     valid: Path | None = None
+    encoding: str | None = None
     context: int = 256
     tokenizer: TokenizerKind = "characters"
     vocab_size: int | None = None
 
     def __post_init__(self) -> None:
+        checked_encoding(self.encoding)
         check(self, "context", int, lambda x: x >= 1, "a whole number of at least 1")
         check(self, "vocab_size", int, lambda x: x >= 1, "a whole number of at least 1")
         if self.tokenizer == "characters" and self.vocab_size is not None:
@@ -73,7 +77,7 @@ class LanguageModel(Task):
         """Return the task of a run."""
         match settings:
             case {"path": str(path), "context": int(context)}:
-                return cls(data=Path(path), context=context)
+                return cls(data=Path(path), context=context, encoding=settings.get("encoding"))
         raise UserError(f"{where}: data: not the settings of a language model; restore the file or train again")
 
     def recipe(self, quick: bool) -> TrainingConfig:
@@ -97,10 +101,12 @@ class LanguageModel(Task):
         if training.target_exact_match is not None:
             raise SettingError("`target_exact_match`: a language model has no exact match; leave it out")
         options = self.options
+        encoding = checked_encoding(options.encoding)
         if options.valid is None:
-            train, valid = hold_out(read_texts(options.data), lambda line: line, training.validation_items)
+            train, valid = hold_out(read_texts(options.data, encoding), lambda line: line, training.validation_items)
         else:
-            train, valid = read_texts(options.data), read_texts(options.valid)
+            refuse_repeats((options.data, options.valid))
+            train, valid = read_texts(options.data, encoding), read_texts(options.valid, encoding)
         if not valid:
             raise SettingError(f"{options.data}: fewer than 10 different lines; give more, or a file with `valid`")
         tokenizer = self._tokenizer or train_tokenizer(options.tokenizer, train, options.vocab_size)
@@ -125,11 +131,18 @@ class LanguageModel(Task):
                 "lines": len(train),
                 "valid_lines": len(valid),
                 "context": options.context,
-            },
+            }
+            | ({} if encoding is None else {"encoding": encoding}),
         )
 
     def evaluate(
-        self, run: Run, data: Sequence[Path], options: DecodingOptions, columns: Columns, against: Run | None = None
+        self,
+        run: Run,
+        data: Sequence[Path],
+        options: DecodingOptions,
+        columns: Columns,
+        against: Run | None = None,
+        encoding: str | None = None,
     ) -> dict[str, Any]:
         """Measure the perplexity of a run on a text.
 
@@ -139,6 +152,7 @@ class LanguageModel(Task):
             options: how to decode: greedily, for nothing is decoded.
             columns: none.
             against: none.
+            encoding: of the file; see `selfattn.data.readers.lines.lines_of`.
 
         Returns:
             Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``items`` (lines), ``characters``, ``tokens``,
@@ -154,7 +168,7 @@ class LanguageModel(Task):
             raise SettingError("evaluate: a language model reads no pairs and decodes nothing; leave the option out")
         if len(data) != 1:
             raise SettingError("evaluate: a language model is measured on one file of texts; give it with `data`")
-        lines = read_texts(data[0])
+        lines = read_texts(data[0], encoding)
         scores = score_texts(run.model, run.tokenizer, lines, context=run.config.max_length)
         metrics = {
             "perplexity": scores.perplexity,

@@ -9,15 +9,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
+from selfattn.data.readers.lines import checked_encoding
 from selfattn.data.readers.pairs import file_records, file_sources
-from selfattn.data.readers.records import chosen_columns
+from selfattn.data.readers.records import Columns, chosen_columns
 from selfattn.data.splits import Splits
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.alignment.links import GoldPair, read_gold
 from selfattn.models.config import ModelConfig
 from selfattn.results.record import Baseline, Subject
-from selfattn.runs.task import RECIPE, HeldOut, Task, check_same_columns
+from selfattn.runs.task import RECIPE, HeldOut, Task, check_same_reading
 from selfattn.settings import changed, check
 from selfattn.tasks import baselines
 from selfattn.tokenizers.load import DEFAULT_VOCAB_SIZE, SeparateTokenizer, TokenizerKind, train_tokenizer
@@ -53,12 +54,13 @@ class TranslationOptions:
     Attributes:
         source: Source language, such as en. Code or English name; for CLDR phrases, any locale.
         target: Target language, such as ko. Decides how BLEU cuts words.
-        data: Two parallel files, or one file of pairs (TSV, CSV, JSON lines), plain or .gz.
+        data: Files of pairs (TSV, CSV, JSON lines), or source and target files in turn, plain or packed.
         valid: Validation files. Default: sentences held out from --data.
         test: Test files. Default: sentences held out from --data.
         hub: Dataset on the Hugging Face Hub, or its directory, instead of files.
         hub_config: Configuration of the Hub dataset.
         columns: Source and target column, by name or number, separated by a comma.
+        encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
         streaming: Read the training data during the training, in constant memory.
         held_out: Pairs per held-out part. Default: 5 % of all, at most 2,000.
         split_seed: Seed of the held-out split. Independent of --seed.
@@ -67,13 +69,13 @@ class TranslationOptions:
         keep_overlap: Keep training pairs that share a text with validation or test.
         keep_duplicates: Keep repeated training pairs.
         tokenizer: Token type. Default: characters for CLDR phrases, else BPE.
-        vocab_size: Subword vocabulary size. Default: 8,000, or 2,000 for files with fewer than 10,000 pairs.
+        vocab_size: Subword vocabulary size. Default: 8,000, or 2,000 below 10,000 pairs; more for many characters.
         separate: Learn one vocabulary per language instead of a joint one.
         sampling: Subword regularisation while training (BPE-dropout or unigram sampling). 0: none.
     """
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Data (default: CLDR phrases)": ("valid", "test", "hub", "hub_config", "columns", "streaming"),
+        "Data (default: CLDR phrases)": ("valid", "test", "hub", "hub_config", "columns", "encoding", "streaming"),
         "Cleaning and splitting of files and Hub datasets": _CLEANING,
         "Tokens": ("tokenizer", "vocab_size", "separate", "sampling"),
     }
@@ -86,6 +88,7 @@ class TranslationOptions:
     hub: str | None = None
     hub_config: str | None = None
     columns: tuple[str, ...] = ()
+    encoding: str | None = None
     streaming: bool = False
     held_out: int | None = None
     split_seed: int = 0
@@ -115,13 +118,14 @@ class TranslationOptions:
             _check_language(name, getattr(self, name))
         settings = changed(self)
         for is_missing, needed, names in (
-            (not self.data, "`data`", ("valid", "test")),
+            (not self.data, "`data`", ("valid", "test", "encoding")),
             (self.hub is None, "`hub`", ("hub_config",)),
             (self.is_cldr, "`data` or `hub`", ("columns", "streaming", *_CLEANING)),
             (self.kind == "characters", "`tokenizer` bpe", ("vocab_size", "separate", "sampling")),
         ):
             if is_missing and (surplus := [name for name in names if name in settings]):
                 raise SettingError(f"`{surplus[0]}` goes with {needed}: give that as well, or leave it out")
+        checked_encoding(self.encoding)
         check(self, "vocab_size held_out", int, lambda x: x >= 1, "a whole number of at least 1")
         check(self, "sampling", float, lambda x: 0 <= x < 1, "a share in [0, 1)")
         check(self, "max_characters", int, lambda x: x >= 0, "a whole number of at least 0")
@@ -227,7 +231,8 @@ class Translation(Task):
             overlap=not options.keep_overlap,
         )
         if options.hub is None:
-            sources = file_sources({"train": options.data, "valid": options.valid, "test": options.test}, columns)
+            files = {"train": options.data, "valid": options.valid, "test": options.test}
+            sources = file_sources(files, columns, checked_encoding(options.encoding))
         else:
             sources = hub_sources(options.hub, options.hub_config, columns or languages, streaming=options.streaming)
         splitting = {name: getattr(options, name) for name in ("streaming", "held_out", "split_seed")}
@@ -251,7 +256,7 @@ class Translation(Task):
         options = self.options
         if options.streaming or not options.data:
             return False
-        records = file_records(options.data, chosen_columns(options.columns))
+        records = file_records(options.data, chosen_columns(options.columns), checked_encoding(options.encoding))
         return sum(1 for _ in islice(records, SMALL)) < SMALL
 
     def sampling(self) -> float:
@@ -316,14 +321,14 @@ class Translation(Task):
         test = settings.get("parts", {}).get("test", {})
         return baselines.TRANSLATION.get(test.get("sha256", ""), {})
 
-    def held_out(self, data: Sequence[Path] = (), columns: tuple[str, str] | None = None) -> HeldOut:
+    def held_out(self, data: Sequence[Path] = (), columns: Columns = None, encoding: str | None = None) -> HeldOut:
         """Return the pairs to test a run on; for its own files, the test part as the training had it."""
         from selfattn.data.corpus.corpus import has_test_part_in, read_again
 
         if self._settings.get("kind") == "cldr" or (data and not has_test_part_in(self._settings, data)):
-            return super().held_out(data, columns)
+            return super().held_out(data, columns, encoding)
         test = self._settings.get("sources", {}).get("test") or self._settings.get("sources", {}).get("train", {})
-        check_same_columns(columns, chosen_columns(test.get("columns") or ()))
+        check_same_reading(columns, chosen_columns(test.get("columns") or ()), encoding, test.get("encoding"))
         corpus = read_again(self._settings)
         return HeldOut(corpus.test(None), corpus.name)
 

@@ -24,11 +24,12 @@ def train_tokenizer(
     Args:
         kind: characters, or subwords by unigram or BPE.
         texts: of the training data.
-        vocab_size: of subwords; default `most`, or fewer for few texts.
-        most: the default of `vocab_size`.
+        vocab_size: of subwords; default `most`, fewer for few texts, or more where half of `most` would not be left
+            beside the characters of the texts.
+        most: see `vocab_size`.
 
     Raises:
-        UserError: the texts do not give so many subwords; the message says how many they give.
+        UserError: the texts do not give so many subwords, or have more characters; the message says how many.
 
     Example:
         >>> len(train_tokenizer("characters", ["abc"]))
@@ -39,8 +40,9 @@ def train_tokenizer(
     # sentencepiece, which characters do without
     from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
-    settings = SubwordSettings(kind, most if vocab_size is None else vocab_size)
-    return SubwordTokenizer.train(texts, settings, clip=vocab_size is None)
+    if vocab_size is None:
+        return SubwordTokenizer.train(texts, SubwordSettings(kind, most), clip=True, room=most // 2)
+    return SubwordTokenizer.train(texts, SubwordSettings(kind, vocab_size))
 
 
 def load_tokenizer(directory: str | os.PathLike[str]) -> Tokenizer:

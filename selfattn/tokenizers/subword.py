@@ -6,8 +6,8 @@ import os
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -127,7 +127,14 @@ class SubwordTokenizer:
         self._bytes[: len(SPECIALS)] = [b"", b"", b"", "\N{REPLACEMENT CHARACTER}".encode()]
 
     @classmethod
-    def train(cls, texts: Iterable[str], settings: SubwordSettings | None = None, *, clip: bool = False) -> Self:
+    def train(
+        cls,
+        texts: Iterable[str],
+        settings: SubwordSettings | None = None,
+        *,
+        clip: bool = False,
+        room: int | None = None,
+    ) -> Self:
         """Train a vocabulary on texts. The same texts give the same bytes in any order.
 
         Args:
@@ -135,15 +142,24 @@ class SubwordTokenizer:
                 are drawn at random.
             settings: of the vocabulary; default ``SubwordSettings()``, 8,000 pieces by unigram.
             clip: accept fewer pieces if the texts do not give enough; default False, an error.
+            room: make the vocabulary larger than the settings say where it would have fewer pieces than this beside
+                the characters of the texts; default None, never.
 
         Raises:
-            UserError: there is no text, or too few for so many pieces; the message says how many they give.
+            UserError: there is no text, or too few for so many pieces; or the texts have more characters than the
+                vocabulary pieces. The message says how many they give, or need.
         """
         settings = settings or SubwordSettings()
         # Sorted, as the order of the texts would decide between pieces of equal frequency.
         parts = sorted(part for text in _drawn(texts, _MOST_TEXTS) for part in _CUT.split(text) if part)
         if not parts:
             raise UserError("subwords: there is no text to train on; give at least one text with something in it")
+        needed = _fewest_pieces(parts, settings)
+        if room is not None and settings.vocab_size < needed + room:
+            settings = replace(settings, vocab_size=needed + room)
+        if settings.vocab_size < needed:
+            size = f"vocab_size is {settings.vocab_size:,}, but every character of the texts is a piece"
+            raise UserError(f"subwords: {size}; choose {needed:,} or more, or leave it out")
         specials: dict[str, Any] = {}
         for number, name in enumerate(SPECIALS):
             specials |= {f"{name.strip('<>')}_id": number, f"{name.strip('<>')}_piece": name}
@@ -343,6 +359,12 @@ class SubwordTokenizer:
         if part != SPACE_MARK or not self.settings.byte_fallback:
             return [self.unk_id]
         return self._at_start.piece_to_id([f"<0x{byte:02X}>" for byte in part.encode()])
+
+
+def _fewest_pieces(parts: Sequence[str], settings: SubwordSettings) -> int:
+    """Return the size of a vocabulary of special tokens, bytes and the characters of the texts."""
+    characters = {SPACE_MARK}.union(*parts) - {" "}
+    return len(SPECIALS) + (256 if settings.byte_fallback else 0) + len(characters)
 
 
 def _drawn(texts: Iterable[str], count: int) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from selfattn.data.pairs import Example, Pair, encode_pairs, sample_pairs
 from selfattn.errors import UserError
 from selfattn.tokenizers.char import CharTokenizer
-from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer
+from selfattn.tokenizers.load import SeparateTokenizer, TokenizerKind, load_tokenizer, train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
 
@@ -123,3 +123,24 @@ def test_a_broken_file_is_one_line_that_names_it(tmp_path: Path, content: bytes)
         CharTokenizer.load(tmp_path)
     assert str(error.value).startswith(f"{tmp_path / 'char.json'}:")
     assert "\n" not in str(error.value)
+
+
+SCRIPTS = {
+    "Chinese": [chr(0x4E00 + n) + chr(0x4E00 + 7 * n % 3001) for n in range(3001)],
+    "Korean": [chr(0xAC00 + n) + " " + chr(0xAC00 + 5 * n % 2503) for n in range(2503)],
+    "emoji": [chr(0x1F600 + n) + "\u200d" for n in range(64)],
+    "a text": ["a"],
+}
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@pytest.mark.parametrize("texts", SCRIPTS.values(), ids=SCRIPTS)
+def test_the_default_size_follows_the_characters(texts: list[str], kind: TokenizerKind) -> None:
+    characters = set("".join(texts)) - {" "}
+    tokenizer = train_tokenizer(kind, texts, most=2000)
+    assert tokenizer.unknown(*texts) == {}  # each character is a piece
+    assert tokenizer.decode(tokenizer.encode(texts[-1])) == texts[-1]
+    needed = 4 + 256 + 1 + len(characters)  # special tokens, bytes, the space
+    assert needed <= len(tokenizer) <= max(2000, needed + 1000)
+    with pytest.raises(UserError, match=f"every character of the texts is a piece; choose {needed:,} or more"):
+        train_tokenizer(kind, texts, vocab_size=needed - 1)

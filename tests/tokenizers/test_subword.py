@@ -50,13 +50,13 @@ def test_many_texts_are_drawn_from_evenly(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("vocab_size", "step"), [(9000, 1), (99, -1)])
 def test_a_vocabulary_of_the_wrong_size_says_how_large_it_can_be(kind: Any, vocab_size: int, step: int) -> None:
-    with pytest.raises(UserError, match=r"subwords: Vocabulary size .*; choose another size, or give more") as error:
+    with pytest.raises(UserError, match=r"subwords: (V|v)ocab.*; choose ") as error:
         train(kind=kind, vocab_size=vocab_size, clip=False)
     limit = int(re.findall(r"[0-9]+", str(error.value))[-1])
     if step > 0:
         assert len(train(kind=kind, vocab_size=vocab_size, clip=True)) == limit
     assert len(train(kind=kind, vocab_size=limit, clip=False)) == limit
-    with pytest.raises(UserError, match=f" {limit};"):
+    with pytest.raises(UserError, match=rf" {limit}\b"):
         train(kind=kind, vocab_size=limit + step, clip=False)
 
 

@@ -7,7 +7,7 @@ pairs shared with the held-out parts.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from selfattn.data.readers.records import BadRecord, RawPair
@@ -78,15 +78,24 @@ class Tally:
         counts = f"{self.part}: {self.read:,} read, {pairs:,} kept, {self.dropped.total():,} left out{parts}"
         return [counts, *(f"  left out, {step}" for step in self._steps())]
 
-    def refuse_empty(self, pairs: int) -> None:
+    def refuse_empty(self, pairs: int, about: Sequence[str] = ()) -> None:
         """Raise where no pair is left.
+
+        Args:
+            pairs: number of pairs in the part now.
+            about: how its files are understood; see `PairSource`.
 
         Raises:
             UserError: with the counts and the first places.
         """
         if not pairs:
-            steps = "; ".join(self._steps()) or "there was none"
-            raise UserError(f"{self.label}: no pair is left for {self.part} after cleaning ({steps})")
+            steps = self.summary() if self.dropped else "there was none"
+            understood = "".join(f"; {line}" for line in about)
+            raise UserError(f"{self.label}: no pair is left for {self.part} after cleaning ({steps}){understood}")
+
+    def summary(self) -> str:
+        """Return the counts of what was left out, with the first places, in a line."""
+        return "; ".join(self._steps())
 
     def _steps(self) -> list[str]:
         return [f"{step}: {count:,} (first {self._first[step]})" for step, count in self.dropped.items()]

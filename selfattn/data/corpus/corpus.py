@@ -19,6 +19,7 @@ from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is
 from selfattn.data.corpus.hub import hub_sources
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.containers import file_sha256
+from selfattn.data.readers.lines import checked_encoding
 from selfattn.data.readers.pairs import file_sources
 from selfattn.data.readers.records import PairSource, RawPair, chosen_columns
 from selfattn.data.splits import FiniteSplits
@@ -181,7 +182,8 @@ def read_corpus(
         tallies[name] = Tally(name, source.label)
         clean = clean_rows(source.rows(), cleaning, tallies[name], limited=name == "train")
         rows[name] = list(islice(clean, _SAMPLE) if streaming and name == "train" else clean)
-        tallies[name].refuse_empty(len(rows[name]))
+        if not rows[name]:
+            tallies[name].refuse_empty(0, source.about())
     train = rows.pop("train")
     parts: dict[str, Any] = {name: [Pair(row.source, row.target) for row in part] for name, part in rows.items()}
     notes = [line for name, part in parts.items() for line in tallies[name].lines(len(part))]
@@ -200,12 +202,14 @@ def read_corpus(
     if streaming:
         return FiniteSplits(parts | {"train": stream}, seed, settings, _name(settings), notes)
     pairs = list(stream.kept(train, tallies["train"], duplicates=not cleaning.duplicates))
-    tallies["train"].refuse_empty(len(pairs))
-    divided = _hold_out(pairs, missing, held_out, split_seed, tallies["train"].label) if missing else {"train": pairs}
+    if not pairs:
+        tallies["train"].refuse_empty(0, sources["train"].about())
+    divided = _hold_out(pairs, missing, held_out, split_seed, tallies["train"]) if missing else {"train": pairs}
     parts |= divided
     settings["parts"] = {name: _identified(part) for name, part in sorted(parts.items())}
     moved = {name: len(parts[name]) for name in missing}
     notes = [*tallies["train"].lines(len(parts["train"]), moved), *notes]
+    notes += [f"  {line}" for source in sources.values() for line in source.about()]
     return FiniteSplits(parts, seed, settings, _name(settings), notes)
 
 
@@ -218,7 +222,7 @@ def _identified(pairs: Sequence[Pair]) -> dict[str, Any]:
 
 
 def _hold_out(
-    pairs: Sequence[Pair], missing: list[str], held_out: int | None, seed: int, label: str
+    pairs: Sequence[Pair], missing: list[str], held_out: int | None, seed: int, tally: Tally
 ) -> dict[str, list[Pair]]:
     """Return the pairs of train and of the missing parts."""
     size = min(len(pairs) // 20, 2000) if held_out is None else held_out
@@ -228,7 +232,12 @@ def _hold_out(
         parts[["train", *missing][code]].append(pair)
     if empty := [name for name, part in parts.items() if not part]:
         wrong = f"cannot hold {size:,} of {len(pairs):,} pairs out for {empty[0]} so that no sentence is in two parts"
-        raise SettingError(f"{label}: {wrong}; give `valid` and `test`, or another number with `held_out`")
+        sources = len({pair.source for pair in pairs})
+        targets = len({pair.target for pair in pairs})
+        counts = [f"{tally.read:,} read", *([tally.summary()] if tally.dropped else [])]
+        counts.append(f"different sources: {sources:,}, targets: {targets:,}")
+        advice = "give `valid` and `test`, more pairs, or another number with `held_out`"
+        raise SettingError(f"{tally.label}: {wrong} ({'; '.join(counts)}); {advice}")
     return parts
 
 
@@ -246,13 +255,14 @@ def read_again(settings: Mapping[str, Any]) -> FiniteSplits:
         streaming, held_out, seed = settings["streaming"], settings.get("held_out"), settings.get("split_seed", 0)
         languages = settings["source_language"], settings["target_language"]
         hub, columns = sources["train"].get("hub"), chosen_columns(sources["train"]["columns"] or ())
+        encoding = checked_encoding(sources["train"].get("encoding"))
         files = {name: [Path(file["path"]) for file in source.get("files", ())] for name, source in sources.items()}
     except (KeyError, TypeError, AttributeError):
         raise SettingError(f"evaluate: the settings of the run's data are broken; {_ADVICE}") from None
     if hub and columns:
         opened = hub_sources(hub, sources["train"].get("config"), columns, streaming=streaming)
     else:
-        opened = file_sources(files, columns)
+        opened = file_sources(files, columns, encoding)
     corpus = read_corpus(opened, languages, cleaning=cleaning, streaming=streaming, held_out=held_out, split_seed=seed)
     if _identity(corpus.settings) != _identity(settings):
         raise SettingError(f"evaluate: {_name(settings)} has changed since this run was trained; {_ADVICE}")

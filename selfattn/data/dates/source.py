@@ -369,19 +369,23 @@ class EmbeddedDates(EndlessSplits):
         return {name: pairs for name, pairs in probes.items() if pairs}
 
 
-def file_dates(files: Sequence[Path], columns: Columns, seed: int, validation_items: int) -> FiniteSplits:
+def file_dates(
+    files: Sequence[Path], columns: Columns, seed: int, validation_items: int, encoding: str | None = None
+) -> FiniteSplits:
     """Read pairs from files, and split them by source; the book's file has its own split (seed 1984, the last tenth).
 
     Args:
-        files: two parallel files or one file of pairs.
+        files: see `selfattn.data.readers.pairs.file_records`.
         columns: of source and target in one file; None for the default columns.
         seed: see `FiniteSplits`.
         validation_items: see `split_pairs`.
+        encoding: of the files; see `selfattn.data.readers.pairs.file_records`.
 
     Raises:
         UserError: the files cannot be read, or have too few pairs.
     """
-    is_book, pairs = is_book_file(*files), read_pairs(*files, columns=columns)
+    is_book = is_book_file(*files, encoding=encoding)
+    pairs = read_pairs(*files, columns=columns, encoding=encoding)
     paths = [os.path.realpath(file) for file in files]
     settings: dict[str, Any] = {
         "kind": "file",
@@ -390,8 +394,12 @@ def file_dates(files: Sequence[Path], columns: Columns, seed: int, validation_it
         "split": "book" if is_book else "by source",
         "validation_items": validation_items,
     }
-    if len(files) == 2:
+    if len(files) > 1:
         settings |= {"target_path": paths[1], "target_sha256": file_sha256(files[1])}
+    if len(files) > 2:
+        settings["further_files"] = [{"path": path, "sha256": file_sha256(Path(path))} for path in paths[2:]]
+    if encoding is not None:
+        settings["encoding"] = encoding
     if columns is not None:
         settings["columns"] = list(columns)
     return split_pairs(pairs, seed, validation_items, settings, " ".join(paths), book=is_book)

@@ -115,7 +115,7 @@ def holds_pairs(path: Path, encoding: str | None = None) -> bool:
         raise UserError(f"{path}: begins with {_HEAD} or more blank lines; {advice}")
     lines = f"of its first {len(head)} lines"
     for sign, count in (
-        ("a tab", sum("\t" in line for line in head)),
+        ("a tab", sum("\t" in line.strip() for line in head)),
         ("a JSON object", sum(_is_object(line) for line in head)),
     ):
         if count == len(head):

@@ -17,7 +17,7 @@ from selfattn.data.readers.formats import FORMAT_NAMES, format_of, side_of
 from selfattn.data.readers.groups import groups_of
 from selfattn.data.readers.lines import BAD_BYTE, encoding_advice, lines_of
 from selfattn.data.readers.records import BadRecord, Columns, PairSource, RawPair, check_columns, pair_of
-from selfattn.data.readers.tables import anki_pairs, csv_rows, table_pairs, tsv_rows
+from selfattn.data.readers.tables import anki_pairs, csv_rows, layout_in, table_pairs, tsv_rows
 from selfattn.data.text import clean_text
 from selfattn.errors import SettingError, UserError
 
@@ -26,6 +26,7 @@ Record = RawPair | BadRecord
 _ADVICE = "mend the line, or take it out"
 _UNDECODED, _BROKEN = 0.01, 0.1  # shares of records above which a file is not what it was taken for
 _FIRST_CHECK = 1_000  # records, after which the shares are checked, and whenever they have doubled
+_FIRST_TWO = ("1", "2")  # columns
 _SHOWN = 60  # characters of an example
 
 
@@ -94,7 +95,7 @@ def _group_records(group: Sequence[Path], columns: Columns, encoding: str | None
         case "csv":
             return table_pairs(path, csv_rows(path, encoding, columns), columns, None)
         case "tsv":
-            return table_pairs(path, tsv_rows(path, encoding), columns, ("1", "2"))
+            return table_pairs(path, tsv_rows(path, encoding), columns, _FIRST_TWO)
         case "anki":
             return anki_pairs(path, encoding, columns)
         case "book" if columns is None:
@@ -232,7 +233,7 @@ def _checked_files(paths: Sequence[Path], columns: Columns, encoding: str | None
 
 
 def describe_files(paths: Sequence[Path], columns: Columns = None, encoding: str | None = None) -> list[str]:
-    """Say how files are understood, a line for each group: the format, and the first pair.
+    """Say how files are understood, a line for each group: the format, the columns, and the first pair.
 
     Raises:
         UserError: see `file_records`.
@@ -243,7 +244,7 @@ def describe_files(paths: Sequence[Path], columns: Columns = None, encoding: str
         ...     path = pathlib.Path(folder, "pairs.tsv")
         ...     _ = path.write_text("Go.\\tVa !\\tby a friend\\n")
         ...     describe_files([path])
-        ["pairs.tsv: TSV, first pair 'Go.' → 'Va !'"]
+        ["pairs.tsv: TSV, columns 1 and 2 of 3, first pair 'Go.' → 'Va !'"]
     """
     lines = []
     for group in groups_of(paths, encoding):
@@ -251,6 +252,10 @@ def describe_files(paths: Sequence[Path], columns: Columns = None, encoding: str
         if len(group) == 1:
             known = format_of(group[0], encoding)
             kind = FORMAT_NAMES[known] if known else ""
+            if known == "tsv":
+                kind += f", {layout_in(group[0], tsv_rows(group[0], encoding), columns, _FIRST_TWO)}"
+            if known == "csv":
+                kind += f", {layout_in(group[0], csv_rows(group[0], encoding, columns), columns, None)}"
         records = _group_records(group, columns, encoding)
         pairs = (record for record in records if isinstance(record, RawPair) and record.source and record.target)
         pair = next(pairs, None)
@@ -315,7 +320,7 @@ def read_pairs(*paths: str | os.PathLike[str], columns: Columns = None, encoding
     return pairs
 
 
-def is_book_file(*paths: str | os.PathLike[str]) -> bool:
+def is_book_file(*paths: str | os.PathLike[str], encoding: str | None = None) -> bool:
     """Return whether the files are the book's file, which has its own split.
 
     Raises:
@@ -329,4 +334,4 @@ def is_book_file(*paths: str | os.PathLike[str]) -> bool:
         ...     is_book_file(path)
         True
     """
-    return len(paths) == 1 and format_of(Path(paths[0])) == "book"
+    return len(paths) == 1 and format_of(Path(paths[0]), encoding) == "book"

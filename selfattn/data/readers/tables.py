@@ -141,6 +141,24 @@ def table_pairs(path: Path, rows: Iterable[Row], columns: Columns, default: Colu
             yield RawPair(line, row[layout.places[0]], row[layout.places[1]])
 
 
+def layout_in(path: Path, rows: Iterable[Row], columns: Columns, default: Columns) -> Layout | None:
+    """Return the layout of a table from its first row that is not blank or broken; None where there is none.
+
+    Args:
+        path: of the file, for messages.
+        rows: of the file.
+        columns: see `table_pairs`.
+        default: see `table_pairs`.
+
+    Raises:
+        UserError: see `layout_of`.
+    """
+    for line, row in rows:
+        if row and not isinstance(row, BadRecord):
+            return layout_of(f"{path}:{line}", row, columns, default)
+    return None
+
+
 def layout_of(where: str, row: Sequence[str], columns: Columns, default: Columns) -> Layout:
     """Return the layout of a table from its first row.
 
