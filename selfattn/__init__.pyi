@@ -9,6 +9,7 @@ from selfattn.comparison.compare import compare as compare
 from selfattn.decoding.options import DecodingOptions as DecodingOptions
 from selfattn.errors import UserError as UserError
 from selfattn.integrations.explorer import explore as explore
+from selfattn.integrations.own_weights import explore_weights as explore_weights
 from selfattn.integrations.watch import watch as watch
 from selfattn.models.build import build as build
 from selfattn.registry import load_plugin as load_plugin

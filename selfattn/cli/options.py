@@ -40,8 +40,9 @@ def _split_commas(type_: Any, tokens: Sequence[Token]) -> tuple[Any, ...]:
 
 
 _COMMAS = Parameter(converter=_split_commas, n_tokens=1)
-# Names given as ``a,b,c``, or by naming the option again.
+# Names or numbers given as ``a,b,c``, or by naming the option again.
 Names = Annotated[tuple[str, ...], _COMMAS]
+Numbers = Annotated[tuple[int, ...], _COMMAS]
 # Files of pairs, or sources and targets in turn; to be read by `selfattn.data.readers.pairs.read_pairs`.
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True)]
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
 
-from selfattn.cli.options import Files, Names, options_of
+from selfattn.cli.options import Files, Names, Numbers, options_of
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.data.readers.pairs import read_pairs
@@ -238,6 +238,8 @@ def attention(
     layer: int | None = None,
     head: int | None = None,
     target: str | None = None,
+    layers: Numbers | None = None,
+    heads: Numbers | None = None,
 ) -> None:
     """Show what a model attends to while it writes the output for a text.
 
@@ -245,21 +247,26 @@ def attention(
         run: Run directory, or a Hugging Face model: a directory or hf://ORG/NAME.
         text: Input text.
         save: File to write: a picture (.svg, .png), an interactive page (.html) or all weights (.json).
-        layer: Layer, counted from 0. Default: the last.
-        head: Head, counted from 0. Default: the mean of the layer's heads.
-        target: Output text, for a Hugging Face encoder-decoder. Default: the text that it generates.
+        layer: Layer of the picture, counted from 0. Default: the last.
+        head: Head of the picture, counted from 0. Default: the mean of the layer's heads.
+        target: For a Hugging Face model: its output, the second sentence or the continuation. Default: generated.
+        layers: For a Hugging Face model: layers to keep, separated by commas. Default: all.
+        heads: For a Hugging Face model: heads to keep, separated by commas. Default: all.
     """
     from rich.console import Console
 
     from selfattn.cli.stream import unknown_line
-    from selfattn.integrations.explorer import explore, foreign_model
+    from selfattn.integrations.explorer import explore
+    from selfattn.integrations.foreign import foreign_model
     from selfattn.report.drawing.attention import attention_text
 
     unknown = Counter[str]()
     if model := foreign_model(run):
-        view = explore(*model, text, target)
+        view = explore(*model, text, target, layers=layers, heads=heads)
     elif target is not None:
         raise UserError("--target is for Hugging Face models: a run writes its own output; leave it out")
+    elif layers is not None or heads is not None:
+        raise UserError("--layers and --heads are for Hugging Face models: of a run, choose --layer and --head")
     else:
         loaded = _load(run)
         unknown = loaded.unknown([text])

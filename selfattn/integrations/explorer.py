@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from selfattn.decoding.stepping import evaluating
 from selfattn.errors import UserError
-from selfattn.integrations.transformers import NAME, register
-from selfattn.integrations.watch import Kind, watch
+from selfattn.integrations.foreign import check_reads_text
+from selfattn.integrations.reading import check_positions, decoder_inputs, encoded, readable, target_tokens
+from selfattn.integrations.watch import Kind, Watch, watch
 from selfattn.runs.attention_view import AttentionView
-from selfattn.runs.hub import fetch, is_address
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -32,113 +32,157 @@ def explore(
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
     max_new_tokens: int = 128,
+    generate: Mapping[str, Any] | None = None,
 ) -> AttentionView:
     """Run a Hugging Face model on a text and return its attention, which draws itself in a notebook.
 
-    An encoder-decoder reads the text and writes the target, or what it generates where there is no target. Other
-    models read the text, and the target after it, as one sequence. The model need not be able to return its weights.
+    An encoder-decoder reads the text and writes the target, or what it generates where there is no target. An encoder
+    reads text and target as two sentences, as its tokenizer joins them; a decoder reads the target as the text's
+    continuation. The model need not be able to return its weights. For weights that you computed yourself, see
+    :func:`~selfattn.integrations.own_weights.explore_weights`.
 
     Args:
         model: of transformers.
         tokenizer: of the model.
         text: the input.
-        target: the output; default what an encoder-decoder generates, and nothing for other models.
+        target: the output, the second sentence, or the continuation; default what an encoder-decoder generates, and
+            nothing for other models.
         layers: numbers from 0, counted apart for encoder, decoder and cross-attention; default all.
         heads: numbers from 0; default all.
         max_new_tokens: most tokens to generate; default 128.
+        generate: further arguments of ``model.generate``, such as ``{"num_beams": 4, "forced_bos_token_id": 7}``. With
+            them, ``{}`` included, a decoder goes on with the text.
 
     Returns:
         An :class:`AttentionView`; ``.save("map.html")`` writes it as a page.
 
     Raises:
-        UserError: transformers is not installed; the text has no token; there is no such layer or head; or there are
-            more than 20 million weights, which no page can show.
+        UserError: transformers is not installed; text or target is no text, has no token, or more tokens than the
+            model has positions; the model reads no text, cannot generate, or hands over no weights; there is no such
+            layer or head; or there are more than 20 million weights, which no page can show.
 
     Example:
         ``explore(AutoModel.from_pretrained("DIR"), AutoTokenizer.from_pretrained("DIR"), "a small text")``
     """
-    is_pair = model.config.is_encoder_decoder
-    read = text if is_pair or target is None else text + target
+    for name, value in (("text", text), ("target", target)):
+        if not isinstance(value, str) and (name == "text" or value is not None):
+            raise UserError(f"`{name}` is one text, not {type(value).__name__}: explore several one after another")
+    if target is not None and generate is not None:
+        raise UserError("give `target` or `generate`: with a target nothing is generated")
+    check_reads_text(model)
+    is_pair = bool(model.config.is_encoder_decoder)
+    options = {"max_new_tokens": max_new_tokens} | dict(generate or {})
+    kinds = {layer.kind for layer in Watch(model, layers, heads).by_module.values()}
+    is_two = not is_pair and target is not None and "decoder" not in kinds
     with evaluating(model), torch.inference_mode():
-        source: Tensor = tokenizer(read, return_tensors="pt").input_ids.to(model.device)
-        if not source.numel():
-            raise UserError("the text has no token: give some words")
-        labels, inputs = source[:, :0], {"input_ids": source}
-        if is_pair:
-            if target is None:
-                labels = model.generate(source, max_new_tokens=max_new_tokens)[:, 1:]  # type: ignore[operator]  # typed loosely
-            else:
-                labels = tokenizer(text_target=target, return_tensors="pt").input_ids.to(model.device)
-            start = model.generation_config.decoder_start_token_id
-            start = model.config.decoder_start_token_id if start is None else start
-            inputs["decoder_input_ids"] = torch.cat([labels.new_full((1, 1), start), labels[:, :-1]], dim=1)
-        j, i = source.shape[1], labels.shape[1]
-        config = model.config.get_text_config()
-        num_layers = config.num_hidden_layers if layers is None else len(layers)
-        num_heads = config.num_attention_heads if heads is None else len(heads)
-        if (count := (j * j + i * (j + i)) * num_layers * num_heads) > MOST_WEIGHTS:
-            advice = "give a shorter text, or choose `layers` and `heads`"
-            raise UserError(f"{count:,} weights are more than a page can show ({MOST_WEIGHTS:,}): {advice}")
-        with watch(model, layers=layers, heads=heads) as seen:
-            model(**inputs, **({"use_cache": False} if is_pair else {}))
+        read = text if is_pair or is_two or target is None else text + target
+        inputs, second = encoded(model, tokenizer, read, target if is_two else None)
+        check_positions(model, inputs["input_ids"].shape[1], "text")
+        labels = inputs["input_ids"][:, :0]
+        if is_pair and target is not None:
+            labels = target_tokens(tokenizer, target, model.device)
+            inputs["decoder_input_ids"] = decoder_inputs(model, labels)
+        elif is_pair or generate is not None:
+            written = _generated(model, inputs, options)
+            labels = written[:, 1:] if is_pair else labels
+            inputs = inputs | {"decoder_input_ids": written[:, :-1]} if is_pair else {"input_ids": written}
+        source = inputs["input_ids"]
+        check_positions(model, max(source.shape[1], labels.shape[1]), "target" if is_pair else "text")
+        with warnings.catch_warnings(), watch(model, layers=layers, heads=heads) as seen:
+            warnings.filterwarnings("ignore", message="watch: no weights")  # the view says it
+            check_size(model, seen, source.shape[1], labels.shape[1])
+            _run(model, inputs | ({"use_cache": False} if is_pair else {}))
+    if not seen.layers:
+        names = ", ".join(layer.name for layer in seen.without_weights) or "no layer ran"
+        raise UserError(f"{type(model).__name__} hands over no attention weights: {names}")
+    if second is not None:
+        read = f"{text} ↔ {target}"
+    elif generate is not None and not is_pair:
+        read = str(tokenizer.decode(source[0], skip_special_tokens=True))
+    return _view(model, tokenizer, seen, read, source[0], labels[0], second)
+
+
+def _run(model: Any, inputs: Mapping[str, Any]) -> None:
+    """Run a model.
+
+    Raises:
+        UserError: it cannot read the inputs.
+    """
+    try:
+        model(**inputs)
+    except UserError:
+        raise
+    except (IndexError, RuntimeError, TypeError, ValueError) as error:
+        raise UserError(f"{type(model).__name__} cannot read this text: {_reason(error)}") from error
+
+
+def _view(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    seen: Watch,
+    read: str,
+    source: Tensor,
+    labels: Tensor,
+    second: int | None,
+) -> AttentionView:
+    """Return the weights that were seen, as a view."""
+    is_pair = bool(model.config.is_encoder_decoder)
     maps: dict[Kind, dict[int, Tensor]] = {"cross": {}, "encoder": {}, "decoder": {}}
     for layer in seen.layers:
-        kind = layer.kind if is_pair else "encoder"  # of one sequence, to itself
+        kind: Kind = layer.kind if is_pair else "encoder"  # of one sequence, to itself
         for call in layer.calls:  # more than one where layers share their weights
             maps[kind][layer.number if len(layer.calls) == 1 else len(maps[kind])] = call[0].float().cpu()
     return AttentionView(
         source=read,
-        prediction=str(tokenizer.decode(labels[0], skip_special_tokens=True)),
-        source_tokens=_tokens(tokenizer, source[0]),
-        target_tokens=_tokens(tokenizer, labels[0]),
+        prediction=str(tokenizer.decode(labels, skip_special_tokens=True)),
+        source_tokens=readable(tokenizer, source),
+        target_tokens=readable(tokenizer, labels),
         weights=tuple(maps["cross"].values()),
         encoder_weights=tuple(maps["encoder"].values()),
         decoder_weights=tuple(maps["decoder"].values()),
         layers={kind: list(weights) for kind, weights in maps.items()},
-        heads=() if heads is None else tuple(heads),
+        heads=() if seen.heads is None else tuple(seen.heads),
         model=Path(model.config.name_or_path or "").name or type(model).__name__,
+        second=second,
+        without=tuple(layer.name for layer in seen.without_weights),
     )
 
 
-def foreign_model(place: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase] | None:
-    """Load the Hugging Face model that a place names, with its tokenizer and with attention by :func:`selfattn.attend`.
-
-    Args:
-        place: a directory, or ``hf://ORG/NAME``. No code of a repository is run.
-
-    Returns:
-        None where the place is a run of this project.
+def _generated(model: Any, inputs: Mapping[str, Tensor], options: Mapping[str, Any]) -> Tensor:
+    """Return the tokens ``[1 t]`` that a model generates, the decoder's beginning or the prompt among them.
 
     Raises:
-        UserError: the Hub cannot be reached, or transformers is missing or cannot load the model.
+        UserError: the model cannot generate, or not with these arguments.
     """
-    directory = fetch(place) if is_address(place) else place
-    config = directory / "config.json"
-    text = config.read_text(encoding="utf-8", errors="replace") if config.is_file() else ""
-    if (directory / "run.json").exists() or '"model_type"' not in text:
-        return None
-    register()
-    import transformers
-
-    source = re.sub(r"^hf:/+|@.*$", "", str(place)) if is_address(place) else place
+    name = type(model).__name__
+    if not model.can_generate():
+        raise UserError(f"{name} cannot generate: give a `target`, or load the model with its head for generation")
+    if options.get("num_return_sequences", 1) != 1:
+        raise UserError("`num_return_sequences`: the explorer shows one sequence; leave it out")
     try:
-        config = transformers.AutoConfig.from_pretrained(source)
-        kind = getattr(transformers, (config.architectures or ["AutoModel"])[0], transformers.AutoModel)
-        model = kind.from_pretrained(source, attn_implementation=NAME)
-        return model, transformers.AutoTokenizer.from_pretrained(source)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UserError(f"{source}: transformers cannot load this model: {reason}") from None
+        written = model.generate(**inputs, **options)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{name} cannot generate like this: {_reason(error)}") from error
+    tokens: Tensor = written if isinstance(written, Tensor) else written.sequences
+    return tokens
 
 
-def _tokens(tokenizer: PreTrainedTokenizerBase, ids: Tensor) -> tuple[str, ...]:
-    """Return tokens as a person reads them: a space where a word begins, letters in place of bytes."""
-    tokens = []
-    for number, token in zip(ids.tolist(), tokenizer.convert_ids_to_tokens(ids.tolist()), strict=True):
-        if number in tokenizer.all_special_ids:
-            tokens.append(token)
-        elif token[:1] in ("Ġ", "▁", "Ċ"):  # byte-level BPE writes bytes as letters; SentencePiece marks a space
-            tokens.append(token.replace("▁", " ") if token[0] == "▁" else tokenizer.convert_tokens_to_string([token]))
-        else:
-            tokens.append(token if token.startswith("##") else tokenizer.convert_tokens_to_string([token]) or token)
-    return tuple(tokens)
+def check_size(model: PreTrainedModel, seen: Watch, source: int, target: int) -> None:
+    """Check that a page can show the weights of the layers and heads that are watched.
+
+    Raises:
+        UserError: there are more than 20 million.
+    """
+    sizes = {"encoder": source * source, "decoder": target * target, "cross": source * target}
+    if not model.config.is_encoder_decoder:
+        sizes["decoder"] = source * source
+    num_heads = model.config.get_text_config().num_attention_heads if seen.heads is None else len(seen.heads)
+    count = sum(sizes[layer.kind] for layer in seen.by_module.values()) * num_heads
+    if count > MOST_WEIGHTS:
+        advice = "give a shorter text, or choose `layers` and `heads`"
+        raise UserError(f"{count:,} weights are more than a page can show ({MOST_WEIGHTS:,}): {advice}")
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of what an error says."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

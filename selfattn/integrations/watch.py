@@ -76,10 +76,11 @@ class Watch:
 
     Attributes:
         by_module: the layers that are watched, in the model's order.
+        heads: the heads that are watched; None: all.
     """
 
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] | None, heads: Sequence[int] | None) -> None:
-        self._heads = None if heads is None else _chosen("heads", heads)
+        self.heads = None if heads is None else _chosen("heads", heads)
         self.by_module: dict[nn.Module, Layer] = {}
         layers = None if layers is None else _chosen("layers", layers)
         counts: dict[Kind, int] = {}
@@ -111,10 +112,10 @@ class Watch:
 
     def keep(self, module: nn.Module, weights: Tensor) -> None:
         """Keep the weights ``[b h i j]`` of one call, cut to the heads that are watched."""
-        if self._heads is not None:
-            if not 0 <= min(self._heads) <= max(self._heads) < weights.shape[1]:
-                raise UserError(f"`heads` {self._heads}: the layer has heads 0 to {weights.shape[1] - 1}")
-            weights = weights[:, self._heads]
+        if self.heads is not None:
+            if not 0 <= min(self.heads) <= max(self.heads) < weights.shape[1]:
+                raise UserError(f"`heads` {self.heads}: the layer has heads 0 to {weights.shape[1] - 1}")
+            weights = weights[:, self.heads]
         layer = self.by_module[module]
         passage = self._current.get(self._part_of[module]) or Passage()  # a layer that is called by itself
         passage.prompt = passage.prompt or passage.start + weights.shape[2]

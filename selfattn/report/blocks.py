@@ -383,10 +383,20 @@ class AttentionExplorer:
     """Examples with the attention of models, best first: an explorer, or the first example where nothing moves.
 
     At most one a report, and not folded away.
+
+    Attributes:
+        examples: in the order in which they are shown.
+        models: that are shown.
+        second: the source token with which the second of two sentences begins; None where there is one.
+        is_shifted: whether row k belongs to the step that wrote target token k, not to the one that read it.
+        without: names of layers that handed over no weights.
     """
 
     examples: tuple[AttentionExample, ...]
     models: tuple[str, ...]
+    second: int | None = None
+    is_shifted: bool = True
+    without: tuple[str, ...] = ()
 
 
 Block = (

@@ -38,6 +38,10 @@ class AttentionView:
         model: what the model is called.
         layers: numbers of the layers by kind of map (``cross``, ``encoder``, ``decoder``); default 0, 1, ...
         heads: numbers of the heads; default 0, 1, ...
+        second: the source token with which the second of two sentences begins; None where there is one.
+        is_shifted: whether row k of a map belongs to the step that wrote target token k, which had read the tokens
+            before it; False where it belongs to the step that read token k. Default True.
+        without: names of the layers that handed over no weights.
 
     Example:
         >>> import torch
@@ -63,6 +67,9 @@ class AttentionView:
     model: str = "model"
     layers: Mapping[Kind, Sequence[int]] = field(default_factory=dict)
     heads: Sequence[int] = ()
+    second: int | None = None
+    is_shifted: bool = True
+    without: Sequence[str] = ()
 
     @property
     def _shown(self) -> tuple[Kind, tuple[Tensor, ...], tuple[str, ...]]:
@@ -147,9 +154,7 @@ class AttentionView:
         Args:
             lang: the language that it opens in.
         """
-        from selfattn.report.render.html import render_attention
-
-        return render_attention(self.source, self.maps(), self.model, lang)
+        return self._page(self.maps(), lang)
 
     def to_svg(self, layer: int | None = None, head: int | None = None) -> str:
         """Draw :meth:`picture` as SVG.
@@ -204,11 +209,22 @@ class AttentionView:
         left_out = len(full.maps) - len(shown.maps)
         return frame + f"<p>{len(shown.maps)} of {len(full.maps)} maps; to_html() has all</p>" * (left_out > 0)
 
-    def _frame(self, shown: ModelAttention) -> str:
+    def _page(self, shown: ModelAttention, lang: str) -> str:
         from selfattn.report.render.html import render_attention
 
+        return render_attention(
+            self.source,
+            shown,
+            self.model,
+            lang,
+            second=self.second,
+            is_shifted=self.is_shifted,
+            without=tuple(self.without),
+        )
+
+    def _frame(self, shown: ModelAttention) -> str:
         high = min(24 * len(self._shown[2]) + 430, 900)
-        page = render_attention(self.source, shown, self.model)
+        page = self._page(shown, SOURCE)
         return (
             f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" title="{html.escape(repr(self))}" '
             f'style="width:100%;height:{high}px;border:0"></iframe>'

@@ -13,7 +13,8 @@ import tokenizers
 from selfattn.attention import attend
 from selfattn.cli.main import main
 from selfattn.errors import UserError
-from selfattn.integrations.explorer import explore, foreign_model
+from selfattn.integrations.explorer import explore
+from selfattn.integrations.foreign import foreign_model
 from selfattn.integrations.transformers import attention, register
 from selfattn.integrations.watch import watch
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers

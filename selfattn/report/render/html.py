@@ -42,7 +42,16 @@ def html_of(page: Document, lang: str = SOURCE) -> str:
     return _render("report", lang, Signs(page.names), maps or AttentionExplorer((), ()), **vars(page))
 
 
-def render_attention(source: str, attention: ModelAttention, name: str, lang: str = SOURCE) -> str:
+def render_attention(
+    source: str,
+    attention: ModelAttention,
+    name: str,
+    lang: str = SOURCE,
+    *,
+    second: int | None = None,
+    is_shifted: bool = True,
+    without: tuple[str, ...] = (),
+) -> str:
     """Render the attention of one model for one input as a page of its own, small enough for a notebook.
 
     Args:
@@ -50,8 +59,12 @@ def render_attention(source: str, attention: ModelAttention, name: str, lang: st
         attention: tokens and maps.
         name: of the model.
         lang: the language that the page opens in; the others are in it too.
+        second: the source token with which the second of two sentences begins; default there is one.
+        is_shifted: whether row k belongs to the step that wrote target token k, not to the one that read it.
+        without: names of layers that handed over no weights.
     """
-    maps = all_visible(AttentionExplorer((AttentionExample(source, "", models={name: attention}),), (name,)))
+    example = AttentionExample(source, "", models={name: attention})
+    maps = all_visible(AttentionExplorer((example,), (name,), second, is_shifted, without))
     return _render("attention", lang, Signs([name]), maps, title=message("head.attention"))
 
 
@@ -72,6 +85,7 @@ def _render(template: str, lang: str, signs: Signs, maps: AttentionExplorer, **c
         "block": maps,
         "heat": lambda block: Markup(attention_svg(block.values, block.columns, block.rows)),
         "explorer": explorer,
+        "legend": _legend(explorer),
         "css": Markup(asset("report.css")),
         "script": Markup(script),
         "script_hash": digest(script),
@@ -137,7 +151,7 @@ def explorer_data(maps: AttentionExplorer, signs: Signs) -> dict[str, Any]:
         signs: of the models.
 
     Returns:
-        `{"total": examples there are, "models": [...], "examples": [...]}`.
+        `{"total": examples there are, "models": [...], "examples": [...], "second": ..., "isShifted": ...}`.
     """
     models = [{"name": name, "colour": signs[name].colour, "path": signs[name].path} for name in maps.models]
     examples: list[dict[str, Any]] = []
@@ -148,7 +162,8 @@ def explorer_data(maps: AttentionExplorer, signs: Signs) -> dict[str, Any]:
         if used > _MOST and examples:
             break
         examples.append(data)
-    return {"total": len(maps.examples), "models": models, "examples": examples}
+    page = {"second": maps.second, "isShifted": maps.is_shifted}
+    return {"total": len(maps.examples), "models": models, "examples": examples} | page
 
 
 def pack(weights: Iterable[Iterable[float]]) -> str:
@@ -160,6 +175,24 @@ def pack(weights: Iterable[Iterable[float]]) -> str:
     """
     flat = chain.from_iterable(weights)
     return "".join(_CODES[round(1000 * min(1.0, max(0.0, weight)))] for weight in flat)
+
+
+def _legend(explorer: dict[str, Any]) -> list[Message]:
+    """Return the sentences that explain what the maps show, and no others."""
+    models = [model for example in explorer["examples"] for model in example["models"].values()]
+    kinds = {one["kind"] for model in models for one in model["maps"]}
+    tokens = {token for model in models for axis in ("source", "target") for token in model[axis]["tokens"]}
+    if "decoder" in kinds and explorer["isShifted"]:
+        tokens.add("⊢")
+    shows = {
+        "attention.note": True,
+        "attention.note.depends": bool({"blocking", "gradient"} & kinds),
+        "attention.note.space": any("␣" in token for token in tokens),
+        "attention.note.end": "⏎" in tokens,
+        "attention.note.beginning": "⊢" in tokens,
+        "attention.note.gold": any(example["hasGold"] for example in explorer["examples"]),
+    }
+    return [message(key) for key, is_shown in shows.items() if is_shown]
 
 
 def _example(example: AttentionExample, names: Iterable[str]) -> dict[str, Any]:

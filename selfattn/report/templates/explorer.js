@@ -40,18 +40,35 @@
     const chosen = choice.head === "mean" ? maps : maps.filter((map) => map.head === choice.head);
     const width = (choice.kind === "decoder" ? one.target : one.source).tokens.length;
     const unpacked = chosen.map((map) => unpack(map.weights, width));
-    const weights = unpacked[0].map((row, k) => row.map((_, j) => unpacked.reduce((sum, map) => sum + map[k][j], 0) / unpacked.length));
+    let weights = unpacked[0].map((row, k) => row.map((_, j) => unpacked.reduce((sum, map) => sum + map[k][j], 0) / unpacked.length));
     const shifted = { tokens: ["⊢", ...one.target.tokens.slice(0, -1)], order: one.target.tokens.map((_, k) => k), width: one.target.width };
-    const rows = choice.kind === "encoder" ? one.source : one.target;
-    const columns = choice.kind === "decoder" ? shifted : one.source;
-    return { weights, rows, columns, gold: columns === one.source && rows === one.target ? one.gold : [], verb: ["blocking", "gradient"].includes(choice.kind) ? "x.depends" : "x.reads" };
+    let rows = choice.kind === "encoder" ? one.source : one.target;
+    let columns = choice.kind !== "decoder" ? one.source : data.isShifted ? shifted : one.target;
+    const gold = columns === one.source && rows === one.target ? one.gold : [];
+    const parts = hasParts(choice) && choice.part !== "all" ? choice.part.split("→").map((part) => sentence(one.source, part)) : null;
+    if (parts) {
+      weights = weights.slice(parts[0].from, parts[0].to).map((row) => row.slice(parts[1].from, parts[1].to));
+      [rows, columns] = parts.map((part) => part.axis);
+    }
+    const cut = hasParts(choice) && !parts ? data.second : null;
+    return { weights, rows, columns, gold, cut, verb: ["blocking", "gradient"].includes(choice.kind) ? "x.depends" : "x.reads" };
+  }
+
+  /* two sentences that a model reads as one sequence */
+  function hasParts(choice) { return data.second !== null && choice.kind === "encoder"; }
+
+  function sentence(axis, part) {
+    const from = part === "1" ? 0 : data.second;
+    const to = part === "1" ? data.second : axis.tokens.length;
+    const order = axis.order.filter((k) => from <= k && k < to).map((k) => k - from);
+    return { from, to, axis: { tokens: axis.tokens.slice(from, to), order, width: axis.width, from } };
   }
 
   function unique(values) { return [...new Set(values)].sort((a, b) => a - b); }
 
   /* keep a model's choice as far as this example has such a map */
   function settle(name, one) {
-    const choice = state.choice[name] || (state.choice[name] = { kind: "cross", layer: null, head: "mean" });
+    const choice = state.choice[name] || (state.choice[name] = { kind: "cross", layer: null, head: "mean", part: "all" });
     const kinds = ["cross", "blocking", "gradient", "encoder", "decoder"].filter((kind) => one.maps.some((map) => map.kind === kind));
     if (!kinds.includes(choice.kind)) choice.kind = kinds[0];
     const layers = unique(one.maps.filter((map) => map.kind === choice.kind).map((map) => map.layer));
@@ -77,6 +94,8 @@
     const box = make("div", { class: "choices" });
     const pick = (what) => (value) => { choice[what] = value; state.row = state.column = null; redraw(what); };
     if (kinds.length > 1) box.append(segments(name, "kind", kinds.map((kind) => [kind, say("x.kind." + kind)]), choice.kind, pick("kind")));
+    if (hasParts(choice) && state.view !== "all") box.append(segments(name, "part", [["all", say("x.part.all")], ...["1→1", "1→2", "2→1", "2→2"].map((part) => [part, part])], choice.part, pick("part")));
+    if (state.view === "all") return box;
     if (layers.length > 1) box.append(segments(name, "layer", layers.map((layer) => [layer, String(layer)]), choice.layer, pick("layer")));
     if (heads.length > 1) box.append(segments(name, "head", [["mean", say("x.mean")], ...heads.map((head) => [head, String(head)])], choice.head, pick("head")));
     if (!box.children.length) box.append(make("span", { class: "quiet" }, say("x.single")));
@@ -91,6 +110,7 @@
     const { weights, rows, columns } = shown;
     const gold = shown.gold || [];
     const upended = columns.width > 2;
+    const cut = shown.cut;
     const head = rows.width * 8 + 14;
     const field = gold.length ? 8 + 8 * Math.max(...gold.map((span) => [...fieldName(span.field)].reduce((sum, one) => sum + (one > "\u1100" ? 1.6 : 1), 0))) : 0;
     const least = upended ? 17 : columns.width === 2 ? 16 : 10;
@@ -114,7 +134,7 @@
     panel.rowHeads = [];
     panel.cells = [];
     weights.forEach((line, row) => {
-      const tr = make("tr");
+      const tr = make("tr", row === cut ? { class: "cut" } : {});
       if (field) {
         const begins = gold.find((span) => span.rows[0] === row);
         tr.append(begins ? make("th", { class: "field" }, fieldName(begins.field)) : make("td", { class: "corner" }));
@@ -136,6 +156,7 @@
           if (!span.columns.includes(left)) td.classList.add("g-l");
           if (!span.columns.includes(right)) td.classList.add("g-r");
         }
+        if (column === cut) td.classList.add("cut");
         panel.cells[row][column] = td;
         tr.append(td);
       });
@@ -172,6 +193,62 @@
       panel.cells[row][columns.order[place]].focus();
     });
     return table;
+  }
+
+  /* all layers and heads at a glance: a small map of each, to be enlarged */
+  function overview(panel, one, choice) {
+    const maps = one.maps.filter((map) => map.kind === choice.kind);
+    const layers = unique(maps.map((map) => map.layer)), heads = unique(maps.map((map) => map.head));
+    const width = (choice.kind === "decoder" ? one.target : one.source).tokens.length;
+    const order = choice.kind === "decoder" ? one.target.tokens.map((_, k) => k) : one.source.order;
+    const heat = getComputedStyle(root).getPropertyValue("--heat").trim();
+    panel.columnHeads = [];
+    panel.rowHeads = [];
+    const table = make("table", { class: "minis", "aria-label": say("x.mini.label", { model: panel.name }) });
+    const top = make("tr", {}, make("th", { scope: "col" }, say("x.layer"), " \\ ", say("x.head")), ...heads.map((head) => make("th", { scope: "col" }, String(head))));
+    const body = make("tbody");
+    for (const layer of layers) {
+      const tr = make("tr", {}, make("th", { scope: "row" }, String(layer)));
+      for (const head of heads) {
+        const map = maps.find((one) => one.layer === layer && one.head === head);
+        const td = make("td");
+        if (map) {
+          const button = make("button", { type: "button", "aria-label": say("x.mini", { layer, head }), "data-layer": layer, "data-head": head });
+          button.append(small(unpack(map.weights, width), order, heat));
+          button.addEventListener("click", () => enlarge(panel.name, layer, head));
+          td.append(button);
+        }
+        tr.append(td);
+      }
+      body.append(tr);
+    }
+    table.append(make("thead", {}, top), body);
+    return table;
+  }
+
+  /* a pixel for each weight; the root makes faint patterns visible */
+  function small(weights, order, heat) {
+    const canvas = make("canvas", { width: order.length, height: weights.length, "aria-hidden": "true" });
+    const pencil = canvas.getContext("2d");
+    pencil.fillStyle = heat;
+    weights.forEach((row, y) => order.forEach((column, x) => {
+      pencil.globalAlpha = Math.sqrt(row[column]);
+      pencil.fillRect(x, y, 1, 1);
+    }));
+    return canvas;
+  }
+
+  function enlarge(name, layer, head) {
+    Object.assign(state.choice[name], { layer, head });
+    showView("map");
+    document.querySelector(`input[name="head-${CSS.escape(name)}"]:checked, input[name="layer-${CSS.escape(name)}"]:checked, input[name=view]:checked`).focus();
+  }
+
+  function showView(view) {
+    state.view = view;
+    state.row = state.column = null;
+    document.querySelector(`input[name=view][value=${view}]`).checked = true;
+    draw();
   }
 
   /* line view: what a target character reads, as lines of that strength */
@@ -246,7 +323,7 @@
   }
 
   function readout(row, column, { weights, rows, columns, verb }) {
-    const token = (axis, k) => make("span", {}, make("b", {}, make("bdi", {}, axis.tokens[k])), make("sub", {}, String(k + 1)));
+    const token = (axis, k) => make("span", {}, make("b", {}, make("bdi", {}, axis.tokens[k])), make("sub", {}, String(k + 1 + (axis.from || 0))));
     if (row !== null && column !== null) {
       return [token(rows, row), ` ${say(verb)} `, token(columns, column), `: ${weights[row][column].toFixed(3)}`];
     }
@@ -255,7 +332,7 @@
       const parts = best.flatMap(([weight, k], n) => [n ? ", " : "", token(columns, k), ` ${weight.toFixed(3)}`]);
       return [token(rows, row), ` ${say(verb)} `, ...parts];
     }
-    return [say(state.view === "map" ? "x.hint" : "x.hint.lines")];
+    return [say({ map: "x.hint", lines: "x.hint.lines", all: "x.hint.all" }[state.view])];
   }
 
   function drawPanel(model, example) {
@@ -263,7 +340,7 @@
     const section = make("section", { class: "panel", "aria-label": model.name, "data-model": model.name });
     const svg = drawing("svg", { class: `sign m${model.colour}`, viewBox: "-7 -7 14 14", width: 14, height: 14, "aria-hidden": "true" });
     svg.append(drawing("path", { d: model.path }));
-    const title = make("h3", { class: "model" }, svg, model.name);
+    const title = make(document.body.classList.contains("alone") ? "h2" : "h3", { class: "model" }, svg, model.name);
     section.append(title);
     if (!one) {
       section.append(make("p", { class: "note" }, say("x.absent")));
@@ -283,7 +360,7 @@
       panel.kind = choice.kind;
       panel.shown = selected(one, choice);
       panel.cells = panel.lines = null;
-      panel.table = state.view === "map" ? heatmap(panel) : weave(panel);
+      panel.table = state.view === "all" ? overview(panel, one, choice) : state.view === "map" ? heatmap(panel) : weave(panel);
       picture.replaceChildren(panel.table);
       mark(panel);
     };
@@ -336,8 +413,13 @@
     byId("panels").classList.toggle("gold-on", state.gold);
   });
   for (const input of document.querySelectorAll("input[name=view]")) {
-    input.addEventListener("change", () => { state.view = input.value; state.row = state.column = null; draw(); });
+    input.addEventListener("change", () => showView(input.value));
   }
+  for (const input of document.querySelectorAll("input[name=theme]")) input.addEventListener("change", drawAgain);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAgain);
+  function drawAgain() { if (state.view === "all") draw(); } // the small maps have their colour in them
+  const hasMany = data.examples.some((example) => Object.values(example.models).some((one) => one.maps.some((map) => one.maps.some((other) => other !== map && other.kind === map.kind))));
+  byId("all-choice").hidden = !hasMany;
   document.addEventListener("languagechange", draw);
   draw();
 })();
