@@ -5,6 +5,7 @@ Data are given to every command in the same way: the same files, formats and col
 
 import gzip
 import json
+import lzma
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -247,8 +248,16 @@ def every_way(folder: Path, pairs: list[tuple[str, str]]) -> dict[str, list[obje
     for name, lines in contents.items():
         data = "".join(f"{line}\n" for line in lines).encode()
         (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    rows = [f"{source}\t{target}\n" for source, target in pairs]
+    (folder / "part1.tsv").write_text("".join(rows[:4]))
+    (folder / "part2.TSV.xz").write_bytes(lzma.compress("".join(rows[4:]).encode("utf-16")))
+    (folder / "latin.csv").write_text("source;target\n" + "".join(rows).replace("\t", ";"), encoding="latin-1")
     named: dict[str, list[object]] = {name: [folder / name, *COLUMNS] for name in ("a.csv", "nested.jsonl")}
-    return named | {"parallel": [folder / "a.en", folder / "a.de.gz"]}
+    return named | {
+        "parallel": [folder / "a.en", folder / "a.de.gz"],
+        "parts": [folder / "part1.tsv", folder / "part2.TSV.xz"],
+        "latin-1": [folder / "latin.csv", "--encoding", "latin-1"],
+    }
 
 
 @pytest.mark.parametrize("command", ["evaluate", "score", "align"])
@@ -261,6 +270,24 @@ def test_every_command_reads_every_format_with_the_same_answer(
         assert (name, done.code, done.err) == (name, 0, "")
         answers[name] = done.out.split("\n", 1)[1] if command == "evaluate" else done.out
     assert len(set(answers.values())) == 1
+
+
+def test_an_encoding_is_recorded_and_used_again(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("".join(f"größer {n};straße {n}\n" for n in range(60)), encoding="latin-1")
+    reading = ("--data", path, "--columns", "1,2")
+    small = ("--set", "encoder.hidden_dim=8", "--set", "decoder.hidden_dim=8", "--epochs", "1", "--held-out", "9")
+    train = ("train", "translation", "--model", "rnn-attention", "--target", "de", *small)
+    assert "or give --encoding cp1252" in cli(*train, *reading, "--out", tmp_path / "no").refusal()
+    done = cli(*train, *reading, "--encoding", "latin-1", "--out", tmp_path / "run")
+    assert "a.csv: CSV, columns 1 and 2 of 2, first pair 'größer 0' → 'straße 0'" in done.err
+    for data in ((), reading, (*reading, "--encoding", "ISO-8859-1")):
+        assert "9 items" in cli("evaluate", tmp_path / "run", *data).out
+    message = "--encoding cp1250: the run was trained on this file with iso8859-1; leave it out"
+    assert message in cli("evaluate", tmp_path / "run", *reading, "--encoding", "cp1250").refusal()
+    tokenizer = ("tokenizer", "train", path, "--columns", "1,2", "--kind", "characters", "--out", tmp_path / "tokens")
+    assert "or give --encoding cp1252" in cli(*tokenizer).refusal()
+    assert "ß" in cli(*tokenizer, "--encoding", "latin-1").out
 
 
 def test_cleaning_is_chosen_on_the_command_line(tmp_path: Path) -> None:

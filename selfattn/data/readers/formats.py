@@ -11,12 +11,13 @@ from selfattn.data.readers.languages import is_language
 from selfattn.data.readers.lines import lines_of
 from selfattn.errors import UserError
 
-Format = Literal["tsv", "csv", "jsonl", "anki", "book"]
+Format = Literal["tsv", "csv", "jsonl", "bars", "anki", "book"]
 
 FORMAT_NAMES: dict[Format, str] = {
     "tsv": "TSV",
     "csv": "CSV",
     "jsonl": "JSON lines",
+    "bars": "source ||| target",
     "anki": "notes of Anki",
     "book": "the book's format",
 }
@@ -30,6 +31,7 @@ _ENDINGS: dict[str, Format] = {
 }
 _SIDES = {"src", "source", "tgt", "trg", "target", "ref", "hyp"}
 _ANKI = ("#separator:", "#html:", "#columns:", "#notetype", "#deck", "#tags", "#guid", "#if matches:")
+_BARS = " ||| "
 _HEAD = 100  # lines that tell what a file without a telling name is
 
 
@@ -47,13 +49,14 @@ def format_of(path: Path, encoding: str | None = None) -> Format | None:
 
     It follows the file's name (``.tsv``, ``.tab``, ``.csv``, ``.jsonl``, ``.ndjson``, ``.json``, in any case; the
     ending of a packed file may stand behind it), or else its first line: ``#separator:`` begins notes exported from
-    Anki, ``{`` JSON lines, a tab stands in TSV, an ``_`` in the book's file.
+    Anki, ``{`` JSON lines, a tab stands in TSV, `` ||| `` in fast_align's format, an ``_`` in the book's file.
 
     Returns:
         The format; None where neither tells, such as of one of two parallel files.
 
     Raises:
-        UserError: the file is missing, damaged or empty, or a JSON array.
+        UserError: the file is missing, damaged or empty, or a JSON array; or lines have several underscores, and not
+            the last at the same place.
 
     Example:
         >>> import tempfile
@@ -63,7 +66,7 @@ def format_of(path: Path, encoding: str | None = None) -> Format | None:
         ...     format_of(path)
         'book'
     """
-    return _format_of(path, head_of(path, encoding, 1))
+    return _format_of(path, head_of(path, encoding))
 
 
 def _format_of(path: Path, head: Sequence[str]) -> Format | None:
@@ -79,7 +82,14 @@ def _format_of(path: Path, head: Sequence[str]) -> Format | None:
         return "jsonl"
     if "\t" in first:
         return "tsv"
-    return "book" if "_" in first else None
+    if _BARS in first:
+        return "bars"
+    if "_" not in first:
+        return None
+    places = {line.rindex("_") for line in head if "_" in line}
+    if len(places) > 1 and any(line.count("_") > 1 for line in head):
+        raise UserError(f"{path}: several underscores in a line, and not at one place; write tabs between, as TSV")
+    return "book"
 
 
 def side_of(path: Path) -> str | None:
@@ -108,7 +118,7 @@ def holds_pairs(path: Path, encoding: str | None = None) -> bool:
     """
     head = head_of(path, encoding)
     ending, side = inner_name(path).suffix.lower(), side_of(path)
-    if ending in _ENDINGS or _format_of(path, head) == "anki":
+    if ending in _ENDINGS or (head and head[0].lower().startswith(_ANKI)):
         return True
     advice = "name it .tsv, .csv or .jsonl if it holds pairs, or by its language, such as .en, if it is one side"
     if not head:
@@ -117,6 +127,7 @@ def holds_pairs(path: Path, encoding: str | None = None) -> bool:
     for sign, count in (
         ("a tab", sum("\t" in line.strip() for line in head)),
         ("a JSON object", sum(_is_object(line) for line in head)),
+        (_BARS.strip(), sum(_BARS in line for line in head)),
     ):
         if count == len(head):
             if side is not None:

@@ -28,6 +28,8 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+_USUAL = ("cp1252", "cp1250", "cp1251", "mac_roman", "euc_jp")  # names that are preferred where they say the same
+_ISO_2022 = {b"\x1b$B": "iso2022_jp", b"\x1b$@": "iso2022_jp", b"\x1b$)C": "iso2022_kr"}
 _NO_CHARACTERS = {"idna", "punycode", "raw_unicode_escape", "unicode_escape", "undefined", "mbcs", "oem"}
 BAD_BYTE = re.compile("[\udc80-\udcff]")
 """A byte that could not be decoded."""
@@ -107,6 +109,9 @@ def _encoding_of(path: Path, encoding: str | None) -> str:
         if marked is None and 3 * start.count(0) > len(start) > 1:
             order = "utf-16-le" if start[1::2].count(0) > start[::2].count(0) else "utf-16-be"
             raise UserError(f"{path}: UTF-16, not UTF-8; save the file as UTF-8, or give `encoding` {order}")
+        for mark, name in _ISO_2022.items():
+            if mark in start:
+                raise UserError(f"{path}: {name}, not UTF-8; save the file as UTF-8, or give `encoding` {name}")
         return marked or "utf-8"
     if marked is not None and not encoding.startswith(marked):
         raise UserError(f"{path}: begins with the mark of {marked.upper()}, so it is not {encoding}; convert the file")
@@ -141,10 +146,8 @@ def likely_encoding(path: Path) -> str | None:
     if best is None:
         return None
     name: str = best.encoding
-    try:  # the usual name where it says the same
-        return "cp1252" if sample.decode("cp1252") == sample.decode(name) else name
-    except UnicodeDecodeError:
-        return name
+    text = sample.decode(name, "replace")
+    return next((usual for usual in _USUAL if sample.decode(usual, "replace") == text), name)
 
 
 def encoding_advice(path: Path, encoding: str | None) -> str:

@@ -17,7 +17,7 @@ from selfattn.data.readers.formats import FORMAT_NAMES, format_of, side_of
 from selfattn.data.readers.groups import groups_of
 from selfattn.data.readers.lines import BAD_BYTE, encoding_advice, lines_of
 from selfattn.data.readers.records import BadRecord, Columns, PairSource, RawPair, check_columns, pair_of
-from selfattn.data.readers.tables import anki_pairs, csv_rows, layout_in, table_pairs, tsv_rows
+from selfattn.data.readers.tables import anki_pairs, bar_rows, csv_rows, layout_in, table_pairs, tsv_rows
 from selfattn.data.text import clean_text
 from selfattn.errors import SettingError, UserError
 
@@ -44,6 +44,7 @@ def file_records(
       that looks like other headings, such as ``en`` and ``de``, is refused unless columns are chosen.
     - CSV: quoted as usual, with commas, semicolons, tabs or bars between cells; the first record names the columns.
     - JSON lines: an object a line, with the texts at the top or within ``"translation"``.
+    - The format of fast_align, ``source ||| target``, as TSV.
     - Notes exported from Anki, whose first lines say how they are written.
     - The book's file (Saito, *Deep Learning from Scratch 2*): the input padded with spaces, ``_``, the target. The
       padding is taken off. The last ``_`` of a line counts.
@@ -96,6 +97,8 @@ def _group_records(group: Sequence[Path], columns: Columns, encoding: str | None
             return table_pairs(path, csv_rows(path, encoding, columns), columns, None)
         case "tsv":
             return table_pairs(path, tsv_rows(path, encoding), columns, _FIRST_TWO)
+        case "bars":
+            return table_pairs(path, bar_rows(path, encoding), columns, _FIRST_TWO)
         case "anki":
             return anki_pairs(path, encoding, columns)
         case "book" if columns is None:
@@ -244,7 +247,7 @@ def describe_files(paths: Sequence[Path], columns: Columns = None, encoding: str
         ...     path = pathlib.Path(folder, "pairs.tsv")
         ...     _ = path.write_text("Go.\\tVa !\\tby a friend\\n")
         ...     describe_files([path])
-        ["pairs.tsv: TSV, columns 1 and 2 of 3, first pair 'Go.' → 'Va !'"]
+        ["pairs.tsv: TSV, columns 1 and 2 of 3 (`columns` chooses others), first pair 'Go.' → 'Va !'"]
     """
     lines = []
     for group in groups_of(paths, encoding):
@@ -252,16 +255,28 @@ def describe_files(paths: Sequence[Path], columns: Columns = None, encoding: str
         if len(group) == 1:
             known = format_of(group[0], encoding)
             kind = FORMAT_NAMES[known] if known else ""
-            if known == "tsv":
-                kind += f", {layout_in(group[0], tsv_rows(group[0], encoding), columns, _FIRST_TWO)}"
-            if known == "csv":
-                kind += f", {layout_in(group[0], csv_rows(group[0], encoding, columns), columns, None)}"
+            kind += _columns_taken(group[0], columns, encoding)
         records = _group_records(group, columns, encoding)
         pairs = (record for record in records if isinstance(record, RawPair) and record.source and record.target)
         pair = next(pairs, None)
         example = "" if pair is None else f", first pair {_shortened(pair.source)} → {_shortened(pair.target)}"
         lines.append(f"{_label(group)}: {kind}{example}")
     return lines
+
+
+def _columns_taken(path: Path, columns: Columns, encoding: str | None) -> str:
+    layout = None
+    match format_of(path, encoding):
+        case "tsv":
+            layout = layout_in(path, tsv_rows(path, encoding), columns, _FIRST_TWO)
+        case "csv":
+            layout = layout_in(path, csv_rows(path, encoding, columns), columns, None)
+        case "bars":
+            layout = layout_in(path, bar_rows(path, encoding), columns, _FIRST_TWO)
+    if layout is None:
+        return ""
+    choice = " (`columns` chooses others)" if columns is None and layout.width > 2 else ""
+    return f", {layout}{choice}"
 
 
 def _shortened(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Pairs out of tables: TSV, CSV, and notes exported from Anki."""
+"""Pairs out of tables: TSV, CSV, fast_align's, and notes exported from Anki."""
 
 import csv
 import re
@@ -65,6 +65,16 @@ def tsv_rows(path: Path, encoding: str | None) -> Iterator[Row]:
     yield from chain(head, rows)
 
 
+def bar_rows(path: Path, encoding: str | None) -> Iterator[Row]:
+    """Read rows of fast_align: ``source ||| target``. Nothing is quoted.
+
+    Raises:
+        UserError: see `lines_of`.
+    """
+    for number, line in enumerate(lines_of(path, encoding), 1):
+        yield number, line.split("|||") if line.strip() else []
+
+
 def csv_rows(path: Path, encoding: str | None, columns: Columns = None) -> Iterator[Row]:
     """Read rows of CSV, quoted as usual. The separator is a comma, or else a semicolon, a tab or a bar.
 
@@ -76,7 +86,6 @@ def csv_rows(path: Path, encoding: str | None, columns: Columns = None) -> Itera
     """
     first = next(lines_of(path, encoding), "")
     if first[:4].lower() == "sep=" and len(first) == 5:
-        yield 1, []
         yield from _quoted(path, encoding, first[4], after=1)
         return
     yield from _quoted(path, encoding, _separator(path, encoding, columns))
