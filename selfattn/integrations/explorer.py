@@ -13,8 +13,9 @@ from torch import Tensor
 from selfattn.decoding.stepping import evaluating
 from selfattn.errors import UserError
 from selfattn.integrations.foreign import check_reads_text
+from selfattn.integrations.layers import Kind
 from selfattn.integrations.reading import check_positions, decoder_inputs, encoded, readable, target_tokens
-from selfattn.integrations.watch import Kind, Watch, watch
+from selfattn.integrations.watch import Watch, watch
 from selfattn.runs.attention_view import AttentionView
 
 if TYPE_CHECKING:

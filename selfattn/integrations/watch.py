@@ -7,21 +7,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import torch
 from torch import Tensor, nn
 
 from selfattn.errors import UserError
+from selfattn.integrations.layers import Kind, attention_layers
 from selfattn.integrations.passages import Call, Passage, sequences
-from selfattn.integrations.transformers import NAME, WATCHERS, attention, register
+from selfattn.integrations.transformers import NAME, WATCHERS, register
 from selfattn.integrations.uncompiled import uncompiled
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-Kind = Literal["encoder", "decoder", "cross"]
 
 
 @dataclass
@@ -31,13 +30,16 @@ class Layer:
     Attributes:
         name: of the layer in the model, such as ``model.layers.0.self_attn``.
         kind: self-attention of an ``encoder`` or a ``decoder``, or ``cross``.
-        number: of the layer among those of its kind, from 0.
+        tower: the part of the model, such as ``vision_model``, where several have layers of this kind; else empty.
+        number: the model's own number of the layer, as in ``layers.3.``: layer 3 of a model in which only some layers
+            have attention is 3.
         placed: the weights of each call, and where they belong.
         has_run: whether the model called the layer.
     """
 
     name: str
     kind: Kind
+    tower: str
     number: int
     placed: list[Call] = field(default_factory=list, repr=False)
     has_run: bool = False
@@ -83,15 +85,13 @@ class Watch:
         self.heads = None if heads is None else _chosen("heads", heads)
         self.by_module: dict[nn.Module, Layer] = {}
         layers = None if layers is None else _chosen("layers", layers)
-        counts: dict[Kind, int] = {}
-        for name, module in _attention_layers(model):
-            kind = _kind(name, module)
-            number = counts[kind] = counts.get(kind, -1) + 1
-            if layers is None or number in layers:
-                self.by_module[module] = Layer(name, kind, number)
-        highest = max(counts.values(), default=-1)
-        if layers is not None and (wrong := [k for k in layers if not 0 <= k <= highest]):
-            raise UserError(f"`layers` {wrong[0]}: the model has layers 0 to {highest}")
+        places = attention_layers(model)
+        for module, place in places.items():
+            if layers is None or place.number in layers:
+                self.by_module[module] = Layer(place.name, place.kind, place.tower, place.number)
+        numbers = {place.number for place in places.values()}
+        if layers is not None and (wrong := [number for number in layers if number not in numbers]):
+            raise UserError(f"`layers` {wrong[0]}: the model has layers {_ranges(sorted(numbers))} with attention")
         self._part_of = _parts(model)
         self._passages: list[tuple[nn.Module, Passage]] = []
         self._current: dict[nn.Module, Passage] = {}  # of the parts that are running
@@ -215,7 +215,7 @@ def watch(
 
     Args:
         model: of transformers.
-        layers: numbers from 0, counted apart for encoder, decoder and cross-attention; default all.
+        layers: the model's own numbers of its layers, as in ``layers.3.``; of all kinds and towers; default all.
         heads: numbers from 0; default all.
 
     Yields:
@@ -245,11 +245,11 @@ def watch(
     model = getattr(model, "_orig_mod", model)  # compiled
     watched = Watch(model, layers, heads)
     before = [(part, part.config._attn_implementation) for part in model.modules() if isinstance(part, PreTrainedModel)]
-    model.set_attn_implementation(NAME)
-    if model.config._attn_implementation != NAME:
-        raise UserError(f"{type(model).__name__}: this model does not take attention implementations")
     token = WATCHERS.set((*WATCHERS.get(), watched))
     try:
+        model.set_attn_implementation(NAME)
+        if model.config._attn_implementation != NAME:
+            raise UserError(f"{type(model).__name__}: this model does not take attention implementations")
         with watched.following(model), uncompiled():
             yield watched
     finally:
@@ -259,21 +259,6 @@ def watch(
     if silent := watched.without_weights:
         names = ", ".join(layer.name for layer in silent)
         warnings.warn(f"watch: no weights from {names}: computed in a way of the model's own", stacklevel=3)
-
-
-def _attention_layers(model: PreTrainedModel) -> Iterator[tuple[str, nn.Module]]:
-    """Yield the modules that hand queries and keys to an attention implementation, with their names."""
-    for name, module in model.named_modules():
-        if "attention_interface" in getattr(type(module).forward, "__code__", attention.__code__).co_varnames:
-            yield name, module
-
-
-def _kind(name: str, module: nn.Module) -> Kind:
-    """Say what a layer attends to, by its name and by whether it hides the future."""
-    if any(word in name.lower() for word in ("crossattention", "cross_attn", "encoder_attn", "encdecattention")):
-        return "cross"
-    is_decoder = ".decoder." in f".{name}." or getattr(module, "is_causal", False)
-    return "decoder" if is_decoder else "encoder"
 
 
 def _parts(model: PreTrainedModel) -> dict[nn.Module, nn.Module]:
@@ -312,3 +297,15 @@ def _chosen(name: str, numbers: Sequence[int]) -> list[int]:
     if not len(numbers):
         raise UserError(f"`{name}` is empty: give numbers from 0, or None for all")
     return list(numbers)
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Write numbers from lowest to highest as ``0 to 3, 7``; without any, ``none``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    texts = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
+    return ", ".join(texts) or "none"
