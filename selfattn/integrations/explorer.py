@@ -129,10 +129,20 @@ def _view(
     """Return the weights that were seen, as a view."""
     is_pair = bool(model.config.is_encoder_decoder)
     maps: dict[Kind, dict[int, Tensor]] = {"cross": {}, "encoder": {}, "decoder": {}}
+    s = len(source)
+    t = len(labels)
+    sizes: dict[Kind, tuple[int, int]] = {"encoder": (s, s), "decoder": (t, t), "cross": (t, s)}
     for layer in seen.layers:
         kind: Kind = layer.kind if is_pair else "encoder"  # of one sequence, to itself
         for call in layer.calls:  # more than one where layers share their weights
-            maps[kind][layer.number if len(layer.calls) == 1 else len(maps[kind])] = call[0].float().cpu()
+            i, j = call.shape[-2:]
+            if (i, j) != sizes[kind]:
+                raise UserError(f"{layer.name}: its {i} queries and {j} keys are not the tokens of the text")
+            number = layer.number if len(layer.calls) == 1 else len(maps[kind])
+            if number in maps[kind]:
+                advice = "explore a part of the model alone"
+                raise UserError(f"{layer.name}: another tower has a layer {number} too: {advice}")
+            maps[kind][number] = call[0].float().cpu()
     return AttentionView(
         source=read,
         prediction=str(tokenizer.decode(labels, skip_special_tokens=True)),
