@@ -42,6 +42,7 @@ LONGEST = 10.0  # seconds of the processor: a test that takes more is not asked
 NOT_MADE = 77  # exit status
 LIMIT, MEMORY = 20.0, 4 << 30  # seconds after which a mutant is stopped, besides 4 times its tests; bytes it may take
 
+STATISTICS = ("buckets", "design", "mean_run", "randomisation", "significance", "variances")
 # Which tests are asked about which modules.
 GROUPS = {
     ("attention", "layers"): (
@@ -71,10 +72,11 @@ GROUPS = {
         "properties/test_decoding_laws.py",
     ),
     (
-        *(f"evaluation/statistics/{name}.py" for name in ("buckets", "design", "significance", "variances")),
+        *(f"evaluation/statistics/{name}.py" for name in STATISTICS),
         "evaluation/gates",
     ): (
         "evaluation",
+        "parity/test_sacrebleu.py",
         "properties/test_statistics.py",
         "properties/test_gates.py",
     ),

@@ -25,6 +25,7 @@ from selfattn.evaluation.statistics.variances import (
     sign_flip_p,
     t_quantile,
     to_log_odds,
+    tuning_means,
     variances,
 )
 from selfattn.results.quality import Better, Comparison, Estimate, LogOdds, PairTest, Word, separated
@@ -117,6 +118,7 @@ class RunScores:
         metric: its name.
         better: whether higher or lower scores are better.
         bounds: the smallest and the largest possible score.
+        tunings: for each model ``[s]`` the number of each run's tuning, from 0; None where the runs are the units.
     """
 
     runs: Mapping[str, Array]
@@ -127,6 +129,7 @@ class RunScores:
     metric: str = "mean"
     better: Better = "higher"
     bounds: tuple[float, float] = (-math.inf, math.inf)
+    tunings: Mapping[str, Clusters] | None = None
 
     def estimates(self) -> dict[str, Estimate]:
         """Return every model's score with its interval."""
@@ -134,7 +137,8 @@ class RunScores:
 
     def _estimate(self, name: str) -> Estimate:
         runs = self.runs[name]
-        mean, half = float(runs.mean()), variances([runs], self._covariance(name), self.items).half_width()
+        mean = float(runs.mean())
+        half = variances([runs], self._covariance(name), self.items, self._tunings(name)).half_width()
         low, high = max(self.bounds[0], mean - half), min(self.bounds[1], mean + half)
         if self.right is not None:
             # The effective number of items is the one that would give a plain sample this half-width.
@@ -165,14 +169,15 @@ class RunScores:
             pairs.append(replace(self.pair(first, second, alpha if is_primary else ALPHA), primary=is_primary))
         corrected = iter(holm([pair.p for pair in pairs if not pair.primary]))
         pairs = [pair if pair.primary else replace(pair, p_holm=next(corrected)) for pair in pairs]
-        fewer = [min(len(self.runs[pair.first]), len(self.runs[pair.second])) for pair in pairs]
+        fewer = [min(len(self.units(pair.first)), len(self.units(pair.second))) for pair in pairs]
         with_words = (replace(pair, word=choose_word(pair, n)) for pair, n in zip(pairs, fewer, strict=True))
         return Comparison(self.estimates(), tuple(with_words))
 
     def pair(self, first: str, second: str, alpha: float = ALPHA) -> PairTest:
         """Return the figures of a pair, without the correction for other pairs and without its word."""
         runs, covariance = [self.runs[first], self.runs[second]], self._covariance(first, second)
-        difference, parts = _difference(*runs), variances(runs, covariance, self.items)
+        tunings = self._tunings(first, second)
+        difference, parts = _difference(*runs), variances(runs, covariance, self.items, tunings)
         half, most = parts.half_width(alpha), self.bounds[1] - self.bounds[0]
         low, high, odds = difference - half, difference + half, None
         if self.right is None:
@@ -183,7 +188,7 @@ class RunScores:
             sums = a * len(runs[1]) - b * len(runs[0])
             p_items = sign_flip_p(cluster_sums(sums, self.clusters).astype(np.int64))
             y, covariance = to_log_odds(runs, covariance, self.items)
-            change, parts = _difference(*y), variances(y, covariance, self.items)
+            change, parts = _difference(*y), variances(y, covariance, self.items, tunings)
             half, p_seeds = parts.half_width(alpha), parts.p_seeds(change)
             odds = LogOdds(change, change - half, change + half)
             ends = [difference + _shifted(y, shift) - _shifted(y, 0.0) for shift in (-half, half)]
@@ -193,8 +198,15 @@ class RunScores:
                 low, high = min(low, ends[0]), max(high, ends[1])
         p, low, high = max(p_items, p_seeds), max(-most, low), min(most, high)
         test = PairTest(first, second, self.metric, difference, low, high, p, p, "no difference seen", p_items)
-        apart = separated(runs[0].tolist(), runs[1].tolist())
+        apart = separated(self.units(first).tolist(), self.units(second).tolist())
         return replace(test, alpha=alpha, separated=apart, better=self.better, odds=odds)
+
+    def units(self, name: str) -> Array:
+        """Return the scores that count as independent: those of the model's tunings, or of its runs."""
+        return tuning_means(self.runs[name], None if self.tunings is None else self.tunings[name])
+
+    def _tunings(self, *names: str) -> list[Clusters | None]:
+        return [None if self.tunings is None else self.tunings[name] for name in names]
 
     def _covariance(self, *names: str) -> Array:
         """Return the covariances of the runs of some models."""
@@ -241,6 +253,37 @@ def score_counts(
         by_run = {name: metric.score(values.sum(axis=1)) for name, values in runs.items()}
         scores = RunScores(by_run, covariance, joined.shape[1])
     return replace(scores, metric=metric.name, better=metric.better, bounds=(0.0, highest))
+
+
+def by_tuning(scores: RunScores, tunings: Mapping[str, Sequence[Hashable]]) -> RunScores:
+    """Return scores whose independent units are tunings: each model was tuned several times, with trials of its own.
+
+    Runs with the settings of one tuning share its luck. Taken for independent, they make equal models differ; see
+    docs/statistics.md.
+
+    Args:
+        scores: of all runs.
+        tunings: for each model a label for each run: that of its tuning.
+
+    Raises:
+        ValueError: another number of labels than runs, fewer than two tunings, or not as many runs for each.
+
+    Example:
+        >>> scores = score_runs({"a": [[1.0], [0.9], [0.5], [0.6]], "b": [[0.8], [0.8], [0.7], [0.7]]})
+        >>> clustered = by_tuning(scores, {"a": "xxyy", "b": "xxyy"})
+        >>> clustered.units("a").round(2).tolist(), clustered.pair("a", "b").p > scores.pair("a", "b").p
+        ([0.95, 0.55], True)
+    """
+    numbers = {}
+    for name, runs in scores.runs.items():
+        labels = tunings[name]
+        places = {label: place for place, label in enumerate(dict.fromkeys(labels))}
+        number = np.array([places[label] for label in labels], dtype=np.int64)
+        sizes = np.bincount(number)
+        if len(number) != len(runs) or len(sizes) < 2 or len(set(sizes.tolist())) > 1:
+            raise ValueError(f"{name}: expected at least two tunings with as many runs each, got {sizes.tolist()}")
+        numbers[name] = number
+    return replace(scores, tunings=numbers)
 
 
 def score_runs(scores: Mapping[str, npt.ArrayLike], clusters: Sequence[Hashable] | None = None) -> RunScores:

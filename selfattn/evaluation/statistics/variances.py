@@ -82,13 +82,32 @@ class Variances:
         return math.exp(optimize.brentq(excess, _LOWEST, 0.0))
 
 
-def variances(groups: Sequence[Array], covariance: Array, items: int) -> Variances:
+def tuning_means(scores: Array, tunings: Clusters | None) -> Array:
+    """Return the mean score of the runs of each tuning; the scores themselves where tunings are not told.
+
+    Args:
+        scores: run scores ``[s]`` of one model.
+        tunings: ``[s]`` the number of each run's tuning, from 0, with as many runs for each; None where they are not
+            told.
+
+    Example:
+        >>> tuning_means(np.array([1.0, 3.0, 5.0, 5.0]), np.array([0, 0, 1, 1])).tolist()
+        [2.0, 5.0]
+    """
+    return scores if tunings is None else cluster_sums(scores, tunings) / np.bincount(tunings)
+
+
+def variances(
+    groups: Sequence[Array], covariance: Array, items: int, tunings: Sequence[Clusters | None] = (None, None)
+) -> Variances:
     """Separate the variances of the mean of one group of runs, or of the difference between the means of two.
 
     Args:
         groups: run scores ``[s]`` of one model, or of two.
         covariance: ``[r r]``, of all these runs in this order under resampling of the items.
         items: how many there are.
+        tunings: of the runs of each model, see `tuning_means`: the luck of a tuning is shared by its runs, so that
+            tunings are the units; default every run counts by itself.
 
     Example:
         >>> parts = variances([np.array([0.9, 0.8, 0.7])], np.full((3, 3), 0.0004), items=100)
@@ -100,9 +119,10 @@ def variances(groups: Sequence[Array], covariance: Array, items: int) -> Varianc
     over_items, item_df = max(0.0, float(weights @ covariance @ weights)), max(1, items - 1)
     if min(map(len, groups)) == 1:
         return Variances(None, math.inf, over_items, over_items, item_df)
-    from_seeds = [float(group.var(ddof=1)) / len(group) for group in groups]
+    units = [tuning_means(group, labels) for group, labels in zip(groups, tunings, strict=False)]
+    from_seeds = [float(group.var(ddof=1)) / len(group) for group in units]
     total = sum(from_seeds)
-    squares = sum(v * v / (len(group) - 1) for v, group in zip(from_seeds, groups, strict=True))
+    squares = sum(v * v / (len(group) - 1) for v, group in zip(from_seeds, units, strict=True))
     return Variances(
         seeds=total,
         seed_df=total * total / squares if squares else math.inf,
