@@ -215,7 +215,7 @@ def test_too_few_pairs_say_why(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"empty: 3 .*; a\.tsv: TSV, columns 1 and 2 of 3 "):
         read("a\t\tb\n" * 3)
     assert describe_files([write(tmp_path / "a.csv", "id;target;source\n1;b;a\n")]) == [
-        "a.csv: CSV, columns 'source' and 'target' of 3 (`columns` chooses others), first pair 'a' → 'b'"
+        "a.csv: CSV, columns 'source' and 'target' of 3 (others can be chosen), first pair 'a' → 'b'"
     ]
 
 

@@ -247,7 +247,7 @@ def describe_files(paths: Sequence[Path], columns: Columns = None, encoding: str
         ...     path = pathlib.Path(folder, "pairs.tsv")
         ...     _ = path.write_text("Go.\\tVa !\\tby a friend\\n")
         ...     describe_files([path])
-        ["pairs.tsv: TSV, columns 1 and 2 of 3 (`columns` chooses others), first pair 'Go.' → 'Va !'"]
+        ["pairs.tsv: TSV, columns 1 and 2 of 3 (others can be chosen), first pair 'Go.' → 'Va !'"]
     """
     lines = []
     for group in groups_of(paths, encoding):
@@ -275,7 +275,7 @@ def _columns_taken(path: Path, columns: Columns, encoding: str | None) -> str:
             layout = layout_in(path, bar_rows(path, encoding), columns, _FIRST_TWO)
     if layout is None:
         return ""
-    choice = " (`columns` chooses others)" if columns is None and layout.width > 2 else ""
+    choice = " (others can be chosen)" if columns is None and layout.width > 2 else ""
     return f", {layout}{choice}"
 
 
