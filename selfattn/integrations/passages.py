@@ -28,7 +28,8 @@ class Passage:
         start: position of the call's first token.
         length: positions that the sequence has in the end; None: all that were computed.
         beams: ``[r t]``, the row that wrote each token of the returned sequences, or -1; None without beam search.
-        prompt: positions before the first token that was written.
+        prompt: positions before the first token that the beams wrote.
+        begun: the position after the first call of the latest generation; 0 where it had no part in it.
     """
 
     cache: ReferenceType[Any] | None = None
@@ -37,6 +38,7 @@ class Passage:
     length: int | None = None
     beams: Tensor | None = None
     prompt: int = 0
+    begun: int = 0
 
     def has(self, cache: Any) -> bool:
         """Return whether the sequence goes on with this cache."""

@@ -118,7 +118,7 @@ class Watch:
             weights = weights[:, self.heads]
         layer = self.by_module[module]
         passage = self._current.get(self._part_of[module]) or Passage()  # a layer that is called by itself
-        passage.prompt = passage.prompt or passage.start + weights.shape[2]
+        passage.begun = passage.begun or passage.start + weights.shape[2]
         previous = layer.placed[-1] if layer.placed else None
         is_again = previous is not None and (previous.passage, previous.forward) == (passage, passage.forward)
         use = previous.use + 1 if previous is not None and is_again else 0
@@ -186,17 +186,19 @@ class Watch:
             raise UserError("watch: a beam search without cache cannot be followed: leave out `use_cache=False`")
         wants_all = options.get("return_dict_in_generate", config.return_dict_in_generate)
         for _, passage in self._passages:
-            passage.prompt = 0
+            passage.begun = 0
         result = generate(*args, **{**options, "return_dict_in_generate": True})
         if isinstance(result, Tensor):  # of a way to generate that the caller hands over
             return result
         beams = getattr(result, "beam_indices", None)
         for _, passage in self._passages:
-            if passage.cache is None or not passage.prompt:
+            if passage.cache is None or not passage.begun:
                 continue  # the encoder, which has a row for each source; or not called
             if beams is not None:
+                if passage.beams is not None:
+                    raise UserError("watch: a sequence went through two beam searches: watch each apart")
                 passage.beams = beams
-                passage.prompt = max(passage.prompt, result.sequences.shape[1] - beams.shape[1])
+                passage.prompt = max(passage.begun, result.sequences.shape[1] - beams.shape[1])
                 passage.length = passage.prompt + beams.shape[1] - 1
             elif passage.has(result.past_key_values):
                 passage.length = int(result.past_key_values.get_seq_length())

@@ -111,6 +111,14 @@ def test_each_batch_is_a_sequence_of_its_own() -> None:
         _ = seen.layers[0].weights
 
 
+def test_each_beam_search_is_a_sequence_of_its_own() -> None:
+    model = made("Llama")
+    with torch.no_grad(), watch(model) as seen:
+        results = [model.generate(PROMPT, **SEEN, num_beams=beams) for beams in (3, 2)]
+    for kept, tokens in zip(seen.layers[1].sequences, results, strict=True):
+        torch.testing.assert_close(kept, eager(model, tokens[:, :-1])["decoder"][1])
+
+
 def test_a_sequence_may_be_read_in_pieces_and_go_on_from_a_cache() -> None:
     model = made("Gemma2")
     text = torch.tensor([[3, 5, 7, 11, 13, 4, 6, 8]])
