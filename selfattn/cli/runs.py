@@ -15,6 +15,7 @@ from selfattn.cli.options import Files, Names, Numbers, options_of
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.data.readers.pairs import read_pairs
+from selfattn.data.readers.recorded import recorded_reading
 from selfattn.data.readers.records import chosen_columns
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError, all_visible, say, visible
@@ -36,8 +37,10 @@ def _load(*runs: Path, **options: Any) -> Any:
     return load(*runs, **options)
 
 
-def _pairs(data: Sequence[Path], columns: Sequence[str], encoding: str | None) -> list[Pair]:
-    return read_pairs(*data, columns=chosen_columns(columns), encoding=checked_encoding(encoding))
+def _pairs(run: Any, data: Sequence[Path], columns: Sequence[str], encoding: str | None) -> list[Pair]:
+    """Read pairs; a run's own files as it read them, unless something else is requested."""
+    reading = recorded_reading(run.config.data, data, chosen_columns(columns), checked_encoding(encoding))
+    return read_pairs(*data, columns=reading[0], encoding=reading[1])
 
 
 def report(
@@ -174,7 +177,8 @@ def score(run: Path, /, *, data: Files, columns: Names = (), encoding: str | Non
     """
     from selfattn.runs.evaluate import score_lines
 
-    return score_lines(_load(run).score(_pairs(data, columns, encoding)))
+    loaded = _load(run)
+    return score_lines(loaded.score(_pairs(loaded, data, columns, encoding)))
 
 
 def align(
@@ -217,10 +221,11 @@ def align(
     if bool(data) == (gold is not None):
         raise UserError("align: give --data to write links, or --gold to measure errors")
     if gold is None:
-        pairs = _pairs(data, columns, encoding)
         if sentences or base is not None:
             raise UserError("--sentences and --base go with --gold: leave them out, or give the file with the links")
-        return alignment_lines(_load(run), pairs, layer=layer, head=head, shifted=shift == 1, words=words)
+        loaded = _load(run)
+        pairs = _pairs(loaded, data, columns, encoding)
+        return alignment_lines(loaded, pairs, layer=layer, head=head, shifted=shift == 1, words=words)
     reading: dict[str, Any] = {"--columns": columns, "--encoding": encoding}
     options = reading | {"--layer": layer != -1, "--head": head is not None, "--shift": shift}
     for name, is_set in (options | {"--words": words}).items():

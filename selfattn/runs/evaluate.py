@@ -7,6 +7,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from selfattn.data.pairs import Pair
+from selfattn.data.readers.recorded import recorded_reading
 from selfattn.data.readers.records import Columns
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore
@@ -51,15 +52,15 @@ def evaluate_run(
             raise SettingError(f"`{name}` is for files of pairs: give one with `data`, or leave it out")
     if metric is not None and not run.takes_pairs:
         raise SettingError("`metric`: a language model is measured by perplexity; leave it out")
+    files = as_declared("data", data, tuple[Path, ...])
+    columns, encoding = recorded_reading(run.config.data, files, columns, encoding)
     task = run.task if metric is None else run.task.decided_by(metric)
     if against is not None:
         if not run.takes_pairs or against.config.task != run.config.task:
             raise SettingError("`against`: expected two runs of one task, trained on pairs")
         if not data and run.config.data != against.config.data:
             say(f"{against.path}: was trained on other data, and may have seen the test items of {run.path}")
-    results: dict[str, Any] = task.evaluate(
-        run, as_declared("data", data, tuple[Path, ...]), options, columns, against, encoding
-    )
+    results: dict[str, Any] = task.evaluate(run, files, options, columns, against, encoding)
     command = f"selfattn evaluate {run.path}" + ("" if against is None else f" --against {against.path}")
     for tested in (run, against) if not data else ():
         if tested is not None:

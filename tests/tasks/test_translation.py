@@ -281,8 +281,10 @@ def test_an_encoding_is_recorded_and_used_again(cli: Cli, tmp_path: Path) -> Non
     assert "or give --encoding cp1252" in cli(*train, *reading, "--out", tmp_path / "no").refusal()
     done = cli(*train, *reading, "--encoding", "latin-1", "--out", tmp_path / "run")
     assert "a.csv: CSV, columns 1 and 2 of 2, first pair 'größer 0' → 'straße 0'" in done.err
-    for data in ((), reading, (*reading, "--encoding", "ISO-8859-1")):
+    for data in ((), reading, ("--data", path), (*reading, "--encoding", "ISO-8859-1")):
         assert "9 items" in cli("evaluate", tmp_path / "run", *data).out
+    for command in ("score", "align"):  # which read the run's own file as the run did
+        assert cli(command, tmp_path / "run", "--data", path).out.count("\n") == 60
     message = "--encoding cp1250: the run was trained on this file with iso8859-1; leave it out"
     assert message in cli("evaluate", tmp_path / "run", *reading, "--encoding", "cp1250").refusal()
     tokenizer = ("tokenizer", "train", path, "--columns", "1,2", "--kind", "characters", "--out", tmp_path / "tokens")
