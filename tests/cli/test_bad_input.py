@@ -100,7 +100,8 @@ def test_jamo_that_were_taken_apart_are_put_together(cli: Cli, train: Train, tmp
     rows = [f"{n}월 {day}일\t{n:02}-{day:02}\n" for n in range(1, 10) for day in range(1, 20)]
     for form in ("NFC", "NFD"):
         (tmp_path / f"{form}.tsv").write_text(unicodedata.normalize(form, "".join(rows)), encoding="utf-8")
-    (tmp_path / "train.tsv").write_bytes((tmp_path / "NFD.tsv").read_bytes())
+    further = unicodedata.normalize("NFD", "12월 1일\t12-01\n")  # so that neither file is the run's own
+    (tmp_path / "train.tsv").write_text((tmp_path / "NFD.tsv").read_text("utf-8") + further, encoding="utf-8")
     run = train("transformer", tmp_path / "run", data=(tmp_path / "train.tsv",))
     assert {"월", "일"} <= set(run.tokenizer.source.pieces(range(len(run.tokenizer))))
     for command in ("score", "align", "evaluate"):
