@@ -5,6 +5,8 @@ Axis letters here and everywhere in the package: ``b`` batch, ``h`` heads, ``i``
 ``v`` vocabulary.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +17,30 @@ from torch.autograd import forward_ad
 from selfattn.attention.masks import Mask, as_mask, check_broadcasts
 from selfattn.attention.scores import Score, check_score, scaled_dot
 
-_LARGEST = torch.finfo(torch.float16).max
+
+def softmax(scores: Tensor) -> Tensor:
+    """Turn scores ``[b h i j]`` into distributions over the keys."""
+    return scores.softmax(dim=-1)
+
+
+def _reference(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    score: Callable[[Tensor, Tensor], Tensor],
+    allowed: Tensor | None,
+    bias: Tensor | None,
+    dropout_p: float,
+    normalize: Callable[[Tensor], Tensor] = softmax,
+) -> tuple[Tensor, Tensor]:
+    """Attention as its formula: return the outputs ``[b h i c]`` and the weights ``[b h i j]``."""
+    scores = score(query, key)  # [b h i e], [b h j e'] -> [b h i j], in float32 at least
+    scores = scores if bias is None else scores + bias
+    scores = scores if allowed is None else scores.masked_fill(~allowed, -torch.inf)
+    weights = normalize(scores).to(value.dtype)
+    output = F.dropout(weights, dropout_p, training=dropout_p > 0) @ value  # [b h i j] @ [b h j c] -> [b h i c]
+    return output, weights
 
 
 class Attended(NamedTuple):
@@ -54,10 +79,10 @@ def attend(
     ``torch.nn.functional.scaled_dot_product_attention``, the fused path. Other scores, and every call that asks for
     the weights, take the reference path, which is the formula above written out.
 
-    A query that may attend to nothing gets output 0 and weights 0. It is never read, nor is a key that no query may
-    see: not even NaN there changes anything, forward or backward. A key that only some queries may see changes
-    nothing for the others, bit for bit, as long as what it is multiplied with stays finite in the dtype: its scores,
-    and in the backward pass the products of its value with the output's gradient (in float32, values up to 1e30 do).
+    A query that may attend to nothing gets output 0 and weights 0. Neither it nor a key that no query may see is read:
+    NaN there changes nothing, forward or backward. A key that only some queries may see changes nothing for the others,
+    bit for bit, as long as its products stay finite in the dtype: its scores, and in the backward pass the products of
+    its value with the output's gradient (in float32, values up to 1e30 do).
     The softmax runs in float32 or wider. NaN in a bias reaches the outputs of the queries that it is added to.
 
     Both paths have first derivatives. Forward-mode differentiation and ``torch.func`` take the reference path by
@@ -74,7 +99,7 @@ def attend(
         mask: bool, broadcastable to ``[b h i j]``; True = may attend. Default: everything. Models hand over a
             :class:`~selfattn.attention.masks.Mask`.
         bias: added to the scores, floating point and finite (the mask hides, not a bias of minus infinity),
-            broadcastable to ``[b h i j]``. Default: nothing.
+            broadcastable to ``[b h i j]``. Default none.
         causal: also hide the future, right-aligned: query ``i`` sees keys ``j <= i + (len(j) - len(i))``, so that
             with fewer queries than keys (a cache) the last query sees every key.
         dropout_p: probability of dropping a weight, in ``[0, 1)``; default 0. The caller decides when it is training.
@@ -104,81 +129,112 @@ def attend(
         (7.0, [0.25, 0.75])
     """
     check_score(score, "attend")
-    _check(query, key, value, bias, dropout_p)
-    if score.equal_widths and query.shape[-1] != key.shape[-1]:
-        widths = f"{query.shape[-1]} and key width {key.shape[-1]}"
-        raise ValueError(f"attend: {type(score).__name__}: query width {widths} differ; use general or additive")
-    (b, h, i, _), j = query.shape, key.shape[-2]
-    mask = as_mask(mask, causal, (b, h, i, j))
-    if bias is not None:
-        bias = bias[(None,) * (4 - bias.dim())]  # the kernels want all four axes
-    fused = not need_weights and not _is_slow(query)
-    # The kernel's own causal mask is left-aligned, as ours is with as many keys as queries.
-    causal_in_kernel = False
-    if fused and mask.causal and mask.allowed is None and bias is None and i == j:  # in a graph i == j is symbolic
-        causal_in_kernel = True
-    else:
-        mask = mask.for_sizes(i, j, query.device)
-    is_guarded = mask.allowed is not None and mask.additive is None
-    groups = h // key.shape[1]
-    # Without gradients the CPU's kernel reads each key-value head where it lies, bit for bit as if it were repeated.
-    in_place = not is_guarded and not need_weights and not torch.is_grad_enabled() and query.device.type == "cpu"
-    grouped = groups > 1 and in_place and score.as_dot(query, key) is not None
-    if groups > 1 and not grouped:
-        key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
-    allowed, empty = mask.allowed, None
-    if allowed is not None and is_guarded:
-        # What is not to be read is zero from here on. A query with nothing to attend to is opened, and its output set
-        # to zero below: no path meets a softmax of nothing.
-        empty = ~allowed.any(dim=-1, keepdim=True)
-        unseen = ~allowed.any(dim=-2, keepdim=True).transpose(-2, -1)
-        query, key, value = query.masked_fill(empty, 0), key.masked_fill(unseen, 0), value.masked_fill(unseen, 0)
-        allowed = allowed | empty
-    if bias is not None and query.dtype == torch.float16 != bias.dtype:
-        bias = _within_float16(bias, allowed)
-
+    _check(query, key, value, score, bias, dropout_p)
+    mask = as_mask(mask, causal, (*query.shape[:3], key.shape[2]))
+    query, key, value, mask, bias, empty = _guard(query, key, value, mask, bias)
     weights: Tensor | None = None
-    dotted = score.as_dot(query, key) if fused else None
-    if dotted is not None:
-        sizes, expected = ([*q.shape[:3], *k.shape[:3]] for q, k in (dotted[:2], (query, key)))
-        _check_sizes(score, "as_dot", "queries [b h i ..] and keys [b h j ..]", sizes, expected)
-        query, key, scale = dotted
-        added = allowed if mask.additive is None else mask.additive.to(query.dtype)
-        if bias is not None:
-            added = _biased(bias, allowed, query.dtype)
-        output = F.scaled_dot_product_attention(
-            query, key, value, added, dropout_p, is_causal=causal_in_kernel, scale=scale, enable_gqa=grouped
+    output = None if need_weights else _fused(query, key, value, score, mask, bias, dropout_p)
+    if output is None:
+        output, weights = _reference(
+            query,
+            *_for_heads(query, key, value),
+            score=partial(_scores, score),
+            allowed=mask.for_sizes(query.shape[2], key.shape[2], query.device).allowed,
+            bias=bias,
+            dropout_p=dropout_p,
         )
-        _explain_second_derivatives(output)
-    else:
-        if causal_in_kernel:
-            allowed = mask.for_sizes(i, j, query.device).allowed
-        scores = score(query, key)
-        _check_sizes(score, "forward", "scores [b h i j]", [*scores.shape], [b, h, i, j])
-        weights = _distribution(scores, allowed, bias).to(value.dtype)
-        if empty is not None:
-            weights = weights.masked_fill(empty, 0)
-        output = F.dropout(weights, dropout_p, training=dropout_p > 0) @ value
     if empty is not None:
         output = output.masked_fill(empty, 0)
+        weights = None if weights is None else weights.masked_fill(empty, 0)
     return Attended(output, weights if need_weights else None)
 
 
-def _distribution(scores: Tensor, allowed: Tensor | None, bias: Tensor | None) -> Tensor:
-    """Softmax over the allowed keys, in float32 at least: ``[b h i j]`` to ``[b h i j]``."""
-    if scores.dtype in (torch.float16, torch.bfloat16):
-        scores = scores.float()
+def _guard(
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask, bias: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Mask, Tensor | None, Tensor | None]:
+    """Settle mask and bias, and zero what is hidden, so that NaN there cannot spread.
+
+    A query that may see no key gets all keys here and a zero output at the end, so that no softmax is taken over an
+    empty set.
+
+    Returns:
+        Query, key, value, mask and bias; and which queries may see no key, bool ``[b h i 1]`` in broadcast, or None
+        where each is known to see one.
+    """
+    i, j = query.shape[2], key.shape[2]
     if bias is not None:
-        scores = scores + bias
-    if allowed is not None:
-        scores = scores.masked_fill(~allowed, -torch.inf)
-    return scores.softmax(dim=-1)
+        bias = bias[(None,) * (4 - bias.dim())]  # the kernels want all four axes
+    if mask.allowed is not None or i > j:  # else every query sees a key, whether causal or not
+        mask = mask.for_sizes(i, j, query.device)
+    empty: Tensor | None = None
+    if mask.allowed is not None and mask.additive is None:
+        empty = ~mask.allowed.any(dim=-1, keepdim=True)
+        unseen = ~mask.allowed.any(dim=-2, keepdim=True).transpose(-2, -1)
+        key, value = _for_heads(query, key, value)  # a mask may differ between the heads that share a key
+        query = query.masked_fill(empty, 0)
+        key = key.masked_fill(unseen, 0)
+        value = value.masked_fill(unseen, 0)
+        mask = Mask(mask.allowed | empty)
+    if bias is not None and query.dtype == torch.float16 and bias.dtype != torch.float16:
+        bias = _within_float16(bias, mask.for_sizes(i, j, query.device).allowed)
+    return query, key, value, mask, bias, empty
+
+
+def _fused(
+    query: Tensor, key: Tensor, value: Tensor, score: Score, mask: Mask, bias: Tensor | None, dropout_p: float
+) -> Tensor | None:
+    """Compute the outputs ``[b h i c]`` with PyTorch's kernel, or return None where it does not do or is slow."""
+    if _is_slow(query):
+        return None
+    # Without gradients the CPU's kernel reads each key-value head where it lies, bit for bit as if it were repeated.
+    grouped = key.shape[1] != query.shape[1] and query.device.type == "cpu" and not torch.is_grad_enabled()
+    if not grouped:
+        key, value = _for_heads(query, key, value)
+    dotted = score.as_dot(query, key)
+    if dotted is None:
+        return None
+    sizes = [*dotted[0].shape[:3], *dotted[1].shape[:3]]
+    _check_sizes(score, "as_dot", "queries [b h i ..] and keys [b h j ..]", sizes, [*query.shape[:3], *key.shape[:3]])
+    query, key, scale = dotted
+    i, j = query.shape[2], key.shape[2]
+    # The kernel's own causal mask is left-aligned, as ours is with as many keys as queries.
+    is_causal = False
+    if mask.causal and bias is None and i == j:
+        is_causal = True
+    else:
+        mask = mask.for_sizes(i, j, query.device)
+    if bias is not None:
+        added: Tensor | None = _biased(bias, mask.allowed, query.dtype)
+    elif mask.additive is not None:
+        added = mask.additive.to(query.dtype)
+    else:
+        added = mask.allowed
+    output: Tensor = F.scaled_dot_product_attention(
+        query, key, value, added, dropout_p, is_causal=is_causal, scale=scale, enable_gqa=grouped
+    )
+    _explain_second_derivatives(output)
+    return output
+
+
+def _for_heads(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """Repeat keys and values for the query heads that share them: ``[b g j e]`` to ``[b h j e]``."""
+    groups = query.shape[1] // key.shape[1]
+    if groups == 1:
+        return key, value
+    return key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
+
+
+def _scores(score: Score, query: Tensor, key: Tensor) -> Tensor:
+    """Compare every query with every key, ``[b h i j]`` in float32 at least."""
+    scores = score(query, key)
+    _check_sizes(score, "forward", "scores [b h i j]", [*scores.shape], [*query.shape[:3], key.shape[2]])
+    return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
 
 
 def _within_float16(bias: Tensor, allowed: Tensor | None) -> Tensor:
     """Move each row of a bias to at most 0, which changes no softmax; far below that, all weights are 0."""
     top = bias if allowed is None else torch.where(allowed, bias, -torch.inf)
-    return (bias - top.amax(dim=-1, keepdim=True)).clamp(-_LARGEST, 0)
+    return (bias - top.amax(dim=-1, keepdim=True)).clamp(torch.finfo(torch.float16).min, 0)
 
 
 def _biased(bias: Tensor, allowed: Tensor | None, dtype: torch.dtype) -> Tensor:
@@ -254,7 +310,7 @@ def _check_sizes(score: Score, method: str, what: str, sizes: list[int], expecte
         )
 
 
-def _check(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, dropout_p: float) -> None:
+def _check(query: Tensor, key: Tensor, value: Tensor, score: Score, bias: Tensor | None, dropout_p: float) -> None:
     for name, tensor, axes in (("query", query, "b h i e"), ("key", key, "b h j e"), ("value", value, "b h j c")):
         if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
             kind = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
@@ -263,6 +319,9 @@ def _check(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, dropo
             raise ValueError(f"attend: expected {name} [{axes}], got {tensor.dim()} axes {tuple(tensor.shape)}")
     if not (query.shape[3] and key.shape[3]):
         raise ValueError(f"attend: expected heads at least 1 wide, got query {query.shape[3]} and key {key.shape[3]}")
+    if score.equal_widths and query.shape[3] != key.shape[3]:
+        widths = f"{query.shape[3]} and key width {key.shape[3]}"
+        raise ValueError(f"attend: {type(score).__name__}: query width {widths} differ; use general or additive")
     if query.shape[0] != key.shape[0] or key.shape[:3] != value.shape[:3]:
         sizes = tuple(query.shape), tuple(key.shape), tuple(value.shape)
         raise ValueError(f"attend: batch sizes, heads or lengths of query, key and value do not fit: {sizes}")
