@@ -2,7 +2,6 @@
 
 from selfattn.attention.core import Attended as Attended
 from selfattn.attention.core import attend as attend
-from selfattn.attention.layer import KeyValue as KeyValue
 from selfattn.attention.layer import MultiHeadAttention as MultiHeadAttention
 from selfattn.attention.masks import causal_mask as causal_mask
 from selfattn.attention.masks import key_mask as key_mask
@@ -15,6 +14,7 @@ from selfattn.attention.positions import Position as Position
 from selfattn.attention.positions import RelativeBias as RelativeBias
 from selfattn.attention.positions import Rotary as Rotary
 from selfattn.attention.positions import Sinusoidal as Sinusoidal
+from selfattn.attention.projections import KeyValue as KeyValue
 from selfattn.attention.scores import Additive as Additive
 from selfattn.attention.scores import Concat as Concat
 from selfattn.attention.scores import Dot as Dot

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from selfattn.attention.layer import KeyValue
+from selfattn.attention.projections import KeyValue
 
 
 @dataclass

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Self, cast
 
 import torch
 from einops import rearrange
@@ -10,37 +12,12 @@ from torch import Tensor, nn
 
 from selfattn.attention.core import Attended, attend
 from selfattn.attention.masks import Mask, as_mask, without_unread_keys, without_unread_queries
+from selfattn.attention.placing import check_positions, placed, rotated
 from selfattn.attention.positions import AttentionPosition
+from selfattn.attention.projections import JoinedLinears, KeyValue, Query
 from selfattn.attention.scores import Score, check_score, make_score
 
-
-@dataclass(frozen=True)
-class KeyValue:
-    """Projected keys and values, made by :meth:`MultiHeadAttention.project_context` and handed over by the caller.
-
-    Attributes:
-        key: ``[b h j e]``.
-        value: ``[b h j c]``.
-        positions: ``[j]`` or ``[b j]``, where in its text each key stands; None where no position is used.
-        shared_by: how many consecutive rows of queries attend to each row, such as the hypotheses of a source in a
-            beam search; default 1.
-    """
-
-    key: Tensor
-    value: Tensor
-    positions: Tensor | None = None
-    shared_by: int = 1
-
-    def reorder(self, index: Tensor) -> KeyValue:
-        """Pick rows along the batch axis, int64 ``[new b]``."""
-        key = self.key.index_select(0, index)
-        value = self.value.index_select(0, index)
-        return KeyValue(key, value, self.picked_positions(index), self.shared_by)
-
-    def picked_positions(self, index: Tensor) -> Tensor | None:
-        """Return the positions of some rows; ``[j]`` are those of every row."""
-        rows = self.positions
-        return rows if rows is None or rows.dim() == 1 else rows.index_select(0, index)
+_PROJECTIONS = ("q_proj", "k_proj", "v_proj")
 
 
 class MultiHeadAttention(nn.Module):
@@ -48,7 +25,9 @@ class MultiHeadAttention(nn.Module):
     (Ainslie et al. 2023, section 2.2), and with ``project=False`` the bare attention of an RNN seq2seq.
 
     A projection can be replaced by another module of the same widths, such as a low-rank adapter:
-    ``layer.q_proj = Adapter(layer.q_proj)``.
+    ``layer.q_proj = Adapter(layer.q_proj)``. The weights of ``q_proj``, ``k_proj`` and ``v_proj`` are parameters of
+    their own. Where all three read one input they lie together in memory, and :meth:`project_self` computes them as one
+    product in inference mode. Where one was replaced, has a hook or got other memory, they are computed one by one.
 
     Args:
         query_dim: width ``d`` of the queries, and of the output; a head has the width ``d / h``.
@@ -116,6 +95,66 @@ class MultiHeadAttention(nn.Module):
         self.score = make_score(score, head_dim, key_width) if isinstance(score, str) else score
         check_score(self.score, "MultiHeadAttention")
         self.position = position
+        self._joined: JoinedLinears | None = None
+        self.join_projections()
+
+    def join_projections(self) -> None:
+        """Move the weights of the three projections together in memory, where they are plain and read one input.
+
+        The constructor does so, and whatever moves or copies the layer. Call it after other tensors were put in the
+        place of the weights, as ``load_state_dict(..., assign=True)`` does.
+        """
+        if not self.project:
+            return
+        if self._joined is None or not self._joined.holds(self):
+            self._joined = JoinedLinears(self, _PROJECTIONS) if JoinedLinears.fits(self, _PROJECTIONS) else None
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+        self.join_projections()
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_joined": None}  # views would be copied apart
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+        self.join_projections()
+
+    def project_self(self, x: Tensor, positions: Tensor | None = None) -> tuple[Query, KeyValue]:
+        """Project a sequence as queries and as what they attend to: for self-attention, with a cache in between.
+
+        Args:
+            x: ``[b i d]``.
+            positions: ``[i]`` or ``[b i]``; default 0, 1, 2, ... where this layer uses positions.
+
+        Returns:
+            :class:`Query` and :class:`KeyValue`, to be handed to :meth:`forward`.
+
+        Raises:
+            ValueError: what :meth:`project_context` raises; query and context have different widths.
+
+        Example:
+            >>> layer, x = MultiHeadAttention(8, num_heads=2), torch.randn(3, 5, 8)
+            >>> query, context = layer.project_self(x)
+            >>> torch.equal(layer(query, context).output, layer(x).output)
+            True
+        """
+        if self.query_dim != self.context_dim:
+            raise ValueError("MultiHeadAttention.project_self: the layer attends to a context of another width")
+        _check_states(x, "x [b i d]", self.query_dim)
+        if not self.project:
+            return Query(self._query_heads(x)), self._key_value(x, x, positions)
+        joined = None
+        if torch.is_inference_mode_enabled() and not torch.compiler.is_compiling():
+            joined = self._joined
+        if joined is not None and joined.holds(self):
+            query, key, value = joined(x)
+        else:
+            key = self.k_proj(x)
+            value = self.v_proj(x)
+            query = self.q_proj(x)
+        return Query(self._query_heads(query)), self._key_value(key, value, positions)
 
     def project_context(self, context: Tensor, positions: Tensor | None = None) -> KeyValue:
         """Project what will be attended to, once.
@@ -125,28 +164,21 @@ class MultiHeadAttention(nn.Module):
             positions: ``[j]`` or ``[b j]``; default 0, 1, 2, ... where this layer uses positions.
 
         Returns:
-            :class:`KeyValue`, to be handed to :meth:`forward` any number of times. Whoever hands it over with a mask
-            may trust :meth:`forward` not to read a hidden key; only this projection has read it, so that NaN in the
-            padding of ``context`` would reach the gradient of its weights.
+            :class:`KeyValue`, to be handed to :meth:`forward` any number of times. With a mask, :meth:`forward` never
+            reads a hidden key, but this projection does: NaN in the padding of ``context`` would reach the gradient of
+            its weights.
 
         Raises:
             ValueError: the context is not ``[b j d]`` of the layer's width; there are not as many positions as keys.
         """
         _check_states(context, "context [b j d]", self.context_dim)
-        key = _heads(self.k_proj(context) if self.project else context, self.num_kv_heads)
-        value = _heads(self.v_proj(context) if self.project else context, self.num_kv_heads)
-        if self.k_norm is not None:
-            key = _normalise(self.k_norm, key)
-        if self.position is None:
-            return KeyValue(key, value)
-        if positions is None:
-            positions = torch.arange(key.shape[2], device=key.device)
-        _check_positions(positions, key.shape[2], "keys")
-        return KeyValue(self._rotated(key, positions), value, positions)
+        if not self.project:
+            return self._key_value(context, context, positions)
+        return self._key_value(self.k_proj(context), self.v_proj(context), positions)
 
     def forward(
         self,
-        x: Tensor,
+        x: Tensor | Query,
         context: Tensor | KeyValue | None = None,
         *,
         mask: Tensor | Mask | None = None,
@@ -158,7 +190,7 @@ class MultiHeadAttention(nn.Module):
         """Attend from ``x`` to ``context``.
 
         Args:
-            x: the queries ``[b i d]``.
+            x: the queries ``[b i d]``, or what :meth:`project_self` made of them.
             context: ``[b j d]``, or what :meth:`project_context` made of it; default ``x`` itself (self-attention).
                 It has as many rows as ``x``; where :attr:`KeyValue.shared_by` says so, consecutive rows of ``x``
                 share one row of it.
@@ -178,58 +210,84 @@ class MultiHeadAttention(nn.Module):
                 or none are given and there are more queries than keys; ``context`` is shared by several rows, and
                 causality or positions are asked for; and what :func:`~selfattn.attention.core.attend` raises.
         """
-        _check_states(x, "x [b i d]", self.query_dim)
-        _check_rows(x, context)
+        b, i, j = _checked_sizes(x, context, self.query_dim)
         if isinstance(context, KeyValue) and context.shared_by > 1:
-            if causal or positions is not None or self.position is not None:
-                raise ValueError("MultiHeadAttention: rows that share a context have no order: no causal, no positions")
-            together = rearrange(x, "(b w) i d -> b (w i) d", w=context.shared_by)
-            context = replace(context, shared_by=1)
-            output, weights = self.forward(together, context, mask=mask, bias=bias, need_weights=need_weights)
-            if weights is not None:
-                weights = rearrange(weights, "b h (w i) j -> (b w) h i j", i=x.shape[1])
-            return Attended(output.reshape(*x.shape[:2], -1), weights)
-        attends_to_itself = context is None
-        context = x if context is None else context
-        j = context.key.shape[-2] if isinstance(context, KeyValue) else context.shape[1]
-        mask = as_mask(mask, causal, (x.shape[0], self.num_heads, x.shape[1], j))
+            return self._attend_shared(x, context, mask, bias, causal or positions is not None, need_weights)
+        key_positions = positions if context is None else None
+        mask = as_mask(mask, causal, (b, self.num_heads, i, j))
+        memory = cast("Tensor | KeyValue", x if context is None else context)
         if mask.allowed is not None and mask.additive is None:
-            mask = mask.for_sizes(x.shape[1], j, x.device)
-            assert mask.allowed is not None
-            x = without_unread_queries(x, mask.allowed)
-            if isinstance(context, Tensor):
-                context = without_unread_keys(context, mask.allowed)
-        if not isinstance(context, KeyValue):
-            context = self.project_context(context, positions if attends_to_itself else None)
-        query = _heads(self.q_proj(x) if self.project else x, self.num_heads)
-        if self.q_norm is not None:
-            query = _normalise(self.q_norm, query)
+            mask = mask.for_sizes(i, j, mask.allowed.device)
+            x, memory = _without_unread(x, memory, mask)
+        # project
+        keys = memory if isinstance(memory, KeyValue) else self.project_context(memory, key_positions)
+        query = x.heads if isinstance(x, Query) else self._query_heads(self.q_proj(x) if self.project else x)
+        # place
         if self.position is not None:
-            if context.positions is None:
-                raise ValueError("MultiHeadAttention: the layer uses positions, but context was projected without any")
-            if positions is None:
-                positions = context.positions[..., max(0, context.positions.shape[-1] - x.shape[1]) :]
-            _check_positions(positions, x.shape[1], "queries")
-            query = self._rotated(query, positions)
-            by_position = self.position.bias(positions, context.positions)
-            if by_position is not None:
-                rows = max(positions.dim(), context.positions.dim()) - 1
-                _check_bias(self.position, by_position, [*query.shape[1 - rows : 3], j])
-                bias = by_position if bias is None else bias + by_position
-        key, value, dropout_p = context.key, context.value, self.dropout if self.training else 0.0
-        output, weights = attend(
-            query, key, value, score=self.score, mask=mask, bias=bias, dropout_p=dropout_p, need_weights=need_weights
+            query, bias = placed(self.position, query, keys, positions, bias)
+        # attend
+        attended = attend(
+            query,
+            keys.key,
+            keys.value,
+            score=self.score,
+            mask=mask,
+            bias=bias,
+            dropout_p=self.dropout if self.training else 0.0,
+            need_weights=need_weights,
         )
-        joined = output.flatten(1)[:, None] if x.shape[1] == 1 else output.transpose(1, 2).flatten(2)
-        return Attended(self.out_proj(joined) if self.project else joined, weights)
+        # join
+        output = _joined_heads(attended.output)
+        return Attended(self.out_proj(output) if self.project else output, attended.weights)
 
-    def _rotated(self, x: Tensor, positions: Tensor) -> Tensor:
-        assert self.position is not None
-        rotated = self.position.rotate(x, positions)
-        if rotated.shape != x.shape:
-            name, got = type(self.position).__name__, tuple(rotated.shape)
-            raise ValueError(f"MultiHeadAttention: expected {name}.rotate to keep {tuple(x.shape)}, got {got}")
-        return rotated
+    def _attend_shared(
+        self,
+        x: Tensor | Query,
+        context: KeyValue,
+        mask: Tensor | Mask | None,
+        bias: Tensor | None,
+        is_ordered: bool,
+        need_weights: bool,
+    ) -> Attended:
+        """Attend from rows that share a row of the context: they are further queries of that row."""
+        if is_ordered or self.position is not None or isinstance(x, Query):
+            raise ValueError("MultiHeadAttention: rows that share a context have no order: no causal, no positions")
+        together = rearrange(x, "(b w) i d -> b (w i) d", w=context.shared_by)
+        context = replace(context, shared_by=1)
+        output, weights = self.forward(together, context, mask=mask, bias=bias, need_weights=need_weights)
+        if weights is not None:
+            weights = rearrange(weights, "b h (w i) j -> (b w) h i j", i=x.shape[1])
+        return Attended(output.reshape(*x.shape[:2], -1), weights)
+
+    def _query_heads(self, query: Tensor) -> Tensor:
+        """Cut projected queries ``[b i (h e)]`` into heads, and normalise them."""
+        query = _heads(query, self.num_heads)
+        return query if self.q_norm is None else _normalise(self.q_norm, query)
+
+    def _key_value(self, key: Tensor, value: Tensor, positions: Tensor | None) -> KeyValue:
+        """Cut projected keys and values ``[b j (h e)]`` into heads, normalise and place the keys."""
+        key = _heads(key, self.num_kv_heads)
+        value = _heads(value, self.num_kv_heads)
+        if self.k_norm is not None:
+            key = _normalise(self.k_norm, key)
+        if self.position is None:
+            return KeyValue(key, value)
+        if positions is None:
+            positions = torch.arange(key.shape[2], device=key.device)
+        check_positions(positions, key.shape[2], "keys")
+        return KeyValue(rotated(self.position, key, positions), value, positions)
+
+
+def _without_unread(
+    x: Tensor | Query, context: Tensor | KeyValue, mask: Mask
+) -> tuple[Tensor | Query, Tensor | KeyValue]:
+    """Zero the queries that see nothing and the keys that nobody sees, before they are projected."""
+    assert mask.allowed is not None
+    if isinstance(x, Tensor):
+        x = without_unread_queries(x, mask.allowed)
+    if isinstance(context, Tensor):
+        context = without_unread_keys(context, mask.allowed)
+    return x, context
 
 
 def _check_states(states: object, what: str, width: int) -> None:
@@ -238,19 +296,26 @@ def _check_states(states: object, what: str, width: int) -> None:
         raise ValueError(f"MultiHeadAttention: expected {what} with {width} features, got {got}")
 
 
-def _check_rows(x: Tensor, context: Tensor | KeyValue | None) -> None:
-    """Check that each row of queries has its row of keys: attention across rows would mix texts."""
+def _checked_sizes(x: Tensor | Query, context: Tensor | KeyValue | None, width: int) -> tuple[int, int, int]:
+    """Return the sizes ``b i j``, and check that each row of queries has its row of keys: texts must not mix."""
+    if isinstance(x, Query):
+        b, _, i, _ = x.heads.shape
+        if not isinstance(context, KeyValue):
+            raise ValueError("MultiHeadAttention: projected queries need the keys that project_self returned with them")
+    else:
+        _check_states(x, "x [b i d]", width)
+        b, i, _ = x.shape
     shared_by = 1
     if isinstance(context, KeyValue):
-        rows = context.key.shape[0]
-        shared_by = context.shared_by
+        rows, j, shared_by = context.key.shape[0], context.key.shape[2], context.shared_by
     elif isinstance(context, Tensor) and context.dim() == 3:
-        rows = context.shape[0]
+        rows, j, _ = context.shape
     else:
-        return
-    if x.shape[0] != rows * shared_by:
+        return b, i, i  # project_context refuses what is no context
+    if b != rows * shared_by:
         sharing = f" shared by {shared_by} each" if shared_by > 1 else ""
-        raise ValueError(f"MultiHeadAttention: x has {x.shape[0]} rows, context {rows}{sharing}; give each row its own")
+        raise ValueError(f"MultiHeadAttention: x has {b} rows, context {rows}{sharing}; give each row its own")
+    return b, i, j
 
 
 def _heads(x: Tensor, heads: int) -> Tensor:
@@ -259,6 +324,11 @@ def _heads(x: Tensor, heads: int) -> Tensor:
     if i == 1:  # nothing to turn: one operator less, for each token that is decoded
         return x.reshape(b, heads, 1, width // heads)
     return x.reshape(b, i, heads, width // heads).transpose(1, 2)
+
+
+def _joined_heads(x: Tensor) -> Tensor:
+    """Join heads ``[b h i e]`` to ``[b i (h e)]``."""
+    return x.flatten(1)[:, None] if x.shape[2] == 1 else x.transpose(1, 2).flatten(2)
 
 
 def _normalise(norm: nn.RMSNorm, x: Tensor) -> Tensor:
@@ -271,21 +341,3 @@ def _divided(width: int, heads: int, name: str) -> int:
     if width % heads:
         raise ValueError(f"MultiHeadAttention: {name} {width} is not divisible by {heads} heads")
     return width // heads
-
-
-def _check_bias(position: AttentionPosition, bias: Tensor, full: list[int]) -> None:
-    """Hold a bias against its axes: with as many rows as heads ``[b i j]`` would pass for ``[h i j]``."""
-    if bias.dim() != len(full) or any(size not in (1, n) for size, n in zip(bias.shape, full, strict=True)):
-        axes = "[h i j]" if len(full) == 3 else "[b h i j]"
-        raise ValueError(
-            f"MultiHeadAttention: expected {type(position).__name__}.bias to return {axes} {tuple(full)} for these "
-            f"positions, got {tuple(bias.shape)}"
-        )
-
-
-def _check_positions(positions: Tensor, expected: int, of: str) -> None:
-    if positions.shape[-1] != expected:
-        raise ValueError(
-            f"MultiHeadAttention: expected {expected} positions of {of}, got {positions.shape[-1]}; "
-            "state positions= where the queries are not the last of the keys"
-        )

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from selfattn.decoding.common import NO_PENALTY, Hypothesis, LengthPenalty, check_number, length_limits
+from selfattn.decoding.common import NO_PENALTY, Hypothesis, LengthPenalty, check_number, evaluating, length_limits
 from selfattn.decoding.probabilities import chosen_log_probabilities, top
-from selfattn.decoding.stepping import stepping
 from selfattn.interrupts import poll
 from selfattn.models.protocol import Seq2Seq
 
@@ -82,15 +81,15 @@ def beam_search(
     """
     limits = length_limits(source, source_mask, max_length)
     searched = [_Sentence(limit, n_best, length_penalty) for limit in limits]
-    with stepping(model) as stepper:
-        state = stepper.start(stepper.encode(source, source_mask))
+    with evaluating(model):
+        state = model.start(model.encode(source, source_mask))
         rows = len(source)
         token = torch.full((rows,), bos_id, device=source.device)
         totals, prefixes = torch.zeros(rows, 1, dtype=torch.float64), torch.zeros(rows, 1, 0, dtype=torch.int64)
         beam = _Beam(list(range(rows)), totals, prefixes)
         while True:
             poll()
-            logits, state = stepper.step(token, state)
+            logits, state = model.step(token, state)
             # One more than the beam: whatever becomes of <eos>, the best row alone could fill the beam.
             ids = top(logits, beam_size + 1)[1]
             values = chosen_log_probabilities(logits, ids).double().cpu()

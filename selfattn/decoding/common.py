@@ -1,16 +1,20 @@
-"""What all ways of decoding share: checked inputs, batches of similar length, hypotheses and their length penalty."""
+"""What all ways of decoding share: checked inputs, batches of similar length, hypotheses and their scores."""
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from selfattn.data.batches import Batch, batches
 from selfattn.data.pairs import Example
 from selfattn.errors import DivergedError
 from selfattn.models.protocol import Seq2Seq
+
+M = TypeVar("M", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -122,3 +126,27 @@ def length_limits(source: Tensor, source_mask: Tensor, max_length: int | Sequenc
     if len(limits) != len(source) or min(limits) < 1:
         raise ValueError(f"max_length: expected a number of at least 1, or one for each source; got {max_length}")
     return limits
+
+
+@contextmanager
+def evaluating(model: M) -> Iterator[M]:
+    """Put every part of a model into evaluation mode, and afterwards back into the mode that it was in.
+
+    Yields:
+        The model.
+
+    Example:
+        >>> model = nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.5).eval())
+        >>> with evaluating(model):
+        ...     [part.training for part in model]
+        [False, False]
+        >>> [part.training for part in model]
+        [True, False]
+    """
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield model
+    finally:
+        for module, mode in modes.items():
+            module.training = mode

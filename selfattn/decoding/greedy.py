@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from selfattn.decoding.common import Hypothesis, check_number, length_limits
+from selfattn.decoding.common import Hypothesis, check_number, evaluating, length_limits
 from selfattn.decoding.options import SAMPLED, DecodingOptions
 from selfattn.decoding.probabilities import chosen_log_probabilities, top
-from selfattn.decoding.stepping import stepping
 from selfattn.interrupts import poll
 from selfattn.models.protocol import Seq2Seq
 
@@ -76,13 +75,13 @@ def greedy(
     ids: list[list[int]] = [[] for _ in limits]
     finished = [False] * len(limits)
     scores = [0.0] * len(limits)
-    with stepping(model) as stepper:
-        state = stepper.start(stepper.encode(source, source_mask))
+    with evaluating(model):
+        state = model.start(model.encode(source, source_mask))
         token = torch.full((len(limits),), bos_id, device=source.device)
         living = list(range(len(limits)))  # which sentence each row of the state belongs to
         for step in range(max(limits)):
             poll()
-            logits, state = stepper.step(token, state)
+            logits, state = model.step(token, state)
             token = choose(logits, living, step)
             values = chosen_log_probabilities(logits, token[:, None])[:, 0].tolist()
             staying: list[int] = []

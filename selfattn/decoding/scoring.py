@@ -9,9 +9,8 @@ from torch import Tensor
 
 from selfattn.data.batches import Batch
 from selfattn.data.pairs import Example
-from selfattn.decoding.common import batches_by_length
+from selfattn.decoding.common import batches_by_length, evaluating
 from selfattn.decoding.probabilities import log_probabilities
-from selfattn.decoding.stepping import evaluating
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from selfattn.decoding.stepping import evaluating
+from selfattn.decoding.common import evaluating
 from selfattn.errors import UserError
 from selfattn.integrations.foreign import check_reads_text
 from selfattn.integrations.layers import Kind

@@ -147,10 +147,10 @@ class TransformerBlock(nn.Module):
             need_weights: return the weights of both attentions.
         """
         h = self.self_attn_norm(x) if self.norm_first else x
-        new = self.self_attn.project_context(h, positions)
+        query, new = self.self_attn.project_self(h, positions)
         cache = Cache(new) if cache is None else cache.append(new)
         attended, self_weights = self.self_attn(
-            h, cache.entries, mask=mask, causal=causal, positions=positions, need_weights=need_weights
+            query, cache.entries, mask=mask, causal=causal, positions=positions, need_weights=need_weights
         )
         x = self._join(x, attended, self.self_attn_norm)
         cross_weights = None

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from selfattn.data.batches import collate
 from selfattn.data.pairs import Example
-from selfattn.decoding.stepping import evaluating
+from selfattn.decoding.common import evaluating
 from selfattn.errors import UserError, say
 from selfattn.evaluation.metrics.exact import EXACT_MATCH
 from selfattn.files import in_use, writing

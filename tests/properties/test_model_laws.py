@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.decoding.stepping import stepping
 from selfattn.models.protocol import DecoderState, Seq2Seq
 
 Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
@@ -42,11 +41,11 @@ def test_forward_is_stacked_steps_and_padding_and_neighbours_change_nothing(
     assert logits.shape == (len(lengths), t, zoo.vocab)
     assert logits.dtype == torch.float64
     close(logits_of(model, wider), logits)
-    with stepping(model) as joined:
-        for stepper in (model, joined):
-            for shown in (case, wider):
-                state = stepper.start(stepper.encode(shown.source, shown.source_mask))
-                close(step_through(stepper, state, shown.target)[0], logits)
+    for joined in (False, True):
+        for shown in (case, wider):
+            with torch.inference_mode(joined):
+                state = model.start(model.encode(shown.source, shown.source_mask))
+                close(step_through(model, state, shown.target)[0], logits)
     for row, length in enumerate(lengths):
         alone = case.pick([row]).padded(length, fill)
         assert alone.source_mask.all()

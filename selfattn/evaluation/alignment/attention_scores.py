@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from selfattn.data.batches import batches
 from selfattn.data.pairs import Example, Span
-from selfattn.decoding.stepping import evaluating
+from selfattn.decoding.common import evaluating
 from selfattn.evaluation.alignment.links import AlignmentCounts, Link, diagonal
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.attention import HeadAlignment, ModelAlignment

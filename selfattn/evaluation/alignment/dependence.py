@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.data.pairs import Example
+from selfattn.decoding.common import evaluating
 from selfattn.decoding.probabilities import log_probabilities
-from selfattn.decoding.stepping import evaluating
 from selfattn.evaluation.alignment.attention_scores import source_shares
 from selfattn.evaluation.statistics.significance import estimate
 from selfattn.models.protocol import Memory, Seq2Seq

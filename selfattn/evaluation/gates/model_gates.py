@@ -13,8 +13,8 @@ from torch import Tensor
 
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example
+from selfattn.decoding.common import evaluating
 from selfattn.decoding.greedy import greedy
-from selfattn.decoding.stepping import evaluating
 from selfattn.errors import DivergedError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.record import Gate

@@ -1,0 +1,132 @@
+"""What the projections of attention give, and projections that lie together in memory so that one product makes all.
+
+Axis letters are those of :mod:`selfattn.attention.core`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Query:
+    """Projected queries, made by :meth:`~selfattn.attention.layer.MultiHeadAttention.project`.
+
+    Attributes:
+        heads: ``[b h i e]``.
+    """
+
+    heads: Tensor
+
+
+@dataclass(frozen=True)
+class KeyValue:
+    """Projected keys and values.
+
+    :meth:`~selfattn.attention.layer.MultiHeadAttention.project_context` makes them, and the caller hands them over.
+
+    Attributes:
+        key: ``[b h j e]``.
+        value: ``[b h j c]``.
+        positions: ``[j]`` or ``[b j]``, where in its text each key stands; None where no position is used.
+        shared_by: how many consecutive rows of queries attend to each row, such as the hypotheses of a source in a
+            beam search; default 1.
+    """
+
+    key: Tensor
+    value: Tensor
+    positions: Tensor | None = None
+    shared_by: int = 1
+
+    def reorder(self, index: Tensor) -> KeyValue:
+        """Pick rows along the batch axis, int64 ``[new b]``."""
+        key = self.key.index_select(0, index)
+        value = self.value.index_select(0, index)
+        return KeyValue(key, value, self.picked_positions(index), self.shared_by)
+
+    def picked_positions(self, index: Tensor) -> Tensor | None:
+        """Return the positions of some rows; ``[j]`` are those of every row."""
+        rows = self.positions
+        return rows if rows is None or rows.dim() == 1 else rows.index_select(0, index)
+
+
+class JoinedLinears:
+    """Linear layers of one input whose weights lie one below the other in memory.
+
+    The layers stay what they are: each weight and bias is a view of its part of the joined matrix and vector. So they
+    can be trained, saved, replaced by adapters and called one by one, and one product computes them all.
+
+    Args:
+        owner: has the layers, plain linear ones, all with biases or all without; their weights are moved together.
+        names: of the layers.
+
+    Example:
+        >>> owner = nn.ModuleDict({"first": nn.Linear(3, 2), "second": nn.Linear(3, 5)})
+        >>> joined, x = JoinedLinears(owner, ("first", "second")), torch.randn(7, 3)
+        >>> [torch.allclose(output, part(x)) for output, part in zip(joined(x), owner.values(), strict=True)]
+        [True, True]
+        >>> owner["second"] = nn.Linear(3, 5)
+        >>> joined.holds(owner)
+        False
+    """
+
+    def __init__(self, owner: nn.Module, names: Sequence[str]) -> None:
+        parts = [cast(nn.Linear, owner.get_submodule(name)) for name in names]
+        self.names = names
+        self.widths = [part.out_features for part in parts]
+        self.weight = _joined([part._parameters["weight"] for part in parts])
+        self.bias = None if parts[0].bias is None else _joined([part._parameters["bias"] for part in parts])
+
+    @classmethod
+    def fits(cls, owner: nn.Module, names: Sequence[str]) -> bool:
+        """Say whether these are plain linear layers of one input width, dtype and device."""
+        kinds: set[tuple[object, ...]] = set()
+        for name in names:
+            part = owner._modules[name]
+            weight = None if part is None else part._parameters.get("weight")
+            if type(part) is not nn.Linear or weight is None:
+                return False
+            kinds.add((part.in_features, weight.dtype, weight.device, part.bias is None))
+        return len(kinds) == 1
+
+    def holds(self, owner: nn.Module) -> bool:
+        """Say whether the owner still has the layers whose weights lie here, and nothing else acts on them."""
+        row = self.weight.data_ptr()
+        number = None if self.bias is None else self.bias.data_ptr()
+        for name in self.names:
+            part = owner._modules[name]
+            if type(part) is not nn.Linear or part._forward_hooks or part._forward_pre_hooks:
+                return False
+            weight = part._parameters.get("weight")
+            bias = part._parameters.get("bias")
+            if weight is None or weight.data_ptr() != row or weight.stride(1) != 1:
+                return False
+            row += weight.nbytes
+            if bias is None or number is None:
+                if bias is not None or number is not None:
+                    return False
+            elif bias.data_ptr() != number:
+                return False
+            else:
+                number += bias.nbytes
+        return True
+
+    def __call__(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Return the outputs of all layers for ``x [.. d]``."""
+        return torch.split(F.linear(x, self.weight, self.bias), self.widths, dim=-1)
+
+
+def _joined(parameters: Sequence[Tensor | None]) -> Tensor:
+    """Move tensors together along the first axis, and make each of them a view of its part."""
+    tensors = [parameter for parameter in parameters if parameter is not None]
+    with torch.no_grad():
+        joined = torch.cat(tensors)
+    for tensor, rows in zip(tensors, torch.split(joined, [len(tensor) for tensor in tensors]), strict=True):
+        tensor.data = rows
+    return joined
