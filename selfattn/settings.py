@@ -6,7 +6,7 @@ import math
 import os
 import shlex
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +126,72 @@ def check(options: Any, names: str, kind: type, holds: Callable[[Any], bool], ex
         finite = not isinstance(value, float) or math.isfinite(value)
         if not (right_kind and finite and holds(value)):
             raise SettingError(f"`{name}`: expected {expected}, got {value!r}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """When some options have an effect; made by :func:`needs` and :func:`excludes`.
+
+    Attributes:
+        names: of the options.
+        holds: returns whether they have an effect, given all options as attributes.
+        reason: what the message says behind the name of an option that has none.
+    """
+
+    names: tuple[str, ...]
+    holds: Callable[[Any], object]
+    reason: str
+
+
+def needs(words: str, holds: Callable[[Any], object], *names: str) -> Condition:
+    """Return the condition that options go with another.
+
+    Args:
+        words: the other option, such as ```average` ema``.
+        holds: whether it is given, in the options.
+        names: of the options that need it.
+    """
+    return Condition(names, holds, f"goes with {words}: give that as well, or leave it out")
+
+
+def excludes(words: str, is_given: Callable[[Any], object], *names: str) -> Condition:
+    """Return the condition that options have no effect beside another.
+
+    Args:
+        words: the other option, such as ```max_steps``.
+        is_given: whether it is given, in the options.
+        names: of the options that have no effect then.
+    """
+    reason = f"has no effect beside {words}: leave one of them out"
+    return Condition(names, lambda options: not is_given(options), reason)
+
+
+def check_conditions(given: Collection[str], options: object, conditions: Sequence[Condition]) -> None:
+    """Refuse options that have no effect, so that none is accepted and ignored.
+
+    A dataclass of options lists its conditions as ``conditions``; so does a command.
+
+    Args:
+        given: names of the options that were given.
+        options: all options, as attributes.
+        conditions: of the options.
+
+    Raises:
+        SettingError: one of the given options has no effect.
+
+    Example:
+        >>> @dataclasses.dataclass
+        ... class Area:
+        ...     round: bool = False
+        ...     corners: int = 0
+        >>> check_conditions(["corners"], Area(True, 3), [excludes("`round`", lambda area: area.round, "corners")])
+        Traceback (most recent call last):
+        selfattn.errors.SettingError: `corners` has no effect beside `round`: leave one of them out
+    """
+    for condition in conditions:
+        for name in condition.names:
+            if name in given and not condition.holds(options):
+                raise SettingError(f"`{name}` {condition.reason}")
 
 
 def command_line(command: str, given: Settings) -> str:

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
@@ -20,7 +21,7 @@ from selfattn.data.readers.records import chosen_columns
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError, all_visible, say, visible
 from selfattn.models.presets import PRESETS
-from selfattn.settings import command_line
+from selfattn.settings import check_conditions, command_line, needs
 from selfattn.words.messages import LANGS, SOURCE
 
 Lang: TypeAlias = Literal[LANGS]  # type: ignore[valid-type]  # one for each folder of catalogues
@@ -28,6 +29,10 @@ _BASIC = ("beam", "sample", "n_best", "max_length")
 # Without --n-best, each input has one output line without a number in front.
 Decoding: Any = options_of(DecodingOptions, defaults={"n_best": None}, group="Decoding", basic=_BASIC)
 DEFAULT_DECODING = Decoding()
+_ALIGN = (
+    needs("`data`", lambda options: options.data, "columns", "encoding", "layer", "head", "shift", "words"),
+    needs("`gold`", lambda options: options.gold, "sentences", "base"),
+)
 
 
 def _load(*runs: Path, **options: Any) -> Any:
@@ -41,6 +46,16 @@ def _pairs(run: Any, data: Sequence[Path], columns: Sequence[str], encoding: str
     """Read pairs; a run's own files as it read them, unless something else is requested."""
     reading = recorded_reading(run.config.data, data, chosen_columns(columns), checked_encoding(encoding))
     return read_pairs(*data, columns=reading[0], encoding=reading[1])
+
+
+def _say_unknown(run: Any, pairs: Sequence[Pair]) -> None:
+    """Say which characters of pairs a run does not know: their targets are scored as what the model cannot write."""
+    from selfattn.runs.vocabulary import unknown_characters
+
+    sources = unknown_characters("sources", [run.clean(pair.source) for pair in pairs], run.tokenizer.source)
+    targets = unknown_characters("targets", [pair.target for pair in pairs], run.tokenizer.target)
+    for line in [*sources, *targets]:
+        say(line)
 
 
 def report(
@@ -128,6 +143,8 @@ def evaluate(
         json_: Print the results as one JSON object.
     """
     options = DecodingOptions(beam=beam, length_penalty=length_penalty)
+    if json_ and lang != SOURCE:
+        raise UserError("--lang has no effect beside --json: leave one of them out")
     from selfattn.runs.evaluate import evaluate_run, evaluation_lines
 
     loaded = _load(run)
@@ -178,7 +195,9 @@ def score(run: Path, /, *, data: Files, columns: Names = (), encoding: str | Non
     from selfattn.runs.evaluate import score_lines
 
     loaded = _load(run)
-    return score_lines(loaded.score(_pairs(loaded, data, columns, encoding)))
+    pairs = _pairs(loaded, data, columns, encoding)
+    _say_unknown(loaded, pairs)
+    return score_lines(loaded.score(pairs))
 
 
 def align(
@@ -220,17 +239,15 @@ def align(
 
     if bool(data) == (gold is not None):
         raise UserError("align: give --data to write links, or --gold to measure errors")
+    options: dict[str, Any] = {"data": data, "columns": columns, "encoding": encoding, "words": words, "shift": shift}
+    options |= {"layer": layer != -1, "head": head is not None}
+    options |= {"gold": gold, "sentences": sentences, "base": base is not None}
+    check_conditions([name for name in options if options[name]], SimpleNamespace(**options), _ALIGN)
     if gold is None:
-        if sentences or base is not None:
-            raise UserError("--sentences and --base go with --gold: leave them out, or give the file with the links")
         loaded = _load(run)
         pairs = _pairs(loaded, data, columns, encoding)
+        _say_unknown(loaded, pairs)
         return alignment_lines(loaded, pairs, layer=layer, head=head, shifted=shift == 1, words=words)
-    reading: dict[str, Any] = {"--columns": columns, "--encoding": encoding}
-    options = reading | {"--layer": layer != -1, "--head": head is not None, "--shift": shift}
-    for name, is_set in (options | {"--words": words}).items():
-        if is_set:
-            raise UserError(f"{name} goes with --data: leave it out, or give pairs instead of --gold")
     return gold_lines(align_against_gold(_load(run), read_gold(gold, sentences=sentences, base=base)))
 
 
@@ -260,10 +277,10 @@ def attention(
     """
     from rich.console import Console
 
-    from selfattn.cli.stream import unknown_line
     from selfattn.integrations.explorer import explore
     from selfattn.integrations.foreign import foreign_model
     from selfattn.report.drawing.attention import attention_text
+    from selfattn.tokenizers.protocol import unknown_line
 
     unknown = Counter[str]()
     if model := foreign_model(run):

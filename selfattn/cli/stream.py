@@ -15,11 +15,11 @@ from selfattn.files import writing
 from selfattn.registry import TASKS
 from selfattn.runs.directory import RunConfig
 from selfattn.runs.run import Run
+from selfattn.tokenizers.protocol import unknown_line
 
 _BYTES_A_TOKEN = 64  # a line with more bytes per token is too long, whatever the tokens are
 _CHUNK, _CHARACTERS = 1024, 1 << 20  # lines that are read, predicted and written together, and their characters
 _BLOCK = 1 << 16
-_SHOWN = 10  # of many
 REFUSED = replace(NOTHING)
 """The output for a line that is too long."""
 
@@ -78,17 +78,6 @@ def predict_stream(
         say(unknown_line(unknown))
     if cut_off:
         say(f"{cut_off:,} of {count:,} outputs were cut off at the longest length allowed; --max-length sets it")
-
-
-def unknown_line(unknown: Counter[str]) -> str:
-    """List the characters that a model does not know.
-
-    Example:
-        >>> unknown_line(Counter("ßß"))
-        "2 characters that the model does not know, 1 different: 'ß' 2"
-    """
-    shown = ", ".join(f"{character!r} {times:,}" for character, times in unknown.most_common(_SHOWN))
-    return f"{unknown.total():,} characters that the model does not know, {len(unknown):,} different: {shown}"
 
 
 def input_limit(config: RunConfig, options: DecodingOptions) -> int:

@@ -36,6 +36,8 @@ def train(
         columns: Source and target column, by name or number, separated by a comma.
         encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
     """
+    if kind == "characters" and vocab_size is not None:
+        raise UserError("--vocab-size goes with --kind bpe: give that as well, or leave it out")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out}: is not empty; name a new directory")
     sources, targets = _read(data, columns, encoding, sides=separate)

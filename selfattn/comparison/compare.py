@@ -27,7 +27,7 @@ from selfattn.report.write import ReportFiles
 from selfattn.results.record import Record
 from selfattn.runs.directory import used_plugins
 from selfattn.runs.task import Task, make_task
-from selfattn.settings import changed, command_line, divide
+from selfattn.settings import changed, check_conditions, command_line, divide
 from selfattn.streams import alone
 from selfattn.training.config import TrainingConfig
 from selfattn.training.device import use_threads
@@ -35,8 +35,9 @@ from selfattn.training.device import use_threads
 _REHEARSAL: dict[str, Any] = {
     **{"quick": True, "seeds": 1, "tune": False, "rates": (), "budgets": (1.0,)},
     **{"jobs": 1, "backend": "local", "address": None},
-    **{"resume": False, "max_steps": 2, "warmup_steps": None, "validation_items": 5, "test_items": 5},
+    **{"resume": False, "max_steps": 2, "validation_items": 5, "test_items": 5},
 }
+_NOT_REHEARSED = ("epochs", "warmup_steps", "tuning_seeds", "budget_in")  # without an effect in two batches
 LENGTH = ("epochs", "max_steps", "items_per_epoch")  # settings that decide the length of a training
 
 
@@ -97,7 +98,8 @@ def _rehearse(task: str | Task, settings: Mapping[str, Any]) -> None:
     """Train every model on two batches, test it, and write a report, all of which is thrown away."""
     say("plugins: all parts are tried on two batches first")
     with alone("plugins"), TemporaryDirectory() as folder, redirect_stderr(StringIO()):
-        compare(task, rehearse=False, **{**settings, **_REHEARSAL, "out": Path(folder) / "out"})
+        shortened = {name: value for name, value in settings.items() if name not in _NOT_REHEARSED}
+        compare(task, rehearse=False, **shortened | _REHEARSAL | {"out": Path(folder) / "out"})
 
 
 def forecast(task: str | Task, **settings: Any) -> list[str]:
@@ -154,10 +156,12 @@ def _prepare(task: str | Task, settings: Mapping[str, Any]) -> tuple[Trainings, 
         written["no_tune"] = not written.pop("tune")
     is_usual = options.tune is None and not options.quick and "lr" not in training
     options = replace(options, tune=bool(wants_tuning or is_usual))
+    check_conditions(chosen_options, options, CompareOptions.conditions)
     if options.metric is not None:
         prepared = prepared.decided_by(options.metric)
     command = command_line(f"compare {prepared.name}", written | prepared.given() | training)
     recipe = replace(prepared.recipe(options.quick), **training | {"seed": 0})
+    check_conditions(training, recipe, (*TrainingConfig.conditions, *prepared.training_conditions()))
     return Trainings(prepared, recipe, options, command), choose(prepared, options)
 
 

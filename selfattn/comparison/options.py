@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from selfattn.errors import SettingError
 from selfattn.runs.task import Budget
-from selfattn.settings import check
+from selfattn.settings import Condition, check, needs
 from selfattn.training.config import MOST_THREADS, DeviceName
 from selfattn.words.messages import LANGS, SOURCE
 
@@ -64,6 +64,11 @@ class CompareOptions:
         "Plan": ("metric", "margin", "first_seed", "test_draw", "pilot"),
         "Parallel training": ("jobs", "backend", "address", "threads", "device"),
     }
+
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        needs("`tune`", lambda options: options.tune, "rates", "tuning_seeds"),
+        needs("`budgets`", lambda options: options.budgets != (1.0,), "budget_in"),
+    )
 
     models: tuple[str, ...]
     seeds: tuple[int, ...] = ()

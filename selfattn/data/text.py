@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from selfattn.data.pairs import Pair
 
@@ -26,6 +26,49 @@ def clean_text(text: str) -> str:
     if not text.isprintable():
         text = _CONTROLS.sub("", _BREAKS.sub(" ", text))
     return unicodedata.normalize("NFC", text).strip()
+
+
+_MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # of direction: nobody sees them
+_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
+
+
+def plain_text(text: str, known: Container[str]) -> str:
+    r"""Write characters that a vocabulary lacks in their plain form, where this changes no meaning.
+
+    A decimal digit of another script becomes the digit 0 to 9, a no-break, thin or wide space a space, and a mark of
+    direction is left out. Without this they would be unknown to the model. Characters of the vocabulary stay.
+    ``plainText`` in ``demo/templates/engine.js`` does the same.
+
+    Args:
+        text: a clean text.
+        known: the characters of the vocabulary.
+
+    Example:
+        >>> plain_text("١٣‏/١١", known="0123456789/"), plain_text("١", known="١")
+        ('13/11', '١')
+    """
+    if text.isascii():
+        return text
+    return "".join(character if character in known else _plain(character) for character in text).strip()
+
+
+def _plain(character: str) -> str:
+    if _MARKS.match(character):
+        return ""
+    if _SPACES.match(character):
+        return " "
+    digit = unicodedata.decimal(character, None)
+    return character if digit is None else str(digit)
+
+
+def without_marks(text: str) -> str:
+    r"""Leave out marks of direction, which some keyboards write and others do not.
+
+    Example:
+        >>> without_marks("13‏/11")
+        '13/11'
+    """
+    return _MARKS.sub("", text)
 
 
 def compose(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import torch
 
 from selfattn.data.pairs import Pair, encode_pairs
-from selfattn.data.text import clean_pair, clean_text, compose
+from selfattn.data.text import clean_text, compose, plain_text
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore, score_examples
 from selfattn.decoding.texts import Output, OwnSearch
@@ -30,6 +30,7 @@ from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView
 from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunConfig, RunDirectory, files_in
 from selfattn.runs.export import Engine, Format, Quantized, export, export_once, format_of, open_exported
+from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import DeviceName
 from selfattn.training.device import choose_device
@@ -71,9 +72,18 @@ class Run:
         """Return a text as the model reads it, which is how the training texts were cleaned.
 
         Every method cleans its texts in this way: :func:`selfattn.data.text.clean_text`, and for a language model
-        :func:`selfattn.data.text.compose`. Places and links are those of the clean text.
+        :func:`selfattn.data.text.compose`. Where the vocabulary of the sources consists of characters, those that it
+        lacks get their plain form (:func:`selfattn.data.text.plain_text`). Places are those of the clean text.
         """
-        return clean_text(text) if self.takes_pairs else compose(text)
+        if not self.takes_pairs:
+            return compose(text)
+        source = self.tokenizer.source
+        clean = clean_text(text)
+        return plain_text(clean, source.characters) if isinstance(source, CharTokenizer) else clean
+
+    def clean_pair(self, pair: Pair) -> Pair:
+        """Return a pair without spans, with the source cleaned by :meth:`clean` and the target by `clean_text`."""
+        return Pair(self.clean(pair.source), clean_text(pair.target), pair.tag)
 
     def predict(self, texts: Sequence[str], options: DecodingOptions = GREEDY) -> list[str]:
         """Return the output for each text.
@@ -136,7 +146,7 @@ class Run:
                 is empty.
         """
         with self.of_pairs("score"):
-            cleaned = _filled_pairs("score", pairs)
+            cleaned = _filled_pairs("score", [self.clean_pair(pair) for pair in pairs])
             return score_examples(self.model, encode_pairs(cleaned, self.tokenizer))
 
     def align(
@@ -166,7 +176,7 @@ class Run:
                 a text is longer than the model can read, or a source or a target is empty.
         """
         with self.of_pairs("align"):
-            cleaned = _filled_pairs("align", pairs)
+            cleaned = _filled_pairs("align", [self.clean_pair(pair) for pair in pairs])
             # Also for words: layers and heads are checked here.
             links = token_links(
                 self.model, encode_pairs(cleaned, self.tokenizer), layer=layer, head=head, shifted=shifted
@@ -185,7 +195,7 @@ class Run:
             pair: cleaned as for :meth:`align`.
             words: return words; default False, tokens without the end token.
         """
-        cleaned = clean_pair(pair)
+        cleaned = self.clean_pair(pair)
         if words:
             sides = words_of_pair(cleaned)
             return sides.source, sides.target
@@ -299,13 +309,12 @@ class Run:
             raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
 
 
-def _filled_pairs(what: str, pairs: Sequence[Pair]) -> list[Pair]:
-    """Return pairs after cleaning; refuse one with an empty side, which has no score and no alignment."""
-    cleaned = [clean_pair(pair) for pair in pairs]
-    for number, pair in enumerate(cleaned, 1):
+def _filled_pairs(what: str, pairs: list[Pair]) -> list[Pair]:
+    """Return clean pairs; refuse one with an empty side, which has no score and no alignment."""
+    for number, pair in enumerate(pairs, 1):
         if not (pair.source.strip() and pair.target.strip()):
             raise UserError(f"{what}: pair {number}: the source or the target is empty; leave the pair out")
-    return cleaned
+    return pairs
 
 
 def check_limits(config: ModelConfig, source: int, target: int) -> None:

@@ -36,7 +36,7 @@ from selfattn.models.presets import USUAL
 from selfattn.registry import TASKS
 from selfattn.results.quality import Headline
 from selfattn.results.record import NO_SUBJECT, Baseline, Subject
-from selfattn.settings import changed, divide
+from selfattn.settings import Condition, changed, divide
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ class Task:
     validated: int = 1
     _deciding: tuple[str, ...] = ()
     _tokenizer: Tokenizer | None = None
+    _allow_unknown: bool = False
 
     def __init__(self, **settings: Any) -> None:
         options, tests = divide(settings, self.Options, self.TestOptions)
@@ -186,6 +187,10 @@ class Task:
         """
         return replace(RECIPE, epochs=2, items_per_epoch=8_000, validation_items=200) if quick else RECIPE
 
+    def training_conditions(self) -> tuple[Condition, ...]:
+        """Return when settings of a training have an effect with these options; default always."""
+        return ()
+
     def size(self, config: ModelConfig) -> ModelConfig:
         """Return a named model in the size for this task, by the same rule for all; default unchanged."""
         return config
@@ -231,11 +236,39 @@ class Task:
         task._deciding = (metric,)
         return task
 
-    def with_tokenizer(self, tokenizer: Tokenizer) -> Self:
-        """Return the task with the tokenizer of another training."""
+    def with_tokenizer(self, tokenizer: Tokenizer, *, allow_unknown: bool = False) -> Self:
+        """Return the task with the tokenizer of another training.
+
+        Args:
+            tokenizer: of that training.
+            allow_unknown: accept targets with many characters that the tokenizer does not know. Default False.
+        """
         task = copy.copy(self)
         task._tokenizer = tokenizer
+        task._allow_unknown = allow_unknown
         return task
+
+    def unknown_notes(self, tokenizer: Tokenizer, train: Sequence[Pair], validation: Sequence[Pair]) -> list[str]:
+        """Return lines about the characters of the data that the vocabulary does not have.
+
+        Args:
+            tokenizer: of the training; where it is that of another training, the training pairs are looked through too.
+            train: pairs; those of a vocabulary made from them have nothing unknown.
+            validation: pairs.
+
+        Raises:
+            UserError: too many tokens of the targets are unknown, see `selfattn.runs.vocabulary`.
+        """
+        from selfattn.runs.vocabulary import refuse_unknown, unknown_characters
+
+        parts = {"validation": validation} if self._tokenizer is None else {"training": train, "validation": validation}
+        notes = []
+        for part, pairs in parts.items():
+            notes += unknown_characters(f"{part} sources", [pair.source for pair in pairs], tokenizer.source)
+            notes += unknown_characters(f"{part} targets", [pair.target for pair in pairs], tokenizer.target)
+        if self._tokenizer is not None and not self._allow_unknown:
+            refuse_unknown([pair.target for pair in train], tokenizer.target)
+        return notes
 
     @property
     def headline(self) -> Headline:
@@ -338,6 +371,7 @@ class Task:
         from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
         from selfattn.evaluation.metrics.metric import make_metric
         from selfattn.evaluation.metrics.translation import script_warning
+        from selfattn.runs.vocabulary import unknown_characters
 
         test = self.held_out(data, columns, encoding)
         pairs, sources = test.pairs, [pair.source for pair in test.pairs]
@@ -353,6 +387,8 @@ class Task:
         if against is not None:
             results["against"] |= {"run": str(against.path), "model": against.config.preset}
         results["unknown_characters"] = run.unknown(sources).total()
+        for line in unknown_characters("targets", [pair.target for pair in pairs], run.tokenizer.target):
+            say(line)
         results["cut_off"] = sum(not output.finished for output in best)
         for name, casefold in (("unseen", False), ("unseen_casefold", True)) if test.known is not None else ():
             was_seen = seen(pairs, test.known or (), casefold=casefold)

@@ -14,7 +14,7 @@ from selfattn.errors import SettingError, UserError, say
 from selfattn.models.config import ModelConfig, override
 from selfattn.registry import TASKS
 from selfattn.runs.task import Task, make_task
-from selfattn.settings import changed, check, command_line, divide
+from selfattn.settings import Condition, changed, check, check_conditions, command_line, divide, excludes, needs
 from selfattn.streams import alone
 from selfattn.training.config import MOST_THREADS, DeviceName, TrainingConfig
 
@@ -33,6 +33,7 @@ class TrainOptions:
         seed: Seed of all random streams.
         quick: Train briefly, within seconds, for a first try.
         init_from: Run to start from: its model, weights and tokenizer.
+        allow_unknown: With --init-from: accept targets with many characters that the run does not know.
         set: Model setting as name=value, such as encoder.dim=128. A wrong name lists the right ones. May be repeated.
         resume: Continue the training in --out, to the same result. A larger --epochs lengthens a finished training.
         device: Device to compute on. auto takes a GPU if there is one.
@@ -41,6 +42,10 @@ class TrainOptions:
     """
 
     repeated: ClassVar[tuple[str, ...]] = ("set",)
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        needs("`init_from`", lambda options: options.init_from is not None, "allow_unknown"),
+        excludes("`init_from`", lambda options: options.init_from is not None, "model", "set"),
+    )
     groups: ClassVar[Mapping[str, Sequence[str]]] = {"Run": ("resume", "device", "threads", "tensorboard")}
 
     model: str = ""
@@ -48,6 +53,7 @@ class TrainOptions:
     seed: int = 0
     quick: bool = False
     init_from: Path | None = None
+    allow_unknown: bool = False
     set: tuple[str, ...] = ()
     resume: bool = False
     device: DeviceName = "auto"
@@ -55,6 +61,7 @@ class TrainOptions:
     tensorboard: Path | None = None
 
     def __post_init__(self) -> None:
+        check_conditions(changed(self), self, self.conditions)
         check(self, "threads", int, lambda x: 1 <= x <= MOST_THREADS, f"a whole number from 1 to {MOST_THREADS}")
 
 
@@ -96,14 +103,14 @@ def train(task: str | Task, **settings: Any) -> "Run":
         preset = options.model or prepared.model
         model = with_settings(prepared.size(get_preset(preset).config), options.set, preset)
     else:
-        if options.model or options.set:
-            raise SettingError("`init_from`: the model is that of the run; leave `model` and `set` out")
         if not list(start.model.parameters()):
             raise SettingError(f"`init_from` {start.path}: an exported run; take the run itself")
         preset, model = start.config.preset, start.config.model
-        prepared = prepared.with_tokenizer(start.tokenizer)
+        _check_tokens(prepared, start)
+        prepared = prepared.with_tokenizer(start.tokenizer, allow_unknown=options.allow_unknown)
     prepared.check_model(model, preset)
     recipe = replace(prepared.recipe(options.quick), **training | {"seed": options.seed})
+    check_conditions(training, recipe, (*TrainingConfig.conditions, *prepared.training_conditions()))
     data = prepared.training_set(recipe)
     shown = changed(options) | prepared.given() | training
     if preset == prepared.model:
@@ -140,6 +147,20 @@ def train(task: str | Task, **settings: Any) -> "Run":
             observers=observers,
             start=start,
         )
+
+
+def _check_tokens(task: Task, start: "Run") -> None:
+    """Check that a task's options ask for no other tokens than those of the run that a training starts from."""
+    from selfattn.runs.vocabulary import token_settings
+
+    settings = token_settings(start.tokenizer)
+    for name, value in task.given().items():
+        if name in settings and value not in settings[name]:
+            actual = settings[name][0] if settings[name] else "none"
+            reason = f"the tokens are those of `init_from` (`{name}` {actual})"
+            raise SettingError(f"`{name}` {value}: {reason}; leave it out")
+    if task.sampling() and settings["tokenizer"] == ("characters",):
+        raise SettingError("`sampling`: the characters of `init_from` have one segmentation; leave it out")
 
 
 def with_settings(config: ModelConfig, settings: Sequence[str], model: str = "") -> ModelConfig:

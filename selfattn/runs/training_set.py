@@ -114,7 +114,7 @@ def make_training_set(
         max_length,
         task.metric_names(),
         splits.settings | ({} if first is None else {"first": first}),
-        (*splits.notes, *([] if warning is None else [warning])),
+        (*splits.notes, *([] if warning is None else [warning]), *task.unknown_notes(tokenizer, known, validation)),
     )
 
 

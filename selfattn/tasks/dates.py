@@ -18,6 +18,7 @@ from selfattn.data.splits import Splits, book_split
 from selfattn.errors import SettingError, UserError
 from selfattn.results.record import Baseline, Subject
 from selfattn.runs.task import RECIPE, HeldOut, Task, check_same_reading
+from selfattn.settings import Condition, changed, check_conditions, excludes, needs
 from selfattn.tasks import baselines
 from selfattn.training.config import TrainingConfig
 
@@ -40,6 +41,10 @@ class DateOptions:
     """
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {"Data": ("withhold_years", "columns", "encoding")}
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        needs("`data`", lambda options: options.data, "columns", "encoding"),
+        excludes("`data`", lambda options: options.data, "locales", "withhold_years"),
+    )
 
     locales: tuple[str, ...] = LOCALES
     withhold_years: tuple[str, ...] = ()
@@ -48,12 +53,8 @@ class DateOptions:
     encoding: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("columns", "encoding"):
-            if getattr(self, name) and not self.data:
-                raise SettingError(f"`{name}` is for files of pairs: give one with `data`, or leave it out")
+        check_conditions(changed(self), self, self.conditions)
         checked_encoding(self.encoding)
-        if self.data and (self.locales != LOCALES or self.withhold_years):
-            raise SettingError("`locales` and `withhold_years` are for generated dates: leave them out with `data`")
         self.withheld()
 
     def withheld(self) -> tuple[int, ...]:

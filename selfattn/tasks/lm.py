@@ -8,8 +8,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from selfattn.data.pairs import Pair
 from selfattn.data.readers.containers import file_sha256
 from selfattn.data.readers.groups import refuse_repeats
 from selfattn.data.readers.lines import checked_encoding, read_texts
@@ -19,7 +20,7 @@ from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.models.config import ModelConfig
 from selfattn.runs.task import Task
-from selfattn.settings import check
+from selfattn.settings import Condition, changed, check, check_conditions, excludes, needs
 from selfattn.tokenizers.load import TokenizerKind, train_tokenizer
 from selfattn.training.config import TrainingConfig
 
@@ -39,23 +40,26 @@ class TextOptions:
         valid: Validation text. Default: a tenth of the distinct lines, at most --validation-items.
         encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
         context: Longest training window, in tokens. Longer lines are split.
-        tokenizer: Token type: characters, or subwords by unigram or BPE.
+        tokenizer: Token type: characters, or subwords by unigram or BPE. Default: characters.
         vocab_size: Subword vocabulary size. Default: 8,000; fewer for few texts, more for many characters.
     """
+
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        needs("`tokenizer` bpe", lambda options: options.tokenizer not in (None, "characters"), "vocab_size"),
+    )
 
     data: Path
     valid: Path | None = None
     encoding: str | None = None
     context: int = 256
-    tokenizer: TokenizerKind = "characters"
+    tokenizer: TokenizerKind | None = None
     vocab_size: int | None = None
 
     def __post_init__(self) -> None:
         checked_encoding(self.encoding)
         check(self, "context", int, lambda x: x >= 1, "a whole number of at least 1")
         check(self, "vocab_size", int, lambda x: x >= 1, "a whole number of at least 1")
-        if self.tokenizer == "characters" and self.vocab_size is not None:
-            raise SettingError("`vocab_size` is for subwords: add `tokenizer` bpe")
+        check_conditions(changed(self), self, self.conditions)
 
 
 class LanguageModel(Task):
@@ -85,6 +89,10 @@ class LanguageModel(Task):
         recipe = TrainingConfig(epochs=10, batch_size=64, max_tokens=16_384, lr=4e-3, schedule="cosine")
         return replace(recipe, epochs=2, items_per_epoch=2_000, validation_items=200) if quick else recipe
 
+    def training_conditions(self) -> tuple[Condition, ...]:
+        """Return that a validation text is read completely."""
+        return (excludes("`valid`", lambda config: self.options.valid is not None, "validation_items"),)
+
     def check_model(self, config: ModelConfig, name: str) -> None:
         """Raise unless the model is a causal decoder."""
         if not config.reads_one_sequence:
@@ -109,8 +117,11 @@ class LanguageModel(Task):
             train, valid = read_texts(options.data, encoding), read_texts(options.valid, encoding)
         if not valid:
             raise SettingError(f"{options.data}: fewer than 10 different lines; give more, or a file with `valid`")
-        tokenizer = self._tokenizer or train_tokenizer(options.tokenizer, train, options.vocab_size)
+        tokenizer = self._tokenizer or train_tokenizer(options.tokenizer or "characters", train, options.vocab_size)
         windows, validation = (text_examples(lines, tokenizer, options.context) for lines in (train, valid))
+
+        sides = [[Pair("", line) for line in lines] for lines in (train, valid)]
+        notes = self.unknown_notes(tokenizer, *sides)
 
         def epoch(number: int) -> Sequence[Example]:
             count = training.items_per_epoch
@@ -133,6 +144,7 @@ class LanguageModel(Task):
                 "context": options.context,
             }
             | ({} if encoding is None else {"encoding": encoding}),
+            notes=notes,
         )
 
     def evaluate(

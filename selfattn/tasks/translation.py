@@ -19,7 +19,7 @@ from selfattn.evaluation.alignment.links import GoldPair, read_gold
 from selfattn.models.config import ModelConfig
 from selfattn.results.record import Baseline, Subject
 from selfattn.runs.task import RECIPE, HeldOut, Task, check_same_reading
-from selfattn.settings import changed, check
+from selfattn.settings import Condition, changed, check, check_conditions, excludes, needs
 from selfattn.tasks import baselines
 from selfattn.tokenizers.load import DEFAULT_VOCAB_SIZE, SeparateTokenizer, TokenizerKind, train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
@@ -79,6 +79,13 @@ class TranslationOptions:
         "Cleaning and splitting of files and Hub datasets": _CLEANING,
         "Tokens": ("tokenizer", "vocab_size", "separate", "sampling"),
     }
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        needs("`data`", lambda options: options.data, "valid", "test", "encoding"),
+        needs("`hub`", lambda options: options.hub is not None, "hub_config"),
+        needs("`data` or `hub`", lambda options: not options.is_cldr, "columns", "streaming", *_CLEANING),
+        needs("`tokenizer` bpe", lambda options: options.kind != "characters", "vocab_size", "separate", "sampling"),
+        excludes("`streaming`", lambda options: options.streaming, "keep_duplicates"),
+    )
 
     source: str = "en"
     target: str = "ko"
@@ -116,15 +123,7 @@ class TranslationOptions:
             raise SettingError("`data` takes files, `hub` a dataset; give one of them")
         for name in ("source", "target"):
             _check_language(name, getattr(self, name))
-        settings = changed(self)
-        for is_missing, needed, names in (
-            (not self.data, "`data`", ("valid", "test", "encoding")),
-            (self.hub is None, "`hub`", ("hub_config",)),
-            (self.is_cldr, "`data` or `hub`", ("columns", "streaming", *_CLEANING)),
-            (self.kind == "characters", "`tokenizer` bpe", ("vocab_size", "separate", "sampling")),
-        ):
-            if is_missing and (surplus := [name for name in names if name in settings]):
-                raise SettingError(f"`{surplus[0]}` goes with {needed}: give that as well, or leave it out")
+        check_conditions(changed(self), self, self.conditions)
         checked_encoding(self.encoding)
         check(self, "vocab_size held_out", int, lambda x: x >= 1, "a whole number of at least 1")
         check(self, "sampling", float, lambda x: 0 <= x < 1, "a share in [0, 1)")
@@ -159,6 +158,10 @@ class TranslationTests:
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "Test": ("beam", "length_penalty", "gold", "sentences", "base", "baseline", "baseline_source")
     }
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        needs("`gold`", lambda options: options.gold is not None, "sentences", "base"),
+        needs("`baseline`", lambda options: options.baseline is not None, "baseline_source"),
+    )
 
     beam: int | None = None
     length_penalty: float | None = None
@@ -169,8 +172,7 @@ class TranslationTests:
     baseline_source: str | None = None
 
     def __post_init__(self) -> None:
-        if self.gold is None and (self.sentences or self.base is not None):
-            raise SettingError("`sentences` and `base` go with `gold`: give the file with the links as well")
+        check_conditions(changed(self), self, self.conditions)
 
 
 class Translation(Task):

@@ -9,6 +9,8 @@ SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
 """The ids of the special tokens, the same in every tokenizer."""
 
+_SHOWN = 10  # of many unknown characters
+
 
 class Tokenizer(Protocol):
     """Turns text into token ids and back.
@@ -90,6 +92,17 @@ def printable(text: str) -> str:
         "␣" if character == " " else character if character.isprintable() else f"<U+{ord(character):04X}>"
         for character in text
     )
+
+
+def unknown_line(unknown: Counter[str]) -> str:
+    """List the characters that a model does not know.
+
+    Example:
+        >>> unknown_line(Counter("ßß"))
+        "2 characters that the model does not know, 1 different: 'ß' 2"
+    """
+    shown = ", ".join(f"{character!r} {times:,}" for character, times in unknown.most_common(_SHOWN))
+    return f"{unknown.total():,} characters that the model does not know, {len(unknown):,} different: {shown}"
 
 
 def describe(tokenizer: Tokenizer, texts: Sequence[str], examples: Iterable[str] = ()) -> str:

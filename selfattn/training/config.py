@@ -3,10 +3,10 @@
 import typing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from selfattn.codec import Plain
-from selfattn.settings import check
+from selfattn.settings import Condition, check, excludes, needs
 
 ScheduleName = Literal["constant", "linear", "cosine", "inverse_sqrt"]
 Precision = Literal["float32", "bfloat16"]
@@ -21,8 +21,8 @@ class TrainingConfig(Plain):
 
     Attributes:
         seed: Seed of all random streams of the run (order of the data, initialisation, dropout).
-        epochs: Number of epochs. ``max_steps`` overrides it.
-        max_steps: Optimizer steps to train for. Required for streamed data. Default: all epochs.
+        epochs: Number of epochs.
+        max_steps: Optimizer steps to train for, instead of epochs. Required for streamed data. Default: all epochs.
         items_per_epoch: Pairs in an epoch. Default: the full file.
         batch_size: Examples in a batch.
         max_tokens: Largest batch, in tokens of source and target, with padding. Default: no limit.
@@ -58,6 +58,14 @@ class TrainingConfig(Plain):
         ...
         selfattn.errors.SettingError: `lr`: expected a number above 0, got -1.0
     """
+
+    # Checked for the settings that a user gives; a recipe may hold values for another average.
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        excludes("`max_steps`", lambda config: config.max_steps is not None, "epochs"),
+        excludes("`warmup_steps`", lambda config: config.warmup_steps is not None, "warmup"),
+        needs("`average` ema", lambda config: config.average == "ema", "ema_decay"),
+        needs("`average` last", lambda config: config.average == "last", "average_last"),
+    )
 
     seed: int = 0
     epochs: int = 10

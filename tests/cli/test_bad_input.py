@@ -61,7 +61,7 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     ((*TRAIN, "--locales", "en_XX"), "en_XX"),
     ((*TRAIN, "--withhold-years", "1850"), "'1850' is no year"),
     ((*TRAIN, "--withhold-years", "1900-2099"), "no year from 1969 to 2068 is left"),
-    ((*TRAIN, "--withhold-years", "1943", "--data", "pairs.tsv"), "leave them out with"),
+    ((*TRAIN, "--withhold-years", "1943", "--data", "pairs.tsv"), "--withhold-years has no effect beside --data"),
     ((*TRAIN, "--data", "nowhere.txt"), "nowhere.txt: no such file"),
     ((*TRAIN, "--data", "no-separator.txt"), "no-separator.txt:2: no separator"),
     ((*TRAIN, "--data", "few.tsv"), "few.tsv: 9 pairs with 1 different sources are too few"),
@@ -72,7 +72,7 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     (("train", "dates", "--out", "run"), "run: already holds a run"),
     (("train", "dates", "--out", "full"), "full: holds other files"),
     ((*TRAIN[:-1], "empty.txt/below"), "empty.txt/below: cannot be written"),
-    (("compare", "translation", "--out", "new", "--sentences", "few.tsv"), "--sentences and --base go with --gold"),
+    (("compare", "translation", "--out", "new", "--sentences", "few.tsv"), "--sentences goes with --gold"),
     (("compare", "dates", "--out", "run"), "run: holds something already"),
     (("attention", "run", "May 1", "--save", "x.gif"), "x.gif: attention is saved as SVG, PNG, HTML or JSON"),
     # runs

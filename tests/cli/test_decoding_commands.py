@@ -140,7 +140,7 @@ def test_align_links_words(cli: Cli, runs: dict[str, Run], pairs_file: Path) -> 
 
 BAD = [
     (("align", "--data", "pairs.tsv", "--words", "--layer", "9"), "layer must be from"),
-    (("align", "--data", "pairs.tsv", "--sentences", "pairs.tsv"), "--sentences and --base go with --gold"),
+    (("align", "--data", "pairs.tsv", "--sentences", "pairs.tsv"), "--sentences goes with --gold"),
     (("align", "--gold", "pairs.tsv", "--words"), "--words goes with --data"),
     (("align", "--gold", "pairs.tsv", "--head", "0"), "--head goes with --data"),
     (("predict", "--n-best", "2"), "--n-best: 2 outputs need a beam of that size at least, got 1"),

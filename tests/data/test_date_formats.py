@@ -8,6 +8,7 @@ from babel import Locale
 from babel.dates import format_date
 
 from selfattn.data.dates.patterns import YEARS, DatePattern, date_patterns, find_locale, parse, recase
+from selfattn.data.text import without_marks
 from selfattn.errors import UserError
 
 LOCALES = [
@@ -34,7 +35,7 @@ def test_the_rendering_is_babels(name: str) -> None:
         pattern = parse(locale.date_formats[length].pattern, locale)
         assert pattern in all_patterns(name)
         for day in some_days(120, pattern.years):
-            assert pattern.render(day)[0] == format_date(day, length, locale)
+            assert pattern.render(day)[0] == without_marks(format_date(day, length, locale))
 
 
 @pytest.mark.parametrize("name", LOCALES)

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.data.dates.source import formats_of
+from selfattn.data.dates.source import EmbeddedDates, formats_of
 from selfattn.data.pairs import Pair
 from selfattn.data.phrases import EmbeddedPhrases
 from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.splits import EndlessSplits
-from selfattn.data.text import clean_pair, clean_text, unclean
+from selfattn.data.text import clean_pair, clean_text, plain_text, unclean, without_marks
 from selfattn.errors import UserError
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import Run
@@ -66,6 +66,47 @@ def test_every_use_of_a_run_cleans_as_training_does(runs: dict[str, Run]) -> Non
         view = run.attention(dirty, dependence=False)
         assert (view.source, view.source_tokens) == (clean, expected.source_tokens)
         assert (view.weights[-1] == expected.weights[-1]).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "plain"),
+    [
+        ("\u0661\u0663/\u0661\u0661/\u0662\u0660\u0660\u0668", "0123456789/", "13/11/2008"),
+        ("\u06f1\u06f3", "0123456789", "13"),
+        ("\uff11\uff13\u6708", "0123456789\u6708", "13\u6708"),
+        ("13\u200f/11\u200f", "0123456789/", "13/11"),
+        ("13\u200f/11", "0123456789/\u200f", "13\u200f/11"),  # an older run learned the marks
+        ("13\u202fh\u00a05", "0123456789h ", "13 h 5"),
+        ("\u0f21\u0f23", "\u0f21\u0f23", "\u0f21\u0f23"),  # Tibetan dates are written with these
+        ("\u00b2 \u2460 \u4e09", "0123456789 ", "\u00b2 \u2460 \u4e09"),  # no decimal digits
+    ],
+)
+def test_characters_that_a_vocabulary_lacks_get_their_plain_form(text: str, known: str, plain: str) -> None:
+    assert plain_text(text, known) == plain
+
+
+def test_a_run_reads_digits_of_other_scripts(runs: dict[str, Run]) -> None:
+    run = runs["transformer"]
+    text = "\u200f\u0661\u0661/\u0661\u0663/\uff10\uff18"
+    assert run.clean(text) == "11/13/08"
+    assert run.unknown([text]) == {}
+    assert run.predict([text]) == run.predict(["11/13/08"])
+    assert run.score([Pair(text, "2008-11-13")]) == run.score([Pair("11/13/08", "2008-11-13")])
+    assert run.attention(text, dependence=False).source_tokens == (*"11/13/08", "<eos>")
+
+
+def test_generated_dates_have_no_marks_of_direction() -> None:
+    for locale in ("ar_EG", "he_IL", "fa_IR"):
+        patterns = [pattern for form in formats_of(locale) for pattern in form.patterns]
+        texts = [text for pattern in patterns for piece in pattern.pieces for text in piece.texts]
+        assert [text for text in texts if without_marks(text) != text] == []
+
+
+def test_a_training_says_which_years_a_locale_does_not_cover() -> None:
+    notes = EmbeddedDates(("th_TH", "fa_IR", "ar_SA", "en_US"), 0).notes
+    assert [note.partition(":")[0] for note in notes] == ["th_TH", "fa_IR", "ar_SA"]
+    for note, calendar in zip(notes, ("Buddhist", "Persian", "Islamic"), strict=True):
+        assert f"a model reads {calendar} years" in note
 
 
 def test_pairs_are_read_clean(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from selfattn.attention import RelativeBias
-from selfattn.data.text import clean_text
+from selfattn.data.text import clean_text, plain_text
 from selfattn.demo.page import _tokens, embedded_weights
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig, config_to_dict
@@ -26,6 +26,7 @@ from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDeco
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import EncoderMemory, Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
+from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
 ENGINE = resources.files("selfattn.demo").joinpath("templates", "engine.js").read_text(encoding="utf-8")
@@ -227,6 +228,14 @@ def test_texts_are_cleaned_as_the_library_does(ask_node: Ask) -> None:
     texts = [f"{character}a {character}" for character in every]
     texts += ["".join(draw.choices(every, k=12)) for _ in range(2000)]
     assert ask_node("cleanText", [*texts, *HARD]) == [clean_text(text) for text in [*texts, *HARD]]
+
+
+def test_characters_that_a_vocabulary_lacks_get_their_plain_form_as_in_the_library(ask_node: Ask) -> None:
+    known = CharTokenizer("0123456789 /\u0663\u200d")
+    texts = [f"1{chr(code)}/" for code in range(0xA0, 0x20000) if not 0xD800 <= code < 0xE000]
+    texts = [text for text in texts if category(text[1]) != "Cn"]
+    call = f"((text) => makeTokenizer({json.dumps(known.characters)}).clean(text))"
+    assert ask_node(call, texts) == [plain_text(clean_text(text), known.characters) for text in texts]
 
 
 SEGMENT = """(({ data, texts }) => {

@@ -17,6 +17,7 @@ from babel.localedata import locale_identifiers
 
 from selfattn.data.languages import read_language
 from selfattn.data.pairs import Span
+from selfattn.data.text import without_marks
 from selfattn.errors import UserError
 
 YEARS = range(1900, 2100)
@@ -86,7 +87,7 @@ class PatternPiece:
 
 
 def compile_pieces(pattern: str, locale: Locale) -> tuple[PatternPiece, ...] | None:
-    """Cut a CLDR pattern into pieces; Babel renders their texts.
+    """Cut a CLDR pattern into pieces; Babel renders their texts. Marks of direction are left out.
 
     Args:
         pattern: of the fields y, M or L, d, E or c, H, h, K or k, m, s, a, and G (a fixed text in the Gregorian
@@ -103,7 +104,7 @@ def compile_pieces(pattern: str, locale: Locale) -> tuple[PatternPiece, ...] | N
     pieces = []
     for _, value in tokenize_pattern(pattern):
         if isinstance(value, str):
-            pieces.append(PatternPiece((), (value,)))
+            pieces.append(PatternPiece((), (without_marks(value),)))
         elif value[0] in _LETTERS or value[0] == "y":
             pieces.append(_field(*value, str(locale)))
         else:
@@ -117,7 +118,8 @@ def _field(letter: str, count: int, name: str) -> PatternPiece:
     of_years = ("year",), years.start, [_START.replace(year=year) for year in years]
     fields, first, moments = _LETTERS.get(letter, of_years)
     pattern, locale = parse_pattern(letter * count), Locale.parse(name)
-    return PatternPiece(fields, tuple(pattern.apply(moment, locale) for moment in moments), first)
+    texts = tuple(without_marks(pattern.apply(moment, locale)) for moment in moments)
+    return PatternPiece(fields, texts, first)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from babel.core import get_global
+
 from selfattn.data.dates.patterns import (
     TWO_DIGIT_YEARS,
     YEARS,
@@ -114,6 +116,38 @@ class Readers:
         """Return whether a text is ambiguous."""
         # A single pattern is never ambiguous, so most texts need not be parsed.
         return len(self._by_shape.get(shape(text), ())) > 1 and len(self.read(text)) > 1
+
+
+# By CLDR's calendarPreferenceData: where another calendar than the Gregorian comes first. Babel has no other calendar.
+_CALENDARS = {
+    "TH": ("Buddhist", "543 more than the Gregorian ones"),
+    "IR": ("Persian", "with other months and days"),
+    "AF": ("Persian", "with other months and days"),
+    "SA": ("Islamic", "with other months and days"),
+}
+
+
+def calendar_notes(locales: Sequence[str]) -> list[str]:
+    """Return a line for each locale whose people also write years of another calendar than the generated dates.
+
+    Args:
+        locales: CLDR locales.
+
+    Example:
+        >>> calendar_notes(["en_US", "th"])[0].partition(";")[0]
+        'th: the generated dates are Gregorian, written with the digits 0 to 9'
+        >>> calendar_notes(["en_US", "ko_KR"])
+        []
+    """
+    notes = []
+    for name in locales:
+        locale = find_locale(name)
+        likely = get_global("likely_subtags").get(locale.language, "")
+        calendar, years = _CALENDARS.get(locale.territory or likely.rpartition("_")[2], ("", ""))
+        if calendar:
+            generated = "the generated dates are Gregorian, written with the digits 0 to 9"
+            notes.append(f"{name}: {generated}; a model reads {calendar} years ({years}) as Gregorian, wrongly")
+    return notes
 
 
 def write_pair(form: DateFormat, pattern: DatePattern, day: date, readers: Readers | None) -> Pair:
@@ -350,6 +384,7 @@ class EmbeddedDates(EndlessSplits):
         if withheld:
             settings["withheld_years"] = [*withheld]
         super().__init__(settings, f"embedded dates, {','.join(locales)}", seed)
+        self.notes = calendar_notes(locales)
 
     def sample(self) -> Sequence[Pair]:
         """Return training pairs of seed 0."""

@@ -739,6 +739,27 @@ function cleanText(text) {
   return spaced.replace(/[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]/g, "").normalize("NFC").trim();
 }
 
+/* The zeros of all decimal digits of Unicode; nine more digits follow each. */
+const ZEROS = [
+  0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6, 0xe50, 0xed0,
+  0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50, 0x1bb0, 0x1c40, 0x1c50, 0xa620,
+  0xa8d0, 0xa900, 0xa9d0, 0xa9f0, 0xaa50, 0xabf0, 0xff10, 0x104a0, 0x10d30, 0x11066, 0x110f0, 0x11136, 0x111d0,
+  0x112f0, 0x11450, 0x114d0, 0x11650, 0x116c0, 0x11730, 0x118e0, 0x11950, 0x11c50, 0x11d50, 0x11da0, 0x16a60,
+  0x16ac0, 0x16b50, 0x1d7ce, 0x1d7d8, 0x1d7e2, 0x1d7ec, 0x1d7f6, 0x1e140, 0x1e2f0, 0x1e950, 0x1fbf0,
+];
+
+/* Characters that a vocabulary lacks in their plain form: plain_text of selfattn/data/text.py. */
+function plainText(text, known) {
+  const plain = (character) => {
+    if (known.has(character)) return character;
+    if (/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/.test(character)) return "";
+    if (/[\u00a0\u2000-\u200a\u202f\u205f\u3000]/.test(character)) return " ";
+    const code = character.codePointAt(0), zero = ZEROS.find((start) => start <= code && code < start + 10);
+    return zero === undefined ? character : String(code - zero);
+  };
+  return [...text].map(plain).join("").trim();
+}
+
 /* One token for each character; ids follow the code points after the four specials. */
 class CharTokenizer {
   constructor(characters) {
@@ -747,6 +768,9 @@ class CharTokenizer {
   }
 
   encode(text) { return this.split(text).map((character) => this.ids.get(character) ?? SPECIALS.unk); }
+
+  /* A text as this model reads it. */
+  clean(text) { return plainText(cleanText(text), this.ids); }
 
   /* The text of each token of encode(text). */
   split(text) { return [...text]; }
@@ -831,6 +855,8 @@ class SubwordTokenizer {
   bytesOf(text) {
     return [...new TextEncoder().encode(text)].map((byte) => this.byteIds.get(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`));
   }
+
+  clean(text) { return cleanText(text); }
 
   split(text) { return this.encode(text).map((id) => this.piece(id)); }
 

@@ -89,7 +89,7 @@
   });
   const working = models.filter((model) => model.network);
 
-  function ids(model, text) { return [...model.source.encode(text), SPECIALS.eos]; }
+  function ids(model, text) { return [...model.source.encode(model.source.clean(text)), SPECIALS.eos]; }
 
   function characters(model, written) { return written.map((id) => (id === SPECIALS.eos ? "" : model.target.piece(id))); }
 
@@ -131,8 +131,9 @@
   }
 
   function askAll() {
-    const text = cleanText(byId("text").value), right = cleanText(byId("right").value);
-    source = text ? [...(working.length ? working[0].source.split(text) : text), ""] : [];
+    const first = working[0], typed = cleanText(byId("text").value), right = cleanText(byId("right").value);
+    const text = first ? first.source.clean(typed) : typed;
+    source = text ? [...(first ? first.source.split(text) : text), ""] : [];
     for (const model of working) {
       model.told = model.failed = null;
       if (!source.length || state.hidden.has(model.name)) continue;
@@ -188,7 +189,7 @@
   }
 
   function drawUnknown() {
-    const strange = [...new Set(working.flatMap((model) => model.source.unknown(cleanText(byId("text").value))))];
+    const strange = [...new Set(working.flatMap((model) => model.source.unknown(model.source.clean(byId("text").value))))];
     byId("unknown").hidden = !strange.length;
     byId("unknown").textContent = strange.length ? say("unknown", { characters: strange.map(shown).join(" ") }) : "";
   }

@@ -1,0 +1,80 @@
+"""Characters that a vocabulary does not have: what is said about them, and when they are refused."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from selfattn.errors import SettingError
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.load import SeparateTokenizer
+from selfattn.tokenizers.protocol import Tokenizer, unknown_line
+
+MOST_UNKNOWN = 0.01
+"""Largest share of unknown tokens in the targets of a training that starts from another run."""
+
+
+def unknown_characters(what: str, texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
+    """Return a line with the share and examples of characters that a vocabulary does not have; none without any.
+
+    Args:
+        what: name of the texts.
+        texts: as the tokenizer reads them.
+        tokenizer: of their side.
+
+    Example:
+        >>> unknown_characters("targets", ["abß", "ß"], CharTokenizer("ab"))
+        ["targets: 2 characters that the model does not know, 1 different: 'ß' 2 (50.0 % of all)"]
+    """
+    unknown = tokenizer.unknown(*texts)
+    if not unknown:
+        return []
+    share = unknown.total() / sum(map(len, texts))
+    return [f"{what}: {unknown_line(unknown)} ({100 * share:.1f} % of all)"]
+
+
+def refuse_unknown(texts: Sequence[str], tokenizer: Tokenizer) -> None:
+    """Refuse targets of which a model would learn little else than the token for unknown characters.
+
+    Bytes of subwords are not unknown: a model can learn and write them.
+
+    Args:
+        texts: targets.
+        tokenizer: of the target side.
+
+    Raises:
+        SettingError: more than `MOST_UNKNOWN` of the tokens are unknown.
+    """
+    tokens = unknown = 0
+    for text in texts:
+        ids = tokenizer.encode(text)
+        tokens += len(ids)
+        unknown += ids.count(tokenizer.unk_id)
+    if unknown > MOST_UNKNOWN * tokens:
+        (line,) = unknown_characters("targets", texts, tokenizer)
+        advice = "train without `init_from`, or allow it with `allow_unknown`"
+        share = f"{100 * unknown / tokens:.1f} % of the target tokens are unknown to it"
+        raise SettingError(f"`init_from`: {share}; {line}; {advice}")
+
+
+def token_settings(tokenizer: Tokenizer) -> dict[str, tuple[Any, ...]]:
+    """Return the values of the options of a training that would make such a tokenizer.
+
+    Args:
+        tokenizer: of a run.
+
+    Returns:
+        For each of ``tokenizer``, ``vocab_size`` and ``separate`` the values that describe it; none for a tokenizer of
+        a plugin.
+
+    Example:
+        >>> token_settings(CharTokenizer("ab"))
+        {'tokenizer': ('characters',), 'vocab_size': (), 'separate': (False,)}
+    """
+    separate = isinstance(tokenizer, SeparateTokenizer)
+    kind: tuple[Any, ...] = ()
+    sizes: tuple[Any, ...] = ()
+    if isinstance(tokenizer.target, CharTokenizer):
+        kind = ("characters",)
+    elif settings := getattr(tokenizer.target, "settings", None):
+        kind = (settings.kind,)
+        sizes = (settings.vocab_size, len(tokenizer.target))
+    return {"tokenizer": kind, "vocab_size": sizes, "separate": (separate,)}
