@@ -50,6 +50,25 @@ class DivergedError(UserError):
     """Numbers of a model or of its training are not finite."""
 
 
+def described(error: BaseException) -> str:
+    """Describe an error of foreign code in one line: its class, and the first line of its text.
+
+    Example:
+        >>> described(KeyError("width")), described(ValueError())
+        ("KeyError: 'width'", 'ValueError')
+        >>> class Mute(Exception):
+        ...     def __str__(self):
+        ...         raise RuntimeError
+        >>> described(Mute())
+        'Mute: has a text that cannot be printed'
+    """
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # of a foreign `__str__`
+        lines = ["has a text that cannot be printed"]
+    return ": ".join([type(error).__name__, *lines[:1]])
+
+
 def as_options(text: str) -> str:
     """Replace settings in backquotes by options of the command line.
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Generic, TypeVar
 
-from selfattn.errors import UserError, say
+from selfattn.errors import UserError, described, say
 
 T = TypeVar("T")
 GROUP = "selfattn.plugins"  # entry point group of installed packages
@@ -287,7 +287,7 @@ def _importing(plugin: str, called: str, advice: str) -> Iterator[None]:
     except UserError as error:
         raise UserError(f"{called}: {error}") from None
     except (Exception, SystemExit) as error:
-        raise UserError(f"{called}: does not import ({type(error).__name__}: {error}); {advice}") from error
+        raise UserError(f"{called}: does not import ({described(error)}); {advice}") from error
     finally:
         _loading.pop()
 

@@ -8,12 +8,26 @@ import shlex
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Ge, Gt, Le, Lt
 
 from selfattn.errors import SettingError, option
 from selfattn.registry import loaded_plugins
 
 Settings = Mapping[str, Any]
+
+MOST = 10**9
+"""Upper bound of everything that is counted; sanity limit."""
+LARGEST = 1e300
+"""Upper bound of a number that is not counted; a few such numbers can still be compared."""
+Count = Annotated[int, Ge(1), Le(MOST)]
+CountOrZero = Annotated[int, Ge(0), Le(MOST)]
+Seed = Annotated[int, Ge(-(10**12)), Le(10**12)]
+Positive = Annotated[float, Gt(0), Le(LARGEST)]
+PositiveOrZero = Annotated[float, Ge(0), Le(LARGEST)]
+Share = Annotated[float, Ge(0), Lt(1)]
+Probability = Annotated[float, Ge(0), Le(1)]
 
 
 def divide(given: Settings, *kinds: type[Any]) -> list[dict[str, Any]]:
@@ -97,6 +111,19 @@ def changed(options: Any) -> dict[str, Any]:
     return {name: value for name, default in defaults.items() if (value := getattr(options, name)) != default}
 
 
+def shown(value: Any) -> str:
+    """Write a value for a message, in at most 40 characters; a number of very many digits has no text of its own.
+
+    Example:
+        >>> shown(10**400)
+        'a number of more than 300 digits'
+    """
+    if isinstance(value, int) and abs(value) >= 10**300:
+        return "a number of more than 300 digits"
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
 def check(options: Any, names: str, kind: type, holds: Callable[[Any], bool], expected: str) -> None:
     """Check type and range of fields of a dataclass; a field with the default None may be None.
 
@@ -125,7 +152,91 @@ def check(options: Any, names: str, kind: type, holds: Callable[[Any], bool], ex
         right_kind = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
         finite = not isinstance(value, float) or math.isfinite(value)
         if not (right_kind and finite and holds(value)):
-            raise SettingError(f"`{name}`: expected {expected}, got {value!r}")
+            raise SettingError(f"`{name}`: expected {expected}, got {shown(value)}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Bounds:
+    """Range of a number, as its annotation declares it.
+
+    Attributes:
+        kind: ``int`` or ``float``.
+        low: lowest value, or the value that all are above.
+        high: highest value, or the value that all are below.
+        low_is_open: whether ``low`` itself is outside.
+        high_is_open: whether ``high`` itself is outside.
+
+    Example:
+        >>> str(Bounds.of(Annotated[int, Ge(1), Le(5000)] | None))
+        '1 to 5,000'
+        >>> str(Bounds.of(Annotated[float, Gt(0), Le(1)]))
+        '(0, 1]'
+    """
+
+    kind: type
+    low: float = -math.inf
+    high: float = math.inf
+    low_is_open: bool = False
+    high_is_open: bool = False
+
+    @classmethod
+    def of(cls, hint: Any) -> "Bounds | None":
+        """Read the bounds of a type hint, which may also allow None; return None if it declares none."""
+        inner = [part for part in typing.get_args(hint) if part is not type(None)]
+        if typing.get_origin(hint) is not Annotated:
+            return cls.of(inner[0]) if len(inner) == 1 and type(None) in typing.get_args(hint) else None
+        values: dict[str, Any] = {}
+        for note in inner[1:]:
+            match note:
+                case Ge(value):
+                    values["low"] = value
+                case Gt(value):
+                    values |= {"low": value, "low_is_open": True}
+                case Le(value):
+                    values["high"] = value
+                case Lt(value):
+                    values |= {"high": value, "high_is_open": True}
+        return cls(inner[0], **values) if values else None
+
+    def __str__(self) -> str:
+        if self.kind is int:
+            return f"{self.low:,} to {self.high:,}"
+        return f"{'(' if self.low_is_open else '['}{self.low:g}, {self.high:g}{')' if self.high_is_open else ']'}"
+
+    def expected(self) -> str:
+        """Describe the range for an error message."""
+        return f"a whole number from {self}" if self.kind is int else f"a number in {self}"
+
+    def hold(self, value: float) -> bool:
+        """Whether a number is in the range."""
+        is_high_enough = value > self.low if self.low_is_open else value >= self.low
+        is_low_enough = value < self.high if self.high_is_open else value <= self.high
+        return is_high_enough and is_low_enough
+
+
+def bounds_of(kind: type[Any]) -> dict[str, Bounds]:
+    """Return the declared bounds of a dataclass, by field."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    bounds = {field.name: Bounds.of(hints[field.name]) for field in dataclasses.fields(kind)}
+    return {name: bound for name, bound in bounds.items() if bound is not None}
+
+
+def check_bounds(options: Any) -> None:
+    """Check every number of a dataclass against the bounds that its annotation declares.
+
+    Raises:
+        SettingError: a field has another type, or is out of range.
+
+    Example:
+        >>> @dataclasses.dataclass
+        ... class Size:
+        ...     width: Annotated[int, Ge(1), Le(100)] = 3
+        >>> check_bounds(Size(0))
+        Traceback (most recent call last):
+        selfattn.errors.SettingError: `width`: expected a whole number from 1 to 100, got 0
+    """
+    for name, bounds in bounds_of(type(options)).items():
+        check(options, name, bounds.kind, bounds.hold, bounds.expected())
 
 
 @dataclasses.dataclass(frozen=True)

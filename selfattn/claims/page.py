@@ -10,7 +10,7 @@ from selfattn.claims.claim import Claim, catalogues
 from selfattn.claims.record import RECORD, code_of
 from selfattn.claims.rules import Trials
 from selfattn.codec import encode, fingerprint
-from selfattn.errors import UserError, all_visible
+from selfattn.errors import UserError, all_visible, described
 from selfattn.ownership import MARKDOWN_MARK
 from selfattn.registry import CLAIMS
 from selfattn.report import blocks
@@ -187,7 +187,7 @@ class _Section:
             try:
                 yield from self.claim.blocks(self.trials)
             except Exception as error:  # of a plugin
-                reason = f"claim {result.name!r}: draws nothing ({type(error).__name__}: {error}); mend its file"
+                reason = f"claim {result.name!r}: draws nothing ({described(error)}); mend its file"
                 raise UserError(reason) from error
         else:
             yield blocks.Paragraph(words("failed.head"))

@@ -15,7 +15,7 @@ from selfattn.claims import rules, small
 from selfattn.claims.claim import Claim
 from selfattn.claims.rules import Contrasts, Trials, claim_ps, judge
 from selfattn.codec import decode, read_json, refuse_newer
-from selfattn.errors import UserError
+from selfattn.errors import UserError, described
 from selfattn.registry import CLAIMS, check_plugins
 from selfattn.results.claims import CLAIMS_SCHEMA, ClaimsRecord, Judgement
 
@@ -102,7 +102,7 @@ def _judge(record: ClaimsRecord, number: int) -> tuple[dict[str, Judgement], dic
                     raise UserError(f"arm {arm.name} was not measured with every seed")
             tested[result.name] = claim.contrasts(trials), claim.conditions(trials)
         except Exception as error:  # of a plugin's rule as well
-            reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+            reason = str(error) if isinstance(error, UserError) else described(error)
             failed[result.name] = (reason,)
     ps = {name: claim_ps(*rule) for name, rule in tested.items() if not CLAIMS[name].theorem}
     ps |= dict.fromkeys(failed, (1.0, 1.0, 1.0))  # without a verdict they count in the correction

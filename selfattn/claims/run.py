@@ -11,7 +11,7 @@ from pathlib import Path
 from selfattn.claims.claim import Claim, Setup
 from selfattn.claims.record import code_of, judge_claims
 from selfattn.codec import encode, read, write
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import SettingError, UserError, described
 from selfattn.experiments.plan import PLAN, Plan, backfill_ledger, begin, check_ledger, resume
 from selfattn.experiments.progress import Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all, search, stop_workers
@@ -63,7 +63,7 @@ class Measurement(Setup):
             except UserError:
                 raise
             except Exception as error:
-                raise UserError(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+                raise UserError(described(error)) from error
         if self.seed == TUNING_SEED and "valid" not in figures:
             raise UserError("measure gave no `valid`, by which a learning rate is chosen")
         if not figures or not all(map(math.isfinite, figures.values())):

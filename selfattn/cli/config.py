@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cyclopts import App, CycloptsError
+from cyclopts import App
 from cyclopts.config import Dict, Json, Toml, Yaml
 
 from selfattn.errors import UserError, option
 from selfattn.files import read_bytes, write_text, writing
-from selfattn.settings import changed, command_line
+from selfattn.settings import changed, command_line, shown
 
 MakeCommands = Callable[[Sequence[str]], App]
 _KINDS: dict[str, type[Any]] = {".toml": Toml, ".yaml": Yaml, ".yml": Yaml, ".json": Json}
+_LARGEST = 1 << 20  # bytes of a file of options
 _ADVICE = "name a run, or a TOML, YAML or JSON file"
 
 
@@ -30,15 +31,7 @@ def read_config(path: Path, make_commands: MakeCommands, command: Sequence[str])
     Raises:
         UserError: the file is missing, broken or of another kind, or the run was made by another command.
     """
-    if path.is_dir():
-        values = _options_of_run(path, make_commands, command)
-    else:
-        read_bytes(path, advice=_ADVICE)
-        try:
-            values = dict(_positive(_KINDS[path.suffix](path).config))
-        except (KeyError, AttributeError, CycloptsError) as error:  # a suffix, a value that is no table, a broken file
-            reason = " ".join(str(error).split())
-            raise UserError(f"--config {path}: cannot be read as options ({reason}); {_ADVICE}") from None
+    values = _options_of_run(path, make_commands, command) if path.is_dir() else _options_of_file(path)
 
     def read(app: App, commands: tuple[str, ...], arguments: Any) -> None:
         # Under the names of the command, since at the top cyclopts skips options called as a command, such as models.
@@ -46,6 +39,36 @@ def read_config(path: Path, make_commands: MakeCommands, command: Sequence[str])
         Dict(nested, source=str(path))(app, commands, arguments)
 
     return read
+
+
+def _options_of_file(path: Path) -> dict[str, Any]:
+    """Return the options in a TOML, YAML or JSON file.
+
+    Raises:
+        UserError: the file is missing, broken or of another kind, or a value is none that an option can have. So no
+            value refers to itself, or repeats others until the memory is full.
+    """
+    read_bytes(path, advice=_ADVICE, most=_LARGEST)
+    if path.suffix not in _KINDS:
+        raise UserError(f"--config {path}: cannot be read as options (ends in {path.suffix!r}); {_ADVICE}")
+    try:
+        content = _KINDS[path.suffix](path).config
+    except Exception as error:  # each library has errors of its own
+        reason = " ".join(str(error).split())
+        raise UserError(f"--config {path}: cannot be read as options ({reason}); {_ADVICE}") from None
+    if not isinstance(content, dict):
+        raise UserError(f"--config {path}: cannot be read as options (expected names with values); {_ADVICE}")
+    for name, value in content.items():
+        items = value if isinstance(value, list) else [value]
+        if not isinstance(name, str) or not all(isinstance(item, str | int | float) for item in items):
+            expected = "expected a text, a number, true or false, or a list of such"
+            raise UserError(f"--config {path}: {shown(name)}: {expected}, got {_kind(value)}")
+    return dict(_positive(content))
+
+
+def _kind(value: object) -> str:
+    """Name the kind of a value in a file without writing the value, which may refer to itself."""
+    return {dict: "a table", list: "a list of other values", type(None): "nothing"}.get(type(value), "another value")
 
 
 def _positive(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -92,7 +115,12 @@ def _options_of_run(path: Path, make_commands: MakeCommands, command: Sequence[s
     """Return the options that a run was trained with."""
     from selfattn.runs.directory import RunDirectory
 
-    words = shlex.split(RunDirectory(path).record().command.rpartition(" && ")[2])
+    command_of_run = RunDirectory(path).record().command.rpartition(" && ")[2]
+    try:
+        words = shlex.split(command_of_run)
+    except ValueError as error:
+        reason = f"the command in its record cannot be read ({str(error).lower()})"
+        raise UserError(f"--config {path}: {reason}; {_ADVICE}") from None
     words = words[next((place for place, word in enumerate(words) if word in ("train", "compare")), 0) :]
     if words[:2] != list(command):
         raise UserError(f"--config {path}: was made by `selfattn {' '.join(words[:2])}`, which has other options")

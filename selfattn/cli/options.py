@@ -16,6 +16,9 @@ from cyclopts import Group, Parameter, Token, convert
 from cyclopts.help import DefaultFormatter
 
 from selfattn.errors import option
+from selfattn.settings import Bounds, bounds_of
+
+_DIGITS = 18  # most digits of a number that has no bounds of its own
 
 
 def checked(type_: Any, tokens: Sequence[Token]) -> Any:
@@ -25,6 +28,8 @@ def checked(type_: Any, tokens: Sequence[Token]) -> Any:
         type_ = kinds[0]
     if type_ is int and not re.fullmatch(r"[+-]?\d+", text):
         raise ValueError(f"expected a whole number, got {text}")
+    if type_ is int and len(text) > _DIGITS:
+        raise ValueError(f"expected a whole number of at most {_DIGITS} digits, got {len(text)}")
     if type_ is Path and not text:
         raise ValueError("expected a path, got an empty text")
     return convert(type_, tokens)
@@ -32,6 +37,8 @@ def checked(type_: Any, tokens: Sequence[Token]) -> Any:
 
 def _split_commas(type_: Any, tokens: Sequence[Token]) -> tuple[Any, ...]:
     texts, kind = [text for token in tokens for text in token.value.split(",") if text], typing.get_args(type_)[0]
+    if not texts:
+        raise ValueError("expected values, separated by commas; got none")
     try:
         return tuple(map(kind, texts))
     except ValueError:
@@ -88,6 +95,8 @@ def options_of(
         3
     """
     hints = typing.get_type_hints(kind, include_extras=True)
+    bounds = bounds_of(kind)
+    hints |= {name: hint for name, hint in typing.get_type_hints(kind).items() if name in bounds}
     fields = [field for field in dataclasses.fields(kind) if field.name not in leave_out]
     groups = {group: [field.name for field in fields if field.name not in basic]} if group else {}
     groups |= getattr(kind, "groups", {})
@@ -107,7 +116,8 @@ def options_of(
             type_ = Annotated[type_, Parameter(group=heading_of[name])]
         options.append((name, type_, dataclasses.field(**default, kw_only=True)))
     options_type = joined(fields=options)
-    options_type.__doc__ = _as_help(kind.__doc__ or "", [field.name for field in dataclasses.fields(kind)], leave_out)
+    names = [field.name for field in dataclasses.fields(kind)]
+    options_type.__doc__ = _as_help(kind.__doc__ or "", names, leave_out, bounds)
     return options_type
 
 
@@ -129,13 +139,16 @@ def joined(*kinds: type[Any], fields: Sequence[Any] = ()) -> type[Any]:
     return Parameter(name="*")(options)
 
 
-def _as_help(docstring: str, names: Sequence[str], leave_out: Sequence[str]) -> str:
-    """Return a docstring as help: options by their names, no markup, one line for each paragraph."""
+def _as_help(docstring: str, names: Sequence[str], leave_out: Sequence[str], bounds: Mapping[str, Bounds]) -> str:
+    """Return a docstring as help: options by their names, no markup, one line for each paragraph, ranges of numbers."""
     text = docstring.partition("    Raises:")[0].partition("    Example:")[0]
     for name in leave_out:  # else it would document another dataclass's field of this name
         text = re.sub(rf"(?ms)^        {name}: .*?(?=^(        \w|$))", "", text)
     text = re.sub("``(.*?)``", lambda match: option(match[1]) if match[1] in names else match[1], text)
-    return unwrapped(re.sub(r":\w+:`(?:[^`]*\.)?([^`]*)`", r"\1", text))
+    text = unwrapped(re.sub(r":\w+:`(?:[^`]*\.)?([^`]*)`", r"\1", text))
+    for name in bounds:
+        text = re.sub(rf"(?m)^( *{name}: .*)$", rf"\1 Range: {bounds[name]}.", text)
+    return text
 
 
 def unwrapped(docstring: str) -> str:

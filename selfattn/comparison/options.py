@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
+
+from annotated_types import Ge, Gt, Le, Lt
 
 from selfattn.errors import SettingError
 from selfattn.runs.task import Budget
-from selfattn.settings import Condition, check, needs
+from selfattn.settings import LARGEST, Condition, Count, CountOrZero, check_bounds, needs
 from selfattn.training.config import MOST_THREADS, DeviceName
 from selfattn.words.messages import LANGS, SOURCE
 
@@ -76,37 +78,36 @@ class CompareOptions:
     out: Path
     resume: bool = False
     lang: Lang = SOURCE
-    test_items: int | None = None
+    test_items: Count | None = None
     set: tuple[str, ...] = ()
-    first_seed: int = 0
-    test_draw: int = 0
+    first_seed: CountOrZero = 0
+    test_draw: CountOrZero = 0
     budgets: tuple[float, ...] = (1.0,)
     budget_in: BudgetIn = "steps"
     pilot: bool = False
     metric: str | None = None
-    margin: float | None = None
+    margin: Annotated[float, Gt(0), Lt(100)] | None = None
     match: Budget | None = None
     apart: bool = False
     tune: bool | None = None
     rates: tuple[float, ...] = ()
-    tuning_seeds: int = 2
-    jobs: int | None = None
+    tuning_seeds: Count = 2
+    jobs: Count | None = None
     backend: Backend = "local"
     address: str | None = None
-    threads: int = 1
+    threads: Annotated[int, Ge(1), Le(MOST_THREADS)] = 1
     device: DeviceName = "auto"
     plan_only: bool = False
 
     def __post_init__(self) -> None:
-        check(self, "test_items jobs threads tuning_seeds", int, lambda x: x >= 1, "a whole number of at least 1")
-        check(self, "first_seed test_draw", int, lambda x: x >= 0, "a whole number of at least 0")
+        check_bounds(self)
         rising = list(self.seeds) == sorted(set(self.seeds))
         if not rising or not all(0 < count <= MOST_SEEDS - self.first_seed for count in self.seeds):
             raise SettingError(f"`seeds` {_listed(self.seeds)}: expected rising numbers; seeds stay below {MOST_SEEDS}")
-        if len(self.rates) == 1 or not all(rate > 0 for rate in self.rates) or len(set(self.rates)) < len(self.rates):
-            raise SettingError(f"`rates` {_listed(self.rates)}: expected two or more different rates above 0")
-        check(self, "threads", int, lambda x: x <= MOST_THREADS, f"at most {MOST_THREADS}")
-        check(self, "margin", float, lambda x: 0 < x < 100, "points above 0 and below 100")
+        fits = all(0 < rate <= LARGEST for rate in self.rates) and len(set(self.rates)) == len(self.rates)
+        if len(self.rates) == 1 or not fits:
+            reason = f"expected two or more different rates above 0, at most {LARGEST:g}"
+            raise SettingError(f"`rates` {_listed(self.rates)}: {reason}")
         check_cluster(self.backend, self.address)
         for share in self.budgets or (0.0,):
             if not 0 < share <= 1 or self.budgets.count(share) > 1:

@@ -28,7 +28,7 @@ from filelock import FileLock, Timeout
 from joblib import Parallel, cpu_count, delayed, parallel_config
 from joblib.externals.loky import get_reusable_executor
 
-from selfattn.errors import UserError
+from selfattn.errors import UserError, described
 from selfattn.experiments.progress import Display, Logs, Reporter
 from selfattn.files import open_to_append, writing
 from selfattn.interrupts import SIGNALS, first_interrupt
@@ -281,7 +281,7 @@ def _reported(logs: Logs, label: str, first: str, *, raises: bool) -> Iterator[R
         except Exception as error:
             if raises and not isinstance(error, UserError):
                 raise
-            reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}".splitlines()[0]
+            reason = str(error) if isinstance(error, UserError) else described(error)
             print(f"{label}: failed: {reason}", file=log)
             if not isinstance(error, UserError):
                 traceback.print_exc(file=log)
@@ -317,7 +317,7 @@ def stop_workers() -> None:
 def _in_short(error: BaseException) -> str:
     """The exit codes of the workers where the text has them, else its first line."""
     codes = re.search(r"exit codes? of the workers are \{(.*?)\}", str(error))
-    return codes[1] if codes else f"{type(error).__name__}: {error}".splitlines()[0]
+    return codes[1] if codes else described(error)
 
 
 def pack(value: Any) -> bytes:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.codec import encode
-from selfattn.errors import UserError, all_visible, say
+from selfattn.errors import UserError, all_visible, described, say
 from selfattn.files import write_atomically, writing
 from selfattn.ownership import MARKDOWN_MARK, check_ours
 from selfattn.registry import SECTIONS
@@ -69,7 +69,7 @@ def _part(record: Record, key: str, outputs: Outputs | None) -> Part:
     except Exception as error:
         if not is_plugin:
             raise
-        raise UserError(f"section {key!r}: shows nothing ({type(error).__name__}: {error}); mend its file") from error
+        raise UserError(f"section {key!r}: shows nothing ({described(error)}); mend its file") from error
     return Part(key, instance.title, blocks, is_plugin)
 
 

@@ -7,14 +7,26 @@ from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from annotated_types import Ge, Le
 
 from selfattn.codec import parse
-from selfattn.errors import SettingError, UserError, say
+from selfattn.errors import SettingError, UserError, described, say
 from selfattn.models.config import ModelConfig, override
 from selfattn.registry import TASKS
 from selfattn.runs.task import Task, make_task
-from selfattn.settings import Condition, changed, check, check_conditions, command_line, divide, excludes, needs
+from selfattn.settings import (
+    Condition,
+    Seed,
+    changed,
+    check_bounds,
+    check_conditions,
+    command_line,
+    divide,
+    excludes,
+    needs,
+)
 from selfattn.streams import alone
 from selfattn.training.config import MOST_THREADS, DeviceName, TrainingConfig
 
@@ -50,19 +62,19 @@ class TrainOptions:
 
     model: str = ""
     out: Path
-    seed: int = 0
+    seed: Seed = 0
     quick: bool = False
     init_from: Path | None = None
     allow_unknown: bool = False
     set: tuple[str, ...] = ()
     resume: bool = False
     device: DeviceName = "auto"
-    threads: int | None = None
+    threads: Annotated[int, Ge(1), Le(MOST_THREADS)] | None = None
     tensorboard: Path | None = None
 
     def __post_init__(self) -> None:
         check_conditions(changed(self), self, self.conditions)
-        check(self, "threads", int, lambda x: 1 <= x <= MOST_THREADS, f"a whole number from 1 to {MOST_THREADS}")
+        check_bounds(self)
 
 
 _NOT_THE_RESULT = TrainOptions.groups["Run"]  # the result does not depend on them
@@ -132,7 +144,7 @@ def train(task: str | Task, **settings: Any) -> "Run":
         except UserError:
             raise
         except Exception as error:
-            place, reason = extract_tb(error.__traceback__)[-1], f"{type(error).__name__}: {error}".splitlines()[0]
+            place, reason = extract_tb(error.__traceback__)[-1], described(error)
             raise UserError(f"{place.filename}:{place.lineno}: {reason}") from error
     command = command_line(f"train {prepared.name}", {k: v for k, v in shown.items() if k not in _NOT_THE_RESULT})
     with first_interrupt(stop.request):

@@ -11,7 +11,7 @@ from selfattn.data.pairs import Example, Pair, encode_pairs, encode_stream, samp
 from selfattn.data.splits import Splits, repeated
 from selfattn.data.text import unclean
 from selfattn.decoding.texts import decode_texts
-from selfattn.errors import UserError
+from selfattn.errors import UserError, described
 from selfattn.evaluation.alignment.links import GoldPair
 from selfattn.evaluation.gates.output_gates import overlap_gates
 from selfattn.evaluation.metrics.exact import words_of
@@ -165,7 +165,7 @@ def _criterion(
         except UserError:
             raise
         except Exception as error:
-            raise UserError(f"metric {name!r}: cannot score {targets[:2]} ({type(error).__name__}: {error})") from error
+            raise UserError(f"metric {name!r}: cannot score {targets[:2]} ({described(error)})") from error
 
     def measure(model: Seq2Seq, loss: float, processes: Processes) -> Mapping[str, float]:
         outputs = decode_texts(model, tokenizer, sources, max_length=limits, processes=processes)

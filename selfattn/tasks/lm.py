@@ -20,7 +20,7 @@ from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.models.config import ModelConfig
 from selfattn.runs.task import Task
-from selfattn.settings import Condition, changed, check, check_conditions, excludes, needs
+from selfattn.settings import Condition, Count, changed, check_bounds, check_conditions, excludes, needs
 from selfattn.tokenizers.load import TokenizerKind, train_tokenizer
 from selfattn.training.config import TrainingConfig
 
@@ -51,14 +51,13 @@ class TextOptions:
     data: Path
     valid: Path | None = None
     encoding: str | None = None
-    context: int = 256
+    context: Count = 256
     tokenizer: TokenizerKind | None = None
-    vocab_size: int | None = None
+    vocab_size: Count | None = None
 
     def __post_init__(self) -> None:
         checked_encoding(self.encoding)
-        check(self, "context", int, lambda x: x >= 1, "a whole number of at least 1")
-        check(self, "vocab_size", int, lambda x: x >= 1, "a whole number of at least 1")
+        check_bounds(self)
         check_conditions(changed(self), self, self.conditions)
 
 

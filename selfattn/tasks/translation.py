@@ -19,7 +19,20 @@ from selfattn.evaluation.alignment.links import GoldPair, read_gold
 from selfattn.models.config import ModelConfig
 from selfattn.results.record import Baseline, Subject
 from selfattn.runs.task import RECIPE, HeldOut, Task, check_same_reading
-from selfattn.settings import Condition, changed, check, check_conditions, excludes, needs
+from selfattn.settings import (
+    LARGEST,
+    Condition,
+    Count,
+    CountOrZero,
+    Seed,
+    Share,
+    changed,
+    check,
+    check_bounds,
+    check_conditions,
+    excludes,
+    needs,
+)
 from selfattn.tasks import baselines
 from selfattn.tokenizers.load import DEFAULT_VOCAB_SIZE, SeparateTokenizer, TokenizerKind, train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
@@ -97,16 +110,16 @@ class TranslationOptions:
     columns: tuple[str, ...] = ()
     encoding: str | None = None
     streaming: bool = False
-    held_out: int | None = None
-    split_seed: int = 0
-    max_characters: int = 1000
+    held_out: Count | None = None
+    split_seed: Seed = 0
+    max_characters: CountOrZero = 1000
     max_ratio: float = 3.0
     keep_overlap: bool = False
     keep_duplicates: bool = False
     tokenizer: TokenizerKind | None = None
-    vocab_size: int | None = None
+    vocab_size: Count | None = None
     separate: bool = False
-    sampling: float = 0.0
+    sampling: Share = 0.0
 
     @property
     def is_cldr(self) -> bool:
@@ -125,10 +138,9 @@ class TranslationOptions:
             _check_language(name, getattr(self, name))
         check_conditions(changed(self), self, self.conditions)
         checked_encoding(self.encoding)
-        check(self, "vocab_size held_out", int, lambda x: x >= 1, "a whole number of at least 1")
-        check(self, "sampling", float, lambda x: 0 <= x < 1, "a share in [0, 1)")
-        check(self, "max_characters", int, lambda x: x >= 0, "a whole number of at least 0")
-        check(self, "max_ratio", float, lambda x: x == 0 or x >= 1, "a number of at least 1, or 0 for no limit")
+        check_bounds(self)
+        expected = f"a number in [1, {LARGEST:g}], or 0 for no limit"
+        check(self, "max_ratio", float, lambda x: x == 0 or 1 <= x <= LARGEST, expected)
 
 
 def _check_language(name: str, language: str) -> None:

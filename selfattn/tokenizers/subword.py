@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import math
 import os
 import random
 import re
@@ -320,7 +321,38 @@ class SubwordTokenizer:
         if hashlib.sha256(model).hexdigest() != file.sha256:
             # With other pieces than in training, the outputs would be silently wrong.
             raise UserError(f"{model_path}: not the model that {FILE_NAME} speaks of; restore both or train again")
-        return cls(model, file.settings)
+        try:
+            tokenizer = cls(model, file.settings)
+            tokenizer._check()
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:  # of the library
+            reason = " ".join(str(error).split())
+            raise UserError(f"{model_path}: damaged, or no model of sentencepiece ({reason}); {_ADVICE}") from None
+        return tokenizer
+
+    def _check(self) -> None:
+        """Check what the methods rely on, for a model that may have been changed.
+
+        Raises:
+            ValueError: the special tokens, the bytes, a score or the segmentation are not those of a trained model.
+            RuntimeError: sentencepiece cannot use the model.
+        """
+        processor = self._at_start
+        if tuple(self._pieces[: len(SPECIALS)]) != SPECIALS or processor.unk_id() != self.unk_id:
+            raise ValueError("its special tokens are others")
+        if len(self) > self.settings.vocab_size or len(set(self._pieces)) < len(self):
+            raise ValueError("its pieces are too many, or not all different")
+        expected = {f"<0x{byte:02X}>" for byte in range(256)} if self.settings.byte_fallback else set[str]()
+        if {piece for piece, is_byte in zip(self._pieces, self._is_byte, strict=True) if is_byte} != expected:
+            raise ValueError("its bytes are not the 256 that there are")
+        if not all(map(math.isfinite, self.vocabulary.values())):
+            raise ValueError("a score is not finite")
+        known = "".join(piece for piece in self._pieces[len(SPECIALS) :] if not piece.startswith("<0x"))
+        for text in (known.replace(SPACE_MARK, " ")[:1000], " a  b", "\N{HANGUL SYLLABLE HAN}\u0301\t"):
+            ids = self.encode(text)
+            is_same = not self.settings.byte_fallback or self.decode(ids) == text
+            if not is_same or [number for number, _ in self._located(text)] != ids:
+                raise ValueError("it changes texts")
+            self.sample(text[:30], 0, 0.5)
 
     def _checked(self, number: int) -> int:
         if not 0 <= number < len(self._pieces):

@@ -2,11 +2,25 @@
 
 import typing
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from annotated_types import Gt, Le
 
 from selfattn.codec import Plain
-from selfattn.settings import Condition, check, excludes, needs
+from selfattn.settings import (
+    Condition,
+    Count,
+    CountOrZero,
+    Positive,
+    PositiveOrZero,
+    Probability,
+    Seed,
+    Share,
+    check,
+    check_bounds,
+    excludes,
+    needs,
+)
 
 ScheduleName = Literal["constant", "linear", "cosine", "inverse_sqrt"]
 Precision = Literal["float32", "bfloat16"]
@@ -56,7 +70,7 @@ class TrainingConfig(Plain):
         >>> TrainingConfig(lr=-1.0)
         Traceback (most recent call last):
         ...
-        selfattn.errors.SettingError: `lr`: expected a number above 0, got -1.0
+        selfattn.errors.SettingError: `lr`: expected a number in (0, 1e+300], got -1.0
     """
 
     # Checked for the settings that a user gives; a recipe may hold values for another average.
@@ -67,48 +81,39 @@ class TrainingConfig(Plain):
         needs("`average` last", lambda config: config.average == "last", "average_last"),
     )
 
-    seed: int = 0
-    epochs: int = 10
-    max_steps: int | None = None
-    items_per_epoch: int | None = None
-    batch_size: int = 128
-    max_tokens: int | None = None
-    accumulate: int = 1
-    lr: float = 3e-3
+    seed: Seed = 0
+    epochs: Count = 10
+    max_steps: Count | None = None
+    items_per_epoch: Count | None = None
+    batch_size: Count = 128
+    max_tokens: Count | None = None
+    accumulate: Count = 1
+    lr: Positive = 3e-3
     schedule: ScheduleName = "linear"
-    warmup: float = 0.1
-    warmup_steps: int | None = None
-    weight_decay: float = 0.01
+    warmup: Share = 0.1
+    warmup_steps: CountOrZero | None = None
+    weight_decay: PositiveOrZero = 0.01
     betas: tuple[float, float] = (0.9, 0.98)
-    clip_norm: float = 1.0
-    label_smoothing: float = 0.0
-    r_drop: float = 0.0
-    teacher_forcing: float = 1.0
-    teacher_forcing_end: float | None = None
+    clip_norm: PositiveOrZero = 1.0
+    label_smoothing: Share = 0.0
+    r_drop: PositiveOrZero = 0.0
+    teacher_forcing: Probability = 1.0
+    teacher_forcing_end: Probability | None = None
     precision: Precision = "float32"
     average: AverageName = "none"
-    ema_decay: float = 0.999
-    average_last: int = 5
-    validation_items: int = 1000
-    validate_every: int | None = None
-    patience: int | None = None
-    target_exact_match: float | None = None
+    ema_decay: Share = 0.999
+    average_last: Count = 5
+    validation_items: Count = 1000
+    validate_every: Count | None = None
+    patience: Count | None = None
+    target_exact_match: Annotated[float, Gt(0), Le(1)] | None = None
 
     def __post_init__(self) -> None:
-        fits = partial(check, self)
-        fits("seed", int, lambda x: True, "a whole number")
-        counts = "epochs batch_size accumulate average_last validation_items max_steps items_per_epoch max_tokens"
-        fits(f"{counts} validate_every patience", int, lambda x: x >= 1, "a whole number of at least 1")
-        fits("warmup_steps", int, lambda x: x >= 0, "a whole number of at least 0")
-        fits("lr", float, lambda x: x > 0, "a number above 0")
-        fits("weight_decay clip_norm r_drop", float, lambda x: x >= 0, "a number of at least 0")
-        fits("warmup label_smoothing ema_decay", float, lambda x: 0 <= x < 1, "a share in [0, 1)")
-        fits("teacher_forcing teacher_forcing_end", float, lambda x: 0 <= x <= 1, "a probability in [0, 1]")
-        fits("target_exact_match", float, lambda x: 0 < x <= 1, "a share in (0, 1]")
+        check_bounds(self)
         for name, choices in (("schedule", ScheduleName), ("precision", Precision), ("average", AverageName)):
             options = typing.get_args(choices)
-            fits(name, str, options.__contains__, f"one of {', '.join(options)}")
-        fits("betas", tuple, _are_betas, "two numbers in [0, 1)")
+            check(self, name, str, options.__contains__, f"one of {', '.join(options)}")
+        check(self, "betas", tuple, _are_betas, "two numbers in [0, 1)")
 
 
 def _are_betas(values: tuple[Any, ...]) -> bool:

@@ -182,7 +182,10 @@ def test_options_are_read_from_a_file(cli: Cli, tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     text = 'epochs = 0\nset = ["encoder.dim=8"]\nquick = true\nout = "new"'
     Path("a.toml").write_text(text)
-    assert "--epochs: expected a whole number of at least 1, got 0" in cli("train", "dates", "--config", "a.toml").err
+    assert (
+        "--epochs: expected a whole number from 1 to 1,000,000,000, got 0"
+        in cli("train", "dates", "--config", "a.toml").err
+    )
     assert "got -1" in cli("--config", "a.toml", "train", "dates", "--epochs", "-1").err  # the command line goes before
     assert "no such file" in cli("train", "dates", "--config", "none.toml").err
     Path("models.toml").write_text('models = ["x"]\nout = "new"')  # the name of a command
@@ -190,7 +193,10 @@ def test_options_are_read_from_a_file(cli: Cli, tmp_path: Path, monkeypatch: pyt
     Path("a.yaml").write_text("epochs: 0\nlocales: [en_US, ko_KR]\nout: new\n")
     Path("a.json").write_text('{"epochs": 0, "set": ["encoder.dim=8"], "out": "new"}')
     for name in ("a.yaml", "a.json"):
-        assert "--epochs: expected a whole number of at least 1, got 0" in cli("train", "dates", "--config", name).err
+        assert (
+            "--epochs: expected a whole number from 1 to 1,000,000,000, got 0"
+            in cli("train", "dates", "--config", name).err
+        )
     for name, broken in (
         ("a.toml", text.replace("epochs", "epoch")),
         ("a.toml", "[{:"),

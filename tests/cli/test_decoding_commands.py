@@ -147,7 +147,7 @@ BAD = [
     (("predict", "--length-penalty", "1"), "--length-penalty: ranks the outputs of a beam"),
     (("predict", "--sample", "--beam", "2"), "--sample: draws one output"),
     (("predict", "--temperature", "0.5"), "--temperature: says how to draw; it needs --sample"),
-    (("predict", "--max-length", "0"), "--max-length: expected a whole number of at least 1, got 0"),
+    (("predict", "--max-length", "0"), "--max-length: expected a whole number from 1 to 1,000,000,000, got 0"),
     (("score",), "--data"),
     (("align", "--data", "pairs.tsv", "--layer", "9"), "layer must be from"),
     (("align", "--data", "pairs.tsv", "--head", "9"), "head must be from 0 to 3, got 9"),

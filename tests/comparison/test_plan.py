@@ -349,8 +349,8 @@ def test_a_forecast_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: p
     ("options", "said"),
     [
         ("--budgets 0", "--budgets 0: expected shares above 0 and up to 1, each once"),
-        ("--margin 100", "--margin: expected points above 0 and below 100, got 100.0"),
-        ("--threads 1000000", "--threads: expected at most 1024"),
+        ("--margin 100", "--margin: expected a number in (0, 100), got 100.0"),
+        ("--threads 1000000", "--threads: expected a whole number from 1 to 1,024"),
         ("--address tcp://here:1", "--address: of what"),
         ("--backend dask", "--backend dask: give the --address"),
     ],

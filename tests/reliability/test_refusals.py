@@ -121,8 +121,8 @@ def test_an_option_of_any_length_gives_a_short_message(cli: Cli, tmp_path: Path,
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (("predict", "RUN", "--beam", "1000000"), "--beam: expected at most 1000, got 1000000"),
-        (("predict", "RUN", "--beam", "2", "--length-penalty", "1e30"), "a number from -10 to 10, got 1e+30"),
+        (("predict", "RUN", "--beam", "1000000"), "--beam: expected a whole number from 1 to 1,000, got 1000000"),
+        (("predict", "RUN", "--beam", "2", "--length-penalty", "1e30"), "a number in [-10, 10], got 1e+30"),
         (("train", "dates", "--out", "x" * 300), "file name too long"),
         (("compare", "dates", "--quick", "--models", "x" * 300 + "=rnn-plain", "--out", "OUT"), "at most 100 letters"),
         (("tokenizer", "train", "TEXT", "--out", "OUT", "--vocab-size", "10000000000"), "choose from 5 to 16,777,216"),

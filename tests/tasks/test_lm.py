@@ -112,7 +112,7 @@ def test_what_needs_pairs_says_so(cli: Cli, run: Run, text: Path, tmp_path: Path
         (("--data", "wide.txt"), "wide.txt: only spaces in it"),
         (("--data", "latin.txt"), "latin.txt:2: not valid UTF-8"),
         (("--data", "few.txt"), "few.txt: fewer than 10 different lines"),
-        (("--data", "good.txt", "--context", "0"), "--context: expected a whole number of at least 1, got 0"),
+        (("--data", "good.txt", "--context", "0"), "--context: expected a whole number from 1 to 1,000,000,000, got 0"),
         (("--data", "good.txt", "--vocab-size", "9"), "--vocab-size goes with --tokenizer bpe: give that as well"),
         (("--data", "good.txt", "--tokenizer", "bpe", "--vocab-size", "9999"), "Vocabulary size too high (9999)"),
         (("--data", "good.txt", "--model", "transformer"), "--model transformer: does not read in one direction"),

@@ -1,6 +1,8 @@
 """Whatever kind of tokenizer a directory holds, it is found; a tokenizer for each side works as one for both does."""
 
+import hashlib
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,7 @@ from selfattn.errors import UserError
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer, TokenizerKind, load_tokenizer, train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.tokenizers.subword import SubwordTokenizer
+from selfattn.tokenizers.subword import SubwordKind, SubwordSettings, SubwordTokenizer
 
 TEXTS = ["the lowest tower", "the newer flower"] * 7
 
@@ -144,3 +146,27 @@ def test_the_default_size_follows_the_characters(texts: list[str], kind: Tokeniz
     assert needed <= len(tokenizer) <= max(2000, needed + 1000)
     with pytest.raises(UserError, match=f"every character of the texts is a piece; choose {needed:,} or more"):
         train_tokenizer(kind, texts, vocab_size=needed - 1)
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_a_damaged_model_with_the_right_checksum_is_refused_or_works(kind: SubwordKind, tmp_path: Path) -> None:
+    tokenizer = SubwordTokenizer.train(["a dog ein Hund", "two dogs"] * 60, SubwordSettings(kind, 285), clip=True)
+    tokenizer.save(tmp_path)
+    path = tmp_path / "subword.json"
+    record = json.loads(path.read_text())
+    refusals = []
+    for number in range(60):
+        chance = random.Random(number)
+        start = chance.randrange(len(tokenizer.model))
+        changed = bytes(chance.choices(range(256), k=chance.randrange(1, 4)))
+        model = tokenizer.model[:start] + changed + tokenizer.model[start + chance.randrange(4) :]
+        (tmp_path / "subword.model").write_bytes(model)
+        path.write_text(json.dumps(record | {"sha256": hashlib.sha256(model).hexdigest()}))
+        try:
+            damaged = load_tokenizer(tmp_path)
+        except UserError as error:
+            refusals.append(str(error))
+        else:
+            assert damaged.decode(damaged.encode("two dogs é")) == "two dogs é"
+    assert all(refusal.startswith(f"{tmp_path / 'subword.model'}: damaged") for refusal in refusals)
+    assert len(refusals) > 30

@@ -1,0 +1,106 @@
+"""Numbers have bounds that name themselves, and files of options hold nothing that an option cannot be."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from small_runs import Cli
+
+from selfattn.comparison.options import CompareOptions
+from selfattn.decoding.options import DecodingOptions
+from selfattn.errors import option
+from selfattn.registry import TASKS
+from selfattn.runs.run import Run
+from selfattn.runs.train import TrainOptions
+from selfattn.settings import bounds_of
+from selfattn.training.config import TrainingConfig
+
+HUGE = "9" * 300
+NUMBERS = {
+    ("train", "dates"): [*bounds_of(TrainOptions), *bounds_of(TrainingConfig)],
+    ("compare", "dates"): list(bounds_of(CompareOptions)),
+    ("train", "translation"): list(bounds_of(TASKS["translation"].Options)),
+    ("predict", "no-run"): list(bounds_of(DecodingOptions)),
+}
+CASES = [(command, name) for command, names in NUMBERS.items() for name in sorted(set(names))]
+
+
+@pytest.mark.parametrize("command", NUMBERS, ids=" ".join)
+def test_help_shows_every_bound(cli: Cli, command: tuple[str, ...]) -> None:
+    shown = cli(*command, "--help-all").out
+    assert shown.count("Range: ") >= len(set(NUMBERS[command]))
+
+
+@pytest.mark.parametrize(("command", "name"), CASES, ids=str)
+def test_a_number_of_300_digits_is_refused_by_name(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    out = () if command[0] == "predict" else ("--out", "new")
+    digits = HUGE if name != "length_penalty" else "1" + HUGE
+    refusal = cli(*command, *out, option(name), "1" + digits).refusal()
+    assert option(name) in refusal
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("rates", ["1e-3,inf", "1e-3,nan", "0,1e-3", "-1,1e-3", "1e-3", "1e-3,1e-3", ",", "", "a,b"])
+def test_rates_are_checked_before_the_first_trial(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rates: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "--rates" in cli("compare", "dates", "--quick", "--out", "new", f"--rates={rates}").refusal()
+    assert not list(tmp_path.iterdir())
+
+
+BOMB = "".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9) if n else 'a'}]\n" for n in range(9))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.yaml", "epochs: &a [*a]\n"),
+        ("a.yaml", "epochs: &a {b: *a}\n"),
+        ("a.yaml", BOMB + "locales: *x8\n"),
+        ("a.yaml", f"epochs: {HUGE}\n"),
+        ("a.yaml", "epochs: !!python/name:os.system\n"),
+        ("a.yaml", "? [1, 2]\n: 3\n"),
+        ("a.yaml", "- epochs\n"),
+        ("a.yaml", "*a\n"),
+        ("a.json", json.dumps({"epochs": int(HUGE)})),
+        ("a.json", '{"epochs": ' + "9" * 5000 + "}"),
+        ("a.json", '{"epochs": null}'),
+        ("a.json", '{"epochs": ' + "[" * 100_000),
+        ("a.json", '{"epochs": "\\ud800"}'),
+        ("a.toml", f"epochs = {HUGE}\n"),
+        ("a.toml", "epochs = 2001-01-01\n"),
+        ("a.toml", "[epochs]\nx = 1\n"),
+        ("a.toml", "epochs = \x00\n"),
+    ],
+    ids=lambda value: value[:30],
+)
+def test_files_of_options_hold_options_alone(cli: Cli, tmp_path: Path, name: str, content: str) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    cli("train", "dates", "--out", tmp_path / "new", "--config", path).refusal()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_open_quote_in_the_command_of_a_run(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
+    from small_runs import accept_changes
+
+    copy = Path(shutil.copytree(runs["rnn-plain"].path, tmp_path / "run"))
+    record = json.loads((copy / "run.json").read_text())
+    record["command"] += " 'open"
+    (copy / "run.json").write_text(json.dumps(record))
+    accept_changes(copy)
+    refusal = cli("train", "dates", "--out", tmp_path / "new", "--config", copy).refusal()
+    assert "the command in its record cannot be read (no closing quotation)" in refusal
+
+
+@pytest.mark.parametrize("answer", ["1 / 0", "3", "raise_(self)"])
+def test_an_error_of_a_plugin_that_cannot_be_printed(cli: Cli, tmp_path: Path, answer: str) -> None:
+    path = tmp_path / "mute.py"
+    path.write_text(f"class Mute(Exception):\n    def __str__(self):\n        return {answer}\n\nraise Mute\n")
+    refusal = cli("--plugin", path, "models").refusal()
+    assert "does not import (Mute: has a text that cannot be printed)" in refusal
