@@ -32,7 +32,7 @@ from torch import nn
 from selfattn import registry
 from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, refuse_newer, write, write_jsonl
 from selfattn.errors import UserError, say
-from selfattn.files import LOCK, names_in, open_regular, sha256_of, write_atomically, writing
+from selfattn.files import LOCK, names_in, open_regular, reading, sha256_of, write_atomically, writing
 from selfattn.models.config import ModelConfig
 from selfattn.ownership import check_ours, is_ours
 from selfattn.tokenizers.load import load_tokenizer
@@ -205,14 +205,25 @@ class RunDirectory:
         Raises:
             UserError: a file was changed or damaged, or is not one of this run.
         """
-        known = self.record().files
-        for file in (file for pattern in patterns for file in self.path.glob(pattern)):
-            if file.is_file() and not file.name.startswith("."):
-                sums = known.get(file.relative_to(self.path).as_posix())
-                if sums is None:
-                    raise UserError(f"{file}: is not a file of this run ({RECORD} does not list it); remove it")
-                if sha256_of(file) not in sums:
-                    raise UserError(f"{file}: was changed or damaged after it was written; {_ADVICE}")
+        for pattern in patterns:
+            for file in self.path.glob(pattern):
+                if not file.is_dir() and not file.name.startswith("."):
+                    self._check_file(file)
+
+    def _check_file(self, file: Path) -> None:
+        """Compare a file with its checksum; while a training replaces it, the record changes and is read again."""
+        name = file.relative_to(self.path).as_posix()
+        before: tuple[str, ...] | None = None
+        sums = self.record().files.get(name, ())
+        while sums != before:
+            with reading(file, _ADVICE):
+                if sha256_of(file) in sums:
+                    return
+            before = sums
+            sums = self.record().files.get(name, ())
+        if not sums:
+            raise UserError(f"{file}: is not a file of this run ({RECORD} does not list it); remove it")
+        raise UserError(f"{file}: was changed or damaged after it was written; {_ADVICE}")
 
     def copy(self, folder: Path, *patterns: str) -> None:
         """Copy files that the record lists, each with the content that it lists, into another directory.
@@ -229,10 +240,11 @@ class RunDirectory:
             if any(fnmatchcase(name, pattern) for pattern in patterns) and os.path.lexists(self.path / name):
                 path, place = self._inside(name), folder / name
                 place.parent.mkdir(parents=True, exist_ok=True)
+                self._check_file(path)
                 with open_regular(path) as source, place.open("xb") as copied:
                     shutil.copyfileobj(source, copied)
-                if sha256_of(place) not in self.record().files.get(name, ()):
-                    raise UserError(f"{path}: was changed or damaged after it was written; {_ADVICE}")
+                if sha256_of(place) not in self.record().files[name]:  # a training may just have replaced it
+                    raise UserError(f"{path}: is being replaced; try again when the training has ended")
 
     def _inside(self, name: str) -> Path:
         """Return the path of a file that the record lists, if nothing on the way leads out of the directory.
@@ -298,7 +310,7 @@ class RunDirectory:
         """
         path = self.path / WEIGHTS
         try:
-            with path.open("rb"), safe_open(path, "pt") as file:  # which calls a forbidden file missing
+            with open_regular(path), safe_open(path, "pt") as file:  # which calls a forbidden file missing
                 count = sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
         except (OSError, SafetensorError) as error:
             raise UserError(f"{path}: cannot be read ({error}); {_ADVICE}") from None
