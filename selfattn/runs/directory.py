@@ -184,14 +184,14 @@ class RunDirectory:
         with writing(self.path):
             write(self.path / RECORD, replace(self.record(), **changes), checksum=True)
 
-    def _put(self, name: str, make: Callable[[Path], object]) -> None:
+    def _put(self, name: str, make: Callable[[Path], object], **changes: Any) -> None:
         """Replace a file; its checksum is in the record before."""
         path = self.path / name
 
         def make_and_note(aside: Path) -> None:
             make(aside)
             before = (sha256_of(path),) if path.exists() else ()
-            self.update(files={**self.record().files, name: (sha256_of(aside), *before)})
+            self.update(files={**self.record().files, name: (sha256_of(aside), *before)}, **changes)
 
         with writing(self.path):
             write_atomically(path, make_and_note)
@@ -261,9 +261,9 @@ class RunDirectory:
                 raise UserError(f"{path}: is a link, which is not copied; put the file itself there")
         return path
 
-    def save_config(self, config: RunConfig) -> None:
-        """Replace the settings."""
-        self._put(CONFIG, lambda aside: write(aside, {"schema": SCHEMA} | encode(config)))
+    def save_config(self, config: RunConfig, **changes: Any) -> None:
+        """Replace the settings, and change fields of ``run.json`` as it is written before them."""
+        self._put(CONFIG, lambda aside: write(aside, {"schema": SCHEMA} | encode(config)), **changes)
 
     def config(self, *, exact: bool = False) -> RunConfig:
         """Read the settings. Imports no plugin but those of installed packages.
@@ -456,7 +456,9 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
         saved = replace(saved, training=replace(saved.training, lr=config.training.lr))
     length = "epochs" if saved.training.max_steps is None else "max_steps"
     before, now = (getattr(training, length) for training in (saved.training, config.training))
-    is_longer = record.status == "finished" and now is not None and now > before
+    # Killed between its record and its settings, a lengthened run is no longer finished, and not yet longer.
+    is_pending = record.status == "interrupted" and sha256_of(path / CONFIG) != record.files[CONFIG][0]
+    is_longer = (record.status == "finished" or is_pending) and now is not None and now > before
     if is_longer:
         saved = replace(saved, training=replace(saved.training, **{length: now}))
     _compare(encode(saved), encode(config), path)
@@ -466,14 +468,15 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
     if not is_same:
         raise UserError(f"{path / TOKENIZER}: not the tokenizer of these data; choose another `out`")
     if is_longer:
-        CheckpointFile(path / CHECKPOINT).plan_again()
+        if not is_pending:
+            CheckpointFile(path / CHECKPOINT).plan_again()
         say(
             f"{path}: lengthened from {before:,} to {now:,} {length.replace('_', ' ')}; the learning rate follows the "
             f"longer schedule from here on, so the result is not that of {now:,} from the start"
         )
-        # The status first: whenever it is killed, it can be lengthened again.
-        run.update(status="interrupted", command=f"{record.command} && {command} --resume")
-    if is_slower or is_longer:
+        earlier = record.command.rpartition(" && ")[0] if is_pending else record.command
+        run.save_config(config, status="interrupted", command=f"{earlier} && {command} --resume")
+    elif is_slower:
         run.save_config(config)
     return run
 
