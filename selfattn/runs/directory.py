@@ -26,7 +26,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_model, save_model
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from selfattn import registry
@@ -300,7 +300,12 @@ class RunDirectory:
 
     def save_weights(self, model: nn.Module) -> None:
         """Replace the weights."""
-        self._put(WEIGHTS, lambda path: save_model(model, str(path)))
+        tied = _tied_names(model)
+        state = model.state_dict()
+        # Projections that lie together in memory are views; the file has each by itself.
+        tensors = {names[0]: state[names[0]].contiguous() for names in tied}
+        others = {name: names[0] for names in tied for name in names[1:]}
+        self._put(WEIGHTS, lambda path: save_file(tensors, path, others))
 
     def check_size(self, parameters: int) -> None:
         """Check that the weights are as many numbers as a model has parameters, or more, without reading them.
@@ -327,7 +332,11 @@ class RunDirectory:
         path = self.path / WEIGHTS
         self.check(WEIGHTS)
         try:
-            load_model(model, path)
+            tensors = load_file(path)
+            for names in _tied_names(model):
+                kept = next((tensors[name] for name in names if name in tensors), None)
+                tensors |= {} if kept is None else dict.fromkeys(names, kept)
+            model.load_state_dict(tensors)
         except (OSError, SafetensorError, RuntimeError) as error:
             reason = " ".join(str(error).split())
             raise UserError(f"{path}: not the weights of the model in {CONFIG} ({reason}); {_ADVICE}") from None
@@ -358,6 +367,14 @@ class RunDirectory:
             UserError: the file is missing or broken.
         """
         return read(RunRecord, self.path / RECORD, advice=_ADVICE)
+
+
+def _tied_names(model: nn.Module) -> list[list[str]]:
+    """Return the names of each tensor of a model, sorted: several where it is tied to others."""
+    names: dict[tuple[Any, ...], list[str]] = {}
+    for name, tensor in sorted(model.state_dict().items()):
+        names.setdefault((tensor.data_ptr(), tensor.shape, tensor.stride()), []).append(name)
+    return list(names.values())
 
 
 def used_plugins(task: str, metrics: Iterable[str], *models: ModelConfig) -> dict[str, str]:
