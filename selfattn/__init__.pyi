@@ -6,6 +6,7 @@ from selfattn.attention import masks as masks
 from selfattn.attention import positions as positions
 from selfattn.attention import scores as scores
 from selfattn.comparison.compare import compare as compare
+from selfattn.data.pairs import Pair as Pair
 from selfattn.decoding.options import DecodingOptions as DecodingOptions
 from selfattn.errors import UserError as UserError
 from selfattn.integrations.explorer import explore as explore

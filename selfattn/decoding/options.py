@@ -1,7 +1,7 @@
 """How an output is decoded, as one frozen dataclass. Imports no torch, so that the command line can list it at once."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from annotated_types import Ge, Gt, Le
 
@@ -63,6 +63,20 @@ class DecodingOptions:
             for name, default in (("temperature", 1.0), ("top_k", None), ("top_p", None), ("seed", 0)):
                 if getattr(self, name) != default:
                     raise SettingError(f"`{name}`: says how to draw; it needs `sample`")
+
+
+class DecodingSettings(TypedDict, total=False):
+    """Fields of :class:`DecodingOptions`, as keyword arguments."""
+
+    beam: int
+    length_penalty: float
+    n_best: int
+    sample: bool
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    seed: int
+    max_length: int | None
 
 
 GREEDY, SAMPLED = DecodingOptions(), DecodingOptions(sample=True)

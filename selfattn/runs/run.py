@@ -3,21 +3,21 @@
 import copy
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Unpack, get_args
 
 import torch
 
 from selfattn.data.pairs import Pair, encode_pairs
 from selfattn.data.text import clean_text, compose, plain_text
-from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.decoding.options import GREEDY, DecodingOptions, DecodingSettings
 from selfattn.decoding.scoring import TargetScore, score_examples
 from selfattn.decoding.texts import Output, OwnSearch
-from selfattn.errors import UserError, say
+from selfattn.errors import SettingError, UserError, say
 from selfattn.evaluation.alignment.attention_scores import token_links
 from selfattn.evaluation.alignment.dependence import by_blocking, by_gradient
 from selfattn.evaluation.alignment.links import Link
@@ -30,6 +30,8 @@ from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView
 from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunConfig, RunDirectory, files_in
 from selfattn.runs.export import Engine, Format, Quantized, export, export_once, format_of, open_exported
+from selfattn.runs.inputs import checked_pairs, checked_text, checked_texts, decoding_options
+from selfattn.settings import shown
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import DeviceName
@@ -85,24 +87,38 @@ class Run:
         """Return a pair without spans, with the source cleaned by :meth:`clean` and the target by `clean_text`."""
         return Pair(self.clean(pair.source), clean_text(pair.target), pair.tag)
 
-    def predict(self, texts: Sequence[str], options: DecodingOptions = GREEDY) -> list[str]:
+    def predict(
+        self, texts: Iterable[str], options: DecodingOptions | None = None, **decoding: Unpack[DecodingSettings]
+    ) -> list[str]:
         """Return the output for each text.
 
         Args:
             texts: a list of inputs, cleaned by :meth:`clean`. An empty input, or one of spaces, gives an empty output.
                 A language model continues each text, also an empty one, and returns it with the continuation.
             options: how to decode; default greedily.
+            decoding: fields of :class:`selfattn.decoding.options.DecodingOptions`, instead of ``options``.
 
         Returns:
             One output for each input, in their order.
 
         Raises:
-            TypeError: a single text instead of a list.
+            SettingError: `texts` is a single text or no list of texts, or a setting is unknown or not allowed.
             UserError: a text is longer than the model can read.
-        """
-        return [outputs[0].text for outputs in self.decode(texts, options)]
 
-    def decode(self, texts: Sequence[str], options: DecodingOptions = GREEDY, *, first: int = 0) -> list[list[Output]]:
+        Example:
+            ``run.predict(["November 13, 2008", "11/13/08"], beam=5)``
+        """
+        chosen = decoding_options("predict", options, decoding)
+        return [outputs[0].text for outputs in self.decode(checked_texts("predict", texts), chosen)]
+
+    def decode(
+        self,
+        texts: Iterable[str],
+        options: DecodingOptions | None = None,
+        *,
+        first: int = 0,
+        **decoding: Unpack[DecodingSettings],
+    ) -> list[list[Output]]:
         """Return outputs for each text, with their scores.
 
         Args:
@@ -110,6 +126,7 @@ class Run:
             options: how to decode; default greedily.
             first: number of the first text, so that lists decoded one after the other give the samples of one long
                 list. Default 0.
+            decoding: fields of :class:`selfattn.decoding.options.DecodingOptions`, instead of ``options``.
 
         Returns:
             For each input, in their order, its outputs, the best first, those that are cut off
@@ -117,12 +134,11 @@ class Run:
             fewer; for an empty input one, without a score.
 
         Raises:
-            TypeError: a single text instead of a list.
+            SettingError: `texts` is a single text or no list of texts, or a setting is unknown or not allowed.
             UserError: a text is longer than the model can read.
         """
-        if isinstance(texts, str):
-            raise TypeError("predict takes a list of texts: run.predict([text])")
-        texts = [self.clean(text) for text in texts]
+        options = decoding_options("decode", options, decoding)
+        texts = [self.clean(text) for text in checked_texts("decode", texts)]
         try:
             if self.takes_pairs and any(vars(self.config.model.limits()).values()):
                 longest = max((len(self.tokenizer.source.encode(text)) + 1 for text in texts), default=0)
@@ -138,20 +154,24 @@ class Run:
                 say(f"{self.path}: {differing} of the first {len(expected)} outputs differ from those of torch")
         return outputs
 
-    def score(self, pairs: Sequence[Pair]) -> list[TargetScore]:
+    def score(self, pairs: Iterable[Pair]) -> list[TargetScore]:
         """Return how probable the target of each pair is, given its source.
 
         Raises:
+            SettingError: `pairs` is no list of pairs.
             UserError: the run is a language model, a text is longer than the model can read, or a source or a target
                 is empty.
+
+        Example:
+            ``run.score([Pair("11/13/08", "2008-11-13")])[0].log_probability``
         """
         with self.of_pairs("score"):
-            cleaned = _filled_pairs("score", [self.clean_pair(pair) for pair in pairs])
+            cleaned = self._filled_pairs("score", pairs)
             return score_examples(self.model, encode_pairs(cleaned, self.tokenizer))
 
     def align(
         self,
-        pairs: Sequence[Pair],
+        pairs: Iterable[Pair],
         *,
         layer: int = -1,
         head: int | None = None,
@@ -172,11 +192,15 @@ class Run:
             :meth:`aligned_parts` are.
 
         Raises:
+            SettingError: `pairs` is no list of pairs, or `layer` or `head` is no whole number.
             UserError: the run is a language model, the model has no attention to its source or no such layer or head,
                 a text is longer than the model can read, or a source or a target is empty.
         """
+        for name, value in (("layer", layer), ("head", head or 0)):
+            if not isinstance(value, int):
+                raise SettingError(f"align: `{name}`: expected a whole number, got {shown(value)}")
         with self.of_pairs("align"):
-            cleaned = _filled_pairs("align", [self.clean_pair(pair) for pair in pairs])
+            cleaned = self._filled_pairs("align", pairs)
             # Also for words: layers and heads are checked here.
             links = token_links(
                 self.model, encode_pairs(cleaned, self.tokenizer), layer=layer, head=head, shifted=shifted
@@ -195,7 +219,8 @@ class Run:
             pair: cleaned as for :meth:`align`.
             words: return words; default False, tokens without the end token.
         """
-        cleaned = self.clean_pair(pair)
+        (checked,) = checked_pairs("aligned_parts", [pair])
+        cleaned = self.clean_pair(checked)
         if words:
             sides = words_of_pair(cleaned)
             return sides.source, sides.target
@@ -211,11 +236,12 @@ class Run:
             dependence: also measure which source tokens the output depends on, by a pass for each; default True.
 
         Raises:
+            SettingError: `text` is no text.
             UserError: the model has no attention, its weights overflow, or the text is empty.
         """
         with self.of_pairs("attention"), torch.inference_mode():
             tokenizer = self.tokenizer
-            text = self.clean(text)
+            text = self.clean(checked_text("attention", text))
             if not text:
                 raise UserError("attention: the text is empty; give an input, such as a date")
             prediction = self.predict([text])[0]
@@ -243,9 +269,9 @@ class Run:
         tokens = token_texts(tokenizer.source, text), token_texts(tokenizer.target, prediction)
         return AttentionView(text, prediction, *tokens, cross, encoder, decoder, blocking, gradient, self.config.preset)
 
-    def unknown(self, texts: Sequence[str]) -> Counter[str]:
+    def unknown(self, texts: Iterable[str]) -> Counter[str]:
         """Count the characters of texts that are not in the vocabulary, after cleaning (:meth:`clean`)."""
-        return self.tokenizer.source.unknown(*map(self.clean, texts))
+        return self.tokenizer.source.unknown(*map(self.clean, checked_texts("unknown", texts)))
 
     def export(self, to: Format, out: str | os.PathLike[str], *, quantize: Quantized | None = None) -> Path:
         """Write the run in the format of another program, into a new directory that :func:`load` opens as a run.
@@ -291,6 +317,14 @@ class Run:
         """Return run and data as plain JSON values, for the head of results."""
         return {"task": self.config.task, "run": str(self.path), "model": self.config.preset, "data": str(data)}
 
+    def _filled_pairs(self, call: str, pairs: Iterable[Pair]) -> list[Pair]:
+        """Return clean pairs; refuse one with an empty side, which has no score and no alignment."""
+        cleaned = [self.clean_pair(pair) for pair in checked_pairs(call, pairs)]
+        for number, pair in enumerate(cleaned, 1):
+            if not (pair.source.strip() and pair.target.strip()):
+                raise UserError(f"{call}: pair {number}: the source or the target is empty; leave the pair out")
+        return cleaned
+
     @contextmanager
     def of_pairs(self, what: str) -> Iterator[None]:
         """Check that the run was trained on pairs, and name the model in errors inside a ``with`` block.
@@ -305,16 +339,10 @@ class Run:
             raise UserError(f"{what}: {self.path} is a language model; take a run that was trained on pairs")
         try:
             yield
+        except SettingError:
+            raise
         except (ValueError, IndexError) as error:
             raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
-
-
-def _filled_pairs(what: str, pairs: list[Pair]) -> list[Pair]:
-    """Return clean pairs; refuse one with an empty side, which has no score and no alignment."""
-    for number, pair in enumerate(pairs, 1):
-        if not (pair.source.strip() and pair.target.strip()):
-            raise UserError(f"{what}: pair {number}: the source or the target is empty; leave the pair out")
-    return pairs
 
 
 def check_limits(config: ModelConfig, source: int, target: int) -> None:

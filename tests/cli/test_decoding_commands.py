@@ -10,7 +10,7 @@ import pytest
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import NOTHING
-from selfattn.errors import UserError
+from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.alignment.links import GoldPair, Links
 from selfattn.evaluation.alignment.word_alignment import Way, word_links
 from selfattn.runs.evaluate import align_against_gold, evaluate_run, evaluation_lines, gold_lines
@@ -172,7 +172,7 @@ def test_bad_input_is_one_line(
 
 
 def test_decode_takes_a_list_too(runs: dict[str, Run]) -> None:
-    with pytest.raises(TypeError, match=r"run\.predict\(\[text\]\)"):
+    with pytest.raises(SettingError, match="expected a list of texts"):
         runs["transformer"].decode("May 1, 2001")
     assert runs["transformer"].decode([]) == []
     with pytest.raises(UserError, match="n_best"):

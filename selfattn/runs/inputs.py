@@ -1,0 +1,109 @@
+"""Check what a user hands to a run: texts, pairs, and how to decode them."""
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import fields
+from typing import Any
+
+from selfattn.data.pairs import Pair
+from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.errors import SettingError
+from selfattn.settings import divide, shown
+
+
+def checked_texts(call: str, texts: Any) -> list[str]:
+    """Return texts as a list.
+
+    Args:
+        call: name of the function, for the message.
+        texts: any iterable of texts with an order, such as a list, a column of a table, or an open file.
+
+    Raises:
+        SettingError: it is a single text, no such iterable, or an item is no text.
+
+    Example:
+        >>> checked_texts("predict", ("a", "b"))
+        ['a', 'b']
+        >>> checked_texts("predict", "a")
+        Traceback (most recent call last):
+        selfattn.errors.SettingError: predict: expected a list of texts, got 'a'; write ['a']
+    """
+    if isinstance(texts, str):
+        raise SettingError(f"{call}: expected a list of texts, got {shown(texts)}; write [{shown(texts)}]")
+    items = _items(call, texts, "texts")
+    for number, text in enumerate(items, 1):
+        if not isinstance(text, str):
+            raise SettingError(f"{call}: text {number}: expected a text, got {shown(text)}")
+    return items
+
+
+def checked_text(call: str, text: Any) -> str:
+    """Return a text unchanged.
+
+    Args:
+        call: name of the function, for the message.
+        text: to be checked.
+
+    Raises:
+        SettingError: it is no text.
+    """
+    if not isinstance(text, str):
+        raise SettingError(f"{call}: expected a single text, got {shown(text)}")
+    return text
+
+
+def checked_pairs(call: str, pairs: Any) -> list[Pair]:
+    """Return pairs as a list.
+
+    Args:
+        call: name of the function, for the message.
+        pairs: any iterable of pairs with an order.
+
+    Raises:
+        SettingError: it is a single pair, no such iterable, an item is no pair, or a side of a pair is no text.
+
+    Example:
+        >>> checked_pairs("score", [("a", "b")])
+        Traceback (most recent call last):
+        selfattn.errors.SettingError: score: pair 1: expected selfattn.Pair(source, target), got ('a', 'b')
+    """
+    if isinstance(pairs, Pair):
+        raise SettingError(f"{call}: expected a list of pairs, got a single pair; write [pair]")
+    items = _items(call, pairs, "pairs")
+    for number, pair in enumerate(items, 1):
+        if not isinstance(pair, Pair):
+            raise SettingError(f"{call}: pair {number}: expected selfattn.Pair(source, target), got {shown(pair)}")
+        for side in (pair.source, pair.target):
+            if not isinstance(side, str):
+                raise SettingError(f"{call}: pair {number}: expected two texts, got {shown(side)}")
+    return items
+
+
+def _items(call: str, values: Any, what: str) -> list[Any]:
+    """Return the items of an iterable; a text, a set and a mapping have none that could be meant."""
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes | Mapping | Set):
+        raise SettingError(f"{call}: expected a list of {what}, got {shown(values)}")
+    return list(values)
+
+
+def decoding_options(call: str, options: DecodingOptions | None, settings: Mapping[str, Any]) -> DecodingOptions:
+    """Return how to decode, from options or from settings by name; without either greedily.
+
+    Args:
+        call: name of the function, for the message.
+        options: all options.
+        settings: fields of :class:`selfattn.decoding.options.DecodingOptions`.
+
+    Raises:
+        SettingError: both are given, a name is unknown, or a value is not allowed.
+
+    Example:
+        >>> decoding_options("predict", None, {"beam": 5}).beam
+        5
+    """
+    if options is not None and not isinstance(options, DecodingOptions):
+        names = ", ".join(field.name for field in fields(DecodingOptions))
+        raise SettingError(f"{call}: expected DecodingOptions, got {shown(options)}; settings have names: {names}")
+    if options is not None and settings:
+        raise SettingError(f"{call}: `{next(iter(settings))}` beside DecodingOptions; set it there")
+    (known,) = divide(settings, DecodingOptions)
+    return DecodingOptions(**known) if known else options or GREEDY
