@@ -8,13 +8,13 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from selfattn.errors import UserError
-from selfattn.files import read_bytes, write_text
+from selfattn.files import open_regular, read_bytes, reading, write_text
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -199,8 +199,7 @@ def read_jsonl(kind: type[T], path: Path, *, advice: str) -> list[T]:
         UserError: the file cannot be read, or a line is not JSON or of the wrong type; the message has its number.
     """
     items = []
-    lines = read_bytes(path, advice=advice, most=_LARGEST[1]).removesuffix(b"\n").split(b"\n")
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(_lines_of(path, advice), 1):
         try:
             data = parse(line)
         except ValueError:
@@ -209,6 +208,16 @@ def read_jsonl(kind: type[T], path: Path, *, advice: str) -> list[T]:
             raise UserError(f"{path}:{number}: was changed or damaged after it was written; {advice}")
         items.append(decode(kind, data, file=f"{path}:{number}", advice=advice))
     return items
+
+
+def _lines_of(path: Path, advice: str) -> Iterator[bytes]:
+    """Read lines one after the other; an empty file has one, which is empty."""
+    with reading(path, advice), open_regular(path) as file:
+        if path.stat().st_size > _LARGEST[1]:
+            raise UserError(f"{path}: is larger than {_LARGEST[1] >> 20} MiB; {advice}")
+        yield file.readline(_LARGEST[0])
+        while line := file.readline(_LARGEST[0]):
+            yield line
 
 
 def write_jsonl(path: Path, values: Iterable[Any]) -> None:

@@ -112,7 +112,7 @@ def check_ours(path: Path, *starts: bytes) -> None:
 def new_directory(out: Path) -> Iterator[Path]:
     """Give a directory to write into, and put it in place of ``out`` when the ``with`` block ends without an error.
 
-    What a killed process left of the same directory is removed.
+    A process that is killed leaves what :func:`remove_remains` removes.
 
     Args:
         out: must not exist, or be empty; a link to an empty directory stays a link.
@@ -123,11 +123,10 @@ def new_directory(out: Path) -> Iterator[Path]:
     """
     out = out.resolve()
     out.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".{out.name}."
-    for remains in out.parent.iterdir():
-        if remains.name.startswith(prefix) and remains.name.endswith(ASIDE) and not remains.is_symlink():
-            _remove_part(remains, out.name)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=prefix, suffix=ASIDE) as aside, in_use(Path(aside)):
+    with (
+        tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.", suffix=ASIDE) as aside,
+        in_use(Path(aside)),
+    ):
         write(Path(aside, _PART), {"part_of": out.name}, checksum=True)
         folder = Path(aside, out.name)
         folder.mkdir()
@@ -135,6 +134,16 @@ def new_directory(out: Path) -> Iterator[Path]:
         if out.exists():
             out.rmdir()
         folder.rename(out)
+
+
+def remove_remains(out: Path) -> None:
+    """Remove what killed processes left beside a directory that they made with :func:`new_directory`."""
+    out = out.resolve()
+    with suppress(OSError):
+        for remains in out.parent.iterdir():
+            is_aside = remains.name.startswith(f".{out.name}.") and remains.name.endswith(ASIDE)
+            if is_aside and not remains.is_symlink():
+                _remove_part(remains, out.name)
 
 
 def _remove_part(folder: Path, name: str) -> None:

@@ -25,6 +25,7 @@ from threading import RLock
 from typing import Any, Generic, TypeVar
 
 from selfattn.errors import UserError, described, say
+from selfattn.plugin_version import version_of
 
 T = TypeVar("T")
 GROUP = "selfattn.plugins"  # entry point group of installed packages
@@ -260,7 +261,7 @@ def load_plugin(plugin: str) -> None:
         with _importing(plugin, f"`plugin` {plugin}", "mend it"):
             module = _import_file(path) if is_file else importlib.import_module(plugin)
         _requested.add(plugin)
-        _loaded[plugin] = _version(plugin, module.__file__)
+        _loaded[plugin] = version_of(plugin, module.__file__)
 
 
 def _import_file(path: Path) -> Any:
@@ -296,20 +297,8 @@ def _note_import(module: str, file: str | None) -> str:
     """Note a module that the user imported and that registers parts; return its name as a plugin."""
     name = str(file) if module == "__main__" and file else module
     if name not in _loaded:
-        _loaded[name] = _version(module, file)
+        _loaded[name] = version_of(module, file)
     return name
-
-
-def _version(module: str, file: str | None) -> str:
-    """Return the distribution and version of an installed module, else the SHA-256 of its file."""
-    if file is None or not Path(file).is_file():  # a notebook
-        return ""
-    from importlib import metadata
-
-    if {"site-packages", "dist-packages"} & {*Path(file).parts}:
-        for name in metadata.packages_distributions().get(module.partition(".")[0], ()):
-            return f"{name} {metadata.version(name)}"
-    return f"sha256:{hashlib.sha256(Path(file).read_bytes()).hexdigest()}"
 
 
 def loaded_plugins() -> tuple[str, ...]:
@@ -371,4 +360,4 @@ def load_installed() -> None:
                 say(f"note: {error}")
             else:
                 file = getattr(sys.modules.get(point.module), "__file__", None)
-                _loaded[point.value] = _version(point.module, file)
+                _loaded[point.value] = version_of(point.module, file)

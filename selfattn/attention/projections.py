@@ -12,6 +12,7 @@ from typing import cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.dlpack import from_dlpack
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,9 @@ class KeyValue:
 class JoinedLinears:
     """Linear layers of one input whose weights lie one below the other in memory.
 
-    The layers stay what they are: each weight and bias is a view of its part of the joined matrix and vector. So they
-    can be trained, saved, replaced by adapters and called one by one, and one product computes them all.
+    The layers stay what they are: each weight and bias is a tensor of its own, whose memory is its part of the joined
+    matrix or vector. So they can be trained, saved, replaced by adapters and called one by one, and one product
+    computes them all.
 
     Args:
         owner: has the layers, plain linear ones, all with biases or all without; their weights are moved together.
@@ -85,13 +87,15 @@ class JoinedLinears:
 
     @classmethod
     def fits(cls, owner: nn.Module, names: Sequence[str]) -> bool:
-        """Say whether these are plain linear layers of one input width, dtype and device."""
+        """Say whether these are plain linear layers of one input width, dtype and device, in memory of their own."""
         kinds: set[tuple[object, ...]] = set()
         for name in names:
             part = owner._modules[name]
             weight = None if part is None else part._parameters.get("weight")
-            if type(part) is not nn.Linear or weight is None:
+            if type(part) is not nn.Linear or weight is None or type(weight.data) is not Tensor:
                 return False
+            if weight.device.type not in ("cpu", "cuda") or (weight.is_cpu and weight.untyped_storage().is_shared()):
+                return False  # no memory, or one that other processes share
             kinds.add((part.in_features, weight.dtype, weight.device, part.bias is None))
         return len(kinds) == 1
 
@@ -123,10 +127,14 @@ class JoinedLinears:
 
 
 def _joined(parameters: Sequence[Tensor | None]) -> Tensor:
-    """Move tensors together along the first axis, and make each of them a view of its part."""
+    """Move tensors together along the first axis.
+
+    Each of them gets a storage of its own over its part of the memory: as views of one storage they would be saved
+    whole, or refused, by torch.save and safetensors.
+    """
     tensors = [parameter for parameter in parameters if parameter is not None]
     with torch.no_grad():
         joined = torch.cat(tensors)
     for tensor, rows in zip(tensors, torch.split(joined, [len(tensor) for tensor in tensors]), strict=True):
-        tensor.data = rows
+        tensor.data = from_dlpack(rows)
     return joined

@@ -320,7 +320,7 @@ def demo(*runs: Path, out: Path = Path("demo.html"), lang: Lang = SOURCE, exampl
 
     Args:
         runs: Run directories.
-        out: File to write. An existing file is replaced.
+        out: File to write. An older demo page is replaced, any other file is not.
         lang: Language of the page.
         example: Example input. May be repeated. Default: test inputs of the first run that a comparison tested.
     """

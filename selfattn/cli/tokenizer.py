@@ -9,7 +9,7 @@ from pathlib import Path
 from selfattn.cli.options import Files, Names
 from selfattn.errors import UserError, say
 from selfattn.files import writing
-from selfattn.ownership import new_directory
+from selfattn.ownership import new_directory, remove_remains
 from selfattn.tokenizers.load import SeparateTokenizer, TokenizerKind, load_tokenizer, train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer, describe
 
@@ -38,6 +38,7 @@ def train(
     """
     if kind == "characters" and vocab_size is not None:
         raise UserError("--vocab-size goes with --kind bpe: give that as well, or leave it out")
+    remove_remains(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out}: is not empty; name a new directory")
     sources, targets = _read(data, columns, encoding, sides=separate)

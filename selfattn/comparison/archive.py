@@ -7,19 +7,21 @@ wrote for it (:class:`Item`).
 import gzip
 import hashlib
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from selfattn.codec import Plain, decode, line_of, parse, refuse_newer
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.errors import UserError
-from selfattn.files import read_bytes, write_atomically, writing
+from selfattn.files import open_regular, reading, write_atomically, writing
 
 ARCHIVE = "outputs.jsonl.gz"
 _SCHEMA = 1
 _LARGEST = 1 << 30  # bytes, uncompressed
+_LONGEST = 8 << 20  # bytes of a line
 _ADVICE = "take it from where the report was published, or write the report again"
 
 
@@ -108,36 +110,64 @@ def write_archive(path: Path, data: Mapping[str, object], outputs: RunTable[Answ
     return hashlib.sha256(content).hexdigest()
 
 
-def read_archive(path: Path) -> tuple[str, Mapping[str, object], RunTable[Answered]]:
-    """Read an archive: the SHA-256 of its lines, the settings of the data, and the outputs of all runs.
+def archive_sha256(path: Path) -> str:
+    """Return the SHA-256 of the uncompressed lines of an archive, without holding more than one of them.
+
+    Raises:
+        UserError: it is missing, damaged, or larger than any of ours.
+    """
+    digest = hashlib.sha256()
+    for line in _lines_of(path):
+        digest.update(line)
+    return digest.hexdigest()
+
+
+def read_archive(path: Path) -> tuple[Mapping[str, object], RunTable[Answered]]:
+    """Read an archive line by line: the settings of the data, and the outputs of all runs.
 
     Raises:
         UserError: it is missing or damaged, or of a newer version.
     """
-    try:
-        unpacker = zlib.decompressobj(wbits=31)
-        content = unpacker.decompress(read_bytes(path, advice=_ADVICE, most=_LARGEST), _LARGEST)
-        if not unpacker.eof:
-            raise ValueError("cut short, or too large")
-        head, *lines = map(parse, content.splitlines())
-    except (zlib.error, ValueError) as error:
-        raise UserError(f"{path}: is not an archive of outputs ({error}); {_ADVICE}") from None
+    lines = _lines_of(path)
+    head = _parsed(path, 1, next(lines, b""))
     refuse_newer(head, _SCHEMA, file=path)
     contents = decode(Head, head, file=f"{path}:1", advice=_ADVICE)
-    items = [decode(Item, line, file=f"{path}:{number}", advice=_ADVICE) for number, line in enumerate(lines, 2)]
-    if not (contents.runs and items and all(len(item.outputs) == len(contents.runs) for item in items)):
+    texts: dict[str, str] = {}  # each once: most runs give the same outputs
+    runs = [Answered(run.seed, run.failed, [], {}, contents.words) for run in contents.runs]
+    answers: list[dict[str, list[Answer]]] = [{} for _ in runs]  # of each run, by probe
+    number = 1
+    for number, line in enumerate(lines, 2):
+        item = decode(Item, _parsed(path, number, line), file=f"{path}:{number}", advice=_ADVICE)
+        if len(item.outputs) != len(runs):
+            raise UserError(f"{path}:{number}: does not hold an output of every run; {_ADVICE}")
+        for place, output in enumerate(item.outputs):
+            text, finished = texts.setdefault(output, output), place not in item.unfinished
+            answer = Answer(item.source, item.target, item.tag, item.spans, text, finished)
+            answers[place].setdefault(item.probe, []).append(answer)
+    if not runs or number == 1:
         raise UserError(f"{path}: does not hold an output of every run for every item; {_ADVICE}")
-    runs = ((run.budget, run.model, _answered(contents, place, items)) for place, run in enumerate(contents.runs))
-    return hashlib.sha256(content).hexdigest(), contents.data, RunTable.gather(runs)
+    answered = [replace(run, answers=by.pop("", []), probes=by) for run, by in zip(runs, answers, strict=True)]
+    cells = ((run.budget, run.model, each) for run, each in zip(contents.runs, answered, strict=True))
+    return contents.data, RunTable.gather(cells)
 
 
-def _answered(head: Head, place: int, items: Sequence[Item]) -> Answered:
-    """Return the outputs of the run at a place of the archive."""
-    run = head.runs[place]
-    probes: dict[str, list[Answer]] = {item.probe: [] for item in items}
-    for item in items:
-        finished = place not in item.unfinished
-        answer = Answer(item.source, item.target, item.tag, item.spans, item.outputs[place], finished)
-        probes[item.probe].append(answer)
-    answers = probes.pop("", [])
-    return Answered(run.seed, run.failed, answers, probes, head.words)
+def _parsed(path: Path, number: int, line: bytes) -> Any:
+    try:
+        return parse(line)
+    except ValueError as error:
+        raise UserError(f"{path}:{number}: is not an archive of outputs ({error}); {_ADVICE}") from None
+
+
+def _lines_of(path: Path) -> Iterator[bytes]:
+    """Unpack an archive line by line; what is larger than any of ours is not unpacked further."""
+    total = 0
+    try:
+        with reading(path, _ADVICE), open_regular(path) as packed, gzip.GzipFile(fileobj=packed) as file:
+            while line := file.readline(_LONGEST):
+                total += len(line)
+                if total > _LARGEST or len(line) == _LONGEST:
+                    raise ValueError("too large")
+                yield line
+    except (gzip.BadGzipFile, EOFError, zlib.error, ValueError) as error:
+        reason = "cut short" if isinstance(error, EOFError) else error
+        raise UserError(f"{path}: is not an archive of outputs ({reason}); {_ADVICE}") from None

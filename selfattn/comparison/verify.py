@@ -10,7 +10,7 @@ from random import SystemRandom
 from typing import Any
 
 from selfattn.codec import encode, short
-from selfattn.comparison.archive import ARCHIVE, read_archive
+from selfattn.comparison.archive import ARCHIVE, archive_sha256, read_archive
 from selfattn.comparison.check import check_plan
 from selfattn.comparison.plan import read_plan
 from selfattn.comparison.record import make_record, measure
@@ -87,10 +87,11 @@ def _check_archive(sha256: str, name: str, record: Record) -> Finding:
 
 
 def _from_archive(path: Path, record: Record) -> Iterator[Finding]:
-    sha256, data, outputs = read_archive(path)
+    sha256 = archive_sha256(path)
     yield _check_archive(sha256, path.name, record)
     if sha256 != record.outputs_sha256:
         return
+    data, outputs = read_archive(path)
     record = replace(record, gates=tuple(gate for gate in record.gates if gate.name in _OUTPUT_GATES))
     again = replace(measure(record, data, outputs), gates=_gates_again(record.gates, outputs))
     yield from _compare(record, again, outputs_alone=True)
@@ -108,7 +109,7 @@ def _from_weights(comparison: Path, record: Record, items: int | None) -> Iterat
                 yield finding
     outputs = RunTable.gather(rows)
     if (comparison / ARCHIVE).is_file():
-        yield _check_archive(read_archive(comparison / ARCHIVE)[0], ARCHIVE, record)
+        yield _check_archive(archive_sha256(comparison / ARCHIVE), ARCHIVE, record)
     again = make_record(comparison, runs, plan, outputs)
     again = replace(
         again,

@@ -6,7 +6,6 @@ return `weights.*`, the attention weights `[b h i j]` of each layer by its name.
 """
 
 import copy
-import dataclasses
 import logging
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from selfattn.attention.masks import unread
 from selfattn.convert.plain import check_plain
 from selfattn.errors import UserError
 from selfattn.files import write_atomically
+from selfattn.layers.trees import leaves_beside, named_tensors, with_tensors
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 from selfattn.streams import global_state
 
@@ -59,14 +59,14 @@ def start(model: Seq2Seq, first: DecoderState, source: Tensor, source_mask: Tens
     """Map ids ``[b s]`` and mask ``[b s]`` to the tensors of the state before the first step."""
     state = completed(model.start(model.encode(source, source_mask)), first, source.shape[0])
     # Cloned: an output that is also an input, or another output, would share its name.
-    return {name: tensor.clone() for name, tensor in tensors_of(state)}
+    return {name: tensor.clone() for name, tensor in named_tensors(state)}
 
 
 def step(model: Seq2Seq, first: DecoderState, token: Tensor, state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Map tokens ``[b]`` and a state to ``logits [b v]`` and the changes of the state."""
     logits, new = model.step(token, with_tensors(first, iter(state.values())))
     return {"logits": logits} | {
-        f"next.{name}": tensor for name, tensor in tensors_of(new) if tensor is not state[name]
+        f"next.{name}": tensor for name, tensor in named_tensors(new) if tensor is not state[name]
     }
 
 
@@ -140,49 +140,6 @@ def exportable(model: Seq2Seq) -> Seq2Seq:
     return model
 
 
-def parts_of(tree: Any) -> dict[str, Any]:
-    """Name the parts of a tuple or a dataclass; anything else has none."""
-    if isinstance(tree, tuple):
-        return {str(place): part for place, part in enumerate(tree)}
-    if dataclasses.is_dataclass(tree):
-        return {field.name: getattr(tree, field.name) for field in dataclasses.fields(tree)}
-    return {}
-
-
-def with_parts(tree: Any, parts: dict[str, Any]) -> Any:
-    """Return a tuple or a dataclass with other parts; anything else as it is."""
-    if isinstance(tree, tuple):
-        return tuple(parts.values())
-    return dataclasses.replace(tree, **parts) if parts else tree
-
-
-def tensors_of(tree: Any, name: str = "state") -> Iterator[tuple[str, Tensor]]:
-    """Iterate over the tensors of a state, with names of their places.
-
-    Args:
-        tree: a state of any family: nested dataclasses and tuples of tensors.
-        name: prefix of the names.
-
-    Example:
-        >>> import torch
-        >>> from selfattn.attention import KeyValue
-        >>> cache = KeyValue(torch.zeros(1, 2, 0, 4), torch.zeros(1, 2, 0, 4))
-        >>> [name for name, _ in tensors_of((cache, torch.zeros(1)))]
-        ['state.0.key', 'state.0.value', 'state.1']
-    """
-    if isinstance(tree, Tensor):
-        yield name, tree
-    for key, part in parts_of(tree).items():
-        yield from tensors_of(part, f"{name}.{key}")
-
-
-def with_tensors(tree: Any, tensors: Iterator[Tensor]) -> Any:
-    """Return the state with other tensors, in the order of :func:`tensors_of`."""
-    if isinstance(tree, Tensor):
-        return next(tensors)
-    return with_parts(tree, {key: with_tensors(part, tensors) for key, part in parts_of(tree).items()})
-
-
 def completed(state: Any, first: Any, rows: Any) -> Any:
     """Fill the gaps of a state before the first step: a cache without keys, zeros for other tensors.
 
@@ -191,12 +148,13 @@ def completed(state: Any, first: Any, rows: Any) -> Any:
         first: example of a complete state, from :func:`first_of`.
         rows: of the state.
     """
-    if state is None and isinstance(first, Tensor):
-        return first if first.shape == (0,) else first.new_zeros(rows, *first.shape[1:])  # positions have no rows
-    known = parts_of(state)
-    if parts := {key: completed(known.get(key), part, rows) for key, part in parts_of(first).items()}:
-        return with_parts(first, parts)
-    return first if state is None else state
+
+    def complete(example: Any, part: Any) -> Any:
+        if part is not None or not isinstance(example, Tensor):
+            return example if part is None else part
+        return example if example.shape == (0,) else example.new_zeros(rows, *example.shape[1:])  # positions: no rows
+
+    return leaves_beside(first, state, complete)
 
 
 def first_of(once: Any, twice: Any) -> Any:
@@ -209,7 +167,7 @@ def first_of(once: Any, twice: Any) -> Any:
         >>> first_of((torch.ones(3, 1), torch.ones(3)), (torch.ones(3, 2), torch.ones(3)))[0].shape
         torch.Size([3, 0])
     """
-    pairs = zip(tensors_of(once), tensors_of(twice), strict=True)
+    pairs = zip(named_tensors(once), named_tensors(twice), strict=True)
     shapes = ((x, [2 * a - b for a, b in zip(x.shape, y.shape, strict=True)]) for (_, x), (_, y) in pairs)
     return with_tensors(once, (tensor.new_zeros(shape) for tensor, shape in shapes))
 
@@ -235,7 +193,7 @@ def to_onnx(model: Seq2Seq, folder: Path) -> None:
         both = {0: _DYNAMIC, 1: _DYNAMIC}
         inputs = ["source", "source_mask"]
         _write(Graph(graph, first, start), (source, source > 0), (both, both), inputs, folder / ENCODER)
-        small, large = (dict(tensors_of(example)) for example in examples)
+        small, large = (dict(named_tensors(example)) for example in examples)
         axes: dict[str, dict[int, Any]] = {
             name: {axis: _DYNAMIC for axis, size in enumerate(tensor.shape) if size != small[name].shape[axis]}
             for name, tensor in large.items()

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from selfattn.attention.masks import all_real
 from selfattn.layers.dropout import Dropout
+from selfattn.layers.trees import map_leaves
 
 Cell = Literal["lstm", "gru"]
 Direction = Literal["forward", "backward", "both"]
@@ -165,10 +166,4 @@ def _run(rnn: nn.Module, *args: Any) -> Any:
     if not torch.is_autocast_enabled("cpu") or torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return rnn(*args)
     with torch.autocast("cpu", enabled=False):
-        return rnn(*(_widened(value) for value in args))
-
-
-def _widened(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(map(_widened, value))
-    return value.float() if isinstance(value, Tensor) else value
+        return rnn(*map_leaves(lambda leaf: leaf.float() if isinstance(leaf, Tensor) else leaf, args))

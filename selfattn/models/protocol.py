@@ -7,7 +7,8 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import partial
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from selfattn.attention import KeyValue
 from selfattn.attention.cache import Cache
 from selfattn.errors import UserError
+from selfattn.layers.trees import map_leaves
 
 
 class Reorderable:
@@ -28,39 +30,45 @@ class Reorderable:
             sources: int64, ascending: which sources stay, where several rows in a row belong to one, as many to each.
                 Fields marked :data:`OF_SOURCE` then have a row for each source, not for each of its hypotheses.
                 Default: those fields are picked by ``index`` as the others are.
+
+        Raises:
+            ValueError: hypotheses share the keys of their source, and ``sources`` is missing.
         """
-        picked: Self = _reorder(self, index, sources)
-        return picked
+        parts = {}
+        for field in dataclasses.fields(cast(Any, self)):
+            if sources is None or "of_source" not in field.metadata:
+                pick = partial(_picked, index=index, sources=sources)
+            else:
+                pick = partial(_picked_of_source, sources=sources, shared_by=len(index) // max(1, len(sources)))
+            parts[field.name] = map_leaves(pick, getattr(self, field.name), (Reorderable, Cache, KeyValue))
+        return type(self)(**parts)
 
 
 OF_SOURCE = {"of_source": True}
-"""Metadata of a state's field that a source's hypotheses share: a beam needs it only once."""
+"""Marks a state field that is the same for all hypotheses of a source; a beam search keeps it once."""
 
 
-def _reorder(tree: Any, index: Tensor, sources: Tensor | None, shared_by: int = 0) -> Any:
-    """Pick rows; ``shared_by`` hypotheses of each source share them, 0 where ``index`` picks hypotheses themselves."""
-    if isinstance(tree, tuple):
-        return tuple(_reorder(part, index, sources, shared_by) for part in tree)
-    if isinstance(tree, Cache):
-        return tree.reorder(index)
-    if isinstance(tree, KeyValue):
-        if not shared_by and tree.shared_by > 1:
-            raise ValueError("reorder: the hypotheses of a source share its keys; say with `sources` which stay")
-        picked = tree if shared_by and len(index) == len(tree.key) else tree.reorder(index)
-        return dataclasses.replace(picked, shared_by=max(1, shared_by))
-    if isinstance(tree, Tensor):
-        # All sources stay, in their order.
-        return tree if shared_by and len(index) == len(tree) else tree.index_select(0, index)
-    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        parts = {}
-        for field in dataclasses.fields(tree):
-            part = getattr(tree, field.name)
-            if sources is None or "of_source" not in field.metadata:
-                parts[field.name] = _reorder(part, index, sources, shared_by)
-            else:
-                parts[field.name] = _reorder(part, sources, sources, len(index) // max(1, len(sources)))
-        return type(tree)(**parts)
-    return tree
+def _picked(leaf: Any, *, index: Tensor, sources: Tensor | None) -> Any:
+    """Pick the rows of hypotheses."""
+    if isinstance(leaf, Reorderable):
+        return leaf.reorder(index, sources=sources)
+    if isinstance(leaf, KeyValue) and leaf.shared_by > 1:
+        raise ValueError("reorder: the hypotheses of a source share its keys; say with `sources` which stay")
+    if isinstance(leaf, Cache | KeyValue):
+        return leaf.reorder(index)
+    return leaf.index_select(0, index) if isinstance(leaf, Tensor) else leaf
+
+
+def _picked_of_source(leaf: Any, *, sources: Tensor, shared_by: int) -> Any:
+    """Pick the rows of sources, which this many hypotheses each share."""
+    if isinstance(leaf, Reorderable):
+        return leaf.reorder(sources)
+    if isinstance(leaf, KeyValue):
+        stay = len(sources) == len(leaf.key)  # all of them, in their order
+        return dataclasses.replace(leaf if stay else leaf.reorder(sources), shared_by=max(1, shared_by))
+    if isinstance(leaf, Tensor):
+        return leaf if len(sources) == len(leaf) else leaf.index_select(0, sources)
+    return leaf.reorder(sources) if isinstance(leaf, Cache) else leaf
 
 
 class Memory(Reorderable):
@@ -97,7 +105,7 @@ class EncoderMemory(Memory):
 
 @dataclass(frozen=True)
 class Decoded:
-    """Target tokens, read: all that a model says but for its last product, which may be most of what a step moves.
+    """The decoder's output before the final projection to the vocabulary, which may be most of the work of a step.
 
     Attributes:
         states: ``[b t d]``, what the output layer maps to logits.
@@ -138,7 +146,8 @@ class Seq2Seq(nn.Module, ABC):
     """A model that reads a source and writes a target, token ids in and logits out.
 
     ``forward`` equals stacked ``step`` calls; a sentence gives the same alone, in a batch, with any padding. A model
-    says how it encodes, and how it advances by any number of tokens; all else follows, and may be said otherwise.
+    defines how it encodes, and how it advances by any number of tokens; the other methods have defaults, which may be
+    overridden.
     ``memory`` is what its own :meth:`encode` returned, ``state`` what its own :meth:`start`, :meth:`advance` or
     :meth:`step` returned.
 
@@ -147,10 +156,16 @@ class Seq2Seq(nn.Module, ABC):
             from the beginning of a text; default False.
         takes_gaps: whether a source's mask may hide a token between others; default True. Where False, as for an
             encoder that reads one token after the other, what is masked stands on the right.
+        defines: which of ``advance``, ``step`` and ``forward`` the class or one of its bases below this one defines.
     """
 
     reads_one_sequence: bool = False
     takes_gaps: bool = True
+    defines: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.defines = cls.defines | (vars(cls).keys() & {"advance", "step", "forward"})
 
     @property
     def device(self) -> torch.device:
@@ -183,7 +198,7 @@ class Seq2Seq(nn.Module, ABC):
         Returns:
             None where a model has no method ``advance``: its loss is computed from ``forward``.
         """
-        if type(self).advance is Seq2Seq.advance:
+        if "advance" not in self.defines:
             return None
         return self.advance(target_in, self.start(self.encode(source, source_mask)))[0]
 

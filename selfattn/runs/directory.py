@@ -26,13 +26,13 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_model, save_model
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from selfattn import registry
 from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, refuse_newer, write, write_jsonl
 from selfattn.errors import UserError, say
-from selfattn.files import LOCK, names_in, open_regular, sha256_of, write_atomically, writing
+from selfattn.files import LOCK, names_in, open_regular, reading, sha256_of, write_atomically, writing
 from selfattn.models.config import ModelConfig
 from selfattn.ownership import check_ours, is_ours
 from selfattn.tokenizers.load import load_tokenizer
@@ -184,14 +184,14 @@ class RunDirectory:
         with writing(self.path):
             write(self.path / RECORD, replace(self.record(), **changes), checksum=True)
 
-    def _put(self, name: str, make: Callable[[Path], object]) -> None:
+    def _put(self, name: str, make: Callable[[Path], object], **changes: Any) -> None:
         """Replace a file; its checksum is in the record before."""
         path = self.path / name
 
         def make_and_note(aside: Path) -> None:
             make(aside)
             before = (sha256_of(path),) if path.exists() else ()
-            self.update(files={**self.record().files, name: (sha256_of(aside), *before)})
+            self.update(files={**self.record().files, name: (sha256_of(aside), *before)}, **changes)
 
         with writing(self.path):
             write_atomically(path, make_and_note)
@@ -205,14 +205,25 @@ class RunDirectory:
         Raises:
             UserError: a file was changed or damaged, or is not one of this run.
         """
-        known = self.record().files
-        for file in (file for pattern in patterns for file in self.path.glob(pattern)):
-            if file.is_file() and not file.name.startswith("."):
-                sums = known.get(file.relative_to(self.path).as_posix())
-                if sums is None:
-                    raise UserError(f"{file}: is not a file of this run ({RECORD} does not list it); remove it")
-                if sha256_of(file) not in sums:
-                    raise UserError(f"{file}: was changed or damaged after it was written; {_ADVICE}")
+        for pattern in patterns:
+            for file in self.path.glob(pattern):
+                if not file.is_dir() and not file.name.startswith("."):
+                    self._check_file(file)
+
+    def _check_file(self, file: Path) -> None:
+        """Compare a file with its checksum; while a training replaces it, the record changes and is read again."""
+        name = file.relative_to(self.path).as_posix()
+        before: tuple[str, ...] | None = None
+        sums = self.record().files.get(name, ())
+        while sums != before:
+            with reading(file, _ADVICE):
+                if sha256_of(file) in sums:
+                    return
+            before = sums
+            sums = self.record().files.get(name, ())
+        if not sums:
+            raise UserError(f"{file}: is not a file of this run ({RECORD} does not list it); remove it")
+        raise UserError(f"{file}: was changed or damaged after it was written; {_ADVICE}")
 
     def copy(self, folder: Path, *patterns: str) -> None:
         """Copy files that the record lists, each with the content that it lists, into another directory.
@@ -229,10 +240,11 @@ class RunDirectory:
             if any(fnmatchcase(name, pattern) for pattern in patterns) and os.path.lexists(self.path / name):
                 path, place = self._inside(name), folder / name
                 place.parent.mkdir(parents=True, exist_ok=True)
+                self._check_file(path)
                 with open_regular(path) as source, place.open("xb") as copied:
                     shutil.copyfileobj(source, copied)
-                if sha256_of(place) not in self.record().files.get(name, ()):
-                    raise UserError(f"{path}: was changed or damaged after it was written; {_ADVICE}")
+                if sha256_of(place) not in self.record().files[name]:  # a training may just have replaced it
+                    raise UserError(f"{path}: is being replaced; try again when the training has ended")
 
     def _inside(self, name: str) -> Path:
         """Return the path of a file that the record lists, if nothing on the way leads out of the directory.
@@ -249,9 +261,9 @@ class RunDirectory:
                 raise UserError(f"{path}: is a link, which is not copied; put the file itself there")
         return path
 
-    def save_config(self, config: RunConfig) -> None:
-        """Replace the settings."""
-        self._put(CONFIG, lambda aside: write(aside, {"schema": SCHEMA} | encode(config)))
+    def save_config(self, config: RunConfig, **changes: Any) -> None:
+        """Replace the settings, and change fields of ``run.json`` as it is written before them."""
+        self._put(CONFIG, lambda aside: write(aside, {"schema": SCHEMA} | encode(config)), **changes)
 
     def config(self, *, exact: bool = False) -> RunConfig:
         """Read the settings. Imports no plugin but those of installed packages.
@@ -288,7 +300,12 @@ class RunDirectory:
 
     def save_weights(self, model: nn.Module) -> None:
         """Replace the weights."""
-        self._put(WEIGHTS, lambda path: save_model(model, str(path)))
+        tied = _tied_names(model)
+        state = model.state_dict()
+        # Projections that lie together in memory are views; the file has each by itself.
+        tensors = {names[0]: state[names[0]].contiguous() for names in tied}
+        others = {name: names[0] for names in tied for name in names[1:]}
+        self._put(WEIGHTS, lambda path: save_file(tensors, path, others))
 
     def check_size(self, parameters: int) -> None:
         """Check that the weights are as many numbers as a model has parameters, or more, without reading them.
@@ -298,7 +315,7 @@ class RunDirectory:
         """
         path = self.path / WEIGHTS
         try:
-            with path.open("rb"), safe_open(path, "pt") as file:  # which calls a forbidden file missing
+            with open_regular(path), safe_open(path, "pt") as file:  # which calls a forbidden file missing
                 count = sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
         except (OSError, SafetensorError) as error:
             raise UserError(f"{path}: cannot be read ({error}); {_ADVICE}") from None
@@ -315,7 +332,11 @@ class RunDirectory:
         path = self.path / WEIGHTS
         self.check(WEIGHTS)
         try:
-            load_model(model, path)
+            tensors = load_file(path)
+            for names in _tied_names(model):
+                kept = next((tensors[name] for name in names if name in tensors), None)
+                tensors |= {} if kept is None else dict.fromkeys(names, kept)
+            model.load_state_dict(tensors)
         except (OSError, SafetensorError, RuntimeError) as error:
             reason = " ".join(str(error).split())
             raise UserError(f"{path}: not the weights of the model in {CONFIG} ({reason}); {_ADVICE}") from None
@@ -346,6 +367,14 @@ class RunDirectory:
             UserError: the file is missing or broken.
         """
         return read(RunRecord, self.path / RECORD, advice=_ADVICE)
+
+
+def _tied_names(model: nn.Module) -> list[list[str]]:
+    """Return the names of each tensor of a model, sorted: several where it is tied to others."""
+    names: dict[tuple[Any, ...], list[str]] = {}
+    for name, tensor in sorted(model.state_dict().items()):
+        names.setdefault((tensor.data_ptr(), tensor.shape, tensor.stride()), []).append(name)
+    return list(names.values())
 
 
 def used_plugins(task: str, metrics: Iterable[str], *models: ModelConfig) -> dict[str, str]:
@@ -444,7 +473,9 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
         saved = replace(saved, training=replace(saved.training, lr=config.training.lr))
     length = "epochs" if saved.training.max_steps is None else "max_steps"
     before, now = (getattr(training, length) for training in (saved.training, config.training))
-    is_longer = record.status == "finished" and now is not None and now > before
+    # Killed between its record and its settings, a lengthened run is no longer finished, and not yet longer.
+    is_pending = record.status == "interrupted" and sha256_of(path / CONFIG) != record.files[CONFIG][0]
+    is_longer = (record.status == "finished" or is_pending) and now is not None and now > before
     if is_longer:
         saved = replace(saved, training=replace(saved.training, **{length: now}))
     _compare(encode(saved), encode(config), path)
@@ -454,14 +485,15 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
     if not is_same:
         raise UserError(f"{path / TOKENIZER}: not the tokenizer of these data; choose another `out`")
     if is_longer:
-        CheckpointFile(path / CHECKPOINT).plan_again()
+        if not is_pending:
+            CheckpointFile(path / CHECKPOINT).plan_again()
         say(
             f"{path}: lengthened from {before:,} to {now:,} {length.replace('_', ' ')}; the learning rate follows the "
             f"longer schedule from here on, so the result is not that of {now:,} from the start"
         )
-        # The status first: whenever it is killed, it can be lengthened again.
-        run.update(status="interrupted", command=f"{record.command} && {command} --resume")
-    if is_slower or is_longer:
+        earlier = record.command.rpartition(" && ")[0] if is_pending else record.command
+        run.save_config(config, status="interrupted", command=f"{earlier} && {command} --resume")
+    elif is_slower:
         run.save_config(config)
     return run
 

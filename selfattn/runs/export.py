@@ -12,7 +12,7 @@ from selfattn.errors import SettingError, UserError, say
 from selfattn.files import writing
 from selfattn.models.ensemble import EnsembleConfig
 from selfattn.models.protocol import Seq2Seq
-from selfattn.ownership import new_directory
+from selfattn.ownership import new_directory, remove_remains
 from selfattn.registry import TASKS
 from selfattn.runs.directory import CONFIG, TOKENIZER, RunConfig, RunDirectory, check_is_free
 from selfattn.tokenizers.protocol import Tokenizer
@@ -62,6 +62,7 @@ def export(
         raise SettingError(f"`quantize` is for ctranslate2; {to} keeps the weights of the training")
     if isinstance(config.model, EnsembleConfig):
         raise UserError("export: an ensemble; export one of its runs")
+    remove_remains(out)
     check_is_free(out, resumes=False)
     with writing(out, "choose another `out`"), new_directory(out) as folder:
         if to == "onnx":

@@ -155,9 +155,9 @@ class Task:
         """
         raise NotImplementedError(f"{type(self).__name__}: has none of pair(), pairs() and splits()")
 
-    def pairs(self) -> Sequence[Pair]:
-        """Return all pairs, for a task with a finite list of 100 or more."""
-        raise NotImplementedError
+    def pairs(self) -> Sequence[Pair] | None:
+        """Return all pairs, for a task with a finite list of 100 or more; default None: there is no such list."""
+        return None
 
     def splits(self, seed: int, validation_items: int = 1000) -> Splits:
         """Return the pairs in three parts that share no source; default: the list of :meth:`pairs`, or endless
@@ -167,9 +167,10 @@ class Task:
             seed: of the training pairs; validation and test are the same for every seed.
             validation_items: number of validation pairs of finite data.
         """
-        if type(self).pairs is not Task.pairs:
+        listed = self.pairs()
+        if listed is not None:
             settings = {"kind": "listed", "options": encode(self.options)}
-            pairs = [clean_pair(pair) for pair in self.pairs()]
+            pairs = [clean_pair(pair) for pair in listed]
             return split_pairs(pairs, seed, validation_items, settings, f"pairs of {self.name}")
         return GeneratedSplits(self.pair, seed, {"kind": "generated", "options": encode(self.options)})
 

@@ -21,7 +21,18 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
     map(
         frozenset,
         (
-            {"errors", "streams", "files", "codec", "ownership", "registry", "settings", "interrupts", "plugin"},
+            {
+                "errors",
+                "streams",
+                "files",
+                "codec",
+                "ownership",
+                "plugin_version",
+                "registry",
+                "settings",
+                "interrupts",
+                "plugin",
+            },
             {"words"},
             {"attention", "tokenizers"},
             {"layers"},

@@ -3,7 +3,9 @@
 import gzip
 import json
 import shutil
+import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -14,10 +16,11 @@ from safetensors.torch import load_file, save_file
 from small_runs import accept_changes
 
 from selfattn.comparison import check, tested
-from selfattn.comparison.archive import ARCHIVE
+from selfattn.comparison.archive import ARCHIVE, archive_sha256
 from selfattn.comparison.plan import read_plan
 from selfattn.comparison.report import write_comparison
 from selfattn.comparison.verify import RESULTS, verify
+from selfattn.errors import UserError
 from selfattn.experiments.plan import write_plan
 from selfattn.results.reading import read_record
 from selfattn.runs.directory import WEIGHTS, RunDirectory
@@ -72,12 +75,31 @@ def test_a_published_report_is_scored_again_from_its_archive(finished: Path, tmp
     assert (done.code, done.out.splitlines()[-1].endswith("3 figures differ")) == (1, True)
 
 
+def test_an_archive_is_read_line_by_line(finished: Path, tmp_path: Path) -> None:
+    """What unpacks to much is refused before it takes memory, and a foreign archive is not parsed."""
+    out = published(finished, tmp_path / "report")
+    other = gzip.compress(b"[0,0,0,0,0,0,0]\n" * (1 << 18), compresslevel=1)
+    bomb = gzip.compress(b" " * (96 << 20), compresslevel=1)
+    (tmp_path / "bomb").write_bytes(bomb)
+    (out / ARCHIVE).write_bytes(other)
+    tracemalloc.start()
+    try:
+        archive_sha256(out / ARCHIVE)
+        with pytest.raises(UserError, match=r"is not an archive of outputs \(too large\)"):
+            archive_sha256(tmp_path / "bomb")
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 32 << 20
+    assert differing(out) == [ARCHIVE]
+
+
 def test_what_cannot_be_verified_is_bad_input(finished: Path, tmp_path: Path, cli: Cli) -> None:
     out = published(finished, tmp_path / "report")
     lines = gzip.decompress((out / ARCHIVE).read_bytes()).splitlines()
     for content, words in (
         (gzip.compress(b"\n".join(lines)), None),
-        (b"\x1f\x8b", "is not an archive of outputs (cut short, or too large)"),
+        (b"\x1f\x8b", "is not an archive of outputs (cut short)"),
         ((out / ARCHIVE).read_bytes()[:-20], "cut short"),
         (gzip.compress(b"\n".join([lines[0], lines[1][:50]])), "is not an archive of outputs"),
         (gzip.compress(b"\n".join([lines[0], b"{}"])), f"{ARCHIVE}:2: source: is missing"),
@@ -89,6 +111,9 @@ def test_what_cannot_be_verified_is_bad_input(finished: Path, tmp_path: Path, cl
         if words is None:
             assert differing(out) == [ARCHIVE]  # a line end is gone
             continue
+        with suppress(UserError):  # as whoever forges an archive would
+            record = json.loads((out / RESULTS).read_text()) | {"outputs_sha256": archive_sha256(out / ARCHIVE)}
+            (out / RESULTS).write_text(json.dumps(record))
         done = cli("verify", out)
         assert (done.code, words in done.err, done.err.count("\n")) == (2, True, 1), done.err
     assert cli("verify", tmp_path / "nowhere").code == 2

@@ -132,3 +132,28 @@ def test_multi30k(shared_data: RealData) -> None:
     left_out = counts(corpus)
     assert left_out["duplicate"] == 3
     assert sum(left_out.values()) == 29_000 - len(corpus.parts["train"]) <= 10
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize("change", ["replaced", "written", "longer", "gone"])
+def test_a_file_that_changes_while_it_is_read_is_named(tmp_path: Path, streaming: bool, change: str) -> None:
+    pairs = [(f"a dog {number}", f"ein Hund {number}") for number in range(2500)]
+    files = {name: tsv(tmp_path / f"{name}.tsv", pairs[:9]) for name in ("valid", "test")}
+    (path,) = tsv(tmp_path / "train.tsv", pairs[9:])
+    rows = file_sources({**files, "train": (path,)})["train"].rows
+    corpus = read({**files, "train": (path,)}, streaming=streaming)
+    assert sum(1 for _ in rows()) == len(pairs) - 9
+    path.touch()  # the same content
+    items = rows()
+    assert next(items)
+    if change == "gone":
+        path.unlink()
+    elif change == "replaced":
+        tsv(tmp_path / "new.tsv", pairs[10:])[0].replace(path)
+    else:
+        path.write_text(path.read_text().replace("dog", "cat") + ("x\ty\n" if change == "longer" else ""))
+    with pytest.raises(UserError, match=r"train\.tsv: (was changed while it was in use; restore it|no such file)"):
+        list(items)
+    if streaming:
+        with pytest.raises(UserError, match=r"train\.tsv: (was changed while it was in use; restore it|no such file)"):
+            list(corpus.train(1, None))

@@ -4,11 +4,13 @@ import copy
 import pickle
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from fake_models import Writer
+from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 from torch.nn.utils import prune
 
@@ -100,6 +102,17 @@ def test_plain_projections_are_one_product(settings: dict[str, Any], joined_prod
         joined_products.clear()
 
 
+def test_weights_that_lie_together_are_saved_as_before(tmp_path: Path) -> None:
+    layer = MultiHeadAttention(12, num_heads=3)
+    save_model(layer, tmp_path / "weights")
+    other = MultiHeadAttention(12, num_heads=3)
+    load_model(other, tmp_path / "weights")
+    for name, tensor in layer.state_dict().items():
+        assert torch.equal(tensor, other.state_dict()[name])
+        assert tensor.untyped_storage().nbytes() == tensor.nbytes
+    assert layer.share_memory().q_proj.weight.is_shared()
+
+
 def trained(block: TransformerBlock) -> None:
     block(torch.randn(2, 3, 12)).x.square().sum().backward()
     torch.optim.AdamW(block.parameters(), lr=0.1).step()
@@ -127,7 +140,7 @@ CHANGES: dict[str, tuple[Callable[[TransformerBlock], Any], int]] = {
     "parametrised": (lambda block: nn.utils.parametrizations.weight_norm(block.self_attn.v_proj), 0),
     "hook": (lambda block: block.self_attn.q_proj.register_forward_hook(lambda module, args, y: 2 * y), 0),
     "adapter": (lambda block: setattr(block.self_attn, "q_proj", nn.Sequential(nn.Linear(12, 12))), 0),
-    "shared": (lambda block: block.share_memory(), 1),
+    "shared": (lambda block: block.share_memory(), 0),
     "bare": (lambda block: setattr(block, "self_attn", MultiHeadAttention(12, num_heads=3, project=False)), 0),
 }
 

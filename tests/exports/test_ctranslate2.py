@@ -3,6 +3,7 @@
 import dataclasses
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -65,6 +66,17 @@ def test_an_exported_run_answers_as_the_run(runs: dict[str, Run], exported: Run,
     assert (found[0][0].score, expected[0][0].score) == (None, None)  # of an empty text
     scores = [torch.tensor([own[0].log_probability for own in outputs[1:]]) for outputs in (found, expected)]
     torch.testing.assert_close(*scores, rtol=1e-4, atol=1e-4)
+
+
+def test_a_cut_off_hypothesis_comes_after_a_finished_one(exported: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Engine:
+        def translate_batch(self, sources: list[list[str]], **options: Any) -> list[Any]:
+            hypotheses = [["5", "6"], ["7", "<eos>"], ["8", "<eos>"]]
+            return [SimpleNamespace(hypotheses=hypotheses, scores=[-0.1, -0.5, -0.9]) for _ in sources]
+
+    monkeypatch.setattr(exported.model, "engine", Engine())
+    ((hypothesis,),) = exported.model.hypotheses([[5, 2]], DecodingOptions(beam=3), [2])
+    assert (hypothesis.ids, hypothesis.score, hypothesis.finished) == ([7], -0.5, True)
 
 
 def test_the_command_exports_and_predicts(runs: dict[str, Run], cli: Cli, tmp_path: Path) -> None:

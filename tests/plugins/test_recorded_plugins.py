@@ -1,5 +1,6 @@
 """Which plugins a run records, and what happens when they are missing or have changed."""
 
+import hashlib
 import importlib
 import shutil
 import sys
@@ -14,6 +15,7 @@ from third_party import isolated_registries
 import selfattn
 from selfattn import registry
 from selfattn.errors import UserError
+from selfattn.plugin_version import version_of
 
 SCORE = Path(__file__).with_name("cosine_score.py")
 SETTINGS: dict[str, Any] = {
@@ -72,6 +74,39 @@ def test_a_changed_plugin_is_reported_and_refused_when_resuming(
     assert "my_score.py is not the same as when this was made" in capsys.readouterr().err
     with pytest.raises(UserError, match=r"my_score\.py is not the same .*; restore it, or start anew"):
         trained(tmp_path, resume=True)
+
+
+def test_what_a_plugin_imports_from_its_folder_is_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules, packages and what they import, absolute or relative; nothing from elsewhere."""
+    files = {
+        "pack/plug.py": "import json\nfrom . import near\nimport pack.sub.far\n",
+        "pack/__init__.py": "",
+        "pack/near.py": "def later():\n    from pack import lazy\n",
+        "pack/lazy.py": "",
+        "pack/sub/__init__.py": "",
+        "pack/sub/far.py": "from ..near import later\n",
+    }
+    for name, text in {**files, "pack/other.py": "", "json.py": ""}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.delitem(sys.modules, "pack", raising=False)
+    importlib.import_module("pack.plug")
+    (tmp_path / "alone.py").write_text("import near_alone\n")
+    (tmp_path / "near_alone.py").write_text("")
+    for module, folder, own in (("pack.plug", "pack", files), ("__main__", "", ("alone.py", "near_alone.py"))):
+        file = str(tmp_path / folder / ("plug.py" if folder else "alone.py"))
+        before = version_of(module, file)
+        for path in tmp_path.rglob("*.py"):
+            kept = path.read_text()
+            path.write_text(f"{kept}# changed\n")
+            is_part = path.relative_to(tmp_path).as_posix() in own
+            assert (version_of(module, file) != before) == is_part, path
+            path.write_text(kept)
+    for name in [name for name in sys.modules if name.split(".")[0] == "pack"]:
+        monkeypatch.delitem(sys.modules, name)
+    (tmp_path / "bare.py").write_text("import json\n")
+    digest = hashlib.sha256((tmp_path / "bare.py").read_bytes()).hexdigest()
+    assert version_of("bare", str(tmp_path / "bare.py")) == f"sha256:{digest}"
 
 
 def test_installed_plugins_are_read_by_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, train: Train) -> None:

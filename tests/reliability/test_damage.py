@@ -16,7 +16,7 @@ from small_runs import Cli, accept_changes
 
 from selfattn.codec import encode
 from selfattn.comparison import tested as on_disk
-from selfattn.comparison.archive import ARCHIVE, read_archive
+from selfattn.comparison.archive import ARCHIVE, archive_sha256
 from selfattn.comparison.costs import read_costs
 from selfattn.comparison.plan import read_plan
 from selfattn.errors import UserError
@@ -46,7 +46,7 @@ def all_that_is_read(comparison: Path) -> list[Any]:
     if not any(entry["run"] == tested.path.name for entry in entries):
         raise UserError(f"{LEDGER}: a run that was not written down")  # as a report says it
     plan = [encode(read_plan(comparison)), encode(read_costs(comparison)), entries]
-    archive = read_archive(comparison / ARCHIVE)[0]
+    archive = archive_sha256(comparison / ARCHIVE)
     return [*plan, encode(run.config), weights, run.predict(TEXTS), of_test, checkpoint, archive]
 
 

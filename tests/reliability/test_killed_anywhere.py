@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import training_parts as parts
 
+from selfattn.files import HALF_WRITTEN
+
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext
 
@@ -64,7 +66,7 @@ def kill_and_go_on(
         if was_killed:
             assert not killed(processes, None, work, out)[0], moment
         assert of(out) == whole, f"killed {moment}"
-        assert not list(out.rglob(".*.tmp"))
+        assert not list(folder.rglob(HALF_WRITTEN))
     print(f"{died} of {died} kills in work of {lasts:.2f} s and {writes} files: the same")
 
 
@@ -73,6 +75,19 @@ def kill_and_go_on(
 )
 def test_a_training(processes: ForkServerContext, tmp_path: Path, count: int) -> None:
     kill_and_go_on(processes, count, parts.train_to_the_end, parts.outcome, tmp_path)
+
+
+WORK = {
+    "lengthening": (parts.lengthen_to_the_end, parts.outcome),
+    "export": (parts.export_to_the_end, parts.files_of),
+    "tokenizer train": (parts.train_a_tokenizer, parts.files_of),
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+@pytest.mark.parametrize("count", [1, pytest.param(24, marks=pytest.mark.reliability)])
+def test_what_ends_sooner(processes: ForkServerContext, tmp_path: Path, name: str, count: int) -> None:
+    kill_and_go_on(processes, count, *WORK[name], tmp_path)
 
 
 def report_of(out: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from small_runs import Cli
 
 from selfattn.errors import UserError
 from selfattn.files import ASIDE, in_use, open_to_append
-from selfattn.ownership import check_ours, is_ours, new_directory
+from selfattn.ownership import check_ours, is_ours, new_directory, remove_remains
 from selfattn.runs.run import Run
 from selfattn.training.config import TrainingConfig
 
@@ -188,6 +188,7 @@ def test_a_new_directory_is_complete_or_not_there(tmp_path: Path) -> None:
     (tmp_path / "a" / f".out.y{ASIDE}").mkdir()
     (tmp_path / "a" / f".out.z{ASIDE}").mkdir()
     (tmp_path / "a" / f".out.z{ASIDE}" / "letter").write_text("mine")
+    remove_remains(tmp_path / "a" / "out")
     write(False)
     own = f"a/.out.z{ASIDE}"
     assert contents(tmp_path) == {"a": None, own: None, f"{own}/letter": b"mine", "a/out": None, "a/out/file": b"x"}

@@ -101,6 +101,30 @@ def test_a_file_is_refused_and_an_empty_directory_is_not(tmp_path: Path) -> None
     RunDirectory.create(tmp_path / "empty", CONFIG, TOKENIZER, RECORD)
 
 
+def test_a_run_that_is_read_while_it_trains_is_not_called_damaged(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the reading of the record and that of the file, a training replaces both."""
+    read, other = RunDirectory.record, RunDirectory(run.path)
+    is_first = True
+
+    def record(self: RunDirectory) -> RunRecord:
+        nonlocal is_first
+        before = read(self)
+        if self is run and is_first:
+            is_first = False
+            other.save_weights(new_model(3))
+            other.save_weights(new_model(4))
+        return before
+
+    monkeypatch.setattr(RunDirectory, "record", record)
+    run.load_weights(new_model())
+    assert not is_first
+    (run.path / "model.safetensors").write_bytes(b"x")
+    with pytest.raises(UserError, match=r"model\.safetensors: was changed or damaged"):
+        run.load_weights(new_model())
+
+
 def _load(run: RunDirectory) -> None:
     run.config()
     run.tokenizer()

@@ -1,5 +1,6 @@
 """A training that is stopped and goes on ends as if it had never stopped, bit for bit."""
 
+import itertools
 import os
 import shutil
 from dataclasses import replace
@@ -167,6 +168,30 @@ def test_a_finished_run_is_lengthened(tmp_path: Path, capsys: pytest.CaptureFixt
         parts.fit_small(tmp_path / "run", replace(long, **{length: 99}), resume=True)
     with pytest.raises(UserError, match=rf"begun with training\.{length} = "):
         parts.fit_small(tmp_path / "run", short, resume=True)
+
+
+@pytest.mark.parametrize("place", range(1, 6))
+def test_a_lengthened_run_killed_at_any_of_its_first_writes_is_lengthened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    short, long = replace(FORCED, epochs=1), replace(FORCED, epochs=2)
+    for name in ("whole", "killed"):
+        parts.fit_small(tmp_path / name, short)
+    parts.fit_small(tmp_path / "whole", long, resume=True)
+    move, count = os.replace, itertools.count(1)
+
+    def die(aside: Path, path: Path) -> None:
+        if next(count) >= place:
+            raise Stopped
+        move(aside, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", die)
+        with pytest.raises(Stopped):
+            parts.fit_small(tmp_path / "killed", long, resume=True)
+    parts.fit_small(tmp_path / "killed", long, resume=True)
+    assert parts.outcome(tmp_path / "killed") == parts.outcome(tmp_path / "whole")
+    assert RunDirectory(tmp_path / "killed").record().command.count(" && ") == 1
 
 
 def test_a_run_killed_after_its_last_step_is_ended(run: Path, full: dict[str, Any]) -> None:

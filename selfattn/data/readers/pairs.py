@@ -12,12 +12,12 @@ from typing import Any
 
 from selfattn.codec import parse
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.containers import file_sha256
 from selfattn.data.readers.formats import FORMAT_NAMES, format_of, side_of
 from selfattn.data.readers.groups import groups_of
 from selfattn.data.readers.lines import BAD_BYTE, encoding_advice, lines_of
 from selfattn.data.readers.records import BadRecord, Columns, PairSource, RawPair, check_columns, pair_of
 from selfattn.data.readers.tables import anki_pairs, bar_rows, csv_rows, layout_in, table_pairs, tsv_rows
+from selfattn.data.readers.unchanged import KnownFile, unchanged
 from selfattn.data.text import clean_text
 from selfattn.errors import SettingError, UserError
 
@@ -221,18 +221,20 @@ def file_sources(
     sources = {}
     for part, paths in files.items():
         if paths:
-            hashes = [{"path": str(path), "sha256": file_sha256(path)} for path in paths]
+            known = [KnownFile.read(path) for path in paths]
+            hashes = [{"path": str(file.path), "sha256": file.sha256} for file in known]
             settings: dict[str, Any] = {"files": hashes, "columns": columns and list(columns)}
             if encoding is not None:
                 settings["encoding"] = encoding
-            rows = partial(_checked_files, tuple(paths), columns, encoding)
+            rows = partial(_checked_files, known, columns, encoding)
             about = partial(describe_files, tuple(paths), columns, encoding)
             sources[part] = PairSource(_label(paths), rows, settings, about)
     return sources
 
 
-def _checked_files(paths: Sequence[Path], columns: Columns, encoding: str | None) -> Iterator[Record]:
-    return checked_records(file_records(paths, columns, encoding), paths, encoding)
+def _checked_files(files: Sequence[KnownFile], columns: Columns, encoding: str | None) -> Iterator[Record]:
+    paths = [file.path for file in files]
+    return unchanged(checked_records(file_records(paths, columns, encoding), paths, encoding), files)
 
 
 def describe_files(paths: Sequence[Path], columns: Columns = None, encoding: str | None = None) -> list[str]:
