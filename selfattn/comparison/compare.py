@@ -33,11 +33,11 @@ from selfattn.training.config import TrainingConfig
 from selfattn.training.device import use_threads
 
 _REHEARSAL: dict[str, Any] = {
-    **{"quick": True, "seeds": 1, "tune": False, "rates": (), "budgets": (1.0,)},
+    **{"quick": True, "seeds": 1, "tune": False, "budgets": (1.0,)},
     **{"jobs": 1, "backend": "local", "address": None},
     **{"resume": False, "max_steps": 2, "validation_items": 5, "test_items": 5},
 }
-_NOT_REHEARSED = ("epochs", "warmup_steps", "tuning_seeds", "budget_in")  # without an effect in two batches
+_NOT_REHEARSED = ("epochs", "warmup_steps", "rates", "tuning_seeds", "budget_in")  # without an effect in two batches
 LENGTH = ("epochs", "max_steps", "items_per_epoch")  # settings that decide the length of a training
 
 
@@ -156,7 +156,7 @@ def _prepare(task: str | Task, settings: Mapping[str, Any]) -> tuple[Trainings, 
         written["no_tune"] = not written.pop("tune")
     is_usual = options.tune is None and not options.quick and "lr" not in training
     options = replace(options, tune=bool(wants_tuning or is_usual))
-    check_conditions(chosen_options, options, CompareOptions.conditions)
+    check_conditions(changed(options).keys() & chosen_options.keys(), options, CompareOptions.conditions)
     if options.metric is not None:
         prepared = prepared.decided_by(options.metric)
     command = command_line(f"compare {prepared.name}", written | prepared.given() | training)
