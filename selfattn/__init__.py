@@ -10,7 +10,7 @@ for, so that ``selfattn --help`` does not wait for torch; ``__init__.pyi`` says 
 torch.Size([2, 3, 5, 13])
 """
 
-from selfattn.registry import exports_of
+from selfattn.stubs import exports_of
 
 __version__ = "0.1.0"
 __getattr__, __all__ = exports_of(__file__)

@@ -13,7 +13,7 @@ from selfattn.integrations.explorer import explore as explore
 from selfattn.integrations.own_weights import explore_weights as explore_weights
 from selfattn.integrations.watch import watch as watch
 from selfattn.models.build import build as build
-from selfattn.registry import load_plugin as load_plugin
+from selfattn.plugin_loading import load_plugin as load_plugin
 from selfattn.registry import register as register
 from selfattn.runs.run import Run as Run
 from selfattn.runs.run import load as load

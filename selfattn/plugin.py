@@ -8,6 +8,6 @@ docs/how-to/extend.md has an example of each kind of plugin. Each name is import
 0.75
 """
 
-from selfattn.registry import exports_of
+from selfattn.stubs import exports_of
 
 __getattr__, __all__ = exports_of(__file__)

@@ -10,25 +10,18 @@ imports the project's parts when the first one is needed.
 (('zero',), True)
 """
 
-import ast
 import difflib
-import hashlib
 import importlib
-import importlib.util
 import inspect
 import reprlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
-from threading import RLock
 from typing import Any, Generic, TypeVar
 
-from selfattn.errors import UserError, described, say
-from selfattn.plugin_version import version_of
+from selfattn.errors import UserError
+from selfattn.plugin_loading import load_installed, plugin_version, registering_plugin
 
 T = TypeVar("T")
-GROUP = "selfattn.plugins"  # entry point group of installed packages
 
 
 def is_name(text: str) -> bool:
@@ -92,7 +85,7 @@ class Registry(Mapping[str, T], Generic[T]):
             if "name" in getattr(self._base, "__annotations__", ()):
                 part.name = name  # type: ignore[attr-defined]  # a class with this attribute
             if is_plugin:
-                self._plugin_of[name] = _loading[-1] if _loading else _note_import(module, caller.get("__file__"))
+                self._plugin_of[name] = registering_plugin(module, caller.get("__file__"))
             return part
 
         return put
@@ -166,25 +159,6 @@ CLAIMS: Registry[Any] = Registry("claim", "selfattn.claims.suite")
 REGISTRIES = (SCORES, POSITIONS, FAMILIES, PRESETS, TASKS, METRICS, SECTIONS, CLAIMS)
 
 
-def exports_of(file: str) -> tuple[Callable[[str], Any], list[str]]:
-    """Return ``__getattr__`` and ``__all__`` of a module that imports its names when they are first asked for.
-
-    Args:
-        file: of the module; the stub beside it (``.pyi``) says where each name lives.
-    """
-    stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
-    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
-    homes = {alias.name: str(node.module) for node in imports for alias in node.names}
-
-    def get(name: str) -> Any:
-        if name not in homes:
-            raise AttributeError(f"{file} has no attribute {name!r}")
-        home = importlib.import_module(homes[name])
-        return getattr(home, name) if hasattr(home, name) else importlib.import_module(f"{homes[name]}.{name}")
-
-    return get, sorted(homes)
-
-
 class register:  # noqa: N801  # reads as a verb: @register.score("cosine")
     """Decorators that register parts, one for each registry.
 
@@ -235,129 +209,8 @@ def build_part(registry: Registry[Any], name: str, **given: Any) -> Any:
     return part(**{parameter.name: given[parameter.name] for parameter in parameters if parameter.name in given})
 
 
-_loading: list[str] = []
-_loaded: dict[str, str] = {}  # plugins by name, with their versions: requested, installed, or imported by the user
-_requested: set[str] = set()
-_installed, _loads = False, RLock()
-
-
-def load_plugin(plugin: str) -> None:
-    """Import a plugin, so that its parts can be used by name. A second call does nothing.
-
-    Args:
-        plugin: a Python file, or a module by its dotted name.
-
-    Raises:
-        UserError: there is no such file or module, or it does not import.
-    """
-    load_installed()
-    with _loads:  # other threads wait for the parts
-        if plugin in _loaded:
-            return
-        path = Path(plugin)
-        is_file = path.suffix == ".py" or path.exists()
-        if is_file and not path.is_file():
-            raise UserError(f"`plugin` {plugin}: no such file; name a Python file, or a module by its dotted name")
-        with _importing(plugin, f"`plugin` {plugin}", "mend it"):
-            module = _import_file(path) if is_file else importlib.import_module(plugin)
-        _requested.add(plugin)
-        _loaded[plugin] = version_of(plugin, module.__file__)
-
-
-def _import_file(path: Path) -> Any:
-    name = f"selfattn_plugin_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = sys.modules[name] = importlib.util.module_from_spec(spec)
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[name]
-            raise
-    return sys.modules[name]
-
-
-@contextmanager
-def _importing(plugin: str, called: str, advice: str) -> Iterator[None]:
-    """Note which plugin registers parts inside a ``with`` block; say in one line why it does not import."""
-    _loading.append(plugin)
-    try:
-        yield
-    except UserError as error:
-        raise UserError(f"{called}: {error}") from None
-    except (Exception, SystemExit) as error:
-        raise UserError(f"{called}: does not import ({described(error)}); {advice}") from error
-    finally:
-        _loading.pop()
-
-
-def _note_import(module: str, file: str | None) -> str:
-    """Note a module that the user imported and that registers parts; return its name as a plugin."""
-    name = str(file) if module == "__main__" and file else module
-    if name not in _loaded:
-        _loaded[name] = version_of(module, file)
-    return name
-
-
-def loaded_plugins() -> tuple[str, ...]:
-    """Return the plugins that were requested by :func:`load_plugin`, as they were named."""
-    return tuple(plugin for plugin in _loaded if plugin in _requested)
-
-
 def plugins_of(names: Iterable[str], *registries: Registry[Any]) -> dict[str, str]:
     """Return the plugins that registered parts of these names, with their versions."""
     names = set(names)
     plugins = {plugin for registry in registries for name, plugin in registry._plugin_of.items() if name in names}
-    return {plugin: _loaded.get(plugin, "") for plugin in sorted(plugins)}
-
-
-def check_plugins(needed: Mapping[str, str], where: str, *, exact: bool = False) -> None:
-    """Check that the plugins of a run, a comparison or a claim are loaded. Imports only installed plugins.
-
-    A plugin is known by the name of its file or module, without folders.
-
-    Args:
-        needed: plugins with their versions, as :func:`plugins_of` returned them.
-        where: name of the place for messages.
-        exact: refuse a plugin whose version differs; default: say so on standard error.
-
-    Raises:
-        UserError: a plugin is not loaded, or differs.
-    """
-    load_installed()
-    present = {_stem(name): version for name, version in _loaded.items()}
-    if missing := [name for name in needed if _stem(name) not in present]:
-        options = " ".join(f"`plugin` {name}" for name in missing)
-        raise UserError(f"{where}: needs plugins that are not loaded (selfattn.load_plugin); give {options}")
-    for name, version in needed.items():
-        if version and present[_stem(name)] not in ("", version):
-            changed = f"{where}: plugin {name} is not the same as when this was made ({version} then)"
-            if exact:
-                raise UserError(f"{changed}; restore it, or start anew in another `out`")
-            say(f"{changed}; results may differ")
-
-
-def _stem(plugin: str) -> str:
-    return Path(plugin).name.removesuffix(".py")
-
-
-def load_installed() -> None:
-    """Load the plugins of installed packages, by the entry point group ``selfattn.plugins``, once."""
-    global _installed
-    with _loads:  # other threads wait for the parts
-        if _installed:
-            return
-        _installed = True
-        from importlib.metadata import entry_points  # takes 60 ms
-
-        for point in entry_points(group=GROUP):
-            try:
-                with _importing(point.value, f"plugin {point.name} ({point.value})", "mend or remove it"):
-                    point.load()
-            except UserError as error:  # of a package that this command may not need
-                say(f"note: {error}")
-            else:
-                file = getattr(sys.modules.get(point.module), "__file__", None)
-                _loaded[point.value] = version_of(point.module, file)
+    return {plugin: plugin_version(plugin) for plugin in sorted(plugins)}

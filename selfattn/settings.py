@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from annotated_types import Ge, Gt, Le, Lt
 
 from selfattn.errors import SettingError, option
-from selfattn.registry import loaded_plugins
+from selfattn.plugin_loading import loaded_plugins
 
 Settings = Mapping[str, Any]
 

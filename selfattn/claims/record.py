@@ -16,7 +16,8 @@ from selfattn.claims.claim import Claim
 from selfattn.claims.rules import Contrasts, Trials, claim_ps, judge
 from selfattn.codec import decode, read_json, refuse_newer
 from selfattn.errors import UserError, described
-from selfattn.registry import CLAIMS, check_plugins
+from selfattn.plugin_loading import check_plugins
+from selfattn.registry import CLAIMS
 from selfattn.results.claims import CLAIMS_SCHEMA, ClaimsRecord, Judgement
 
 RECORD = "claims.json"

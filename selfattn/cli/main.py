@@ -24,7 +24,8 @@ from selfattn.cli.tasks import compare_command, train_command
 from selfattn.cli.tokenizer import inspect, train
 from selfattn.errors import UserError, as_options, say, visible
 from selfattn.files import writing
-from selfattn.registry import TASKS, load_plugin
+from selfattn.plugin_loading import load_plugin
+from selfattn.registry import TASKS
 
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "storage size calculation overflowed")
 BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 128 + 13, 128 + 2

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from selfattn.codec import Plain, decode, encode, fingerprint, read_json, refuse_newer, write
 from selfattn.errors import SettingError, UserError
 from selfattn.files import in_use, names_in, writing
-from selfattn.registry import check_plugins
+from selfattn.plugin_loading import check_plugins
 from selfattn.results.plan import Departure, Seal
 from selfattn.runs.ledger import begin_ledger, is_chained, read_ledger, record_access
 

@@ -29,7 +29,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from selfattn import registry
+from selfattn import plugin_loading, registry
 from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, refuse_newer, write, write_jsonl
 from selfattn.errors import UserError, say
 from selfattn.files import LOCK, names_in, open_regular, reading, sha256_of, write_atomically, writing
@@ -283,7 +283,7 @@ class RunDirectory:
             raise UserError(f"{path}: not the settings of a run, schema {SCHEMA}; {_ADVICE}")
         if "plugins" in data:  # first: without plugins the names of parts are unknown
             plugins = decode(dict[str, str], data["plugins"], file=path, advice=_ADVICE)
-            registry.check_plugins(plugins, str(self.path), exact=exact)
+            plugin_loading.check_plugins(plugins, str(self.path), exact=exact)
         config = decode(RunConfig, data, file=path, advice=_ADVICE)
         self.check(CONFIG)
         return config

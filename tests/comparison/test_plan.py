@@ -24,7 +24,7 @@ from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.statistics.design import locate, obrien_fleming
 from selfattn.experiments.plan import write_plan
 from selfattn.models.presets import PRESETS
-from selfattn.registry import load_plugin
+from selfattn.plugin_loading import load_plugin
 from selfattn.report.verdict.conditions import budget_outcomes
 from selfattn.report.verdict.verdict import verdict
 from selfattn.results.plan import AtBudget, Budgets, Interim

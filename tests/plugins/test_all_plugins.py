@@ -14,7 +14,7 @@ from third_party import isolated_registries
 import selfattn
 from selfattn.cli.main import main
 from selfattn.errors import UserError
-from selfattn.registry import load_plugin
+from selfattn.plugin_loading import load_plugin
 
 HERE = Path(__file__).parent
 PLUGINS = [HERE / f"{name}.py" for name in (
@@ -175,7 +175,7 @@ def test_a_plugin_that_exits_is_named(cli: Cli, tmp_path: Path) -> None:
 def test_a_broken_entry_point_leaves_help_readable(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = EntryPoint("broken", "no.such.module", "selfattn.plugins")
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [broken])
-    monkeypatch.setattr("selfattn.registry._installed", False)
+    monkeypatch.setattr("selfattn.plugin_loading._installed", False)
     done = cli("--help")
     assert done.code == 0
     assert "compare" in done.out

@@ -11,7 +11,8 @@ from third_party import isolated_registries
 from selfattn import registry
 from selfattn.errors import UserError
 from selfattn.plugin import Claim, Metric, Task
-from selfattn.registry import METRICS, REGISTRIES, SCORES, Registry, load_plugin, register
+from selfattn.plugin_loading import load_plugin
+from selfattn.registry import METRICS, REGISTRIES, SCORES, Registry, register
 
 HERE = Path(__file__).parent
 QUICK = "--quick --epochs 1 --items-per-epoch 64 --validation-items 5 --test-items 10 --seeds 1 --jobs 1"

@@ -11,7 +11,8 @@ from selfattn.errors import UserError
 from selfattn.evaluation.metrics.metric import Metric, make_metric
 from selfattn.evaluation.statistics.buckets import score_groups
 from selfattn.evaluation.statistics.significance import score_counts
-from selfattn.registry import METRICS, load_plugin
+from selfattn.plugin_loading import load_plugin
+from selfattn.registry import METRICS
 
 FILE = Path(__file__).with_name("edit_similarity.py")
 REFERENCES = [f"{year}-11-13" for year in range(1900, 2010)]

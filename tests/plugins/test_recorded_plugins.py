@@ -13,7 +13,7 @@ from small_runs import Train
 from third_party import isolated_registries
 
 import selfattn
-from selfattn import registry
+from selfattn import plugin_loading
 from selfattn.errors import UserError
 from selfattn.plugin_version import version_of
 
@@ -57,7 +57,7 @@ def test_a_run_records_what_it_uses_not_what_is_loaded(train: Train, tmp_path: P
 def test_without_the_plugin_the_message_names_it(tmp_path: Path) -> None:
     selfattn.load_plugin(str(tmp_path / "my_score.py"))
     trained(tmp_path)
-    registry._loaded.clear()
+    plugin_loading._loaded.clear()
     with pytest.raises(UserError, match=r"needs plugins that are not loaded .*; give `plugin` .*my_score\.py$"):
         selfattn.load(tmp_path / "run")
 
@@ -68,7 +68,7 @@ def test_a_changed_plugin_is_reported_and_refused_when_resuming(
     path = tmp_path / "my_score.py"
     selfattn.load_plugin(str(path))
     trained(tmp_path)
-    registry._loaded[str(path)] = "sha256:another"
+    plugin_loading._loaded[str(path)] = "sha256:another"
     capsys.readouterr()
     assert selfattn.load(tmp_path / "run").predict(["1 May 1999"])
     assert "my_score.py is not the same as when this was made" in capsys.readouterr().err
@@ -113,12 +113,12 @@ def test_installed_plugins_are_read_by_load(tmp_path: Path, monkeypatch: pytest.
     """A run that needs an installed plugin loads without another word."""
     importlib.import_module("my_score")
     trained(tmp_path)
-    registry._loaded.clear()
+    plugin_loading._loaded.clear()
 
     class Point:
         name, value, module = "mine", "my_score", "my_score"
         load = staticmethod(lambda: sys.modules["my_score"])
 
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Point])
-    monkeypatch.setattr(registry, "_installed", False)
+    monkeypatch.setattr(plugin_loading, "_installed", False)
     assert selfattn.load(tmp_path / "run").predict(["1 May 1999"])

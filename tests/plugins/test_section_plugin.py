@@ -14,7 +14,8 @@ from rich.console import Console
 from third_party import isolated_registries
 
 from selfattn.errors import UserError
-from selfattn.registry import SECTIONS, load_plugin, register
+from selfattn.plugin_loading import load_plugin
+from selfattn.registry import SECTIONS, register
 from selfattn.report.blocks import HeatMap, Outputs
 from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of

@@ -9,7 +9,8 @@ from third_party import isolated_registries
 
 from selfattn.data.splits import Splits
 from selfattn.errors import SettingError, UserError
-from selfattn.registry import TASKS, load_plugin
+from selfattn.plugin_loading import load_plugin
+from selfattn.registry import TASKS
 
 
 @pytest.fixture
