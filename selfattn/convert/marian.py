@@ -197,7 +197,7 @@ class Marian:
 def from_marian(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Marian:
     """Make our model from the weights and the configuration of a ``MarianMTModel``.
 
-    The tables of positions, which older checkpoints hold, are left out: their sines are computed here. Of several names
+    The tables of positions are left out: their sines are computed here, and other values are refused. Of several names
     for one tied matrix one is enough; where there are more, they must be equal.
 
     Args:
@@ -229,6 +229,9 @@ def from_marian(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Maria
     model = build(ours, **sizes, pad_id=ids.pad_id, seed=0)
     assert isinstance(model, EncoderDecoder)
     expected = _in_their_names(model)
+    for name in POSITIONS:
+        if name in state:
+            _check_positions(name, state[name])
     state = {name: tensor for name, tensor in state.items() if name not in POSITIONS}
     for names in _tied(ours):
         _spread(state, names)
@@ -267,9 +270,7 @@ def to_marian(marian: Marian) -> tuple[dict[str, Tensor], dict[str, Any]]:
     state = _in_their_names(marian.model)
     for names in _tied(marian.config):
         _spread(state, names)
-    dim, places = config["d_model"], torch.arange(config["max_position_embeddings"], dtype=torch.float64)
-    angles = places[:, None] / torch.tensor([10000.0 ** (2 * k / dim) for k in range(dim // 2)], dtype=torch.float64)
-    positions = torch.cat([angles.sin(), angles.cos()], dim=-1).float().to(state[HEAD].dtype)
+    positions = _positions(config["max_position_embeddings"], config["d_model"]).to(state[HEAD].dtype)
     return state | dict.fromkeys(POSITIONS, positions), config
 
 
@@ -292,6 +293,21 @@ def never_write(model: EncoderDecoder, tokens: Iterable[int]) -> None:
     """
     with torch.no_grad():
         model.decoder.output.bias[list(tokens)] = -torch.inf
+
+
+def _positions(length: int, dim: int) -> Tensor:
+    """Return the architecture's table of positions ``[length dim]``: sines in the first half, cosines in the second."""
+    places = torch.arange(length, dtype=torch.float64)
+    angles = places[:, None] / torch.tensor([10000.0 ** (2 * k / dim) for k in range(dim // 2)], dtype=torch.float64)
+    return torch.cat([angles.sin(), angles.cos()], dim=-1).float()
+
+
+def _check_positions(name: str, table: Tensor) -> None:
+    """Refuse a table of positions that are not the sines that are computed here."""
+    if table.dim() != 2 or table.shape[1] % 2:
+        raise UserError(f"{name}: expected a table [positions width] of an even width, got {list(table.shape)}")
+    if not torch.allclose(table.float().cpu(), _positions(*table.shape), atol=5e-3):  # bfloat16 has 8 bits
+        raise UserError(f"{name}: these positions are not the sines of the architecture; this has no counterpart here")
 
 
 def _in_their_names(model: EncoderDecoder) -> dict[str, Tensor]:

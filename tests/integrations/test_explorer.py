@@ -82,7 +82,15 @@ def test_a_decoder_reads_a_target_as_the_continuation_and_may_generate_one() -> 
     assert list(view.source_tokens) == tokenizer.convert_ids_to_tokens(written[0])
 
 
-@pytest.mark.parametrize(("name", "sizes"), [("T5Model", T5 | {"decoder_start_token_id": 0}), ("BartModel", BART)])
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("T5Model", T5 | {"decoder_start_token_id": 0}),
+        ("BartModel", BART),
+        ("NllbMoeModel", BART | {"num_experts": 2, "expert_capacity": 64}),  # cross-attention under another name
+        ("SeamlessM4TForTextToText", BART | {"hidden_size": 16, "decoder_start_token_id": 3}),
+    ],
+)
 def test_a_bare_encoder_decoder_reads_a_given_target(name: str, sizes: dict[str, Any]) -> None:
     model, tokenizer = made(name, **sizes), of_t5()
     view = explore(model, tokenizer, TEXT, SECOND)

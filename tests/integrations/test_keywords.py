@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from selfattn.errors import UserError
 from selfattn.integrations.transformers import attention, register
-from tests.fixtures.families import compared, configuration, models, tiny
+from tests.fixtures.eager_sweep import compared
+from tests.fixtures.families import configuration, models, tiny
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

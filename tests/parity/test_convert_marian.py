@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from selfattn.convert.marian import Marian, MarianIds, config_to_marian, from_marian, never_write, to_marian
+from selfattn.convert.marian import POSITIONS, Marian, MarianIds, config_to_marian, from_marian, never_write, to_marian
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.common import LengthPenalty
 from selfattn.decoding.greedy import greedy
@@ -194,6 +194,8 @@ FC1 = "model.encoder.layers.{}.fc1.weight"
         ({FC1.format(7): torch.ones(3)}, {}, f"of another shape: {FC1.format(7)}"),
         ({FC1.format(0): torch.ones(11, 12)}, {}, f"of another shape: {FC1.format(0)}"),
         ({"lm_head.weight": torch.ones(VOCAB, 12)}, {}, "model.shared.weight and lm_head.weight differ, but the"),
+        ({POSITIONS[0]: torch.zeros(64, 12)}, {}, "embed_positions.weight: these positions are not the sines"),
+        ({POSITIONS[1]: torch.zeros(64)}, {}, "embed_positions.weight: expected a table"),
         ({}, {"model_type": "bart"}, "model_type: expected 'marian', got 'bart'"),
         ({}, {"normalize_before": True}, "normalize_before: expected False, got True"),
         ({}, {"activation_function": "gelu_new"}, "TransformerConfig.activation: 'gelu_new' is not one of relu, gelu"),
