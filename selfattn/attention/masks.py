@@ -52,6 +52,12 @@ class Mask:
             return cls()
         return cls.safe(key_mask(tokens)) if tokens.any(dim=1).all() else cls(key_mask(tokens))
 
+    def reorder(self, index: Tensor) -> Mask:
+        """Pick rows along the batch axis, int64 ``[new b]``."""
+        allowed = None if self.allowed is None else self.allowed.index_select(0, index)
+        additive = None if self.additive is None else self.additive.index_select(0, index)
+        return Mask(allowed, additive, self.causal)
+
     def for_sizes(self, i: int, j: int, device: torch.device | None = None) -> Mask:
         """Return the mask for ``i`` queries and ``j`` keys, with the hidden future written out in ``allowed``."""
         if not self.causal or i == 1 <= j:  # a single query is the last: it has no future

@@ -24,6 +24,8 @@ def map_leaves(function: Callable[[Any], Any], tree: Any, leaf_types: tuple[type
         >>> map_leaves(lambda x: x + 1, (1, (2, 3)))
         (2, (3, 4))
     """
+    if isinstance(tree, leaf_types) or _is_leaf(tree):  # as most fields of a state are: no walk
+        return function(tree)
     return pytree.tree_map(function, tree, is_leaf=lambda node: isinstance(node, leaf_types) or _is_leaf(node))
 
 
@@ -81,6 +83,8 @@ def _key_name(key: Any) -> str:
 
 def _is_leaf(node: Any) -> bool:
     """Register a dataclass that is met for the first time; lists and dicts, which pytree also knows, are leaves."""
+    if node is None or isinstance(node, Tensor):
+        return True
     kind = type(node)
     if dataclasses.is_dataclass(kind):
         if kind not in pytree.SUPPORTED_NODES:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from selfattn.attention import KeyValue
 from selfattn.attention.cache import Cache
+from selfattn.attention.masks import Mask
 from selfattn.errors import UserError
 from selfattn.layers.trees import map_leaves
 
@@ -40,12 +41,15 @@ class Reorderable:
                 pick = partial(_picked, index=index, sources=sources)
             else:
                 pick = partial(_picked_of_source, sources=sources, shared_by=len(index) // max(1, len(sources)))
-            parts[field.name] = map_leaves(pick, getattr(self, field.name), (Reorderable, Cache, KeyValue))
+            parts[field.name] = map_leaves(pick, getattr(self, field.name), _LEAVES)
         return type(self)(**parts)
 
 
 OF_SOURCE = {"of_source": True}
 """Marks a state field that is the same for all hypotheses of a source; a beam search keeps it once."""
+
+
+_LEAVES = (Reorderable, Cache, KeyValue, Mask)
 
 
 def _picked(leaf: Any, *, index: Tensor, sources: Tensor | None) -> Any:
@@ -54,7 +58,7 @@ def _picked(leaf: Any, *, index: Tensor, sources: Tensor | None) -> Any:
         return leaf.reorder(index, sources=sources)
     if isinstance(leaf, KeyValue) and leaf.shared_by > 1:
         raise ValueError("reorder: the hypotheses of a source share its keys; say with `sources` which stay")
-    if isinstance(leaf, Cache | KeyValue):
+    if isinstance(leaf, Cache | KeyValue | Mask):
         return leaf.reorder(index)
     return leaf.index_select(0, index) if isinstance(leaf, Tensor) else leaf
 
@@ -68,6 +72,8 @@ def _picked_of_source(leaf: Any, *, sources: Tensor, shared_by: int) -> Any:
         return dataclasses.replace(leaf if stay else leaf.reorder(sources), shared_by=max(1, shared_by))
     if isinstance(leaf, Tensor):
         return leaf if len(sources) == len(leaf) else leaf.index_select(0, sources)
+    if isinstance(leaf, Mask):
+        return leaf if leaf.allowed is None or len(leaf.allowed) == len(sources) else leaf.reorder(sources)
     return leaf.reorder(sources) if isinstance(leaf, Cache) else leaf
 
 
