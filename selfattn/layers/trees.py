@@ -58,12 +58,12 @@ def leaves_beside(tree: Any, other: Any, combine: Callable[[Any, Any], Any]) -> 
 
     Args:
         tree: gives the form.
-        other: of the same form, but None may stand in place of any part.
+        other: of the same form, but None may stand in place of any part, and tuples may be shorter.
         combine: function of a leaf and of the other's part.
 
     Example:
-        >>> leaves_beside((1, (2, 3)), (5, None), lambda leaf, part: (leaf, part))
-        ((1, 5), ((2, None), (3, None)))
+        >>> leaves_beside((1, (2, 3), (4, 5)), (6, None, (7,)), lambda leaf, part: (leaf, part))
+        ((1, 6), ((2, None), (3, None)), ((4, 7), (5, None)))
     """
     pairs, form = pytree.tree_flatten_with_path(tree, is_leaf=_is_leaf)
     return pytree.tree_unflatten([combine(leaf, _part_at(other, path)) for path, leaf in pairs], form)
@@ -71,7 +71,7 @@ def leaves_beside(tree: Any, other: Any, combine: Callable[[Any, Any], Any]) -> 
 
 def _part_at(tree: Any, path: pytree.KeyPath) -> Any:
     for key in path:
-        if tree is None:
+        if tree is None or (isinstance(key, pytree.SequenceKey) and key.idx >= len(tree)):
             return None
         tree = key.get(tree)
     return tree
