@@ -4,6 +4,7 @@ The content answers, never the name alone: the form of our JSON files and their 
 pictures. New directories are written beside their place and moved there, so that they are complete or not there.
 """
 
+import os
 import shutil
 import tempfile
 import zlib
@@ -121,7 +122,7 @@ def new_directory(out: Path) -> Iterator[Path]:
         OSError: it cannot be written.
         UserError: see :func:`selfattn.files.in_use`.
     """
-    out = out.resolve()
+    out = Path(os.path.realpath(out))  # which, unlike `Path.resolve`, leaves links that lead in a circle to be refused
     out.parent.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.", suffix=ASIDE) as aside,

@@ -90,6 +90,10 @@ def as_declared(name: str, value: Any, hint: Any) -> Any:
         return value
     if not isinstance(value, str | os.PathLike):
         raise SettingError(f"`{name}`: expected a path, got {value!r}")
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        raise SettingError(f"`{name}`: expected a path in UTF-8, got {shown(value)}") from None
     return Path(value)
 
 

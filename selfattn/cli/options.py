@@ -4,6 +4,7 @@
 
 import dataclasses
 import inspect
+import os
 import re
 import typing
 from collections.abc import Mapping, Sequence
@@ -21,9 +22,19 @@ from selfattn.settings import Bounds, bounds_of
 _DIGITS = 18  # most digits of a number that has no bounds of its own
 
 
+def _check_text(text: str) -> None:
+    """Refuse a text that no file name and no output can hold, such as half a character from a JSON file."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise ValueError("expected a text in UTF-8, got half of a character (a surrogate)") from None
+
+
 def checked(type_: Any, tokens: Sequence[Token]) -> Any:
     """Convert the value of an option as cyclopts does, which alone would round 1.5 to 2 and read "" as "."."""
     text, kinds = tokens[0].value, typing.get_args(type_)
+    for token in tokens:
+        _check_text(token.value)
     if NoneType in kinds:  # else the word "none" would be one of its values
         type_ = kinds[0]
     if type_ is int and not re.fullmatch(r"[+-]?\d+", text):
@@ -37,6 +48,8 @@ def checked(type_: Any, tokens: Sequence[Token]) -> Any:
 
 def _split_commas(type_: Any, tokens: Sequence[Token]) -> tuple[Any, ...]:
     texts, kind = [text for token in tokens for text in token.value.split(",") if text], typing.get_args(type_)[0]
+    for text in texts:
+        _check_text(text)
     if not texts:
         raise ValueError("expected values, separated by commas; got none")
     try:

@@ -26,11 +26,11 @@ from selfattn.evaluation.statistics.variances import ALPHA, LEVEL
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
 from selfattn.models.sizing import body
-from selfattn.registry import TASKS
 from selfattn.results.attention import Attention, AttentionExample, ModelAttention
 from selfattn.results.plan import AtBudget, Budgets, Interim
 from selfattn.results.quality import BucketGroup, Estimate, IntervalMethod
 from selfattn.results.record import SCHEMA, Difference, MeanOverRuns, Model, Record, Timing
+from selfattn.runs.directory import task_of_settings
 from selfattn.runs.task import Task
 
 _UNDISTURBED = "undisturbed: steps times the median step; steps and decoding timed by turns after the trainings"
@@ -69,7 +69,7 @@ def make_record(
             raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; name runs of one test")
     trainings = [_training(run) for run in firsts.values()]
     shared = {name: v for name, v in trainings[0].items() if all(other.get(name) == v for other in trainings)}
-    task: Task = TASKS[first.config.task].from_settings(first.config.data, str(first.path))
+    task: Task = task_of_settings(first.config.task, first.config.data, str(first.path))
     metrics = {name: make_metric(name, task.language) for name in (plan.headline.metric, *first.result.scores)}
     data = {name: value for name, value in first.config.data.items() if name not in _NOT_DATA}
     times = read_costs(comparison)
@@ -188,7 +188,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         data: settings of the training data, of which the task is made.
         outputs: of all runs; those of the largest budget decide.
     """
-    task: Task = TASKS[record.task].from_settings(data, "results.json")
+    task: Task = task_of_settings(record.task, data, "results.json")
     metrics = {name: make_metric(name, task.language) for name in record.units}
     metric = metrics[record.headline.metric]
     models = outputs.main

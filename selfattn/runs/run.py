@@ -28,7 +28,7 @@ from selfattn.models.ensemble import Ensemble, EnsembleConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView
-from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunConfig, RunDirectory, files_in
+from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunConfig, RunDirectory, files_in, task_of_settings
 from selfattn.runs.export import Engine, Format, Quantized, export, export_once, format_of, open_exported
 from selfattn.runs.inputs import checked_pairs, checked_text, checked_texts, decoding_options
 from selfattn.settings import shown
@@ -63,7 +63,7 @@ class Run:
     @cached_property
     def task(self) -> Any:
         """The task of the training with its options, a :class:`selfattn.runs.task.Task`."""
-        return TASKS[self.config.task].from_settings(self.config.data, str(self.path / CONFIG))
+        return task_of_settings(self.config.task, self.config.data, str(self.path / CONFIG))
 
     @property
     def takes_pairs(self) -> bool:

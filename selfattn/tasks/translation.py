@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
+from selfattn.codec import Plain, decode
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.data.readers.pairs import file_records, file_sources
 from selfattn.data.readers.records import Columns, chosen_columns
@@ -58,6 +59,17 @@ SEEDS, FIRST_SEED = 4, 230
 _PHRASES = """Without --data, models translate phrases that are generated from the Unicode CLDR: dates, times, units,
 prices and lists. Nothing is downloaded."""
 _CLEANING = ("held_out", "split_seed", "max_characters", "max_ratio", "keep_overlap", "keep_duplicates")
+
+
+_ADVICE = "restore the file or train again"
+
+
+@dataclass(frozen=True)
+class _File(Plain):
+    """A file of a part, as the settings of a run record it."""
+
+    path: str
+    sha256: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,6 +235,11 @@ class Translation(Task):
             task = cls(source=source, target=target)
         except SettingError as error:
             raise UserError(f"{where}: data: {error}") from None
+        for name in ("sources", "parts"):
+            kind = dict[str, dict[str, Any]]
+            place = f"{where}: data.{name}"
+            for part in decode(kind, settings.get(name, {}), file=place, advice=_ADVICE).values():
+                decode(tuple[_File, ...], part.get("files", ()), file=f"{place}.files", advice=_ADVICE)
         task._settings = settings
         return task
 

@@ -7,6 +7,7 @@ from typing import Any
 from selfattn.data.readers.containers import file_sha256
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.data.readers.records import Columns, chosen_columns
+from selfattn.errors import UserError, described
 
 
 def recorded_reading(
@@ -21,13 +22,16 @@ def recorded_reading(
         encoding: likewise, from `checked_encoding`.
 
     Raises:
-        UserError: a file cannot be read.
+        UserError: a file cannot be read, or the settings are broken.
     """
     if columns is not None and encoding is not None:
         return columns, encoding
-    parts = [settings, *settings.get("sources", {}).values()]
-    for part in parts:
-        known = set(_checksums(part))
+    try:
+        parts = [settings, *settings.get("sources", {}).values()]
+        checksums = [set(_checksums(part)) for part in parts]
+    except (AttributeError, LookupError, TypeError) as error:  # JSON values of another form
+        raise UserError(f"the settings of the run's data are broken ({described(error)}); train again") from None
+    for part, known in zip(parts, checksums, strict=True):
         if part.get("columns") is None and part.get("encoding") is None:
             continue
         if paths and all(file_sha256(path) in known for path in paths):

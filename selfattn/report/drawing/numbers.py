@@ -8,13 +8,14 @@ that the interval shown always covers the computed one.
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
 from selfattn.results.quality import BudgetDifference, Estimate, LogOdds, PairTest, Unit
 from selfattn.results.record import MeanOverRuns
 
 NONE = "–"
 _NBSP = "\u00a0"
+_WIDE = Context(prec=700)  # digits of the largest number, before and behind the point
 _FACTOR = {"share": 100, "points": 1}
 _UNMEASURED_DIGITS = {"share": 2, "points": 1}  # decimals of a quality that has no interval
 
@@ -126,7 +127,7 @@ def p_text(p: float) -> str:
     if p < 0.001:
         return f"<{_NBSP}0.001"
     places = 2 if p >= 0.1 else 3
-    return f"={_NBSP}{Decimal(str(p)).quantize(_step(places), ROUND_HALF_EVEN)}"
+    return f"={_NBSP}{Decimal(str(p)).quantize(_step(places), ROUND_HALF_EVEN, _WIDE)}"
 
 
 def value_text(value: float, kind: Unit = "share", places: int | None = None) -> str:
@@ -176,7 +177,7 @@ def compact(count: float | None, unit: str = "") -> str:
         if count >= size:
             value = Decimal(str(count)) / size
             places = max(0, 2 - value.adjusted())
-            return f"{value.quantize(_step(places), ROUND_HALF_EVEN)}{_NBSP}{prefix}{unit}"
+            return f"{value.quantize(_step(places), ROUND_HALF_EVEN, _WIDE)}{_NBSP}{prefix}{unit}"
     return f"{count:g}{_NBSP}{unit}" if unit else f"{count:g}"
 
 
@@ -211,16 +212,16 @@ def _exact(value: float, kind: Unit) -> Decimal:
 
 def _ends(low: float, high: float, kind: Unit) -> tuple[Decimal, Decimal]:
     step = _step(digits(low, high, kind))
-    return _exact(low, kind).quantize(step, ROUND_FLOOR), _exact(high, kind).quantize(step, ROUND_CEILING)
+    return _exact(low, kind).quantize(step, ROUND_FLOOR, _WIDE), _exact(high, kind).quantize(step, ROUND_CEILING, _WIDE)
 
 
 def _shown(value: float, places: int, kind: Unit) -> str:
     exact = _exact(value, kind)
-    shown = exact.quantize(_step(places), ROUND_HALF_EVEN)
+    shown = exact.quantize(_step(places), ROUND_HALF_EVEN, _WIDE)
     if shown == 100 and exact < 100:
-        shown = exact.quantize(_step(places), ROUND_FLOOR)
+        shown = exact.quantize(_step(places), ROUND_FLOOR, _WIDE)
     elif shown == 0 and exact > 0:
-        shown = exact.quantize(_step(places), ROUND_CEILING)
+        shown = exact.quantize(_step(places), ROUND_CEILING, _WIDE)
     return str(shown)
 
 
