@@ -27,6 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from selfattn.convert.marian_checks import check_ids, check_positions, check_settings, check_weights, sines
 from selfattn.convert.plain import check_like
 from selfattn.errors import UserError
 from selfattn.models.build import build
@@ -66,10 +67,6 @@ _IDS = {
     "eos_id": "eos_token_id",
     "pad_id": "pad_token_id",
 }
-# What can have one value only, because another has no counterpart here, such as layers dropped as a whole.
-_FIXED = {"model_type": "marian", "is_encoder_decoder": True, "is_decoder": False, "static_position_embeddings": True}
-_FIXED |= {"normalize_before": False, "normalize_embedding": False, "add_final_layer_norm": False}
-_FIXED |= {"encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0}
 # The defaults of MarianConfig for what older files lack.
 _DEFAULTS = {"share_encoder_decoder_embeddings": True, "tie_word_embeddings": True}
 
@@ -118,9 +115,9 @@ def config_from_marian(config: Mapping[str, Any]) -> tuple[EncoderDecoderConfig,
         >>> ours.encoder.activation, ours.encoder.num_layers, ids.start_id
         ('silu', 2, 10)
     """
-    for name, only in _FIXED.items():
-        if name in config and config[name] != only:
-            raise UserError(f"{name}: expected {only!r}, got {config[name]!r}; this has no counterpart here")
+    settings = {*_COMMON.values(), *_WHOLE.values(), *_IDS.values()}
+    settings |= {f"{side}_{name}" for side in ("encoder", "decoder") for name in _OWN.values()}
+    check_settings(config, settings)
     theirs: dict[str, Any] = _DEFAULTS | {"decoder_vocab_size": config.get("vocab_size")}
     theirs |= {name: value for name, value in config.items() if value is not None}
     sizes = theirs.get("vocab_size"), theirs["decoder_vocab_size"]
@@ -135,9 +132,11 @@ def config_from_marian(config: Mapping[str, Any]) -> tuple[EncoderDecoderConfig,
             sizes_of_side = {ours: theirs[f"{side}_{name}"] for ours, name in _OWN.items()}
             stacks[side] = TransformerConfig(**_STACK, **common, **sizes_of_side)
         ours = EncoderDecoderConfig(**stacks, **{ours: theirs[name] for ours, name in _WHOLE.items()})
-        return ours, MarianIds(**{ours: theirs[name] for ours, name in _IDS.items()})
+        ids = MarianIds(**{ours: theirs[name] for ours, name in _IDS.items()})
     except KeyError as error:
         raise UserError(f"{error.args[0]}: is missing; is this the configuration of a Marian model?") from None
+    check_ids({theirs: getattr(ids, ours) for ours, theirs in _IDS.items()})
+    return ours, ids
 
 
 def config_to_marian(config: EncoderDecoderConfig, ids: MarianIds) -> dict[str, Any]:
@@ -205,11 +204,11 @@ def from_marian(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Maria
         config: what ``MarianConfig.to_dict()`` gives, or the values of ``config.json``.
 
     Returns:
-        The model, in evaluation mode and in the dtype of the output's weights, on the CPU; its configuration; its ids.
+        The model, in evaluation mode and in the dtype of the weights, on the CPU; its configuration; its ids.
 
     Raises:
-        UserError: a key is missing or unused, a tensor has another shape than the configuration says, or tied tensors
-            differ; and what
+        UserError: a key is missing or unused, a tensor has another shape than the configuration says, tied tensors
+            differ, or the tensors are not of one floating dtype (quantised ones are refused); and what
             :func:`~selfattn.convert.marian.config_from_marian` raises.
 
     Example:
@@ -229,9 +228,10 @@ def from_marian(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Maria
     model = build(ours, **sizes, pad_id=ids.pad_id, seed=0)
     assert isinstance(model, EncoderDecoder)
     expected = _in_their_names(model)
+    check_weights(state)
     for name in POSITIONS:
         if name in state:
-            _check_positions(name, state[name])
+            check_positions(name, state[name], config["max_position_embeddings"], config["d_model"])
     state = {name: tensor for name, tensor in state.items() if name not in POSITIONS}
     for names in _tied(ours):
         _spread(state, names)
@@ -270,7 +270,7 @@ def to_marian(marian: Marian) -> tuple[dict[str, Tensor], dict[str, Any]]:
     state = _in_their_names(marian.model)
     for names in _tied(marian.config):
         _spread(state, names)
-    positions = _positions(config["max_position_embeddings"], config["d_model"]).to(state[HEAD].dtype)
+    positions = sines(config["max_position_embeddings"], config["d_model"]).to(state[HEAD].dtype)
     return state | dict.fromkeys(POSITIONS, positions), config
 
 
@@ -293,21 +293,6 @@ def never_write(model: EncoderDecoder, tokens: Iterable[int]) -> None:
     """
     with torch.no_grad():
         model.decoder.output.bias[list(tokens)] = -torch.inf
-
-
-def _positions(length: int, dim: int) -> Tensor:
-    """Return the architecture's table of positions ``[length dim]``: sines in the first half, cosines in the second."""
-    places = torch.arange(length, dtype=torch.float64)
-    angles = places[:, None] / torch.tensor([10000.0 ** (2 * k / dim) for k in range(dim // 2)], dtype=torch.float64)
-    return torch.cat([angles.sin(), angles.cos()], dim=-1).float()
-
-
-def _check_positions(name: str, table: Tensor) -> None:
-    """Refuse a table of positions that are not the sines that are computed here."""
-    if table.dim() != 2 or table.shape[1] % 2:
-        raise UserError(f"{name}: expected a table [positions width] of an even width, got {list(table.shape)}")
-    if not torch.allclose(table.float().cpu(), _positions(*table.shape), atol=5e-3):  # bfloat16 has 8 bits
-        raise UserError(f"{name}: these positions are not the sines of the architecture; this has no counterpart here")
 
 
 def _in_their_names(model: EncoderDecoder) -> dict[str, Tensor]:
