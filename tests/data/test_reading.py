@@ -6,6 +6,7 @@ import importlib
 import io
 import lzma
 import random
+import re
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -112,6 +113,10 @@ def test_zstandard_is_read_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("a.txt", "#separator:tab\n#html:true\n<b>a</b>\tb\n", "HTML in the note; export without HTML"),
         ("a.txt", "#separator:tabs\na\tb\n", "separator 'tabs' is unknown; export with tabs"),
         ("a.txt", "#separator:tab\n#unknown:1\na\tb\n", "a.txt:2: not understood, of Anki's export"),
+        ("a.tsv", 'x\ty\n"say ""a"""\t"""b"""\n', 'quotes are doubled as in CSV ("say ""a"""); name it .csv'),
+        ("a.tsv", "text_en\ttext_ko\na\tb\n", "'text_en' and 'text_ko' look like names of columns"),
+        ("a.tsv", "col1\tcol2\na\tb\n", "give `columns` col1,col2, or 1,2 if this is a pair"),
+        ("a.txt", "a ||| b ||| c\n", "a.txt:1: 3 texts between |||, not 2"),
     ],
 )
 def test_what_is_not_understood_is_refused_in_a_line(
@@ -149,6 +154,34 @@ def test_separators_headings_and_endings_are_understood(
     tmp_path: Path, name: str, data: str, columns: tuple[str, str] | None
 ) -> None:
     assert read_pairs(write(tmp_path / name, data), columns=columns) == PAIRS
+
+
+def test_what_may_be_read_in_two_ways_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "a, b;c\n" * 3)
+    with pytest.raises(UserError, match="',' and ';' may both stand between cells; put a line such as sep=; in front"):
+        read_pairs(path, columns=("1", "2"))
+    assert read_pairs(write(path, "sep=;\na, b;c\n"), columns=("1", "2")) == [Pair("a, b", "c")]
+    named = write(tmp_path / "a.tsv", "en\tde\n" + TSV)
+    for columns, column in ((("1", "01"), "number 1"), (("en", "EN"), "'en'"), (("en", " en"), "'en'")):
+        with pytest.raises(SettingError, match=f"both `columns` are {column}; give two different ones"):
+            read_pairs(named, columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "message"),
+    [
+        ("cp1252", "latin-1", "read as iso8859-1, it has the control character '\\x9c'"),
+        ("utf-16-le", "latin-1", "read as iso8859-1, it has the control character '\\x00'"),
+        ("utf-8", "utf-16", "not valid utf-16 (UTF-16 stream does not start with BOM)"),
+        ("utf-8", "utf-32", "not valid utf-32"),
+    ],
+)
+def test_a_wrong_encoding_is_refused_where_the_text_shows_it(
+    tmp_path: Path, written: str, read: str, message: str
+) -> None:
+    path = write(tmp_path / "a.tsv", "a heart\tun c\u0153ur\n".encode(written))
+    with pytest.raises(UserError, match=re.escape(message)):
+        read_pairs(path, encoding=checked_encoding(read))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])

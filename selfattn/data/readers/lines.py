@@ -31,6 +31,7 @@ _MARKS = {
 _USUAL = ("cp1252", "cp1250", "cp1251", "mac_roman", "euc_jp")  # names that are preferred where they say the same
 _ISO_2022 = {b"\x1b$B": "iso2022_jp", b"\x1b$@": "iso2022_jp", b"\x1b$)C": "iso2022_kr"}
 _NO_CHARACTERS = {"idna", "punycode", "raw_unicode_escape", "unicode_escape", "undefined", "mbcs", "oem"}
+_NO_TEXT = re.compile("[\x00\x80-\x84\x86-\x9f]")  # control characters that show that the encoding is another
 BAD_BYTE = re.compile("[\udc80-\udcff]")
 """A byte that could not be decoded."""
 
@@ -68,7 +69,8 @@ def lines_of(path: Path, encoding: str | None = None) -> Iterator[str]:
 
     Raises:
         UserError: the file is missing, a directory, a pipe, damaged, empty, no text, or not what its name says; its
-            encoding is surely another; or a line of it is longer than memory should hold.
+            encoding is surely another; in the given encoding it has control characters, which no text has; or a line of
+            it is longer than memory should hold.
 
     Example:
         >>> import tempfile
@@ -93,12 +95,16 @@ def lines_of(path: Path, encoding: str | None = None) -> Iterator[str]:
                     line = line.removeprefix("\ufeff")
                     if not line.endswith("\n") and line.count("\r") > 1:
                         raise UserError(f"{path}: its lines end in \\r alone, as on old Macs; save it with \\n")
+                if encoding is not None and (control := _NO_TEXT.search(line)):
+                    shown = f"{path}:{number}: read as {encoding}, it has the control character {control[0]!a}"
+                    raise UserError(f"{shown}; give the `encoding` that it is in, such as cp1252 or utf-16-le")
                 yield line.removesuffix("\n").removesuffix("\r")
                 if number % _REPORTED == 0:
                     say(f"{path}: {number:,} lines read so far")
-    except UnicodeDecodeError as error:  # surrogateescape has no place for it
+    except UnicodeError as error:  # surrogateescape has no place for it, or no byte order mark is there
         place = f"{path}: near line {number + 1}"
-        raise UserError(f"{place}: not valid {used} ({error.reason}); save it as UTF-8") from None
+        reason = error.reason if isinstance(error, UnicodeDecodeError) else str(error)
+        raise UserError(f"{place}: not valid {used} ({reason}); save it as UTF-8") from None
 
 
 def _encoding_of(path: Path, encoding: str | None) -> str:

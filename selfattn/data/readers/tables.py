@@ -21,9 +21,13 @@ _HEADINGS = {
     *("src", "tgt", "trg", "input", "output", "sentence", "translation", "text", "label", "question", "answer"),
     *("sentence1", "sentence2", "original", "reference", "front", "back", "id", "iso", "word", "pronunciation"),
 }
+_WORDS = _HEADINGS | {"col", "column", "text", "sent", "sentence", "lang", "language", "line", "field", "string", "raw"}
 _SEPARATORS = ",;\t|"
 _HEAD = 20  # rows that tell the separator of a CSV file
+_QUOTED_HEAD = 1_000  # rows that tell whether a TSV file is quoted
+_SHOWN = 60  # characters of an example
 _QUOTED = re.compile('"[^"]*"')
+_CSV_CELL = re.compile('"(?:[^"]|"")*"')
 _ANKI = re.compile(r"#(separator|html|columns|notetype|deck|tags|guid|if matches)( column)?:(.*)", re.I)
 _ANKI_SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|", "colon": ":"}
 _MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>|&(#\d+|#x[0-9a-fA-F]+|[a-zA-Z]+);")
@@ -55,34 +59,40 @@ def tsv_rows(path: Path, encoding: str | None) -> Iterator[Row]:
     """Read rows with tabs between cells. Nothing is quoted.
 
     Raises:
-        UserError: all of the first rows are in quotes, as only CSV has them; or see `lines_of`.
+        UserError: the first rows are quoted as only CSV is; or see `lines_of`.
     """
     rows = ((number, line.split("\t") if line else []) for number, line in enumerate(lines_of(path, encoding), 1))
-    head = list(islice(rows, _HEAD))
+    head = list(islice(rows, _QUOTED_HEAD))
     cells = [cell for _, row in head for cell in row]
-    if len(head) == _HEAD and cells and all(_QUOTED.fullmatch(cell) for cell in cells):
+    first = [cell for _, row in head[:_HEAD] for cell in row]
+    if len(head) >= _HEAD and first and all(_QUOTED.fullmatch(cell) for cell in first):
         raise UserError(f"{path}: every cell is in quotes; name it .csv, where cells may be quoted and tabs between")
+    quoted = [cell for cell in cells if '"' in cell]
+    if any('""' in cell[1:-1] for cell in quoted) and all(_CSV_CELL.fullmatch(cell) for cell in quoted):
+        example = next(cell for cell in quoted if '""' in cell[1:-1])[:_SHOWN]
+        raise UserError(f"{path}: quotes are doubled as in CSV ({example}); name it .csv, where tabs may stand between")
     yield from chain(head, rows)
 
 
 def bar_rows(path: Path, encoding: str | None) -> Iterator[Row]:
-    """Read rows of fast_align: ``source ||| target``. Nothing is quoted.
+    """Read rows of fast_align: ``source ||| target``. Nothing is quoted; a line with further bars is broken.
 
     Raises:
         UserError: see `lines_of`.
     """
     for number, line in enumerate(lines_of(path, encoding), 1):
-        yield number, line.split("|||") if line.strip() else []
+        cells = line.split("|||") if line.strip() else []
+        yield number, cells if len(cells) in (0, 2) else BadRecord(number, f"{len(cells)} texts between |||, not 2")
 
 
 def csv_rows(path: Path, encoding: str | None, columns: Columns = None) -> Iterator[Row]:
     """Read rows of CSV, quoted as usual. The separator is a comma, or else a semicolon, a tab or a bar.
 
-    The separator is the first of these with which each of the first rows has the same number of cells, two or more. A
-    line such as ``sep=;`` in front says it too, as in files of Excel.
+    The separator is the one of these with which the first row names the columns, or else each of the first rows has the
+    same number of cells, two or more. A line such as ``sep=;`` in front says it too, as in files of Excel.
 
     Raises:
-        UserError: see `lines_of`.
+        UserError: several separators fit; or see `lines_of`.
     """
     first = next(lines_of(path, encoding), "")
     if first[:4].lower() == "sep=" and len(first) == 5:
@@ -101,6 +111,9 @@ def _separator(path: Path, encoding: str | None, columns: Columns) -> str:
             return separator
         if len(widths) == 1 and min(widths) > 1:
             fitting.append(separator)
+    if len(fitting) > 1:
+        choice = " and ".join(map(repr, fitting))
+        raise UserError(f"{path}: {choice} may both stand between cells; put a line such as sep=; in front")
     return fitting[0] if fitting else ","
 
 
@@ -188,6 +201,8 @@ def layout_of(where: str, row: Sequence[str], columns: Columns, default: Columns
     numbers = columns or default or _USUAL
     if all(column.isdecimal() and int(column) > 0 for column in numbers):
         places = int(numbers[0]) - 1, int(numbers[1]) - 1
+        if places[0] == places[1]:
+            raise SettingError(f"{where}: both `columns` are number {places[0] + 1}; give two different ones")
         if max(places) >= len(row):
             missing = max(places) + 1
             raise SettingError(f"{where}: {len(row)} column(s) a line, so there is no column {missing} (`columns`)")
@@ -203,7 +218,10 @@ def layout_of(where: str, row: Sequence[str], columns: Columns, default: Columns
     for column, several in zip(numbers, places_of, strict=True):
         if len(several) > 1:
             raise SettingError(f"{where}: {len(several)} columns are called {column!r}; choose by number (`columns`)")
-    return Layout((places_of[0][0], places_of[1][0]), len(row), tuple(row))
+    places = places_of[0][0], places_of[1][0]
+    if places[0] == places[1]:
+        raise SettingError(f"{where}: both `columns` are {row[places[0]]!r}; give two different ones")
+    return Layout(places, len(row), tuple(row))
 
 
 def _places(row: Sequence[str], names: Sequence[str], column: str) -> list[int]:
@@ -215,7 +233,10 @@ def _places(row: Sequence[str], names: Sequence[str], column: str) -> list[int]:
 def _is_heading(cell: str) -> bool:
     """Return whether a cell is a usual name of a column, such as a language's name or code."""
     name = cell.strip().casefold()
-    return name in _HEADINGS or is_language(name) or name in language_names()
+    if name in _HEADINGS or is_language(name) or name in language_names():
+        return True
+    parts = [part for part in re.split(r"_|(\d+)", name) if part]
+    return len(parts) > 1 and all(part.isdecimal() or part in _WORDS or is_language(part) for part in parts)
 
 
 def anki_pairs(path: Path, encoding: str | None, columns: Columns) -> Iterator[RawPair | BadRecord]:
