@@ -6,8 +6,12 @@ from selfattn.attention import masks as masks
 from selfattn.attention import positions as positions
 from selfattn.attention import scores as scores
 from selfattn.comparison.compare import compare as compare
+from selfattn.comparison.options import CompareOptions as CompareOptions
 from selfattn.data.pairs import Pair as Pair
 from selfattn.decoding.options import DecodingOptions as DecodingOptions
+from selfattn.decoding.scoring import TargetScore as TargetScore
+from selfattn.decoding.texts import Output as Output
+from selfattn.errors import SettingError as SettingError
 from selfattn.errors import UserError as UserError
 from selfattn.integrations.explorer import explore as explore
 from selfattn.integrations.own_weights import explore_weights as explore_weights
@@ -15,8 +19,15 @@ from selfattn.integrations.watch import watch as watch
 from selfattn.models.build import build as build
 from selfattn.plugin_loading import load_plugin as load_plugin
 from selfattn.registry import register as register
+from selfattn.runs.attention_view import AttentionView as AttentionView
 from selfattn.runs.run import Run as Run
 from selfattn.runs.run import load as load
+from selfattn.runs.train import TrainOptions as TrainOptions
 from selfattn.runs.train import train as train
+from selfattn.training.config import TrainingConfig as TrainingConfig
+from selfattn.training.observer import EpochReport as EpochReport
+from selfattn.training.observer import Observer as Observer
+from selfattn.training.observer import StepReport as StepReport
+from selfattn.training.observer import StopTraining as StopTraining
 
 __version__: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
 from einops import rearrange
@@ -239,6 +239,9 @@ class MultiHeadAttention(nn.Module):
         # join
         output = _joined_heads(attended.output)
         return Attended(self.out_proj(output) if self.project else output, attended.weights)
+
+    if TYPE_CHECKING:  # a call has the signature of forward
+        __call__ = forward
 
     def _attend_shared(
         self,

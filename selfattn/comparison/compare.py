@@ -6,12 +6,12 @@ from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Unpack
 
 from selfattn.comparison.check import decisions
 from selfattn.comparison.costs import measure_costs, step_seconds, steps_of
 from selfattn.comparison.models import choose, match_models, primary_pair
-from selfattn.comparison.options import MOST_SEEDS, NOT_THE_RESULT, SEEDS, CompareOptions
+from selfattn.comparison.options import MOST_SEEDS, NOT_THE_RESULT, SEEDS, CompareOptions, CompareSettings
 from selfattn.comparison.plan import Plan, PlannedModel
 from selfattn.comparison.record import make_record
 from selfattn.comparison.report import check_free_of_others, write_comparison
@@ -26,10 +26,11 @@ from selfattn.registry import TASKS
 from selfattn.report.write import ReportFiles
 from selfattn.results.record import Record
 from selfattn.runs.directory import used_plugins
+from selfattn.runs.inputs import gathered
 from selfattn.runs.task import Task, make_task
 from selfattn.settings import changed, check_conditions, command_line, divide
 from selfattn.streams import alone
-from selfattn.training.config import TrainingConfig
+from selfattn.training.config import TrainingConfig, TrainingSettings
 from selfattn.training.device import use_threads
 
 _REHEARSAL: dict[str, Any] = {
@@ -41,30 +42,44 @@ _NOT_REHEARSED = ("epochs", "warmup_steps", "rates", "tuning_seeds", "budget_in"
 LENGTH = ("epochs", "max_steps", "items_per_epoch")  # settings that decide the length of a training
 
 
-def compare(task: str | Task, *, rehearse: bool = True, **settings: Any) -> tuple[Record, ReportFiles]:
+def compare(
+    task: str | Task,
+    options: CompareOptions | None = None,
+    *,
+    training: TrainingSettings | None = None,
+    task_options: object = None,
+    rehearse: bool = True,
+    **settings: Unpack[CompareSettings],
+) -> tuple[Record, ReportFiles]:
     """Train the models of a comparison, test them, and write the report.
 
     All models of one seed see the same batches in the same order; all runs are tested on the same pairs. A comparison
-    that was stopped continues with ``resume``.
+    that was stopped continues with ``resume``. What is left out follows the task.
 
     Args:
         task: its name, such as ``"dates"``, or a task with its options.
-        settings: fields of :class:`selfattn.comparison.options.CompareOptions`; of
-            :class:`selfattn.training.config.TrainingConfig`, in place of the task's recipe; and, where the task is
-            given by name, its options.
+        options: of the comparison.
+        training: settings of every training, in place of those of the task's recipe.
+        task_options: options of a task that is given by name: settings by name, or an object of ``Task.Options`` or
+            ``Task.TestOptions``.
         rehearse: with plugins, first make a whole comparison of two batches, so that a broken one fails at once.
+        settings: instead of ``options`` and ``training``, their fields by name; at run time also the task's options.
 
     Returns:
         The record, and the paths of the report's files.
 
     Raises:
-        SettingError: a setting is unknown, or its value is not allowed.
+        SettingError: a setting is unknown or given twice, or its value is not allowed.
         UserError: the data or the directory cannot be used.
 
     Example:
-        ``compare("dates", models=("rnn-attention", "transformer"), quick=True, out=Path("compare/dates"))``
+        ``compare("dates", models=("rnn-attention", "transformer"), quick=True, out="compare/dates")``
+
+        ``compare("dates", CompareOptions(models=("rnn-attention", "transformer"), out=Path("compare/dates")),
+        training={"epochs": 3}, task_options={"locales": ("ko_KR",)})``
     """
-    trainings, chosen = _prepare(task, settings)
+    settings_by_name = _gathered(task, options, training, task_options, settings)
+    trainings, chosen = _prepare(task, settings_by_name)
     options = trainings.options
     with ExitStack() as stack:
         stack.callback(stop_workers)
@@ -80,7 +95,7 @@ def compare(task: str | Task, *, rehearse: bool = True, **settings: Any) -> tupl
             check_out(options.out)
             plan = make_plan(trainings, chosen)
             if rehearse and plan.plugins:
-                _rehearse(task, settings)
+                _rehearse(task, settings_by_name)
             plan = stack.enter_context(begin(options.out, plan, decisions(plan, trainings)))
         if not plan.tuned:
             plan = write_plan(options.out, tune(plan, trainings))
@@ -102,11 +117,21 @@ def _rehearse(task: str | Task, settings: Mapping[str, Any]) -> None:
         compare(task, rehearse=False, **shortened | _REHEARSAL | {"out": Path(folder) / "out"})
 
 
-def forecast(task: str | Task, **settings: Any) -> list[str]:
+def forecast(
+    task: str | Task,
+    options: CompareOptions | None = None,
+    *,
+    training: TrainingSettings | None = None,
+    task_options: object = None,
+    **settings: Unpack[CompareSettings],
+) -> list[str]:
     """Forecast what :func:`compare` would train with these settings, from a few timed steps of each model.
 
     Args:
         task: see :func:`compare`.
+        options: see :func:`compare`.
+        training: see :func:`compare`.
+        task_options: see :func:`compare`.
         settings: see :func:`compare`.
 
     Returns:
@@ -115,15 +140,16 @@ def forecast(task: str | Task, **settings: Any) -> list[str]:
     Raises:
         UserError: see :func:`compare`.
     """
-    trainings, chosen = _prepare(task, settings)
-    options, recipe = trainings.options, trainings.recipe
+    trainings, chosen = _prepare(task, _gathered(task, options, training, task_options, settings))
+    options = trainings.options
+    recipe = trainings.recipe
     with use_threads(options.threads):
         plan = make_plan(trainings, chosen)
         seconds = step_seconds({name: planned.config for name, planned in plan.models.items()}, trainings)
     rates = 0 if plan.tuned else len(grid(options, recipe))
     # The best rate and its neighbours are tried with all tuning seeds.
     count = plan.seeds + rates + min(rates, 3) * (len(plan.tuning_seeds) - 1)
-    full, total = steps_of(trainings.data(options.first_seed)[0], recipe), count * len(plan.variants) * len(seconds)
+    full, total = steps_of(trainings.data(trainings.first_seed)[0], recipe), count * len(plan.variants) * len(seconds)
     steps = count * sum(variant.applied_to(recipe, full).max_steps or full for variant in plan.variants.values())
     with connect_backend(trainings.workers, total) as (_, jobs):
         minutes = steps * sum(seconds.values()) / jobs / 60
@@ -131,6 +157,22 @@ def forecast(task: str | Task, **settings: Any) -> list[str]:
         *(f"{name}: {steps:,} steps of {1000 * step:.1f} ms" for name, step in seconds.items()),
         f"{total} trainings, {jobs} in parallel: about {minutes:,.1f} minutes, plus validation, tests and report",
     ]
+
+
+def _gathered(
+    task: str | Task,
+    options: CompareOptions | None,
+    training: TrainingSettings | None,
+    task_options: object,
+    settings: CompareSettings,
+) -> dict[str, Any]:
+    kind: type[Task] = TASKS[task] if isinstance(task, str) else type(task)
+    gathered_settings = gathered(
+        settings, options, CompareOptions, training, task_options, kind.Options, kind.TestOptions
+    )
+    if "seed" in gathered_settings:
+        raise SettingError("`seed`: the trainings of a comparison have several; give `first_seed` or `seeds`")
+    return gathered_settings
 
 
 def _prepare(task: str | Task, settings: Mapping[str, Any]) -> tuple[Trainings, dict[str, PlannedModel]]:
@@ -155,7 +197,12 @@ def _prepare(task: str | Task, settings: Mapping[str, Any]) -> tuple[Trainings, 
     if options.tune is False:
         written["no_tune"] = not written.pop("tune")
     is_usual = options.tune is None and not options.quick and "lr" not in training
-    options = replace(options, tune=bool(wants_tuning or is_usual))
+    options = replace(
+        options,
+        tune=bool(wants_tuning or is_usual),
+        first_seed=options.first_seed or 0,
+        budgets=options.budgets or (1.0,),
+    )
     check_conditions(changed(options).keys() & chosen_options.keys(), options, CompareOptions.conditions)
     if options.metric is not None:
         prepared = prepared.decided_by(options.metric)
@@ -172,7 +219,7 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
     looks = options.seeds if len(options.seeds) > 1 else ()
     if primary is None and (looks or options.margin is not None):
         raise SettingError("`margin`, and several `seeds`, are about one difference: name two models")
-    data = trainings.data(options.first_seed)[0]
+    data = trainings.data(trainings.first_seed)[0]
     examples = 0
     if options.budget_in == "examples":
         epoch = data.epoch(0) if options.budgets != (1.0,) else ()

@@ -145,7 +145,7 @@ def step_seconds(models: Mapping[str, ModelConfig], trainings: Trainings) -> dic
     Returns:
         Seconds, the median of some steps.
     """
-    recipe, data = trainings.recipe, trainings.data(trainings.options.first_seed)[0]
+    recipe, data = trainings.recipe, trainings.data(trainings.first_seed)[0]
     shape, size = batch_shape(data.validation, recipe), len(data.tokenizer)
     place = choose_device(trainings.options.device)
     steps = {name: _step(config, size, shape, recipe, place) for name, config in models.items()}
@@ -181,7 +181,7 @@ def _batch(shape: BatchShape, vocab_size: int) -> Batch:
 
 def _times_of(trainings: Trainings, tested: Mapping[str, Tested]) -> dict[str, ModelTimes]:
     """Time a run of each model."""
-    options, data = trainings.options, trainings.data(trainings.options.first_seed)[0]
+    options, data = trainings.options, trainings.data(trainings.first_seed)[0]
     steps = step_seconds({name: run.config.model for name, run in tested.items()}, trainings)
     runs = {name: load(run.path) for name, run in tested.items()}
     texts = [pair.source for pair in next(iter(tested.values())).answered.pairs][:_INPUTS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from selfattn.errors import SettingError
 from selfattn.runs.task import Budget
 from selfattn.settings import LARGEST, Condition, Count, CountOrZero, check_bounds, needs
-from selfattn.training.config import MOST_THREADS, DeviceName
+from selfattn.training.config import MOST_THREADS, DeviceName, TrainingSettings
 from selfattn.words.messages import LANGS, SOURCE
 
 Lang: TypeAlias = Literal[LANGS]  # type: ignore[valid-type]  # one for each folder of catalogues
@@ -37,9 +38,10 @@ class CompareOptions:
         lang: Language of the report and of the printed summary.
         test_items: Number of test pairs, the same for every model. For files, at most their test part.
         set: Model setting as name=value, or model:name=value for one model. May be repeated.
-        first_seed: First seed, unless the task sets one. Use fresh seeds to confirm what a pilot suggested.
+        first_seed: First seed. Default: the task's, or 0. Use fresh seeds to confirm what a pilot suggested.
         test_draw: Number of the draw of generated test pairs. Use a new draw after a pilot.
         budgets: Shares of the full training to compare at, such as 0.25,0.5,1. Each is a separate training.
+            Default: those of the task.
         budget_in: Quantity that budgets are shares of: training steps, or distinct examples.
         pilot: Mark the comparison as exploratory: it confirms nothing.
         match: Quantity that is made equal for all models, to their median: parameters (outside embeddings), body
@@ -80,9 +82,9 @@ class CompareOptions:
     lang: Lang = SOURCE
     test_items: Count | None = None
     set: tuple[str, ...] = ()
-    first_seed: CountOrZero = 0
+    first_seed: CountOrZero | None = None
     test_draw: CountOrZero = 0
-    budgets: tuple[float, ...] = (1.0,)
+    budgets: tuple[float, ...] = ()
     budget_in: BudgetIn = "steps"
     pilot: bool = False
     metric: str | None = None
@@ -102,16 +104,47 @@ class CompareOptions:
     def __post_init__(self) -> None:
         check_bounds(self)
         rising = list(self.seeds) == sorted(set(self.seeds))
-        if not rising or not all(0 < count <= MOST_SEEDS - self.first_seed for count in self.seeds):
+        if not rising or not all(0 < count <= MOST_SEEDS - (self.first_seed or 0) for count in self.seeds):
             raise SettingError(f"`seeds` {_listed(self.seeds)}: expected rising numbers; seeds stay below {MOST_SEEDS}")
         fits = all(0 < rate <= LARGEST for rate in self.rates) and len(set(self.rates)) == len(self.rates)
         if len(self.rates) == 1 or not fits:
             reason = f"expected two or more different rates above 0, at most {LARGEST:g}"
             raise SettingError(f"`rates` {_listed(self.rates)}: {reason}")
         check_cluster(self.backend, self.address)
-        for share in self.budgets or (0.0,):
+        for share in self.budgets:
             if not 0 < share <= 1 or self.budgets.count(share) > 1:
                 raise SettingError(f"`budgets` {share:g}: expected shares above 0 and up to 1, each once")
+
+
+class CompareSettings(TrainingSettings, total=False):
+    """Fields of :class:`CompareOptions` and of the training as keyword arguments."""
+
+    models: str | Sequence[str]
+    seeds: int | Sequence[int]
+    quick: bool
+    out: str | os.PathLike[str]
+    resume: bool
+    lang: Lang
+    test_items: int | None
+    set: str | Sequence[str]
+    first_seed: int | None
+    test_draw: int
+    budgets: float | Sequence[float]
+    budget_in: BudgetIn
+    pilot: bool
+    metric: str | None
+    margin: float | None
+    match: Budget | None
+    apart: bool
+    tune: bool | None
+    rates: float | Sequence[float]
+    tuning_seeds: int
+    jobs: int | None
+    backend: Backend
+    address: str | None
+    threads: int
+    device: DeviceName
+    plan_only: bool
 
 
 def _listed(values: Sequence[float]) -> str:

@@ -39,6 +39,7 @@ class Trainings(Runner[Training]):
 
     def __init__(self, task: Task, recipe: TrainingConfig, options: CompareOptions, command: str) -> None:
         self.task, self.recipe, self.options, self.command = task, recipe, options, command
+        self.first_seed = options.first_seed or 0
         shared = {each.name: getattr(options, each.name) for each in fields(Workers)}
         self.workers = Workers(**shared)
         self._data: dict[tuple[int, int | None], tuple[TrainingSet, TestSet]] = {}

@@ -1,4 +1,4 @@
-"""Check what a user hands to a run: texts, pairs, and how to decode them."""
+"""Check what a user hands to a run or a training: texts, pairs, how to decode them, and settings in groups."""
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import fields
@@ -7,7 +7,8 @@ from typing import Any
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError
-from selfattn.settings import divide, shown
+from selfattn.settings import Settings, changed, divide, shown
+from selfattn.training.config import TrainingConfig
 
 
 def checked_texts(call: str, texts: Any) -> list[str]:
@@ -107,3 +108,55 @@ def decoding_options(call: str, options: DecodingOptions | None, settings: Mappi
         raise SettingError(f"{call}: `{next(iter(settings))}` beside DecodingOptions; set it there")
     (known,) = divide(settings, DecodingOptions)
     return DecodingOptions(**known) if known else options or GREEDY
+
+
+def gathered(
+    flat: Settings, options: object, kind: type[Any], training: object, task_options: object, *task_kinds: type[Any]
+) -> dict[str, Any]:
+    """Return the settings of a call by name, wherever they stand.
+
+    Args:
+        flat: settings by name.
+        options: an object with settings, or None. Fields that have their default count as not given.
+        kind: its class.
+        training: settings of the training by name, or None.
+        task_options: settings of the task by name, an object of one of its classes, or None.
+        task_kinds: these classes.
+
+    Raises:
+        SettingError: a setting is given twice or in the wrong place, or one of the objects is of another class.
+
+    Example:
+        >>> gathered({"lr": 0.1}, None, DecodingOptions, {"epochs": 3}, None)
+        {'lr': 0.1, 'epochs': 3}
+    """
+    settings = dict(flat)
+    if options is not None:
+        if not isinstance(options, kind):
+            raise SettingError(f"`options`: expected {kind.__name__}, got {shown(options)}")
+        for field in fields(kind):
+            if field.name in settings:
+                raise SettingError(f"`{field.name}`: beside `options`; set it there")
+        settings |= changed(options)
+    of_task = changed(task_options) if isinstance(task_options, task_kinds) else task_options
+    groups = {"training": _by_name("training", training), "task_options": _by_name("task_options", of_task)}
+    if "seed" in groups["training"]:
+        raise SettingError("`seed`: it is no part of `training`; give it beside")
+    divide(groups["training"], TrainingConfig)
+    if task_kinds:
+        divide(groups["task_options"], *task_kinds)
+    for group, values in groups.items():
+        for name in values:
+            if name in settings:
+                raise SettingError(f"`{name}`: given twice, once in `{group}`; leave one of them out")
+        settings |= values
+    return settings
+
+
+def _by_name(argument: str, settings: object) -> Settings:
+    """Return settings by name; None are no settings."""
+    if settings is None:
+        return {}
+    if not isinstance(settings, Mapping):
+        raise SettingError(f"`{argument}`: expected settings by name, {{'name': value}}, got {shown(settings)}")
+    return settings

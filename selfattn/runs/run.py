@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 import torch
 
@@ -37,6 +37,9 @@ from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import DeviceName
 from selfattn.training.device import choose_device
 
+if TYPE_CHECKING:
+    from selfattn.runs.task import Task
+
 _CHECKED = 8  # outputs that another engine computes are compared with those of torch
 
 
@@ -61,9 +64,10 @@ class Run:
         return f"<Run {self.path}: {self.config.preset} trained on {self.config.task}>"
 
     @cached_property
-    def task(self) -> Any:
-        """The task of the training with its options, a :class:`selfattn.runs.task.Task`."""
-        return task_of_settings(self.config.task, self.config.data, str(self.path / CONFIG))
+    def task(self) -> "Task":
+        """The task of the training with its options."""
+        task: Task = task_of_settings(self.config.task, self.config.data, str(self.path / CONFIG))
+        return task
 
     @property
     def takes_pairs(self) -> bool:

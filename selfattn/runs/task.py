@@ -42,7 +42,7 @@ from selfattn.training.config import TrainingConfig
 if TYPE_CHECKING:
     from selfattn.decoding.texts import Output
     from selfattn.evaluation.alignment.links import GoldPair
-    from selfattn.runs.run import Run
+    from selfattn.runs.trained import TrainedModel
     from selfattn.runs.training_set import TrainingSet
     from selfattn.tokenizers.protocol import Tokenizer
 
@@ -351,11 +351,11 @@ class Task:
 
     def evaluate(
         self,
-        run: Run,
+        run: TrainedModel,
         data: Sequence[Path],
         options: DecodingOptions,
         columns: Columns,
-        against: Run | None = None,
+        against: TrainedModel | None = None,
         encoding: str | None = None,
     ) -> dict[str, Any]:
         """Test a run on unseen data; see `selfattn.runs.evaluate.evaluate_run`.
@@ -399,7 +399,9 @@ class Task:
         return results
 
     @classmethod
-    def decode(cls, run: Run, texts: Sequence[str], options: DecodingOptions, first: int) -> list[list[Output]]:
+    def decode(
+        cls, run: TrainedModel, texts: Sequence[str], options: DecodingOptions, first: int
+    ) -> list[list[Output]]:
         """Return a run's outputs for each text; see `selfattn.decoding.texts.decode_texts`."""
         from selfattn.decoding.texts import decode_texts
 

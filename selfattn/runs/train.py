@@ -1,5 +1,6 @@
 """Train one model on a task, from settings to a run. Imports torch only when a training begins."""
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
@@ -7,7 +8,7 @@ from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 
 from annotated_types import Ge, Le
 
@@ -15,6 +16,7 @@ from selfattn.codec import parse
 from selfattn.errors import SettingError, UserError, described, say
 from selfattn.models.config import ModelConfig, override
 from selfattn.registry import TASKS
+from selfattn.runs.inputs import gathered
 from selfattn.runs.task import Task, make_task
 from selfattn.settings import (
     Condition,
@@ -26,9 +28,10 @@ from selfattn.settings import (
     divide,
     excludes,
     needs,
+    shown,
 )
 from selfattn.streams import alone
-from selfattn.training.config import MOST_THREADS, DeviceName, TrainingConfig
+from selfattn.training.config import MOST_THREADS, DeviceName, TrainingConfig, TrainingSettings
 
 if TYPE_CHECKING:
     from selfattn.runs.run import Run
@@ -80,23 +83,51 @@ class TrainOptions:
 _NOT_THE_RESULT = TrainOptions.groups["Run"]  # the result does not depend on them
 
 
-def train(task: str | Task, **settings: Any) -> "Run":
+class TrainSettings(TrainingSettings, total=False):
+    """Fields of :class:`TrainOptions` and of the training as keyword arguments."""
+
+    model: str
+    out: str | os.PathLike[str]
+    seed: int
+    quick: bool
+    init_from: str | os.PathLike[str] | None
+    allow_unknown: bool
+    set: str | Sequence[str]
+    resume: bool
+    device: DeviceName
+    threads: int | None
+    tensorboard: str | os.PathLike[str] | None
+
+
+def train(
+    task: str | Task,
+    options: TrainOptions | None = None,
+    *,
+    training: TrainingSettings | None = None,
+    task_options: object = None,
+    observers: Sequence["Observer"] = (),
+    **settings: Unpack[TrainSettings],
+) -> "Run":
     """Train one model and keep the run; with plugins, first try all parts on two batches, which are thrown away.
+
+    What is left out follows the task.
 
     Args:
         task: its name, such as ``"dates"``; or a task object with its options.
-        settings: fields of :class:`TrainOptions` (``out`` is required), fields of
-            :class:`selfattn.training.config.TrainingConfig` that replace the task's recipe, and, for a task by its
-            name, its options.
+        options: of the training; ``out`` is required.
+        training: settings of the training, in place of those of the task's recipe.
+        task_options: options of a task that is given by name: settings by name, or an object of ``Task.Options``.
+        observers: watch the training and may stop it, see :class:`selfattn.training.observer.Observer`.
+        settings: instead of ``options`` and ``training``, their fields by name; at run time also the task's options.
 
     Raises:
-        SettingError: a setting is unknown or out of range.
+        SettingError: a setting is unknown, given twice or out of range.
         UserError: the data or the directory is not usable.
         KeyboardInterrupt: Ctrl-C or SIGTERM stopped the training after a step, which is saved. The second one in a row
             stops at once.
 
     Example:
-        ``train("dates", model="rnn-attention", out=Path("runs/dates"), locales=("ko_KR",), epochs=3)``
+        ``train("dates", model="rnn-attention", out="runs/dates", epochs=3, task_options={"locales": ("ko_KR",)})``
     """
     from selfattn.interrupts import first_interrupt
     from selfattn.models.presets import get_preset
@@ -104,11 +135,17 @@ def train(task: str | Task, **settings: Any) -> "Run":
     from selfattn.runs.fit import fit
     from selfattn.runs.run import load
     from selfattn.training.launch import process_count
-    from selfattn.training.observer import StopAtStep
+    from selfattn.training.observer import Observer, StopAtStep
 
+    if not isinstance(observers, Sequence) or not all(isinstance(observer, Observer) for observer in observers):
+        raise SettingError(f"`observers`: expected a list of selfattn.Observer objects, got {shown(observers)}")
     kind: type[Task] = TASKS[task] if isinstance(task, str) else type(task)
-    fields, training, task_options = divide(settings, TrainOptions, TrainingConfig, kind.Options)
-    options, prepared = TrainOptions(**fields), make_task(task, task_options)
+    by_name = gathered(settings, options, TrainOptions, training, task_options, kind.Options)
+    of_run, of_training, of_task = divide(by_name, TrainOptions, TrainingConfig, kind.Options)
+    if "out" not in of_run:
+        raise SettingError("`out`: give the directory of the run")
+    options = TrainOptions(**of_run)
+    prepared = make_task(task, of_task)
     (check_resumable if options.resume else check_is_free)(options.out)
     start = None if options.init_from is None else load(options.init_from)
     if start is None:
@@ -121,18 +158,18 @@ def train(task: str | Task, **settings: Any) -> "Run":
         _check_tokens(prepared, start)
         prepared = prepared.with_tokenizer(start.tokenizer, allow_unknown=options.allow_unknown)
     prepared.check_model(model, preset)
-    recipe = replace(prepared.recipe(options.quick), **training | {"seed": options.seed})
-    check_conditions(training, recipe, (*TrainingConfig.conditions, *prepared.training_conditions()))
+    recipe = replace(prepared.recipe(options.quick), **of_training | {"seed": options.seed})
+    check_conditions(of_training, recipe, (*TrainingConfig.conditions, *prepared.training_conditions()))
     data = prepared.training_set(recipe)
-    shown = changed(options) | prepared.given() | training
+    written = changed(options) | prepared.given() | of_training
     if preset == prepared.model:
-        shown.pop("model", None)
+        written.pop("model", None)
     stop = StopAtStep()
-    observers: list[Observer] = [stop]
+    watching: list[Observer] = [stop, *observers]
     if options.tensorboard is not None:
         from selfattn.training.observer import TensorBoardObserver
 
-        observers.append(TensorBoardObserver(options.tensorboard))
+        watching.append(TensorBoardObserver(options.tensorboard))
     weights = None if start is None else RunDirectory(start.path).record().files[WEIGHTS][0]
     config = RunConfig(prepared.name, preset, model, recipe, data.settings, data.max_length, init_from=weights)
     if not options.resume and process_count() == 1 and used_plugins(prepared.name, data.metrics, model):
@@ -146,7 +183,7 @@ def train(task: str | Task, **settings: Any) -> "Run":
         except Exception as error:
             place, reason = extract_tb(error.__traceback__)[-1], described(error)
             raise UserError(f"{place.filename}:{place.lineno}: {reason}") from error
-    command = command_line(f"train {prepared.name}", {k: v for k, v in shown.items() if k not in _NOT_THE_RESULT})
+    command = command_line(f"train {prepared.name}", {k: v for k, v in written.items() if k not in _NOT_THE_RESULT})
     with first_interrupt(stop.request):
         return fit(
             config,
@@ -156,7 +193,7 @@ def train(task: str | Task, **settings: Any) -> "Run":
             resume=options.resume,
             device=options.device,
             threads=options.threads,
-            observers=observers,
+            observers=watching,
             start=start,
         )
 

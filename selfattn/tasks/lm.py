@@ -27,7 +27,7 @@ from selfattn.training.config import TrainingConfig
 if TYPE_CHECKING:
     from selfattn.data.pairs import Example
     from selfattn.decoding.texts import Output
-    from selfattn.runs.run import Run
+    from selfattn.runs.trained import TrainedModel
     from selfattn.runs.training_set import TrainingSet
 
 
@@ -148,11 +148,11 @@ class LanguageModel(Task):
 
     def evaluate(
         self,
-        run: Run,
+        run: TrainedModel,
         data: Sequence[Path],
         options: DecodingOptions,
         columns: Columns,
-        against: Run | None = None,
+        against: TrainedModel | None = None,
         encoding: str | None = None,
     ) -> dict[str, Any]:
         """Measure the perplexity of a run on a text.
@@ -196,7 +196,9 @@ class LanguageModel(Task):
         }
 
     @classmethod
-    def decode(cls, run: Run, texts: Sequence[str], options: DecodingOptions, first: int) -> list[list[Output]]:
+    def decode(
+        cls, run: TrainedModel, texts: Sequence[str], options: DecodingOptions, first: int
+    ) -> list[list[Output]]:
         """Continue each text; see `selfattn.decoding.texts.continue_texts`."""
         from selfattn.decoding.texts import continue_texts
 

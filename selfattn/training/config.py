@@ -2,7 +2,7 @@
 
 import typing
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypedDict
 
 from annotated_types import Gt, Le
 
@@ -114,6 +114,36 @@ class TrainingConfig(Plain):
             options = typing.get_args(choices)
             check(self, name, str, options.__contains__, f"one of {', '.join(options)}")
         check(self, "betas", tuple, _are_betas, "two numbers in [0, 1)")
+
+
+class TrainingSettings(TypedDict, total=False):
+    """Fields of :class:`TrainingConfig` as keyword arguments, without the seed. What is left out follows the task."""
+
+    epochs: int
+    max_steps: int | None
+    items_per_epoch: int | None
+    batch_size: int
+    max_tokens: int | None
+    accumulate: int
+    lr: float
+    schedule: ScheduleName
+    warmup: float
+    warmup_steps: int | None
+    weight_decay: float
+    betas: tuple[float, float]
+    clip_norm: float
+    label_smoothing: float
+    r_drop: float
+    teacher_forcing: float
+    teacher_forcing_end: float | None
+    precision: Precision
+    average: AverageName
+    ema_decay: float
+    average_last: int
+    validation_items: int
+    validate_every: int | None
+    patience: int | None
+    target_exact_match: float | None
 
 
 def _are_betas(values: tuple[Any, ...]) -> bool:

@@ -7,6 +7,7 @@ and writes nothing but the checkpoint.
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,14 +23,14 @@ from selfattn.tokenizers.protocol import BOS, PAD
 from selfattn.training.checkpoint import CheckpointFile, TrainingState
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Processes, Replica
-from selfattn.training.observer import EpochReport, Observer, StepReport
+from selfattn.training.observer import EpochReport, Observer, StepReport, StopTraining
 from selfattn.training.step import Stepper, check_finite, make_optimizer
 from selfattn.training.validation import Criterion, validation_loss
 from selfattn.training.weights import Average, make_average, named_weights, put_into
 
 Group = list[Batch]
 """Batches whose gradients make one step."""
-Status = Literal["finished", "target reached", "stopped early", "interrupted"]
+Status = Literal["finished", "target reached", "stopped early", "stopped by an observer", "interrupted"]
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,8 @@ class Outcome:
     """Result of a training.
 
     Attributes:
-        status: all steps done, ``target_exact_match`` reached, ``patience`` exhausted (``stopped early``), or stopped
-            from the keyboard.
+        status: all steps done, ``target_exact_match`` reached, ``patience`` exhausted (``stopped early``), stopped
+            by an observer, or from the keyboard.
         reports: of the validations.
         best: report of the validation whose weights the model now has; None if there was none.
         seconds: of steps and batching, without validations; drawing examples counts only where they are a stream.
@@ -111,6 +112,9 @@ def train_model(
         if status != "interrupted":  # all processes got here
             processes.broadcast(named_weights(model).values())
     model.eval()
+    for observer in observers:
+        with suppress(StopTraining):
+            observer.ended(status, tuple(state.reports), model)
     return Outcome(status, tuple(state.reports), loop.best, state.progress.seconds)
 
 
@@ -126,7 +130,9 @@ class _Loop:
     observers: Sequence[Observer]
     checkpoints: CheckpointFile | None
     groups: Iterator[Group] | None = None  # the rest of the epoch
-    is_stop_requested: bool = False
+    is_stop_requested: bool = False  # by the user, who may resume
+    is_end_requested: bool = False  # by an observer
+    is_ending: bool = False  # in every process
 
     def __post_init__(self) -> None:
         self.processes, model = self.replica.processes, self.replica.model
@@ -164,7 +170,7 @@ class _Loop:
             return "target reached"
         if config.patience is not None and len(reports) - 1 - reports.index(best) >= config.patience:
             return "stopped early"
-        return None
+        return "stopped by an observer" if self.is_end_requested else None
 
     def _is_over(self) -> bool:
         progress, most = self.state.progress, self.config.max_steps
@@ -182,6 +188,8 @@ class _Loop:
             if group is not None:
                 self._step(group)
                 self._save_where_due()
+                if self.is_ending:
+                    return
             else:
                 if not progress.position:
                     raise UserError(f"training: epoch {progress.epoch + 1} has no examples; give some")
@@ -196,7 +204,7 @@ class _Loop:
     def _save_where_due(self) -> None:
         due = self.checkpoints is not None and self.checkpoints.is_due(self.state.progress.step)
         due = due and not self._is_validation_due()  # a checkpoint follows it
-        stops, due = self.processes.decide((self.is_stop_requested, due))
+        stops, self.is_ending, due = self.processes.decide((self.is_stop_requested, self.is_end_requested, due))
         if stops or due:
             self._save()
         if stops:
@@ -232,8 +240,18 @@ class _Loop:
         return steps, -(-steps // (config.validate_every or steps_per_epoch or steps))
 
     def _announce(self) -> None:
+        epochs = None if self.config.max_steps else self.config.epochs
         for observer in self.observers:
-            observer.started(None if self.config.max_steps else self.config.epochs, self.state.progress.total_steps)
+            with self._stoppable():
+                observer.started(epochs, self.state.progress.total_steps)
+
+    @contextmanager
+    def _stoppable(self) -> Iterator[None]:
+        """Note that an observer stops the training inside a ``with`` block."""
+        try:
+            yield
+        except StopTraining:
+            self.is_end_requested = True
 
     def _step(self, group: Group) -> None:
         progress = self.state.progress
@@ -247,7 +265,8 @@ class _Loop:
         )
         for observer in self.observers:
             try:
-                observer.stepped(report)
+                with self._stoppable():
+                    observer.stepped(report)
             except KeyboardInterrupt:
                 self.is_stop_requested = True
 
@@ -269,7 +288,8 @@ class _Loop:
                     state.best_weights = {name: x.to("cpu", copy=True) for name, x in named_weights(model).items()}
                 state.reports.append(report)
                 for observer in self.observers:
-                    observer.validated(report, model, is_best)
+                    with self._stoppable():
+                        observer.validated(report, model, is_best)
         self.replica.model.train()
         if measures is None:  # what is saved is as before the validation, which comes again
             state.average.validation_stopped()
@@ -313,7 +333,8 @@ class _Loop:
             if state.best_weights is not None:
                 put_into(self.replica.model, state.best_weights)
             for observer in self.observers:
-                observer.resumed(state.progress.step, tuple(state.reports), self.replica.model)
+                with self._stoppable():
+                    observer.resumed(state.progress.step, tuple(state.reports), self.replica.model)
             put_into(self.replica.model, restored.part("model"))
         except (ValueError, KeyError, RuntimeError, TypeError) as error:
             reason = " ".join(str(error).split())

@@ -97,8 +97,33 @@ def _is_measure(name: str) -> bool:
     return name.startswith("valid_") and name != "valid_loss"
 
 
+class StopTraining(Exception):  # noqa: N818  # no error, as StopIteration is none
+    """Raised by a method of an observer to stop the training.
+
+    The step is finished, the model is validated unless it just was, and the run keeps the best weights. Its status is
+    ``stopped by an observer``.
+    """
+
+
 class Observer:
-    """Base class of what watches a training; override the methods you need. Only the first process is watched."""
+    """Base class of what watches a training; override the methods you need. Only the first process is watched.
+
+    ``selfattn.train(..., observers=[...])`` takes observers. Each method may raise :class:`StopTraining`; from any
+    method but ``stepped`` and ``validated`` it takes effect after the next step.
+
+    Example:
+        >>> class StopAtLoss(Observer):
+        ...     def __init__(self, loss):
+        ...         self.loss = loss
+        ...     def stepped(self, report):
+        ...         if report.loss < self.loss:
+        ...             raise StopTraining
+        >>> report = StepReport(epoch=1, step=7, total_steps=50, loss=0.4, lr=0.003, tokens_per_second=9000.0)
+        >>> StopAtLoss(0.1).stepped(report)
+        >>> StopAtLoss(0.5).stepped(report)
+        Traceback (most recent call last):
+        selfattn.training.observer.StopTraining
+    """
 
     def started(self, epochs: int | None, steps: int) -> None:
         """Called before the first step, when the batches of the first epoch are known.
@@ -120,8 +145,17 @@ class Observer:
         `model` has the best weights where there was a validation.
         """
 
+    def ended(self, status: str, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
+        """Called once at the end of the training; not after an error.
+
+        Args:
+            status: ``finished``, ``target reached``, ``stopped early``, ``stopped by an observer``, or ``interrupted``.
+            reports: of all validations.
+            model: with the best weights, in evaluation mode.
+        """
+
     def requests_stop(self) -> bool:
-        """Say whether the training should stop; asked at every step of a validation. Default False."""
+        """Say whether the user interrupts the training; asked at every step of a validation. Default False."""
         return False
 
 
@@ -201,6 +235,11 @@ class TensorBoardObserver(Observer):
     def resumed(self, step: int, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
         """Make TensorBoard drop what came after the checkpoint."""
         self._writer = self._make(str(self.folder), purge_step=step + 1)
+
+    def ended(self, status: str, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
+        """Close the file of the curves."""
+        if self._writer is not None:
+            self._writer.close()
 
     def _add(self, step: int, values: dict[str, float]) -> None:
         self._writer = self._writer or self._make(str(self.folder))

@@ -41,7 +41,7 @@ def tuned(
     plan = Plan(
         task="dates", command="", quick=False, seeds=3, tuned=False, headline=Headline(better=better), steps=800,
         models={name: PlannedModel(name, PRESETS[name].config) for name in measure},
-        budgets=settings.budgets, space={"lr": ""},
+        budgets=settings.budgets or (1.0,), space={"lr": ""},
         tuning_seeds=tuple(range(MOST_SEEDS, MOST_SEEDS + settings.tuning_seeds)),
     )  # fmt: skip
     runner: Any = SimpleNamespace(options=settings, recipe=RECIPE)

@@ -1,0 +1,116 @@
+"""`train` and `compare` take the fields of their dataclasses by name, in any of three places."""
+
+import dataclasses
+import os
+import types
+import typing
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_runs import Train
+
+from selfattn.comparison.compare import _gathered, _prepare, compare
+from selfattn.comparison.options import CompareOptions, CompareSettings
+from selfattn.errors import SettingError, UserError
+from selfattn.runs.run import Run
+from selfattn.runs.train import TrainOptions, TrainSettings
+from selfattn.runs.train import train as train_on
+from selfattn.tasks.dates import DateOptions, Dates
+from selfattn.training.config import TrainingConfig, TrainingSettings
+
+MODELS = ("rnn-attention", "transformer")
+
+
+def accepted(hint: Any) -> Any:
+    """Return what a call may pass for a field of this type: a text for a path, one value for several."""
+    if hint is Path:
+        return str | os.PathLike[str]
+    arguments = typing.get_args(hint)
+    if arguments[1:] == (...,):
+        return arguments[0] | Sequence[arguments[0]]
+    if isinstance(hint, types.UnionType):
+        return accepted(arguments[0]) | type(None)
+    return hint
+
+
+@pytest.mark.parametrize(
+    ("settings", "kinds"),
+    [
+        (TrainingSettings, [TrainingConfig]),
+        (CompareSettings, [TrainingConfig, CompareOptions]),
+        (TrainSettings, [TrainingConfig, TrainOptions]),
+    ],
+)
+def test_keywords_are_the_fields(settings: Any, kinds: list[type[Any]]) -> None:
+    hints: dict[str, Any] = {}
+    for kind in kinds:
+        of_kind = typing.get_type_hints(kind)
+        for field in dataclasses.fields(kind):
+            if (kind, field.name) != (TrainingConfig, "seed"):
+                hints[field.name] = accepted(of_kind[field.name])
+    assert typing.get_type_hints(settings) == hints
+
+
+def prepared(task: str | Dates, *arguments: Any, training: Any = None, task_options: Any = None, **flat: Any) -> Any:
+    trainings, _ = _prepare(task, _gathered(task, *(arguments or (None,)), training, task_options, flat))
+    return trainings.command, trainings.options, trainings.recipe
+
+
+def test_settings_mean_the_same_wherever_they_stand(tmp_path: Path) -> None:
+    flat = prepared("dates", models=MODELS, out=tmp_path, epochs=3, locales=("ko_KR",))
+    options = CompareOptions(models=MODELS, out=tmp_path)
+    assert prepared("dates", options, training={"epochs": 3}, task_options={"locales": ("ko_KR",)}) == flat
+    assert prepared("dates", options, epochs=3, task_options=DateOptions(locales=("ko_KR",))) == flat
+    assert prepared(Dates(locales=("ko_KR",)), options, epochs=3) == flat
+
+
+def test_what_is_left_out_follows_the_task_and_what_is_given_holds(tmp_path: Path) -> None:
+    options = CompareOptions(models=MODELS, out=tmp_path)
+    _, usual, _ = prepared("dates", options)
+    assert (usual.budgets, usual.first_seed, usual.seeds) == ((0.125,), 400, (5,))
+    command, given, _ = prepared("dates", dataclasses.replace(options, budgets=(1.0,), first_seed=0))
+    assert (given.budgets, given.first_seed) == ((1.0,), 0)
+    assert "--first-seed 0 --budgets 1.0" in command
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lrr": 2}, "`lrr`: there is no such setting here; did you mean `lr`?"),
+        ({"training": {"lrr": 2}}, "`lrr`: there is no such setting here; did you mean `lr`?"),
+        ({"training": {"seeds": (3,)}}, "`seeds`: there is no such setting here"),
+        ({"training": {"seed": 3}}, "`seed`: it is no part of `training`"),
+        ({"training": TrainingConfig(epochs=3)}, "`training`: expected settings by name"),
+        ({"training": {"lr": 0.1}, "lr": 0.2}, "`lr`: given twice, once in `training`"),
+        ({"task_options": {"local": "ko"}}, "`local`: there is no such setting here; did you mean `locales`?"),
+        ({"task_options": {"locales": "ko"}, "locales": "ko"}, "`locales`: given twice"),
+        ({"task_options": 3}, "`task_options`: expected settings by name"),
+    ],
+)
+def test_wrong_places_are_named(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
+    for call in (compare, train_on):
+        with pytest.raises(SettingError) as error:
+            call("dates", out=tmp_path / "out", **settings)  # type: ignore[operator]
+        assert str(error.value).startswith(message)
+
+
+def test_options_stand_in_one_place(tmp_path: Path) -> None:
+    options = CompareOptions(models=MODELS, out=tmp_path)
+    with pytest.raises(SettingError, match="`quick`: beside `options`; set it there"):
+        compare("dates", options, quick=True)
+    with pytest.raises(SettingError, match="`options`: expected TrainOptions, got CompareOptions"):
+        train_on("dates", options)  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match="`out`: give the directory of the run"):
+        train_on("dates")
+    with pytest.raises(SettingError, match="`seed`: the trainings of a comparison have several"):
+        compare("dates", seed=3)  # type: ignore[call-arg]
+    with pytest.raises(UserError, match="the task has its options already"):
+        compare(Dates(), out=tmp_path, task_options={"locales": ("ko_KR",)})
+
+
+def test_a_training_by_options(train: Train, tmp_path: Path, tiny: Any, small: Any, runs: dict[str, Run]) -> None:
+    options = TrainOptions(model="rnn-plain", out=tmp_path / "run", set=small["rnn-plain"])
+    run = train_on("dates", options, training=tiny)
+    assert run.config == runs["rnn-plain"].config

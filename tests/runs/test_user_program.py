@@ -1,0 +1,79 @@
+"""What `mypy --strict` says of a user's program: nothing of a right one, and the line of each wrong call."""
+
+from pathlib import Path
+
+from mypy import api
+
+import selfattn
+
+LIBRARIES = (
+    *("babel", "cyclopts", "datasets", "einops", "filelock", "huggingface_hub", "jinja2", "numpy", "pydantic", "rich"),
+    *("sacrebleu", "safetensors", "scipy", "torch", "transformers", "joblib", "cloudpickle", "sentencepiece"),
+)
+# Types of other libraries count as Any, so that a check takes seconds.
+SETTINGS = f"""\
+[mypy]
+strict = true
+mypy_path = {Path(selfattn.__file__).parents[1]}
+[mypy-{",".join(f"{name}.*" for name in LIBRARIES)}]
+follow_imports = skip
+ignore_missing_imports = true
+[mypy-selfattn.*]
+ignore_errors = true
+"""
+
+PROGRAM = """\
+from pathlib import Path
+
+import torch
+from selfattn import CompareOptions, MultiHeadAttention, Observer, Pair, StepReport, StopTraining, compare, load, train
+
+
+class Stop(Observer):
+    def stepped(self, report: StepReport) -> None:
+        if report.loss < 0.1:
+            raise StopTraining
+
+
+train("dates", model="transformer", out="runs/a", epochs=3, observers=[Stop()])
+run = load("runs/a")
+outputs: list[str] = run.predict(["1 May 1999"], beam=5)
+pair = Pair("1 May 1999", "1999-05-01")
+probability: float = run.score([pair])[0].log_probability
+links: list[tuple[int, int]] = run.align([pair], layer=0)[0]
+columns: tuple[str, ...] = run.attention("1 May 1999").source_tokens
+options = CompareOptions(models=("rnn-attention", "transformer"), out=Path("compare/a"))
+record, files = compare("dates", options, training={"lr": 1e-3}, task_options={"locales": ("ko_KR",)})
+page: Path = files.html
+name: str = run.task.name
+layer = MultiHeadAttention(64, num_heads=4)
+states = torch.randn(2, 11, 64)
+weights = layer(states, causal=True, need_weights=True).weights
+"""
+
+WRONG = {
+    "run.task.nam": '"Task" has no attribute "nam"; maybe "name"?',
+    "layer(states, casual=True)": 'Unexpected keyword argument "casual"; did you mean "causal"?',
+    'train("dates", out="runs/a", lrr=2)': 'Unexpected keyword argument "lrr" for "train"; did you mean "lr"?',
+    'compare("dates", seedz=3)': 'Unexpected keyword argument "seedz" for "compare"',
+    'compare("dates", training={"lrr": 2.0})': 'Argument "training" to "compare" has incompatible type',
+    'compare("dates", lr="high")': 'Argument "lr" to "compare" has incompatible type "str"; expected "float"',
+    'run.predict(["a"], beams=5)': 'Unexpected keyword argument "beams" for "predict" of "Run"; did you mean "beam"?',
+    'run.score([("a", "b")])': 'List item 0 has incompatible type "tuple[str, str]"; expected "Pair"',
+}
+
+
+def test_mypy_accepts_a_program_and_finds_wrong_calls(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM + "\n".join(WRONG), encoding="utf-8")
+    config = tmp_path / "mypy.ini"
+    config.write_text(SETTINGS, encoding="utf-8")
+    cache = str(tmp_path / "cache")
+    report, errors, _ = api.run(
+        ["--config-file", str(config), "--cache-dir", cache, "--hide-error-codes", str(program)]
+    )
+    assert not errors
+    lines = [line.partition("program.py:")[2] for line in report.splitlines() if ": error: " in line]
+    first = PROGRAM.count("\n") + 1
+    for number, (line, message) in enumerate(zip(lines, WRONG.values(), strict=True), first):
+        assert line.startswith(f"{number}: error: {message}")
