@@ -51,9 +51,14 @@ class Cache:
         """Return the cache with the keys and values of later positions behind it.
 
         Without gradients it grows in place and is copied only now and then. Caches handed out before stay as they
-        were, also where two go on from the same. Both sides have positions, or neither (else ValueError).
+        were, also where two go on from the same.
+
+        Raises:
+            ValueError: only one side has positions, or rows, heads, widths or dtypes differ.
         """
         old, positions = self.entries, None
+        if not torch.compiler.is_compiling():  # a graph compares no sizes
+            _check_fits(old, new)
         if (old.positions is None) != (new.positions is None):
             raise ValueError("positions: keys in the cache and new ones must both have positions, or neither")
         if old.positions is not None and new.positions is not None:
@@ -80,3 +85,12 @@ class Cache:
         torch.index_select(memory[:length], 1, index, out=store.memory[:length])
         positions = self.entries.picked_positions(index)
         return Cache(store.entries(length, self.entries.key.shape[-1], positions), store)
+
+
+def _check_fits(old: KeyValue, new: KeyValue) -> None:
+    """Hold new keys and values against those of the cache: broadcasting would give a single row to every text."""
+    for name, before, after in (("keys", old.key, new.key), ("values", old.value, new.value)):
+        sizes = (*before.shape[:2], before.shape[3])
+        if (*after.shape[:2], after.shape[3]) != sizes or after.dtype != before.dtype:
+            kinds = f"{tuple(before.shape)} {before.dtype}, got {tuple(after.shape)} {after.dtype}"
+            raise ValueError(f"cache: expected {name} [b h j e] that go on from {kinds}")

@@ -10,7 +10,7 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from selfattn.attention.core import Attended, attend
+from selfattn.attention.core import Attended, attend, is_transformed
 from selfattn.attention.masks import Mask, as_mask, without_unread_keys, without_unread_queries
 from selfattn.attention.placing import check_positions, placed, rotated
 from selfattn.attention.positions import AttentionPosition
@@ -146,7 +146,7 @@ class MultiHeadAttention(nn.Module):
         if not self.project:
             return Query(self._query_heads(x)), self._key_value(x, x, positions)
         joined = None
-        if torch.is_inference_mode_enabled() and not torch.compiler.is_compiling():
+        if torch.is_inference_mode_enabled() and not torch.compiler.is_compiling() and not is_transformed():
             joined = self._joined
         if joined is not None and joined.holds(self):
             query, key, value = joined(x)
@@ -205,14 +205,16 @@ class MultiHeadAttention(nn.Module):
             :class:`~selfattn.attention.core.Attended` with output ``[b i d]``.
 
         Raises:
-            ValueError: ``x`` is not ``[b i d]`` of the layer's width; ``context`` has another number of rows; this
-                layer uses positions and ``context`` was projected without; there are not as many positions as queries,
-                or none are given and there are more queries than keys; ``context`` is shared by several rows, and
-                causality or positions are asked for; and what :func:`~selfattn.attention.core.attend` raises.
+            ValueError: ``x`` is not ``[b i d]`` of the layer's width; ``context`` has another number of rows; it was
+                projected without positions and this layer uses them, or the reverse; there are not as many positions
+                as queries, or none are given and there are more queries than keys; ``context`` is shared by several
+                rows, and causality or positions are asked for; and what
+                :func:`~selfattn.attention.core.attend` raises.
         """
         b, i, j = _checked_sizes(x, context, self.query_dim)
         if isinstance(context, KeyValue) and context.shared_by > 1:
-            return self._attend_shared(x, context, mask, bias, causal or positions is not None, need_weights)
+            is_ordered = causal or positions is not None or (isinstance(mask, Mask) and mask.causal)
+            return self._attend_shared(x, context, mask, bias, is_ordered, need_weights)
         key_positions = positions if context is None else None
         mask = as_mask(mask, causal, (b, self.num_heads, i, j))
         memory = cast("Tensor | KeyValue", x if context is None else context)
@@ -225,6 +227,8 @@ class MultiHeadAttention(nn.Module):
         # place
         if self.position is not None:
             query, bias = placed(self.position, query, keys, positions, bias)
+        elif keys.positions is not None:
+            raise ValueError("MultiHeadAttention: context was projected with positions, but the layer uses none")
         # attend
         attended = attend(
             query,

@@ -27,11 +27,21 @@ class Mask:
         additive: the same as numbers to add to the scores, 0 and minus infinity. Only where every query is known to
             see a key, and every hidden number to be finite (padding, in a model). Hidden keys may then be read.
         causal: also hide the future, right-aligned; default False.
+
+    Raises:
+        ValueError: ``additive`` is given without ``allowed``.
+        TypeError: ``allowed`` is not bool.
     """
 
     allowed: Tensor | None = None
     additive: Tensor | None = None
     causal: bool = False
+
+    def __post_init__(self) -> None:
+        if self.allowed is None and self.additive is not None:
+            raise ValueError("Mask: additive says the same as allowed, for the fused kernel; expected both")
+        if self.allowed is not None and self.allowed.dtype != torch.bool:
+            raise TypeError(f"Mask: expected allowed as bool, True = may attend, got {self.allowed.dtype}")
 
     @classmethod
     def safe(cls, allowed: Tensor) -> Mask:

@@ -101,11 +101,13 @@ class JoinedLinears:
 
     def holds(self, owner: nn.Module) -> bool:
         """Say whether the owner still has the layers whose weights lie here, and nothing else acts on them."""
+        if torch.nn.modules.module._has_any_global_hook():
+            return False
         row = self.weight.data_ptr()
         number = None if self.bias is None else self.bias.data_ptr()
         for name in self.names:
             part = owner._modules[name]
-            if type(part) is not nn.Linear or part._forward_hooks or part._forward_pre_hooks:
+            if type(part) is not nn.Linear or part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part):
                 return False
             weight = part._parameters.get("weight")
             bias = part._parameters.get("bias")

@@ -154,3 +154,25 @@ def test_positions_of_all_rows_meet_those_of_each(shapes: tuple[tuple[int, ...],
         for first, second in ((part, bare), (bare, part)):
             with pytest.raises(ValueError, match="must both have positions, or neither"):
                 Cache(first).append(second)
+
+
+@pytest.mark.parametrize("with_gradients", [False, True])
+@pytest.mark.parametrize(
+    "new",
+    [
+        KeyValue(torch.zeros(1, 3, 1, 5), torch.zeros(1, 3, 1, 7)),  # one row for every text
+        KeyValue(torch.zeros(2, 1, 1, 5), torch.zeros(2, 1, 1, 7)),  # one head for every head
+        KeyValue(torch.zeros(2, 3, 1, 7), torch.zeros(2, 3, 1, 5)),  # changed places
+        KeyValue(torch.zeros(2, 3, 1, 5).double(), torch.zeros(2, 3, 1, 7).double()),
+    ],
+)
+def test_a_cache_goes_on_with_keys_of_its_kind_alone(new: KeyValue, with_gradients: bool) -> None:
+    with torch.set_grad_enabled(with_gradients), pytest.raises(ValueError, match=r"cache: expected keys \[b h j e\]"):
+        Cache(entries(2)).append(new)
+
+
+def test_a_mask_says_one_thing_on_both_paths() -> None:
+    with pytest.raises(ValueError, match="additive says the same as allowed"):
+        Mask(additive=torch.zeros(1, 1, 1, 3))
+    with pytest.raises(TypeError, match=r"expected allowed as bool, True = may attend, got torch.int64"):
+        Mask(torch.tensor([[[[1, 1, 0]]]]))

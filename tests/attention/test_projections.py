@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.attention import MultiHeadAttention, Rotary, key_mask, padding_mask
+from selfattn.attention.masks import Mask
 
 Close = Callable[[Tensor, Tensor], None]
 
@@ -93,3 +94,55 @@ def test_rows_of_queries_and_of_keys_are_never_mixed(rows: int) -> None:
     for each in (context, layer.project_context(context)):
         with pytest.raises(ValueError, match=f"x has 6 rows, context {rows}; give each row its own"):
             layer(x, each, causal=True, positions=torch.arange(5))
+
+
+@pytest.mark.parametrize("kind", ["a replaced forward", "a hook of all modules", "torch.func"])
+def test_joined_projections_pass_nothing_by_that_acts_on_one(kind: str, close: Close) -> None:
+    layer, x = MultiHeadAttention(8, num_heads=2), torch.randn(2, 5, 8)
+    replaced: Any = layer.k_proj
+    if kind == "a replaced forward":
+        forward = replaced.forward
+        replaced.forward = lambda context: 3 * forward(context)
+    handle = None
+    if kind == "a hook of all modules":
+        handle = nn.modules.module.register_module_forward_hook(
+            lambda module, _, output: 3 * output if module is replaced else None
+        )
+    weights = {name: torch.stack([weight, 2 * weight]) for name, weight in layer.named_parameters()}
+    try:
+        with torch.inference_mode():
+            if kind == "torch.func":
+                project = torch.func.vmap(lambda w: _projected(layer, w, x))
+                close(project(weights)[1], _projected(layer, {n: w[1] for n, w in weights.items()}, x))
+            else:
+                close(layer.project_self(x)[1].key, layer.project_context(x).key)
+    finally:
+        if handle is not None:
+            handle.remove()
+
+
+def _projected(layer: MultiHeadAttention, weights: dict[str, Tensor], x: Tensor) -> Tensor:
+    class Projecting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = layer
+
+        def forward(self) -> Tensor:
+            return self.layer.project_self(x)[1].key
+
+    keys: Tensor = torch.func.functional_call(Projecting(), {f"layer.{n}": w for n, w in weights.items()}, ())
+    return keys
+
+
+def test_keys_that_another_layer_placed_are_refused() -> None:
+    x = torch.randn(2, 5, 8)
+    placed = MultiHeadAttention(8, num_heads=2, position=Rotary(4)).project_context(x)
+    with pytest.raises(ValueError, match="context was projected with positions, but the layer uses none"):
+        MultiHeadAttention(8, num_heads=2)(x, placed)
+
+
+def test_rows_that_share_a_context_hide_no_future() -> None:
+    layer = MultiHeadAttention(8, num_heads=2)
+    shared = replace(layer.project_context(torch.randn(2, 5, 8)), shared_by=3)
+    with pytest.raises(ValueError, match="rows that share a context have no order"):
+        layer(torch.randn(6, 1, 8), shared, mask=Mask(causal=True))
