@@ -7,7 +7,7 @@ through :meth:`Score.as_dot`, and then takes the fused path. Scores are register
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -30,6 +30,7 @@ class Score(nn.Module):
     Attributes:
         equal_widths: whether query and key must have one width; default False.
         counts_keys: whether it tells keys by their place in the batch, and so has a longest source; default False.
+        computes: whether the class or one of its bases below this one defines ``forward`` or ``as_dot``.
 
     Example:
         >>> from selfattn.registry import register
@@ -44,6 +45,11 @@ class Score(nn.Module):
 
     equal_widths: ClassVar[bool] = False
     counts_keys: ClassVar[bool] = False
+    computes: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.computes = cls.computes or not vars(cls).keys().isdisjoint({"forward", "as_dot"})
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Compare every query with every key: ``[b h i e], [b h j e'] -> [b h i j]``; default by :meth:`as_dot`."""
@@ -62,8 +68,7 @@ class Score(nn.Module):
 
 
 def _problem(part: type[Score]) -> str | None:
-    is_empty = part.forward is Score.forward and part.as_dot is Score.as_dot
-    return f"{part.__name__} has no forward" if is_empty else None
+    return None if part.computes else f"{part.__name__} has no forward"
 
 
 SCORES.expect(Score, _problem)

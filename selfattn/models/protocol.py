@@ -68,8 +68,9 @@ def _picked_of_source(leaf: Any, *, sources: Tensor, shared_by: int) -> Any:
     if isinstance(leaf, Reorderable):
         return leaf.reorder(sources)
     if isinstance(leaf, KeyValue):
-        stay = len(sources) == len(leaf.key)  # all of them, in their order
-        return dataclasses.replace(leaf if stay else leaf.reorder(sources), shared_by=max(1, shared_by))
+        picked = leaf if len(sources) == len(leaf.key) else leaf.reorder(sources)  # all of them stay, in their order
+        shared_by = max(1, shared_by)
+        return picked if picked.shared_by == shared_by else dataclasses.replace(picked, shared_by=shared_by)
     if isinstance(leaf, Tensor):
         return leaf if len(sources) == len(leaf) else leaf.index_select(0, sources)
     if isinstance(leaf, Mask):
