@@ -3,6 +3,7 @@
 import hashlib
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ _installed = False
 _loads = RLock()
 
 
-def load_plugin(plugin: str) -> None:
+def load_plugin(plugin: str | os.PathLike[str]) -> None:
     """Import a plugin, so that its parts can be used by name. A second call does nothing.
 
     Args:
@@ -30,6 +31,9 @@ def load_plugin(plugin: str) -> None:
     Raises:
         UserError: there is no such file or module, or it does not import.
     """
+    if not isinstance(plugin, str | os.PathLike):
+        raise UserError(f"`plugin`: expected a file, or a module by its dotted name, got {plugin!r}")
+    plugin = os.fspath(plugin)
     load_installed()
     with _loads:  # other threads wait for the parts
         if plugin in _loaded:

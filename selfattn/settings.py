@@ -5,10 +5,11 @@ import difflib
 import math
 import os
 import shlex
+import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
@@ -73,28 +74,59 @@ def as_declared(name: str, value: Any, hint: Any) -> Any:
     Args:
         name: of the setting, for the message.
         value: to be converted.
-        hint: its type; only paths and tuples of any length are converted.
+        hint: its type. A number outside a tuple is not checked here, but with its bounds.
 
     Raises:
-        SettingError: the value should be a path and is not.
+        SettingError: the value is of another type.
 
     Example:
         >>> as_declared("locales", "ko_KR", tuple[str, ...]), as_declared("out", "runs/a", Path) == Path("runs/a")
         (('ko_KR',), True)
+        >>> as_declared("quick", "no", bool)
+        Traceback (most recent call last):
+        selfattn.errors.SettingError: `quick`: expected True or False, got 'no'
     """
     kinds = typing.get_args(hint) or (hint,)
     if kinds[1:] == (...,):
         is_several = isinstance(value, Iterable) and not isinstance(value, str | os.PathLike)
-        return tuple(as_declared(name, item, kinds[0]) for item in (value if is_several else [value]))
-    if kinds[0] is not Path or (value is None and type(None) in kinds):
+        return tuple(_converted(name, item, kinds[0]) for item in (value if is_several else [value]))
+    if {int, float} & {*kinds}:
         return value
-    if not isinstance(value, str | os.PathLike):
-        raise SettingError(f"`{name}`: expected a path, got {value!r}")
-    try:
-        os.fsencode(value)
-    except UnicodeEncodeError:
-        raise SettingError(f"`{name}`: expected a path in UTF-8, got {shown(value)}") from None
-    return Path(value)
+    return _converted(name, value, hint)
+
+
+def _converted(name: str, value: Any, hint: Any) -> Any:
+    """Convert a single value."""
+    expected = _expected(value, hint)
+    if expected is not None:
+        raise SettingError(f"`{name}`: expected {expected}, got {shown(value)}")
+    is_path = Path in (typing.get_args(hint) or (hint,))
+    return Path(value) if is_path and value is not None else value
+
+
+def _expected(value: Any, hint: Any) -> str | None:
+    """Return what is expected in place of a value that is not of a type; None where it is."""
+    if typing.get_origin(hint) is Literal:
+        choices = typing.get_args(hint)
+        return None if value in choices else f"one of {', '.join(map(str, choices))}"
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        expected = [_expected(value, kind) for kind in typing.get_args(hint)]
+        return None if None in expected else " or ".join(text for text in expected if text)
+    if hint not in _KINDS:
+        return None
+    accepted, description = _KINDS[hint]
+    fits = isinstance(value, accepted) and (hint is bool or not isinstance(value, bool))
+    return None if fits else description
+
+
+_KINDS: dict[Any, tuple[Any, str]] = {
+    bool: (bool, "True or False"),
+    int: (int, "a whole number"),
+    float: (int | float, "a number"),
+    str: (str, "a text"),
+    Path: (str | os.PathLike, "a path"),
+    type(None): (type(None), ""),
+}
 
 
 def changed(options: Any) -> dict[str, Any]:

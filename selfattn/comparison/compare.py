@@ -22,12 +22,11 @@ from selfattn.errors import SettingError, say
 from selfattn.evaluation.statistics.design import obrien_fleming
 from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, resume, write_plan
 from selfattn.experiments.queue import connect_backend, stop_workers
-from selfattn.registry import TASKS
 from selfattn.report.write import ReportFiles
 from selfattn.results.record import Record
 from selfattn.runs.directory import used_plugins
 from selfattn.runs.inputs import gathered
-from selfattn.runs.task import Task, make_task
+from selfattn.runs.task import Task, make_task, task_class
 from selfattn.settings import changed, check_conditions, command_line, divide
 from selfattn.streams import alone
 from selfattn.training.config import TrainingConfig, TrainingSettings
@@ -166,7 +165,7 @@ def _gathered(
     task_options: object,
     settings: CompareSettings,
 ) -> dict[str, Any]:
-    kind: type[Task] = TASKS[task] if isinstance(task, str) else type(task)
+    kind = task_class(task)
     gathered_settings = gathered(
         settings, options, CompareOptions, training, task_options, kind.Options, kind.TestOptions
     )
@@ -177,7 +176,7 @@ def _gathered(
 
 def _prepare(task: str | Task, settings: Mapping[str, Any]) -> tuple[Trainings, dict[str, PlannedModel]]:
     """Check settings, and return what runs the trainings, and the models."""
-    kind: type[Task] = TASKS[task] if isinstance(task, str) else type(task)
+    kind = task_class(task)
     chosen_options, training, of_task, of_tests = divide(
         settings, CompareOptions, TrainingConfig, kind.Options, kind.TestOptions
     )

@@ -412,6 +412,9 @@ def load(
         UserError: a file is missing or broken, a plugin is not loaded, the device is missing, the runs do not fit
             together, or the engine is missing or does not support the model.
     """
+    for run_path in (path, *others):
+        if not isinstance(run_path, str | os.PathLike):
+            raise SettingError(f"load: expected a run directory, got {shown(run_path)}")
     if engine not in get_args(Engine):
         raise UserError(f"engine: expected one of {', '.join(get_args(Engine))}, got {engine!r}")
     if engine != "torch":

@@ -36,7 +36,7 @@ from selfattn.models.presets import USUAL
 from selfattn.registry import TASKS
 from selfattn.results.quality import Headline
 from selfattn.results.record import NO_SUBJECT, Baseline, Subject
-from selfattn.settings import Condition, changed, divide
+from selfattn.settings import Condition, changed, divide, shown
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -443,6 +443,21 @@ def _problem(task: type[Task]) -> str | None:
 
 
 TASKS.expect(Task, _problem)
+
+
+def task_class(task: str | Task) -> type[Task]:
+    """Return the class of a task.
+
+    Raises:
+        UserError: the name is unknown, or it is neither a name nor a task.
+    """
+    if isinstance(task, Task):
+        return type(task)
+    if not isinstance(task, str):
+        hint = f"; write {task.__name__}()" if isinstance(task, type) else ""
+        raise SettingError(f"`task`: expected a name such as 'dates', or a task, got {shown(task)}{hint}")
+    kind: type[Task] = TASKS[task]
+    return kind
 
 
 def make_task(task: str | Task, settings: Mapping[str, Any] | None = None) -> Task:

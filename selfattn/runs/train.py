@@ -15,9 +15,8 @@ from annotated_types import Ge, Le
 from selfattn.codec import parse
 from selfattn.errors import SettingError, UserError, described, say
 from selfattn.models.config import ModelConfig, override
-from selfattn.registry import TASKS
 from selfattn.runs.inputs import gathered
-from selfattn.runs.task import Task, make_task
+from selfattn.runs.task import Task, make_task, task_class
 from selfattn.settings import (
     Condition,
     Seed,
@@ -139,7 +138,7 @@ def train(
 
     if not isinstance(observers, Sequence) or not all(isinstance(observer, Observer) for observer in observers):
         raise SettingError(f"`observers`: expected a list of selfattn.Observer objects, got {shown(observers)}")
-    kind: type[Task] = TASKS[task] if isinstance(task, str) else type(task)
+    kind = task_class(task)
     by_name = gathered(settings, options, TrainOptions, training, task_options, kind.Options)
     of_run, of_training, of_task = divide(by_name, TrainOptions, TrainingConfig, kind.Options)
     if "out" not in of_run:

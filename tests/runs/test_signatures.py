@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from small_runs import Train
 
+import selfattn
 from selfattn.comparison.compare import _gathered, _prepare, compare
 from selfattn.comparison.options import CompareOptions, CompareSettings
 from selfattn.errors import SettingError, UserError
@@ -94,6 +95,45 @@ def test_wrong_places_are_named(settings: dict[str, Any], message: str, tmp_path
         with pytest.raises(SettingError) as error:
             call("dates", out=tmp_path / "out", **settings)  # type: ignore[operator]
         assert str(error.value).startswith(message)
+
+
+WRONG_VALUES = [
+    ({"quick": "no"}, "`quick`: expected True or False, got 'no'"),
+    ({"tune": "x"}, "`tune`: expected True or False, got 'x'"),
+    ({"backend": "spark"}, "`backend`: expected one of local, dask, ray, got 'spark'"),
+    ({"device": "gpu"}, "`device`: expected one of auto, cpu, cuda, got 'gpu'"),
+    ({"match": "size"}, "`match`: expected one of parameters, body, flops, got 'size'"),
+    ({"models": [1]}, "`models`: expected a text, got 1"),
+    ({"models": None}, "`models`: expected a text, got None"),
+    ({"seeds": "3"}, "`seeds`: expected a whole number, got '3'"),
+    ({"seeds": True}, "`seeds`: expected a whole number, got True"),
+    ({"rates": ("a", "b")}, "`rates`: expected a number, got 'a'"),
+    ({"out": 3}, "`out`: expected a path, got 3"),
+    ({"locales": 3}, "`locales`: expected a text, got 3"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), WRONG_VALUES)
+def test_values_of_another_type_are_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
+    usual: dict[str, Any] = {"models": MODELS, "out": tmp_path / "out"}
+    with pytest.raises(SettingError) as error:
+        compare("dates", **usual | settings)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize("task", [None, 3, Dates])
+def test_what_is_no_task_is_refused(task: Any, tmp_path: Path) -> None:
+    for call in (compare, train_on):
+        with pytest.raises(SettingError, match="`task`: expected a name such as 'dates', or a task, got "):
+            call(task, out=tmp_path / "out")  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("path", [None, 3, ["run"]])
+def test_what_is_no_directory_or_plugin_is_refused(path: Any) -> None:
+    with pytest.raises(UserError, match="load: expected a run directory, got "):
+        selfattn.load(path)
+    with pytest.raises(UserError, match="`plugin`: expected a file, or a module by its dotted name, got "):
+        selfattn.load_plugin(path)
 
 
 def test_options_stand_in_one_place(tmp_path: Path) -> None:
