@@ -112,9 +112,9 @@ def attend(
         ValueError: query, key or value is not 4-dimensional; batch sizes or key lengths differ; the key-value heads
             do not divide the query heads; mask or bias does not broadcast to ``[b h i j]``; the score gives another
             shape than ``[b h i j]``; ``dropout_p`` is outside ``[0, 1)``.
-        TypeError: query, key or value is no floating point tensor; their dtypes differ outside autocast; the score is
-            no :class:`~selfattn.attention.scores.Score`; the mask is not bool; the bias is not
-            floating point.
+        TypeError: query, key or value is no dense floating point tensor of at least 16 bits; their dtypes differ
+            outside autocast; the score is no :class:`~selfattn.attention.scores.Score`; the mask is not bool; the bias
+            is not floating point.
 
     Example:
         Scores ln 1 and ln 3 give weights 1/4 and 3/4:
@@ -315,6 +315,9 @@ def _check(query: Tensor, key: Tensor, value: Tensor, score: Score, bias: Tensor
         if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
             kind = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
             raise TypeError(f"attend: expected {name} as a floating point tensor [{axes}], got {kind}")
+        if tensor.layout is not torch.strided or tensor.is_nested or tensor.itemsize < 2:
+            got = "a nested one; pad it" if tensor.is_nested else f"{tensor.layout} of {tensor.dtype}"
+            raise TypeError(f"attend: expected {name} as a dense tensor of at least 16-bit numbers, got {got}")
         if tensor.dim() != 4:
             raise ValueError(f"attend: expected {name} [{axes}], got {tensor.dim()} axes {tuple(tensor.shape)}")
     if not (query.shape[3] and key.shape[3]):

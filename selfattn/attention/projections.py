@@ -101,7 +101,7 @@ class JoinedLinears:
 
     def holds(self, owner: nn.Module) -> bool:
         """Say whether the owner still has the layers whose weights lie here, and nothing else acts on them."""
-        if torch.nn.modules.module._has_any_global_hook():
+        if torch.nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]
             return False
         row = self.weight.data_ptr()
         number = None if self.bias is None else self.bias.data_ptr()

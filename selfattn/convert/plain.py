@@ -35,8 +35,8 @@ def check_plain(module: nn.Module, where: str, harmless: Container[Any] = ()) ->
         harmless: hooks that change nothing; default none.
 
     Raises:
-        ValueError: a part is parametrised or pruned, has a hook, or its ``forward`` was replaced; the message names
-            the part and says what to do.
+        ValueError: a part is parametrised or pruned, has a hook, or a method of it, such as ``forward``, was
+            replaced; the message names the part and says what to do.
 
     Example:
         >>> linear = nn.Linear(3, 2)
@@ -54,8 +54,9 @@ def check_plain(module: nn.Module, where: str, harmless: Container[Any] = ()) ->
             names = ", ".join(part.parametrizations)
             advice = "make it permanent with torch.nn.utils.parametrize.remove_parametrizations"
             raise ValueError(f"{where}: {place} has a parametrised {names}; {advice}")
-        if "forward" in vars(part):
-            raise ValueError(f"{where}: the forward of {place} was replaced on the module itself; restore it")
+        for name in vars(part):
+            if callable(getattr(type(part), name, None)):
+                raise ValueError(f"{where}: the {name} of {place} was replaced on the module itself; restore it")
         for attribute, kind_of_hook in _HOOKS.items():
             for hook in getattr(part, attribute).values():
                 if hook not in harmless:
@@ -110,6 +111,48 @@ def check_gradient_hooks(module: nn.Module, where: str) -> None:
             raise ValueError(f"{where}: {name} has a hook on its gradient that would be lost; remove it first")
 
 
+def check_parts(module: nn.Module, parts: Container[str], where: str) -> None:
+    """Check that a module has no parts and buffers besides those of its class.
+
+    Args:
+        module: to be converted.
+        parts: names that its own parts may have.
+        where: the call, for messages.
+
+    Raises:
+        ValueError: it has a further one.
+    """
+    for name in (*(name for name, _ in module.named_children()), *module._buffers):
+        if name not in parts:
+            raise ValueError(f"{where}: {type(module).__name__} has {name}, which would be lost; remove it first")
+
+
+def check_copyable(module: nn.Module, parts: Container[str], where: str) -> None:
+    """Check that copies of a module's parameters say all that it holds.
+
+    Args:
+        module: whose parameters are copied.
+        parts: names that its own parts may have.
+        where: the call, for messages.
+
+    Raises:
+        ValueError: it has a further part or a buffer, two names of one parameter, or parts in another mode than it.
+    """
+    check_parts(module, parts, where)
+    buffers = module.state_dict().keys() - {name for name, _ in module.named_parameters(remove_duplicate=False)}
+    if buffers:
+        raise ValueError(f"{where}: {min(buffers)} would be lost; remove it first")
+    names: dict[int, str] = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        first = names.setdefault(id(parameter), name)
+        if first != name:
+            raise ValueError(f"{where}: {first} and {name} are one parameter; copies would be two, so untie them first")
+    for name, part in module.named_modules():
+        if part.training != module.training:
+            mode = "training" if part.training else "evaluation"
+            raise ValueError(f"{where}: {name} alone is in {mode} mode; call train() or eval() of the whole first")
+
+
 def check_class(module: Any, kind: type[M], where: str, advice: str = "") -> M:
     """Return a module if it is of exactly this class: a subclass may compute anything.
 
@@ -139,7 +182,7 @@ def check_tensors(module: nn.Module, names: set[str], where: str) -> None:
     Raises:
         ValueError: a parameter is missing or unknown, or its class computes in another way, as a quantised one.
     """
-    parameters = dict(module.named_parameters(recurse=False))
+    parameters = dict(module.named_parameters(recurse=False, remove_duplicate=False))
     if parameters.keys() != names:
         differing = ", ".join(sorted(parameters.keys() ^ names))
         raise ValueError(f"{where}: the parameters are not those of {type(module).__name__}; check {differing}")

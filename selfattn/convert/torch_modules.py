@@ -14,8 +14,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfattn.attention import MultiHeadAttention, ScaledDot
-from selfattn.convert.plain import check_class, check_gradient_hooks, check_output, check_plain, check_tensors
+from selfattn.convert.plain import (
+    check_class,
+    check_copyable,
+    check_gradient_hooks,
+    check_output,
+    check_plain,
+    check_tensors,
+)
 from selfattn.layers import Activation, FeedForward, TransformerBlock
+from selfattn.layers.dropout import Dropout
 from selfattn.layers.transformer import FUNCTIONS
 
 M = TypeVar("M", bound=nn.Module)
@@ -25,6 +33,15 @@ TorchLayer: TypeAlias = nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
 _FEED_FORWARD = {"feed_forward.fc1": "linear1", "feed_forward.fc2": "linear2"}
 _ENCODER = _FEED_FORWARD | {"self_attn_norm": "norm1", "feed_forward_norm": "norm2"}
 _DECODER = _FEED_FORWARD | {"self_attn_norm": "norm1", "cross_attn_norm": "norm2", "feed_forward_norm": "norm3"}
+_TORCH_PARTS = {"self_attn", "activation", "dropout", "dropout1", "dropout2", *_ENCODER.values()}
+# What each class may have as its parts.
+_PARTS: dict[type[nn.Module], set[str]] = {
+    nn.MultiheadAttention: {"out_proj"},
+    nn.TransformerEncoderLayer: _TORCH_PARTS,
+    nn.TransformerDecoderLayer: _TORCH_PARTS | {"multihead_attn", "dropout3", *_DECODER.values()},
+    MultiHeadAttention: {"q_proj", "k_proj", "v_proj", "out_proj", "q_norm", "k_norm", "score", "position"},
+    TransformerBlock: {"self_attn", "cross_attn", "feed_forward", "dropout", *_DECODER},
+}
 # Functions, and modules without settings of their own, that are one of our activations.
 _ACTIVATIONS: dict[Any, Activation] = {
     **{torch.relu: "relu", F.relu: "relu", F.gelu: "gelu", F.silu: "silu"},
@@ -64,6 +81,7 @@ def attention_from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention:
     bias = module.in_proj_bias is not None
     joined = {"in_proj_weight"} if module.kdim == module.embed_dim else {f"{part}_proj_weight" for part in "qkv"}
     check_tensors(module, joined | {"in_proj_bias"} if bias else joined, where)
+    check_tensors(module.out_proj, {"weight", "bias"} if bias else {"weight"}, f"{where}: out_proj")
     weights: dict[str, nn.Parameter] = {}
     for name, parameter in module.named_parameters():
         if name.startswith("in_proj_"):  # of query, key and value, one below the other
@@ -151,7 +169,9 @@ def block_from_torch(layer: TorchLayer) -> TransformerBlock:
     _expect_plain(layer, nn.TransformerEncoderLayer if cross_attn is None else nn.TransformerDecoderLayer, where)
     parts = _ENCODER if cross_attn is None else _DECODER
     # Beside each numbered norm there is a dropout of that number.
-    dropouts = {getattr(layer, name.replace("norm", "dropout")).p for name in parts.values() if "norm" in name}
+    beside = [getattr(layer, name.replace("norm", "dropout")) for name in parts.values() if "norm" in name]
+    dropouts = {check_class(part, nn.Dropout, f"{where}: dropout").p for part in beside}
+    check_class(layer.dropout, nn.Dropout, f"{where}: dropout")
     if len(dropouts) > 1:
         raise ValueError(f"{where}: a block drops outputs of its parts with one probability, got {sorted(dropouts)}")
     dim, ffn_dim, activation = layer.linear1.in_features, layer.linear1.out_features, _activation(layer.activation)
@@ -190,6 +210,8 @@ def block_to_torch(block: TransformerBlock) -> TorchLayer:
     where, feed_forward = "block_to_torch", block.feed_forward
     _expect_plain(block, TransformerBlock, where)
     check_class(feed_forward, FeedForward, where)
+    for dropout in (block.dropout, feed_forward.dropout):
+        check_class(dropout, Dropout, f"{where}: dropout")
     attentions = {"self_attn": attention_to_torch(block.self_attn)}
     if block.cross_attn is not None:
         attentions["multihead_attn"] = attention_to_torch(block.cross_attn)
@@ -224,7 +246,7 @@ def _activation(function: object) -> Activation:
     """Name an activation function or module."""
     is_exact = getattr(function, "approximate", "none") == "none"
     for known, name in _ACTIVATIONS.items():
-        if function is known or (is_exact and isinstance(known, type) and isinstance(function, known)):
+        if function is known or (is_exact and type(function) is known):
             return name
     raise ValueError(f"the activation {function} has no counterpart; known: relu, gelu, silu")
 
@@ -249,3 +271,4 @@ def _expect_plain(module: nn.Module, kind: type[nn.Module], where: str) -> None:
     check_plain(module, where)
     check_class(module, kind, where)
     check_gradient_hooks(module, where)
+    check_copyable(module, _PARTS[kind], where)

@@ -10,10 +10,10 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from selfattn.attention.core import attend
-from selfattn.attention.masks import as_mask, without_unread_keys, without_unread_queries
+from selfattn.attention.masks import without_unread_keys, without_unread_queries
 from selfattn.attention.positions import AttentionPosition
 from selfattn.attention.scores import Score, scaled_dot
-from selfattn.convert.plain import check_class, check_output, check_plain, check_tensors
+from selfattn.convert.plain import check_class, check_output, check_parts, check_plain, check_tensors
 
 _ADVICE = "; if it computes the same, make a MultiheadAttention and load the state dict into it"
 
@@ -85,6 +85,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         if type(module) is not cls:
             check_class(module, nn.MultiheadAttention, where, _ADVICE)
         check_output(module.out_proj, where)
+        check_parts(module, {"out_proj", "score", "position"} if type(module) is cls else {"out_proj"}, where)
         sizes = module.embed_dim, module.num_heads, module.dropout, module.in_proj_bias is not None
         more = module.bias_k is not None, module.add_zero_attn, module.kdim, module.vdim, module.batch_first
         with torch.device("meta"):
@@ -126,7 +127,7 @@ class MultiheadAttention(nn.MultiheadAttention):
 
         Raises:
             AssertionError: queries, keys, values or masks do not have as many axes as each other ask for.
-            ValueError, RuntimeError: a mask has another shape, or a nested batch does not attend to itself.
+            ValueError: a mask has another shape, or a nested batch does not attend to itself.
             TypeError: a mask is neither bool nor floating point.
         """
         # PyTorch's own check, so that a wrong call gets the message that its users know.
@@ -142,13 +143,16 @@ class MultiheadAttention(nn.MultiheadAttention):
             key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
         elif not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-        mask, bias = self._masks(key_padding_mask, attn_mask)
         i, j = query.shape[1], key.shape[1]
+        _check_mask("key_padding_mask [b j]", key_padding_mask, (len(query), j))
+        in_heads = attn_mask is not None and attn_mask.dim() == 3
+        expected = (len(query) * self.num_heads, i, j) if in_heads else (i, j)
+        _check_mask("attn_mask [(b h) i j]" if in_heads else "attn_mask [i j]", attn_mask, expected)
+        mask, bias = self._masks(key_padding_mask, attn_mask)
         if is_causal and attn_mask is None:  # as PyTorch's, left-aligned
             future = torch.ones(1, 1, i, j, dtype=torch.bool, device=query.device).tril()
             mask = future if mask is None else mask & future
         if mask is not None:
-            as_mask(mask, False, (len(query), self.num_heads, i, j))  # of the right shape
             if self.bias_k is None and not self.add_zero_attn:  # else each query sees a further key
                 query = without_unread_queries(query, mask)
             key, value = (without_unread_keys(x, mask) for x in (key, value))
@@ -221,11 +225,21 @@ class MultiheadAttention(nn.MultiheadAttention):
             padding = hidden.unsqueeze(-1) if average_attn_weights else hidden[:, None, :, None]
             weights = weights.masked_fill(padding, 0)
         rows = [row[:n] for row, n in zip(output, lengths.tolist(), strict=True)]
-        return torch.nested.as_nested_tensor(rows), weights
+        return torch.nested.as_nested_tensor(rows, layout=batch.layout), weights
 
 
 def _nothing(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
     """Change nothing."""
+
+
+def _check_mask(name: str, mask: Tensor | None, expected: tuple[int, ...]) -> None:
+    """Check the kind and the shape of a mask: broadcasting would give one row's to all."""
+    if mask is None:
+        return
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        raise TypeError(f"MultiheadAttention: expected {name} as bool, True = hidden, or numbers, got {mask.dtype}")
+    if mask.shape != expected:
+        raise ValueError(f"MultiheadAttention: expected {name} of {expected}, got {tuple(mask.shape)}")
 
 
 def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:

@@ -399,3 +399,13 @@ def test_a_score_that_forgets_an_axis(need_weights: bool) -> None:
     same, method = random_heads(3, 3, 5, 7), "forward" if need_weights else "as_dot"
     with pytest.raises(ValueError, match=rf"expected Flat\.{method} to return"):
         attend(same, same, same, score=Flat(), need_weights=need_weights)
+
+
+@pytest.mark.parametrize("kind", ["nested", "sparse", "float8"])
+def test_numbers_that_no_path_computes_with_are_named(kind: str) -> None:
+    dense = torch.ones(1, 2, 3, 4)
+    other = dense.to_sparse() if kind == "sparse" else dense.to(torch.float8_e4m3fn)
+    if kind == "nested":
+        other = torch.nested.nested_tensor([torch.ones(2, 3, 4)], layout=torch.jagged)
+    with pytest.raises(TypeError, match="attend: expected query as a dense tensor of at least 16-bit numbers"):
+        attend(other, dense, dense)

@@ -177,9 +177,18 @@ def test_a_nested_batch_has_weights_too(batch_first: bool, average: bool) -> Non
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"key_padding_mask": torch.zeros(2, 4, dtype=torch.bool)}, {"attn_mask": torch.zeros(4, 5)}],
+    [
+        {"key_padding_mask": torch.zeros(2, 4, dtype=torch.bool)},
+        {"key_padding_mask": torch.zeros(1, 5, dtype=torch.bool)},  # would be that of every text
+        {"attn_mask": torch.zeros(4, 5)},
+        {"attn_mask": torch.zeros(1, 5)},
+        {"attn_mask": torch.zeros(2, 5, 5)},  # as many as heads
+    ],
 )
 def test_a_mask_of_another_shape_is_refused(arguments: dict[str, Tensor]) -> None:
     x = torch.randn(2, 5, 6)
-    with pytest.raises(ValueError, match="attend: "):
-        MultiheadAttention(6, 2, batch_first=True)(x, x, x, **arguments)
+    module = MultiheadAttention(6, 2, batch_first=True)
+    with pytest.raises(ValueError, match=f"MultiheadAttention: expected {next(iter(arguments))}"):
+        module(x, x, x, **arguments)
+    with pytest.raises(TypeError, match=r"as bool, True = hidden, or numbers, got torch\.uint8"):
+        module(x, x, x, key_padding_mask=torch.zeros(2, 5, dtype=torch.uint8))

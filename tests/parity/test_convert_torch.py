@@ -170,11 +170,33 @@ def encoder_layer(**changes: Any) -> nn.TransformerEncoderLayer:
     return layer
 
 
+class SquaredReLU(nn.ReLU):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).square()
+
+
+def tied(module: nn.Module, first: str, second: str) -> Any:
+    module.set_submodule(second, module.get_submodule(first))
+    return module
+
+
+def partly_frozen() -> nn.TransformerEncoderLayer:
+    layer = encoder_layer()
+    layer.norm1.eval()
+    return layer
+
+
 FROM_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
     (lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, add_bias_kv=True)), "add_bias_kv and add_zero"),
     (lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, kdim=5, vdim=7)), "kdim=5 and vdim=7 differ"),
     (lambda: attention_from_torch(OtherAttention(DIM, HEADS)), "MultiheadAttention itself, got OtherAttention"),
     (lambda: block_from_torch(nn.TransformerEncoderLayer(DIM, HEADS, activation=F.elu)), "known: relu, gelu, silu"),
+    (lambda: block_from_torch(encoder_layer(activation=SquaredReLU())), "SquaredReLU.. has no counterpart"),
+    (lambda: block_from_torch(encoder_layer(dropout1=nn.AlphaDropout(0.1))), "Dropout itself, got AlphaDropout"),
+    (lambda: block_from_torch(encoder_layer(_sa_block=nothing)), "the _sa_block of .* was replaced on the module"),
+    (lambda: block_from_torch(encoder_layer(adapter=nn.Linear(1, 1))), "has adapter, which would be lost"),
+    (lambda: block_from_torch(tied(encoder_layer(), "norm1", "norm2")), "norm1.weight and norm2.weight are one"),
+    (lambda: block_from_torch(partly_frozen()), "norm1 alone is in evaluation mode; call train"),
     (lambda: block_from_torch(encoder_layer(dropout2=nn.Dropout(0.5))), r"with one probability, got \[0.1, 0.5\]"),
 ]
 
@@ -199,6 +221,7 @@ TO_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
     (lambda: attention_to_torch(attention(position=Alibi(2))), r"cannot hold positions \(Alibi\)"),
     (lambda: block_to_torch(block(cross_attn=attention(context_dim=5))), "cannot hold a memory of another width"),
     (lambda: block_to_torch(block(feed_forward=FeedForward(DIM, FFN, activation="swiglu"))), "cannot hold swiglu"),
+    (lambda: attention_to_torch(tied(attention(), "k_proj", "v_proj")), "k_proj.weight and v_proj.weight are one"),
     (lambda: block_to_torch(block(norm="rms")), "self_attn_norm: expected LayerNorm itself, got RMSNorm"),
 ]
 
@@ -247,6 +270,8 @@ CHANGES: list[tuple[Callable[[nn.MultiheadAttention], Any], str]] = [
     (lambda module: module.register_load_state_dict_pre_hook(nothing), r"load-state-dict pre-hook \(nothing\)"),
     (lambda module: module.register_load_state_dict_post_hook(nothing), r"load-state-dict post-hook \(nothing\)"),
     (lambda module: module.register_parameter("in_proj_weight", None), "parameters are not those .* in_proj_weight"),
+    (lambda module: module.register_buffer("extra", torch.ones(1)), "has extra, which would be lost"),
+    (lambda module: module.add_module("adapter", nn.Linear(1, 1)), "has adapter, which would be lost"),
     (lambda module: setattr(module, "out_proj", nn.Identity()), "out_proj: expected Linear itself, got Identity"),
     (lambda module: setattr(module, "__class__", OtherAttention), "expected MultiheadAttention itself"),
 ]
