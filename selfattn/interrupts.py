@@ -27,10 +27,12 @@ def polled(is_requested: Callable[[], bool]) -> Iterator[None]:
         is_requested: returns whether a stop is requested; called often.
 
     Example:
-        >>> with polled(lambda: True):
-        ...     poll()
-        Traceback (most recent call last):
-        selfattn.interrupts.Stopped
+        >>> try:
+        ...     with polled(lambda: True):
+        ...         poll()
+        ... except Stopped:
+        ...     print("stopped")
+        stopped
     """
     token = _check.set(is_requested)
     try:

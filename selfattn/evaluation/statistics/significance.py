@@ -269,10 +269,10 @@ def by_tuning(scores: RunScores, tunings: Mapping[str, Sequence[Hashable]]) -> R
         ValueError: another number of labels than runs, fewer than two tunings, or not as many runs for each.
 
     Example:
-        >>> scores = score_runs({"a": [[1.0], [0.9], [0.5], [0.6]], "b": [[0.8], [0.8], [0.7], [0.7]]})
+        >>> scores = score_runs({"a": [[1.0], [0.98], [0.84], [0.86]], "b": [[0.7], [0.68], [0.61], [0.6]]})
         >>> clustered = by_tuning(scores, {"a": "xxyy", "b": "xxyy"})
         >>> clustered.units("a").round(2).tolist(), clustered.pair("a", "b").p > scores.pair("a", "b").p
-        ([0.95, 0.55], True)
+        ([0.99, 0.85], True)
     """
     numbers = {}
     for name, runs in scores.runs.items():
