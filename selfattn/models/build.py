@@ -7,6 +7,7 @@ from selfattn.layers import initialise
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import get_preset
 from selfattn.models.protocol import Seq2Seq
+from selfattn.settings import shown
 from selfattn.streams import generator, seeded
 
 
@@ -24,7 +25,8 @@ def build(
         source_vocab_size: number of source tokens, where the source has a vocabulary of its own.
 
     Raises:
-        UserError: there is no preset of that name, or a family's model does not follow the protocol.
+        UserError: there is no preset of that name, an argument is of another type, or a family's model does not
+            follow the protocol.
         ValueError: a source vocabulary of another size, where source and target share a table or are one sequence.
 
     Example:
@@ -34,6 +36,10 @@ def build(
     """
     if isinstance(config, str):
         config = get_preset(config).config
+    if not isinstance(config, ModelConfig):
+        raise UserError(f"build: expected the name of a model, or its configuration, got {shown(config)}")
+    if not isinstance(vocab_size, int):
+        raise UserError(f"build: `vocab_size`: expected a whole number, got {shown(vocab_size)}")
     if source_vocab_size not in (None, vocab_size) and config.shares_vocabulary():
         raise ValueError(
             f"build: source and target share one embedding, so that source_vocab_size={source_vocab_size} "

@@ -154,3 +154,9 @@ def test_a_training_by_options(train: Train, tmp_path: Path, tiny: Any, small: A
     options = TrainOptions(model="rnn-plain", out=tmp_path / "run", set=small["rnn-plain"])
     run = train_on("dates", options, training=tiny)
     assert run.config == runs["rnn-plain"].config
+
+
+@pytest.mark.parametrize(("config", "vocab_size"), [(None, 11), (("transformer",), 11), ("transformer", "11")])
+def test_what_is_no_model_is_refused(config: Any, vocab_size: Any) -> None:
+    with pytest.raises(UserError, match=r"^build: .*expected "):
+        selfattn.build(config, vocab_size=vocab_size)
