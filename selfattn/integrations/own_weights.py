@@ -74,6 +74,9 @@ def explore_weights(
                 without.append(f"{name}[{number}]")
             else:
                 chosen[kind][number] = _checked(weights, f"{name}[{number}]", size, heads)
+    for name, words in (("tokens", tokens), ("target_tokens", target_tokens)):
+        if isinstance(words, str) or any(not isinstance(word, str) for word in words):
+            raise UserError(f"`{name}`: expected a list of tokens as texts, such as ['good', 'dog']")
     count = sum(weights.numel() for maps_of_kind in chosen.values() for weights in maps_of_kind.values())
     if not count:
         raise UserError("no weights: run the model with `output_attentions=True` and attn_implementation='eager'")
@@ -102,6 +105,8 @@ def _checked(weights: Tensor, name: str, size: tuple[int, int], heads: Sequence[
     Raises:
         UserError: they are of several texts, have another size, or no such head.
     """
+    if not isinstance(weights, Tensor):
+        raise UserError(f"{name} is a {type(weights).__name__}: make it a tensor, torch.as_tensor(weights)")
     if weights.dim() == 4 and len(weights) != 1:
         raise UserError(f"{name} has {len(weights)} texts: give one, such as weights[:1]")
     weights = weights[0] if weights.dim() == 4 else weights

@@ -160,13 +160,14 @@ def attention(
     mask = None
     bias = None
     if attention_mask is not None:
+        _check_mask(module, attention_mask, key.shape[2])
         mask, bias = divided(attention_mask[..., : key.shape[2]])
     for limit in (_chosen(indices, key), _packed(module, query, key, cu_seq_lens_q, cu_seq_lens_k, seq_idx)):
         if limit is not None:
             mask = limit if mask is None else mask & limit
     if position_bias is not None:
         bias = position_bias if bias is None else bias + position_bias
-    sink = sinks if s_aux is None else s_aux.reshape(1, -1, 1, 1)
+    sink = _sink(module, query, s_aux, sinks)
     if sink is not None:  # a key before all others that every query sees, with the sink as its score and value 0
         column = nn.functional.pad(sink.to(query.dtype), (0, key.shape[2]))
         bias = column if bias is None else nn.functional.pad(bias, (1, 0)) + column
@@ -190,6 +191,24 @@ def attention(
     return output.transpose(1, 2).contiguous(), weights
 
 
+def _check_mask(module: nn.Module, mask: Tensor, j: int) -> None:
+    """Refuse a mask of whole numbers, and one of fewer keys than the layer has."""
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        raise refusal(module, f"hands over a mask of {mask.dtype}, neither bool nor numbers to add")
+    if 1 < mask.shape[-1] < j:  # a longer one is that of a cache of fixed size
+        raise refusal(module, f"hands over a mask of {mask.shape[-1]} keys for {j} keys")
+
+
+def _sink(module: nn.Module, query: Tensor, s_aux: Tensor | None, sinks: Tensor | None) -> Tensor | None:
+    """Return the scores ``[b h i 1]`` of attention sinks, in broadcast, or None."""
+    b, h, i, _ = query.shape
+    if s_aux is not None and (sinks is not None or s_aux.shape != (h,)):
+        raise refusal(module, f"hands over `s_aux` of {tuple(s_aux.shape)} for {h} heads, or `sinks` beside it")
+    if sinks is not None and sinks.shape != (b, h, i, 1):
+        raise refusal(module, f"hands over `sinks` of {tuple(sinks.shape)} for {h} heads and {i} queries")
+    return sinks if s_aux is None else s_aux.reshape(1, -1, 1, 1)
+
+
 def _chosen(indices: Tensor | None, key: Tensor) -> Tensor | None:
     """Turn the keys ``[b i k]`` that each query may attend to into a mask ``[b 1 i j]``."""
     if indices is None:
@@ -209,18 +228,22 @@ def _packed(
     """Return where query and key are of one packed sequence, broadcastable to ``[b 1 i j]``; None: everywhere."""
     i = query.shape[2]
     j = key.shape[2]
+    together: Tensor | None = None
     if cu_seq_lens_q is not None or cu_seq_lens_k is not None:
         sequences = []
         for name, ends, length in (("cu_seq_lens_q", cu_seq_lens_q, i), ("cu_seq_lens_k", cu_seq_lens_k, j)):
             if ends is None or int(ends[-1]) != length:
                 raise refusal(module, f"hands over `{name}` that does not end at {length} positions")
+            if int(ends[0]) != 0 or bool((ends.diff() < 0).any()) or len(query) > 1:
+                raise refusal(module, f"hands over `{name}` that does not rise from 0, or for {len(query)} rows")
             sequences.append(torch.searchsorted(ends, torch.arange(length, device=ends.device), right=True))
-        return sequences[0][:, None] == sequences[1]
+        together = sequences[0][:, None] == sequences[1]
     if seq_idx is not None:
         if seq_idx.shape != (query.shape[0], j) or i != j:
             raise refusal(module, f"hands over `seq_idx` of {tuple(seq_idx.shape)} for {i} queries and {j} keys")
-        return (seq_idx[:, :, None] == seq_idx[:, None]).unsqueeze(1)
-    return None
+        equal = (seq_idx[:, :, None] == seq_idx[:, None]).unsqueeze(1)
+        together = equal if together is None else together & equal
+    return together
 
 
 def _are_recorded(module: nn.Module) -> bool:

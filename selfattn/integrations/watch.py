@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial, wraps
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -296,9 +297,12 @@ def _is_backward() -> bool:
 
 def _chosen(name: str, numbers: Sequence[int]) -> list[int]:
     """Check the numbers of layers or heads."""
-    if not len(numbers):
+    chosen = list(numbers) if isinstance(numbers, Iterable) else [None]
+    if any(isinstance(number, bool) or not isinstance(number, Integral) for number in chosen):
+        raise UserError(f"`{name}` {numbers!r}: expected a list of whole numbers from 0, or None for all")
+    if not chosen:
         raise UserError(f"`{name}` is empty: give numbers from 0, or None for all")
-    return list(numbers)
+    return [int(number) for number in chosen]
 
 
 def _ranges(numbers: list[int]) -> str:

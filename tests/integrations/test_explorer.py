@@ -144,6 +144,15 @@ def test_weights_that_do_not_fit_are_refused(arguments: dict[str, Any], message:
         explore_weights(["a", "b"], **arguments)
 
 
+def test_tokens_and_weights_of_another_kind_are_named() -> None:
+    weights = torch.ones(1, 1, 2, 2) / 2
+    for tokens in ([7, 8], "ab"):
+        with pytest.raises(UserError, match="`tokens`: expected a list of tokens as texts"):
+            explore_weights(tokens, [weights])  # type: ignore[arg-type]  # the mistake
+    with pytest.raises(UserError, match=r"attentions\[0\] is a ndarray: make it a tensor"):
+        explore_weights(["a", "b"], [weights.numpy()])  # type: ignore[list-item]  # the mistake
+
+
 LONG = " ".join(["dog"] * 21)
 IMAGE = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 8, "patch_size": 4}
 REFUSED: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {

@@ -94,6 +94,36 @@ def test_packed_sequences_of_another_length_are_refused() -> None:
         attention(Layer(), *tensors(5), None, cu_seq_lens_q=ends, cu_seq_lens_k=ends)
 
 
+ENDS = torch.tensor([0, 2, 5])
+
+
+@pytest.mark.parametrize(
+    ("handed", "message"),
+    [
+        (
+            {"cu_seq_lens_q": torch.tensor([2, 1, 5]), "cu_seq_lens_k": ENDS},
+            "`cu_seq_lens_q` that does not rise from 0",
+        ),
+        ({"s_aux": torch.zeros(1)}, r"`s_aux` of \(1,\) for 2 heads"),
+        ({"s_aux": torch.zeros(2), "sinks": torch.zeros(1, 2, 5, 1)}, "or `sinks` beside it"),
+        ({"sinks": torch.zeros(1, 1, 1, 1)}, r"`sinks` of \(1, 1, 1, 1\)"),
+        ({"attention_mask": torch.ones(1, 1, 5, 5).long()}, "a mask of torch.int64, neither bool nor"),
+        ({"attention_mask": torch.ones(1, 1, 5, 3).bool()}, "a mask of 3 keys for 5 keys"),
+    ],
+)
+def test_what_fits_only_in_broadcast_or_in_part_is_refused(handed: dict[str, Tensor], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        attention(Layer(), *tensors(5), **({"attention_mask": None} | handed))
+
+
+def test_two_ways_of_packing_hold_together() -> None:
+    packing: dict[str, Tensor] = {"cu_seq_lens_q": ENDS, "cu_seq_lens_k": ENDS}
+    query, key, value = tensors(5)
+    expected, _ = attention(Layer(), query[:, :, 4:], key[:, :, 4:], value[:, :, 4:], None)
+    output, _ = attention(Layer(), query, key, value, None, **packing, seq_idx=torch.tensor([[0, 0, 0, 0, 1]]))
+    torch.testing.assert_close(output[:, 4:], expected)
+
+
 def eager_attention_forward(module: nn.Module, query: Tensor, **_: Any) -> Tensor:
     """Of a family that nobody knows: its temperature is not handed over."""
     return query / module.temperature

@@ -239,6 +239,12 @@ def test_no_layers_and_no_heads_are_refused(numbers: dict[str, list[int]]) -> No
         pass
 
 
+@pytest.mark.parametrize("numbers", [1, [True], ["0"], [0.0]])
+def test_what_is_no_number_of_a_layer_is_refused(numbers: Any) -> None:
+    with pytest.raises(UserError, match="expected a list of whole numbers from 0"), watch(made("Bert"), layers=numbers):
+        pass
+
+
 def test_a_beam_search_without_cache_is_refused() -> None:
     model = made("Llama")
     with pytest.raises(UserError, match="beam search without cache"), watch(model):
