@@ -132,16 +132,26 @@ def parse(data: bytes) -> Any:
     """Parse JSON from any source.
 
     Raises:
-        ValueError: the bytes are not JSON, nested too deep, or contain a number of more than 300 digits.
+        ValueError: the bytes are not JSON, nested too deep, or contain a name twice in an object or a number of more
+            than 300 digits.
 
     Example:
         >>> parse(b"[1, 2.5]")
         [1, 2.5]
     """
     try:
-        return json.loads(data.decode(), parse_int=_parse_int)
+        return json.loads(data.decode(), parse_int=_parse_int, object_pairs_hook=_object)
     except RecursionError:
         raise ValueError("nested too deep") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{repeated[:40]!a} twice in an object")
+    return values
 
 
 def _parse_int(digits: str) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from cyclopts import App
 from cyclopts.config import Dict, Json, Toml, Yaml
 
+from selfattn.codec import parse
 from selfattn.errors import UserError, option
 from selfattn.files import read_bytes, write_text, writing
 from selfattn.settings import changed, command_line, shown
@@ -48,10 +49,11 @@ def _options_of_file(path: Path) -> dict[str, Any]:
         UserError: the file is missing, broken or of another kind, or a value is none that an option can have. So no
             value refers to itself, or repeats others until the memory is full.
     """
-    read_bytes(path, advice=_ADVICE, most=_LARGEST)
+    data = read_bytes(path, advice=_ADVICE, most=_LARGEST)
     if path.suffix not in _KINDS:
         raise UserError(f"--config {path}: cannot be read as options (ends in {path.suffix!r}); {_ADVICE}")
     try:
+        _refuse_repeats(path.suffix, data)
         content = _KINDS[path.suffix](path).config
     except Exception as error:  # each library has errors of its own
         reason = " ".join(str(error).split())
@@ -64,6 +66,24 @@ def _options_of_file(path: Path) -> dict[str, Any]:
             expected = "expected a text, a number, true or false, or a list of such"
             raise UserError(f"--config {path}: {shown(name)}: {expected}, got {_kind(value)}")
     return dict(_positive(content))
+
+
+def _refuse_repeats(ending: str, data: bytes) -> None:
+    """Raise where a file gives a name twice, of which the libraries for YAML and JSON take the last. TOML's refuses.
+
+    Raises:
+        ValueError: with the name.
+    """
+    if ending == ".json":
+        parse(data)
+    elif ending in (".yaml", ".yml"):
+        import yaml  # type: ignore[import-untyped]
+
+        node = yaml.compose(data, Loader=yaml.SafeLoader)
+        names = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+        repeated = [name for name in names if names.count(name) > 1]
+        if repeated:
+            raise ValueError(f"{shown(repeated[0])} twice")
 
 
 def _kind(value: object) -> str:

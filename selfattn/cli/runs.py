@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from selfattn.cli.options import Files, Names, Numbers, options_of
 from selfattn.data.pairs import Pair
+from selfattn.data.readers.groups import refuse_turned
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.readers.recorded import recorded_reading
@@ -44,8 +45,15 @@ def _load(*runs: Path, **options: Any) -> Any:
 
 def _pairs(run: Any, data: Sequence[Path], columns: Sequence[str], encoding: str | None) -> list[Pair]:
     """Read pairs; a run's own files as it read them, unless something else is requested."""
+    refuse_turned(data, chosen_columns(columns), _languages(run))
     reading = recorded_reading(run.config.data, data, chosen_columns(columns), checked_encoding(encoding))
     return read_pairs(*data, columns=reading[0], encoding=reading[1])
+
+
+def _languages(run: Any) -> tuple[str, str] | None:
+    """Return the languages of a run's sources and targets; None for another task than translation."""
+    languages = tuple(str(run.config.data.get(f"{side}_language", "")) for side in ("source", "target"))
+    return (languages[0], languages[1]) if all(languages) else None
 
 
 def _say_unknown(run: Any, pairs: Sequence[Pair]) -> None:
@@ -248,7 +256,9 @@ def align(
         pairs = _pairs(loaded, data, columns, encoding)
         _say_unknown(loaded, pairs)
         return alignment_lines(loaded, pairs, layer=layer, head=head, shifted=shift == 1, words=words)
-    return gold_lines(align_against_gold(_load(run), read_gold(gold, sentences=sentences, base=base)))
+    loaded = _load(run)
+    refuse_turned(sentences, languages=_languages(loaded))
+    return gold_lines(align_against_gold(loaded, read_gold(gold, sentences=sentences, base=base)))
 
 
 def attention(

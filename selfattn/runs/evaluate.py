@@ -174,9 +174,10 @@ def align_against_gold(run: Run, gold: Sequence[GoldPair]) -> dict[str, Any]:
         Plain JSON values, see :func:`selfattn.evaluation.alignment.word_alignment.report_alignment`.
 
     Raises:
-        UserError: there are no pairs, the model has no attention to its source, or a sentence is too long for it.
+        UserError: there are no pairs, or no links, the model has no attention to its source, or a sentence is too long
+            for it.
     """
-    if not gold:
+    if not any(pair.links.possible for pair in gold):
         raise UserError("align: no sentence pairs with gold links; give at least one")
     with run.of_pairs("align"):
         links = word_links(run.model, run.tokenizer, gold)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 from selfattn.codec import Plain, decode
+from selfattn.data.readers.groups import refuse_repeats, refuse_turned
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.data.readers.pairs import file_records, file_sources
 from selfattn.data.readers.records import Columns, chosen_columns
@@ -255,6 +256,10 @@ class Translation(Task):
         from selfattn.data.corpus.hub import hub_sources
 
         columns, languages = chosen_columns(options.columns), (options.source, options.target)
+        for paths in (options.data, options.valid, options.test):
+            refuse_turned(paths, columns, languages)
+        if options.valid and options.test:
+            refuse_repeats((*options.valid, *options.test))
         cleaning = CleaningOptions(
             max_characters=options.max_characters or None,
             max_ratio=options.max_ratio or None,
@@ -345,6 +350,7 @@ class Translation(Task):
         """The sentences with word alignments from the option `gold`."""
         if self.test_options.gold is None:
             return ()
+        refuse_turned(self.test_options.sentences, languages=(self.options.source, self.options.target))
         return read_gold(self.test_options.gold, sentences=self.test_options.sentences, base=self.test_options.base)
 
     def published(self, settings: Mapping[str, Any]) -> Mapping[str, Baseline]:
@@ -356,6 +362,7 @@ class Translation(Task):
         """Return the pairs to test a run on; for its own files, the test part as the training had it."""
         from selfattn.data.corpus.corpus import has_test_part_in, read_again
 
+        refuse_turned(data, columns, (self.options.source, self.options.target))
         if self._settings.get("kind") == "cldr" or (data and not has_test_part_in(self._settings, data)):
             return super().held_out(data, columns, encoding)
         test = self._settings.get("sources", {}).get("test") or self._settings.get("sources", {}).get("train", {})

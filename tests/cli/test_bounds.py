@@ -70,6 +70,8 @@ BOMB = "".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9) if n else 'a'}]\n" 
         ("a.json", json.dumps({"epochs": int(HUGE)})),
         ("a.json", '{"epochs": ' + "9" * 5000 + "}"),
         ("a.json", '{"epochs": null}'),
+        ("a.yaml", "epochs: 1\nepochs: 2\n"),
+        ("a.json", '{"epochs": 1, "epochs": 2}'),
         ("a.json", '{"epochs": ' + "[" * 100_000),
         ("a.json", '{"epochs": "\\ud800"}'),
         ("a.toml", f"epochs = {HUGE}\n"),

@@ -9,9 +9,10 @@ import pytest
 from selfattn.data.corpus.cleaning import CleaningOptions
 from selfattn.data.corpus.corpus import read_corpus
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.groups import groups_of
+from selfattn.data.readers.groups import groups_of, refuse_turned
 from selfattn.data.readers.pairs import file_sources, read_pairs
 from selfattn.errors import UserError
+from selfattn.tasks.translation import Translation
 
 PAIRS = {
     ".tsv": "Go{n}.\tVa{n} !\n",
@@ -88,3 +89,35 @@ def test_a_file_is_not_given_twice(tmp_path: Path) -> None:
     for name in ("copy.tsv", "packed.tsv.gz"):
         with pytest.raises(UserError, match=r"has the same content as .*a\.tsv; leave it out"):
             groups_of([path, other, tmp_path / name])
+
+
+def test_sides_that_names_turn_round_are_refused(tmp_path: Path) -> None:
+    paths = write(tmp_path, {"a.ko": "가\n", "a.en": "Go.\n", "b.tgt": "c\n", "b.src": "d\n"})
+    for turned, languages in ((paths[:2], ("en", "ko")), (paths[:2], ("English", "kor")), (paths[2:], None)):
+        with pytest.raises(UserError, match=r"given as source, but .* is the target; turn them round"):
+            refuse_turned(turned, languages=languages)
+        refuse_turned(turned[::-1], languages=languages)
+    with pytest.raises(UserError, match="`columns` en: given as target, but it is the source"):
+        refuse_turned([], ("x", "en"), ("en", "de"))
+    for columns, known in ((("2", "1"), ("en", "de")), (("en", "de"), ("en", "en")), (("de", "en"), None)):
+        refuse_turned([tmp_path / "a.tsv"], columns, known)
+
+
+def test_a_training_refuses_turned_sides_and_a_test_that_chose_the_weights(tmp_path: Path) -> None:
+    paths = write(tmp_path, {"a.en": "Go.\n", "a.de": "Los!\n", "b.de": "Da\n", "b.en": "There\n"})
+    with pytest.raises(UserError, match=r"b.de: given as source, but de is the target"):
+        Translation(data=tuple(paths[:2]), valid=tuple(paths[2:]), target="de").splits(0)
+    with pytest.raises(UserError, match=r"b.en: is given twice"):
+        Translation(data=tuple(paths[:2]), valid=tuple(paths[:1:-1]), test=tuple(paths[:1:-1]), target="de").splits(0)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"source": "a", "source": "b", "target": "c"}', "'source' twice in an object"),
+        ('{"target": "a", "translation": {"source": "b", "target": "c"}}', "'target' at the top and another in"),
+    ],
+)
+def test_json_that_says_two_things_is_refused(tmp_path: Path, line: str, reason: str) -> None:
+    with pytest.raises(UserError, match=reason):
+        read_pairs(*write(tmp_path, {"a.jsonl": f"{line}\n"}))

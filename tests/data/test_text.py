@@ -124,8 +124,10 @@ def test_a_test_file_gives_the_same_with_and_without_its_name(tmp_path: Path) ->
     train_file.write_text("".join(lines[:120]), "utf-8")
     test_file = tmp_path / "test.tsv"
     test_file.write_text("".join([" day 3 \tx\n", "\n", "no tab\n", *lines[120:]]), "utf-8")
+    valid_file = tmp_path / "valid.tsv"
+    valid_file.write_text("".join(lines[118:]), "utf-8")
     run = train(
-        "translation", data=train_file, valid=test_file, test=test_file, tokenizer="characters", target="de",
+        "translation", data=train_file, valid=valid_file, test=test_file, tokenizer="characters", target="de",
         model="rnn-plain", out=tmp_path / "run", epochs=1, set=("encoder.hidden_dim=16", "decoder.hidden_dim=16"),
     )  # fmt: skip
     result = evaluate_run(run)

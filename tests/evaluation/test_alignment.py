@@ -210,6 +210,8 @@ def test_files_of_two_lengths_and_without_bars_are_refused(tmp_path: Path) -> No
         read_gold(links, sentences=[two, one])
     with pytest.raises(UserError, match="expected one file, or one of sources and one of targets; got 3"):
         read_gold(links, sentences=[two, two, two])
+    with pytest.raises(UserError, match="two: is given twice"):
+        read_gold(links, sentences=[two, two])
     write(sentences, "a | b\n")
     with pytest.raises(UserError, match=r"text:1: expected source \|\|\| target"):
         read_gold(write(links, "0-0\n"), sentences=sentences)

@@ -298,9 +298,11 @@ def test_cleaning_is_chosen_on_the_command_line(tmp_path: Path) -> None:
     path, test = tmp_path / "a.tsv", tmp_path / "test.tsv"
     path.write_text("".join(map("{0[0]}\t{0[1]}\n".format, train)))
     test.write_text("known\tanders\n")
+    valid = tmp_path / "valid.tsv"
+    valid.write_text("known\tanders !\n")
 
     def kept(**options: Any) -> set[str]:
-        data = Translation(data=(path,), valid=(test,), test=(test,), **options).splits(0)
+        data = Translation(data=(path,), valid=(valid,), test=(test,), **options).splits(0)
         return {f"{pair.source} {number}" for number, pair in enumerate(data.train(0, None))}
 
     usual = kept()

@@ -7,7 +7,7 @@ from typing import Literal
 
 from selfattn.codec import parse
 from selfattn.data.readers.containers import inner_name
-from selfattn.data.readers.languages import is_language
+from selfattn.data.readers.languages import SOURCES, TARGETS, is_language
 from selfattn.data.readers.lines import lines_of
 from selfattn.errors import UserError
 
@@ -29,7 +29,7 @@ _ENDINGS: dict[str, Format] = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
 }
-_SIDES = {"src", "source", "tgt", "trg", "target", "ref", "hyp"}
+_SIDES = SOURCES | TARGETS
 _ANKI = ("#separator:", "#html:", "#columns:", "#notetype", "#deck", "#tags", "#guid", "#if matches:")
 _BARS = " ||| "
 _HEAD = 100  # lines that tell what a file without a telling name is

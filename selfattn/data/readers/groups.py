@@ -7,12 +7,15 @@ from pathlib import Path
 
 from selfattn.data.readers.containers import content_sha256, named_errors, packing
 from selfattn.data.readers.formats import holds_pairs, side_of
+from selfattn.data.readers.languages import turned_side
 from selfattn.errors import SettingError, UserError
 
 Group = tuple[Path, ...]
 """One file of pairs, or the file of the sources and the file of the targets."""
 
 _ADVICE = "give files of pairs, or a source and a target in turn, such as a.en a.de b.en b.de"
+
+_TURN = "turn them round, or the languages"
 
 
 def groups_of(paths: Sequence[Path], encoding: str | None = None) -> list[Group]:
@@ -80,6 +83,36 @@ def refuse_repeats(paths: Sequence[Path]) -> None:
                 contents[path] = content_sha256(path)
         if contents[first] == contents[second]:
             raise UserError(f"{second}: has the same content as {first}; leave it out")
+
+
+def refuse_turned(
+    paths: Sequence[Path], columns: Sequence[str] | None = None, languages: tuple[str, str] | None = None
+) -> None:
+    """Raise where names say that sources were given as targets, or targets as sources.
+
+    Args:
+        paths: of files of pairs, or of sources and targets in turn; or none.
+        columns: names or numbers of the source's and the target's column; default none were chosen.
+        languages: of the sources and of the targets; default unknown.
+
+    Raises:
+        UserError: the name of a file, or of a column, says that it is the other side.
+
+    Example:
+        >>> refuse_turned([Path("a.de"), Path("a.en")], languages=("en", "de"))
+        Traceback (most recent call last):
+        selfattn.errors.UserError: a.de: given as source, but de is the target; turn them round, or the languages
+    """
+    turned = None if columns is None else turned_side(columns[0], columns[1], languages)
+    if turned is not None:
+        name, side, other = turned
+        raise SettingError(f"`columns` {name}: given as {side}, but it is the {other}; {_TURN}")
+    for source, target in zip(paths[::2], paths[1::2], strict=False):
+        turned = turned_side(side_of(source), side_of(target), languages)
+        if turned is not None:
+            name, side, other = turned
+            path = source if side == "source" else target
+            raise UserError(f"{path}: given as {side}, but {name} is the {other}; {_TURN}")
 
 
 def _is_same(first: Path, second: Path) -> bool:

@@ -1,6 +1,15 @@
 """Codes and names of languages, as they stand in the names of files and columns."""
 
 from functools import cache
+from typing import Literal
+
+from selfattn.data.languages import read_language
+from selfattn.errors import SettingError
+
+SOURCES = {"src", "source"}
+"""Names of sources that name no language."""
+TARGETS = {"tgt", "trg", "target", "ref", "hyp"}
+"""Names of targets that name no language."""
 
 
 def is_language(code: str) -> bool:
@@ -33,3 +42,41 @@ def language_names() -> frozenset[str]:
     for code in filter(exists, map(str, languages)):
         names.add((Locale(code).language_name or "").casefold())
     return frozenset(names - {""})
+
+
+def turned_side(
+    source: str | None, target: str | None, languages: tuple[str, str] | None
+) -> tuple[str, Literal["source", "target"], Literal["source", "target"]] | None:
+    """Return which of two names says that it is the other side; None where neither does.
+
+    Args:
+        source: what the sources are called, such as the ending of a file or a column; None where it says nothing.
+        target: likewise, of the targets.
+        languages: of the sources and of the targets; None where they are unknown.
+
+    Returns:
+        The name, the side that it was given as, and the side that it is.
+
+    Example:
+        >>> turned_side("kor", None, ("en", "ko")), turned_side("en", "de", ("en", "ko"))
+        (('kor', 'source', 'target'), None)
+    """
+    source_language = target_language = ""
+    if languages is not None:
+        source_language, target_language = map(_code, languages)
+    is_apart = source_language != target_language
+    if source is not None and (source.lower() in TARGETS or (is_apart and target_language == _code(source) != "")):
+        return source, "source", "target"
+    if target is not None and (target.lower() in SOURCES or (is_apart and source_language == _code(target) != "")):
+        return target, "target", "source"
+    return None
+
+
+def _code(name: str) -> str:
+    """Return the code of a language, without script and country; empty where the name means none."""
+    if name.strip().casefold() not in language_names() and not is_language(name.strip().lower()):
+        return ""
+    try:
+        return read_language(name).code
+    except SettingError:
+        return ""

@@ -89,6 +89,9 @@ def pair_of(line: int, record: Mapping[str, Any], columns: tuple[str, str]) -> R
         RawPair(line=1, source='Go.', target='가.', file='')
     """
     texts = _flat(record)
+    for column in columns:
+        if column in record and texts.get(column) != record[column]:
+            return BadRecord(line, f"{column!r} at the top and another in 'translation'")
     if not texts.keys() >= set(columns):
         return BadRecord(line, f"no {columns[0]!r} and {columns[1]!r}")
     source, target = ("" if texts[column] is None else texts[column] for column in columns)

@@ -16,6 +16,7 @@ from operator import add
 from pathlib import Path
 from typing import Literal
 
+from selfattn.data.readers.groups import refuse_repeats
 from selfattn.data.readers.lines import read_text_lines
 from selfattn.data.text import clean_text
 from selfattn.errors import UserError
@@ -121,8 +122,8 @@ def read_gold(
             link to the length of its sentence only from 1.
 
     Raises:
-        UserError: a file cannot be read or is not as described, the files have not as many lines, or the links leave
-            open what they count from.
+        UserError: a file cannot be read, is given twice, or is not as described, the files have not as many lines, or
+            the links leave open what they count from.
 
     Example:
         >>> import tempfile
@@ -162,6 +163,7 @@ def _rows(path: Path, sentences: Sequence[Path]) -> Iterator[tuple[str, str, str
     """Yield the place, the source, the target and the links of every pair."""
     if len(sentences) > 2:
         raise UserError(f"`sentences`: expected one file, or one of sources and one of targets; got {len(sentences)}")
+    refuse_repeats((path, *sentences))
     links = read_text_lines(path)
     sides = [read_text_lines(file) for file in sentences]
     for file, side in zip(sentences, sides, strict=True):
