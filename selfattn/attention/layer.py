@@ -146,7 +146,7 @@ class MultiHeadAttention(nn.Module):
         if not self.project:
             return Query(self._query_heads(x)), self._key_value(x, x, positions)
         joined = None
-        if torch.is_inference_mode_enabled() and not torch.compiler.is_compiling() and not is_transformed():
+        if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled() and not is_transformed():
             joined = self._joined
         if joined is not None and joined.holds(self):
             query, key, value = joined(x)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from zoo import shrink
 
 from selfattn.attention import Alibi, MultiHeadAttention, RelativeBias, Rotary
+from selfattn.layers import FeedForward, TransformerBlock
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS, get_preset
 
@@ -41,6 +42,15 @@ def test_a_layer_compiles_to_one_graph_for_any_length(position: str) -> None:
         x, mask = torch.randn(2, length, 8), torch.rand(2, 1, 1, length) < 0.6
         torch.testing.assert_close(compiled(x, causal=True).output, layer(x, causal=True).output)
         torch.testing.assert_close(compiled(x, mask=mask).output, layer(x, mask=mask).output)
+
+
+def test_a_block_compiles_to_one_graph() -> None:
+    torch.compiler.reset()
+    block = TransformerBlock(8, self_attn=MultiHeadAttention(8, num_heads=2), feed_forward=FeedForward(8, 5)).eval()
+    compiled, x = torch.compile(block, fullgraph=True, backend="eager"), torch.randn(2, 3, 8)
+    for mode in (torch.enable_grad(), torch.no_grad(), torch.inference_mode()):
+        with mode:
+            torch.testing.assert_close(compiled(x, causal=True).x, block(x, causal=True).x)
 
 
 @one_position
