@@ -139,7 +139,7 @@ def new_directory(out: Path) -> Iterator[Path]:
 
 def remove_remains(out: Path) -> None:
     """Remove what killed processes left beside a directory that they made with :func:`new_directory`."""
-    out = out.resolve()
+    out = Path(os.path.realpath(out))
     with suppress(OSError):
         for remains in out.parent.iterdir():
             is_aside = remains.name.startswith(f".{out.name}.") and remains.name.endswith(ASIDE)

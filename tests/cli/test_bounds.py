@@ -9,10 +9,10 @@ from small_runs import Cli
 
 from selfattn.comparison.options import CompareOptions
 from selfattn.decoding.options import DecodingOptions
-from selfattn.errors import option
+from selfattn.errors import SettingError, option
 from selfattn.registry import TASKS
 from selfattn.runs.run import Run
-from selfattn.runs.train import TrainOptions
+from selfattn.runs.train import TrainOptions, train
 from selfattn.settings import bounds_of
 from selfattn.training.config import TrainingConfig
 
@@ -106,3 +106,22 @@ def test_an_error_of_a_plugin_that_cannot_be_printed(cli: Cli, tmp_path: Path, a
     path.write_text(f"class Mute(Exception):\n    def __str__(self):\n        return {answer}\n\nraise Mute\n")
     refusal = cli("--plugin", path, "models").refusal()
     assert "does not import (Mute: has a text that cannot be printed)" in refusal
+
+
+@pytest.mark.parametrize("command", ["tokenizer train PAIRS --vocab-size 290 --out", "train dates --max-steps 1 --out"])
+def test_a_link_that_leads_in_a_circle(cli: Cli, tmp_path: Path, command: str) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"a dog {n}\tein Hund {n}\n" for n in range(200)))
+    circle = tmp_path / "circle"
+    circle.symlink_to(circle)
+    line = command.replace("PAIRS", str(pairs)).split()
+    assert f"{circle}: cannot be" in cli(*line, circle).refusal()
+
+
+def test_half_a_character_in_a_path(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"out": "new\\ud800"}')
+    refusal = cli("train", "dates", "--config", path).refusal()
+    assert "out]: expected a text in UTF-8" in refusal
+    with pytest.raises(SettingError, match="`out`: expected a path in UTF-8"):
+        train("dates", out="new\ud800")

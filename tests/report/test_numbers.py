@@ -94,3 +94,8 @@ def test_points_have_an_axis_up_to_the_best(highest: float, top: float) -> None:
     assert scale.place(0) == 0
     assert scale.place(scale.top) == 1
     assert float(scale.ticks[-1][1]) <= scale.top + 1e-9
+
+
+def test_figures_beyond_the_usual_digits_are_shown() -> None:
+    huge = Estimate(1e300, 1e299, 1.5e308)
+    assert interval_text(huge, "points").startswith("[1000")
