@@ -1,5 +1,6 @@
 """Positions inside attention: turn queries and keys, add biases, check the axes of what a position returns."""
 
+import torch
 from torch import Tensor
 
 from selfattn.attention.positions import AttentionPosition
@@ -64,8 +65,13 @@ def check_positions(positions: Tensor, expected: int, of: str) -> None:
         of: what they are, for the message.
 
     Raises:
-        ValueError: there are more or fewer.
+        ValueError: there are more or fewer, or they have other axes.
+        TypeError: they are bool, or integers of 8 or 16 bits, whose differences wrap around.
     """
+    if not positions.is_floating_point() and positions.dtype not in (torch.int32, torch.int64):
+        raise TypeError(f"MultiHeadAttention: expected positions of {of} as int64, got {positions.dtype}")
+    if positions.dim() not in (1, 2):
+        raise ValueError(f"MultiHeadAttention: expected positions of {of} [i] or [b i], got {tuple(positions.shape)}")
     if positions.shape[-1] != expected:
         raise ValueError(
             f"MultiHeadAttention: expected {expected} positions of {of}, got {positions.shape[-1]}; "

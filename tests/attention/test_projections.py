@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention import MultiHeadAttention, Rotary, key_mask, padding_mask
+from selfattn.attention import Alibi, MultiHeadAttention, RelativeBias, Rotary, key_mask, padding_mask
 from selfattn.attention.masks import Mask
+from selfattn.attention.positions import AttentionPosition
 
 Close = Callable[[Tensor, Tensor], None]
 
@@ -146,3 +147,15 @@ def test_rows_that_share_a_context_hide_no_future() -> None:
     shared = replace(layer.project_context(torch.randn(2, 5, 8)), shared_by=3)
     with pytest.raises(ValueError, match="rows that share a context have no order"):
         layer(torch.randn(6, 1, 8), shared, mask=Mask(causal=True))
+
+
+@pytest.mark.parametrize(
+    "position", [Rotary(4), Alibi(2), RelativeBias(2)], ids=lambda position: type(position).__name__
+)
+def test_positions_whose_differences_wrap_around_are_refused(position: AttentionPosition) -> None:
+    layer, x = MultiHeadAttention(8, num_heads=2, position=position), torch.randn(2, 5, 8)
+    for dtype in (torch.uint8, torch.bool):
+        with pytest.raises(TypeError, match=f"expected positions of keys as int64, got {dtype}"):
+            layer(x, positions=torch.arange(5).to(dtype))
+    with pytest.raises(ValueError, match=r"expected positions of keys \[i\] or \[b i\], got \(1, 1, 5\)"):
+        layer(x, positions=torch.arange(5)[None, None])

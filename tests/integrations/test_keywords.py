@@ -111,13 +111,13 @@ ENDS = torch.tensor([0, 2, 5])
         ({"attention_mask": torch.ones(1, 1, 5, 3).bool()}, "a mask of 3 keys for 5 keys"),
     ],
 )
-def test_what_fits_only_in_broadcast_or_in_part_is_refused(handed: dict[str, Tensor], message: str) -> None:
+def test_what_fits_only_in_broadcast_or_in_part_is_refused(handed: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         attention(Layer(), *tensors(5), **({"attention_mask": None} | handed))
 
 
 def test_two_ways_of_packing_hold_together() -> None:
-    packing: dict[str, Tensor] = {"cu_seq_lens_q": ENDS, "cu_seq_lens_k": ENDS}
+    packing: dict[str, Any] = {"cu_seq_lens_q": ENDS, "cu_seq_lens_k": ENDS}
     query, key, value = tensors(5)
     expected, _ = attention(Layer(), query[:, :, 4:], key[:, :, 4:], value[:, :, 4:], None)
     output, _ = attention(Layer(), query, key, value, None, **packing, seq_idx=torch.tensor([[0, 0, 0, 0, 1]]))
