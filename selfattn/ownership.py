@@ -36,6 +36,7 @@ _FIELDS = (
     {"tokenizer", "version", "settings", "sha256"},
     {"source", "prediction", "source_tokens", "target_tokens", "maps"},
 )
+_SAVED_ATTENTION = _FIELDS[-1]  # which is no record: it may be saved again
 _ARCHIVE = b'{"schema": 1, "data": {'
 _MARKS = (b'<meta name="generator" content="selfattn', PNG_MARK)
 _PICTURES = (
@@ -85,12 +86,35 @@ def _is_our_json(data: bytes) -> bool:
     return False
 
 
-def check_ours(path: Path, *starts: bytes) -> None:
+def is_record(path: Path) -> bool:
+    """Say whether a file is a record of a run, a tokenizer or an experiment, which no page or picture may replace.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "run.json")
+        ...     write(path, {"a": 1}, checksum=True)
+        ...     is_record(path), is_record(path.with_name("new.json"))
+        (True, False)
+    """
+    if not is_ours(path) or path.is_dir():
+        return False
+    with open_regular(path) as file:
+        data = file.read(_LARGEST)
+    if data[:1] != b"{":
+        return data.startswith(b"\x1f\x8b")  # an archive
+    try:
+        return not parse(data).keys() >= _SAVED_ATTENTION
+    except ValueError:  # each line is a value
+        return True
+
+
+def check_ours(path: Path, *starts: bytes, records: bool = True) -> None:
     """Check that a file may be written over: there is none, it is empty, or selfattn wrote it.
 
     Args:
         path: of the file.
         starts: beginnings of a format that has no mark of ours, such as the heads of a table.
+        records: whether a record of a run or an experiment may be written over as well.
 
     Raises:
         UserError: it is another file, a directory, a device or a link that leads nowhere.
@@ -107,6 +131,8 @@ def check_ours(path: Path, *starts: bytes) -> None:
         raise UserError(f"{path}: cannot be read ({error.strerror}); choose another place") from None
     if start and not start.startswith(starts) and not is_ours(path):
         raise UserError(f"{path}: selfattn did not write this file; remove it, or choose another place")
+    if not records and is_record(path):
+        raise UserError(f"{path}: belongs to a run or an experiment; choose another place")
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def write_demo(
     """
     if not runs:
         raise UserError("a demo needs at least one run; give the directory of a trained model")
-    check_ours(out)
+    check_ours(out, records=False)
     words = read_words(resources.files(_HOME) / "words", "page")
     if lang not in words:
         raise UserError(f"language {lang!r}: the page does not speak it; choose one of {', '.join(LANGS)}")

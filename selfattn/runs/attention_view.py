@@ -193,7 +193,7 @@ class AttentionView:
         forms = {".svg": draw, ".png": draw, ".html": self.to_html, ".json": self.to_json}
         if path.suffix not in forms:
             raise UserError(f"{path}: attention is saved as SVG, PNG, HTML or JSON; choose a name ending in .svg")
-        check_ours(path)
+        check_ours(path, records=False)
         text = forms[path.suffix]().rstrip("\n") + "\n"
         data = drawn_as("png", text) if path.suffix == ".png" else text.encode()
         with writing(path, "choose another place"):

@@ -106,6 +106,17 @@ def test_nothing_but_a_file_is_written_over(tmp_path: Path) -> None:
             check_ours(path)
 
 
+@pytest.mark.parametrize("name", ["run.json", "config.json", "tokenizer/char.json"])
+@pytest.mark.parametrize("command", ["attention {run} 1.May --save {file}", "demo {run} --out {file}"])
+def test_no_page_replaces_a_record(cli: Cli, runs: dict[str, Run], tmp_path: Path, command: str, name: str) -> None:
+    run = shutil.copytree(runs["rnn-attention"].path, tmp_path / "run")
+    before = contents(run)
+    assert name in before
+    refusal = cli(*command.format(run=run, file=run / name).split()).refusal()
+    assert f"{run / name}: belongs to a run or an experiment; choose another place" in refusal
+    assert contents(run) == before
+
+
 def test_a_ledger_of_somebody_else_gets_no_line(cli: Cli, runs: dict[str, Run], copy: Path, tmp_path: Path) -> None:
     ledger = tmp_path / "project" / "ledger.jsonl"
     run = Path(shutil.copytree(runs["rnn-plain"].path, tmp_path / "project" / "runs" / "a"))
