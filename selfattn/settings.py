@@ -101,7 +101,13 @@ def _converted(name: str, value: Any, hint: Any) -> Any:
     if expected is not None:
         raise SettingError(f"`{name}`: expected {expected}, got {shown(value)}")
     is_path = Path in (typing.get_args(hint) or (hint,))
-    return Path(value) if is_path and value is not None else value
+    if value is None or not is_path:
+        return value
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:  # half of a character, which no file name holds
+        raise SettingError(f"`{name}`: expected a path in UTF-8, got {shown(value)}") from None
+    return Path(value)
 
 
 def _expected(value: Any, hint: Any) -> str | None:
