@@ -43,7 +43,8 @@ class Registry(Mapping[str, T], Generic[T]):
     """
 
     def __init__(self, what: str, home: str | None = None) -> None:
-        self.what, self._home = what, home
+        self.what = what
+        self._home = home
         self._parts: dict[str, T] = {}
         self._plugin_of: dict[str, str] = {}
         self._base: type | None = None
@@ -57,7 +58,8 @@ class Registry(Mapping[str, T], Generic[T]):
                 ``name``, the decorator sets it.
             problem: says what else is wrong with a class; default nothing.
         """
-        self._base, self._problem = base, problem
+        self._base = base
+        self._problem = problem
 
     def register(self, name: str) -> Callable[[T], T]:
         """Return a decorator that checks and registers a part, and sets its ``name`` where the base class has one.

@@ -56,7 +56,8 @@ class Cache:
         Raises:
             ValueError: only one side has positions, or rows, heads, widths or dtypes differ.
         """
-        old, positions = self.entries, None
+        old = self.entries
+        positions = None
         if not torch.compiler.is_compiling():  # a graph compares no sizes
             _check_fits(old, new)
         if (old.positions is None) != (new.positions is None):
@@ -67,7 +68,9 @@ class Cache:
             positions = torch.cat([part.expand(*rows, -1) for part in (old.positions, new.positions)], dim=-1)
         if torch.is_grad_enabled():
             return Cache(KeyValue(torch.cat([old.key, new.key], -2), torch.cat([old.value, new.value], -2), positions))
-        length, total, store = self.length, self.length + new.key.shape[-2], self.store
+        length = self.length
+        total = self.length + new.key.shape[-2]
+        store = self.store
         if store is None or store.used != length or total > len(store.memory):
             both = torch.cat([old.key, old.value], dim=-1).permute(2, 0, 1, 3)
             store = _Store(both.new_empty(2 * total + 14, *both.shape[1:]), length)
@@ -80,7 +83,8 @@ class Cache:
         """Pick rows along the batch axis, int64 ``[new b]``; memory to grow into stays."""
         if self.store is None:
             return Cache(self.entries.reorder(index))
-        memory, length = self.store.memory, self.length
+        memory = self.store.memory
+        length = self.length
         store = _Store(memory.new_empty(len(memory), len(index), *memory.shape[2:]), length)
         torch.index_select(memory[:length], 1, index, out=store.memory[:length])
         positions = self.entries.picked_positions(index)

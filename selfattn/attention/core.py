@@ -161,7 +161,8 @@ def _guard(
         Query, key, value, mask and bias; and which queries may see no key, bool ``[b h i 1]`` in broadcast, or None
         where each is known to see one.
     """
-    i, j = query.shape[2], key.shape[2]
+    i = query.shape[2]
+    j = key.shape[2]
     if bias is not None:
         bias = bias[(None,) * (4 - bias.dim())]  # the kernels want all four axes
     if mask.allowed is not None or i > j:  # else every query sees a key, whether causal or not
@@ -196,7 +197,8 @@ def _fused(
     sizes = [*dotted[0].shape[:3], *dotted[1].shape[:3]]
     _check_sizes(score, "as_dot", "queries [b h i ..] and keys [b h j ..]", sizes, [*query.shape[:3], *key.shape[:3]])
     query, key, scale = dotted
-    i, j = query.shape[2], key.shape[2]
+    i = query.shape[2]
+    j = key.shape[2]
     # The kernel's own causal mask is left-aligned, as ours is with as many keys as queries.
     is_causal = False
     if mask.causal and bias is None and i == j:

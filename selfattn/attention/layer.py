@@ -80,8 +80,12 @@ class MultiHeadAttention(nn.Module):
                 raise ValueError(f"MultiHeadAttention: {name} must be at least 1, got {size}")
         if min(num_heads, num_kv_heads) < 1 or num_heads % num_kv_heads:
             raise ValueError(f"MultiHeadAttention: {num_kv_heads} key-value heads do not divide {num_heads} heads")
-        self.query_dim, self.context_dim, self.project, self.dropout = query_dim, context_dim, project, dropout
-        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+        self.query_dim = query_dim
+        self.context_dim = context_dim
+        self.project = project
+        self.dropout = dropout
+        self.num_heads = num_heads
+        self.num_kv_heads = num_kv_heads
         head_dim = _divided(query_dim, num_heads, "query_dim")
         if project:
             self.q_proj = nn.Linear(query_dim, query_dim, bias=bias)
@@ -314,7 +318,9 @@ def _checked_sizes(x: Tensor | Query, context: Tensor | KeyValue | None, width: 
         b, i, _ = x.shape
     shared_by = 1
     if isinstance(context, KeyValue):
-        rows, j, shared_by = context.key.shape[0], context.key.shape[2], context.shared_by
+        rows = context.key.shape[0]
+        j = context.key.shape[2]
+        shared_by = context.shared_by
     elif isinstance(context, Tensor) and context.dim() == 3:
         rows, j, _ = context.shape
     else:

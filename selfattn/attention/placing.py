@@ -20,7 +20,8 @@ def rotated(position: AttentionPosition, x: Tensor, positions: Tensor) -> Tensor
     """
     turned = position.rotate(x, positions)
     if turned.shape != x.shape:
-        name, got = type(position).__name__, tuple(turned.shape)
+        name = type(position).__name__
+        got = tuple(turned.shape)
         raise ValueError(f"MultiHeadAttention: expected {name}.rotate to keep {tuple(x.shape)}, got {got}")
     return turned
 

@@ -107,7 +107,8 @@ class Sinusoidal(EmbeddingPosition):
         super().__init__()
         if dim % 2:
             raise ValueError(f"sinusoidal positions need an even width, got {dim}")
-        self.dim, self.layout = dim, layout
+        self.dim = dim
+        self.layout = layout
 
     def forward(self, positions: Tensor) -> Tensor:
         """Map integer positions ``[...]`` to vectors ``[... d]``, float32."""
@@ -183,7 +184,8 @@ class Rotary(AttentionPosition):
         super().__init__()
         if head_dim % 2:
             raise ValueError(f"rotary positions need an even head width, got {head_dim}")
-        self.head_dim, self.base = head_dim, base
+        self.head_dim = head_dim
+        self.base = base
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
         """Turn coordinates ``(2k, 2k+1)`` of ``x [b h i e]`` by ``position * base^(-2k/e)``."""
@@ -191,8 +193,10 @@ class Rotary(AttentionPosition):
         steps = torch.arange(0, self.head_dim, 2, device=x.device, dtype=dtype)
         angles = positions[..., None].to(dtype) * self.base ** (-steps / self.head_dim)
         angles = angles.unsqueeze(-3)  # [(b) 1 i e/2]: the same for every head
-        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-        even, odd = x[..., 0::2], x[..., 1::2]
+        cos = angles.cos().to(x.dtype)
+        sin = angles.sin().to(x.dtype)
+        even = x[..., 0::2]
+        odd = x[..., 1::2]
         return rearrange([even * cos - odd * sin, even * sin + odd * cos], "two ... k -> ... (k two)")
 
 
@@ -259,12 +263,15 @@ class RelativeBias(AttentionPosition):
         self, num_heads: int, *, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = False
     ) -> None:
         super().__init__()
-        self.num_buckets, self.max_distance, self.bidirectional = num_buckets, max_distance, bidirectional
+        self.num_buckets = num_buckets
+        self.max_distance = max_distance
+        self.bidirectional = bidirectional
         self.table = nn.Embedding(num_buckets, num_heads)
 
     def bucket(self, distance: Tensor) -> Tensor:
         """Map ``key position - query position`` to a bucket's number."""
-        buckets, offset = self.num_buckets, torch.zeros_like(distance)
+        buckets = self.num_buckets
+        offset = torch.zeros_like(distance)
         if self.bidirectional:
             buckets //= 2
             offset = (distance > 0) * buckets

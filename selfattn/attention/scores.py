@@ -17,7 +17,8 @@ from torch.utils.checkpoint import checkpoint
 from selfattn.registry import SCORES, build_part, register
 
 # Elements of [b h i j a] that additive scores hold at a time (64 MiB of float32); more goes in blocks that fit a cache.
-BLOCK_ELEMENTS, CACHED_ELEMENTS = 2**24, 2**20
+BLOCK_ELEMENTS = 2**24
+CACHED_ELEMENTS = 2**20
 
 
 class Score(nn.Module):
@@ -57,7 +58,8 @@ class Score(nn.Module):
         assert dotted is not None
         query, key, scale = dotted
         if query.dtype == torch.float16:  # a dot product may leave its range; the fused kernel sums in float32, too
-            query, key = query.float(), key.float()
+            query = query.float()
+            key = key.float()
         return (query / (1 / scale)) @ key.transpose(-2, -1)
 
     def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float] | None:
@@ -189,7 +191,8 @@ class Concat(Score):
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Return ``v . tanh(W [q; k])``, the matrix applied to each half once instead of to every pair."""
-        for_query, for_key = self.proj.weight[:, : self.query_dim], self.proj.weight[:, self.query_dim :]
+        for_query = self.proj.weight[:, : self.query_dim]
+        for_key = self.proj.weight[:, self.query_dim :]
         projected = F.linear(query, for_query, self.proj.bias)
         return summed_tanh(projected, F.linear(key, for_key), self.v.weight[0], self.block_elements)
 
@@ -255,7 +258,9 @@ def summed_tanh(query: Tensor, key: Tensor, v: Tensor, block_elements: int) -> T
     if query.numel() * key.shape[-2] <= block_elements:
         return block(query, key, v)
     wide = torch.promote_types(query.dtype, torch.float32)  # the gradients of many blocks are summed
-    left, right, v = query.flatten(0, 1).to(wide), key.flatten(0, 1).to(wide), v.to(wide)
+    left = query.flatten(0, 1).to(wide)
+    right = key.flatten(0, 1).to(wide)
+    v = v.to(wide)
     rows = min(block_elements, CACHED_ELEMENTS) // right[0].numel() or 1
     heads = min(block_elements, CACHED_ELEMENTS) // (min(rows, query.shape[-2]) * right[0].numel()) or 1
     scores: list[Tensor] = []

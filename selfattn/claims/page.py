@@ -45,7 +45,9 @@ def write_pages(record: ClaimsRecord, out: Path, lang: str = SOURCE) -> Path:
     Raises:
         UserError: a file cannot be written, or a claim is unknown.
     """
-    page, html, data = document_of(record), out / "claims.html", encode(record)
+    page = document_of(record)
+    html = out / "claims.html"
+    data = encode(record)
     text = as_json(data | {"checksum": fingerprint(data)})
     markdown = markdown_of(page, lang) + MARKDOWN_MARK
     write_all({out / RECORD: text, html: html_of(page, lang), out / "claims.md": markdown})
@@ -125,7 +127,8 @@ class _Section:
     """
 
     def __init__(self, record: ClaimsRecord, result: ClaimResult) -> None:
-        self.record, self.result = record, result
+        self.record = record
+        self.result = result
         self.claim: Claim = CLAIMS[result.name](record.quick)
         self.trials = Trials(trial for trial in result.trials if trial.seed in result.seeds)
         number = CLAIMS.names().index(result.name) + 1
@@ -170,7 +173,9 @@ class _Section:
         Raises:
             UserError: the plot or the table of a plugin fails.
         """
-        result, judgement, say = self.result, self.result.judgement, self.claim.say
+        result = self.result
+        judgement = self.result.judgement
+        say = self.claim.say
         yield blocks.Heading(self.verdict, aside=self.shows())
         explanation = say("explanation")
         paragraphs = [[(lang, part) for part in text.split("\n\n")] for lang, text in explanation.texts.items()]
@@ -196,7 +201,8 @@ class _Section:
 
     def details(self) -> Iterator[blocks.Block]:
         """Return the rule's statistics, and how the claim was measured."""
-        result, judgement = self.result, self.result.judgement
+        result = self.result
+        judgement = self.result.judgement
         if judgement:
             yield self.contrasts(judgement)
             yield blocks.Paragraph(self.probability(judgement), note=True)
@@ -216,7 +222,8 @@ class _Section:
 
     def contrasts(self, judgement: Judgement) -> blocks.Table:
         """Return everything that the rule needs, and what was measured."""
-        of_rule, rows = len(self.claim.contrasts(self.trials)), []
+        of_rule = len(self.claim.contrasts(self.trials))
+        rows = []
         for place, contrast in enumerate(judgement.contrasts):
             what = self.claim.say(f"contrast.{contrast.name}")
             mark = words("met.yes" if contrast.met else "met.opposed" if contrast.opposed else "met.no")

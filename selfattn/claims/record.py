@@ -95,7 +95,8 @@ def _judge(record: ClaimsRecord, number: int) -> tuple[dict[str, Judgement], dic
     for result in record.claims:
         if number > len(result.blocks):
             continue
-        claim, seeds = CLAIMS[result.name](record.quick), (result.seeds, *result.blocks)[number]
+        claim = CLAIMS[result.name](record.quick)
+        seeds = (result.seeds, *result.blocks)[number]
         trials = Trials(trial for trial in result.trials if trial.seed in seeds)
         try:
             for arm in claim.arms():
@@ -146,7 +147,8 @@ def join_records(records: Sequence[ClaimsRecord]) -> ClaimsRecord:
     environment = {
         name: next(iter(each)) if len(each) == 1 else ", ".join(map(str, each)) for name, each in values.items()
     }
-    begun, created = min(record.begun for record in records), max(record.created for record in records)
+    begun = min(record.begun for record in records)
+    created = max(record.created for record in records)
     joint = replace(first, begun=begun, created=created, environment=environment, plugins=joined, command=commands)
     return judge_claims(replace(joint, claims=ordered))
 

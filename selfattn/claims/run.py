@@ -82,7 +82,10 @@ class Measurements(Runner[Measurement]):
     """
 
     def __init__(self, workers: Workers, command: str, plan: str) -> None:
-        self.workers, self.command, self.plan, self.failed = workers, command, plan, dict[str, str]()
+        self.workers = workers
+        self.command = command
+        self.plan = plan
+        self.failed = dict[str, str]()
 
     def file(self, trial: Measurement) -> Path:
         """Return the file of a trial."""
@@ -94,7 +97,8 @@ class Measurements(Runner[Measurement]):
 
     def run(self, trial: Measurement, reporter: Reporter) -> None:
         """Measure a trial, keep it, and record it in the ledger if its seed is a confirming one."""
-        measured, file = trial.measure(), self.file(trial)
+        measured = trial.measure()
+        file = self.file(trial)
         with writing(file):
             file.parent.mkdir(parents=True, exist_ok=True)
             write(file, measured, checksum=True)
@@ -157,7 +161,9 @@ def run_claims(
         UserError: the directory cannot be used, or holds another run.
         KeyboardInterrupt: Ctrl-C or SIGTERM; finished trials are kept.
     """
-    names, out, quick = tuple(claim.name for claim in claims), workers.out, claims[0].quick
+    names = tuple(claim.name for claim in claims)
+    out = workers.out
+    quick = claims[0].quick
     counts = {claim.name: min(QUICK_SEEDS, claim.seeds) if quick else claim.seeds for claim in claims}
     seeds = {name: tuple(range(first_seed, first_seed + count)) for name, count in counts.items()}
     if first_seed < 0 or any(TUNING_SEED in block for block in seeds.values()):
@@ -177,7 +183,8 @@ def run_claims(
     decides = encode({"quick": quick, "claims": decisions})
     with ExitStack() as stack:
         stack.callback(stop_workers)
-        new, goes_on = Plan(command=command, plugins=plugins), resumed and (out / PLAN).exists()
+        new = Plan(command=command, plugins=plugins)
+        goes_on = resumed and (out / PLAN).exists()
         plan = stack.enter_context(resume(Plan, out, command) if goes_on else begin(out, new, decides))
         if plan.seal.decides != decides:
             raise SettingError(f"{out}: the claims have changed since this run began; choose another `out`")
@@ -255,7 +262,8 @@ def _result(
 ) -> ClaimResult:
     chosen = [(arm, rates[claim.name, arm.name]) for arm in claim.arms() if (claim.name, arm.name) in rates]
     tuning = [Measurement(arm, TUNING_SEED, tried, claim=claim) for arm, rate in chosen for tried in rate.tried]
-    trials, tried = runner.read_all(confirming), runner.read_all(tuning)
+    trials = runner.read_all(confirming)
+    tried = runner.read_all(tuning)
     reasons = [f"{label}: {reason}" for label, reason in runner.failed.items() if label.startswith(f"{claim.name}.")]
     return ClaimResult(
         name=claim.name,

@@ -67,7 +67,8 @@ def run(
     if jobs is not None and jobs < 1:
         raise UserError(f"`jobs` {jobs}: expected a whole number of at least 1")
     check_cluster(backend, address)
-    claims, workers = choose_claims(names, all_, quick=quick), Workers(out, jobs, backend, address, lang=lang)
+    claims = choose_claims(names, all_, quick=quick)
+    workers = Workers(out, jobs, backend, address, lang=lang)
     try:
         record = run_claims(claims, workers, first_seed=first_seed, resumed=resume)
     except KeyboardInterrupt:

@@ -28,7 +28,9 @@ from selfattn.plugin_loading import load_plugin
 from selfattn.registry import TASKS
 
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "storage size calculation overflowed")
-BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 128 + 13, 128 + 2
+BAD_INPUT = 2
+BROKEN_PIPE = 128 + 13
+INTERRUPTED = 128 + 2
 _ANYWHERE = {
     "--plugin": "a Python file, or a module by its dotted name",
     "--config": "a run, or a TOML, YAML or JSON file",
@@ -125,7 +127,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         unknown = error.unused_tokens[0] if error.unused_tokens else ""
         fail(as_options(TASKS.unknown(unknown)) if rest[0] in ("train", "compare") else str(error))
     except MissingArgumentError as error:
-        missing, command = error.argument.name if error.argument else "", " ".join(error.command_chain or ())
+        missing = error.argument.name if error.argument else ""
+        command = " ".join(error.command_chain or ())
         fail(f"{missing}: is missing, or has no value; see selfattn {command} --help")
     except CycloptsError as error:
         fail(str(error))

@@ -32,7 +32,8 @@ def _check_text(text: str) -> None:
 
 def checked(type_: Any, tokens: Sequence[Token]) -> Any:
     """Convert the value of an option as cyclopts does, which alone would round 1.5 to 2 and read "" as "."."""
-    text, kinds = tokens[0].value, typing.get_args(type_)
+    text = tokens[0].value
+    kinds = typing.get_args(type_)
     for token in tokens:
         _check_text(token.value)
     if NoneType in kinds:  # else the word "none" would be one of its values
@@ -47,7 +48,8 @@ def checked(type_: Any, tokens: Sequence[Token]) -> Any:
 
 
 def _split_commas(type_: Any, tokens: Sequence[Token]) -> tuple[Any, ...]:
-    texts, kind = [text for token in tokens for text in token.value.split(",") if text], typing.get_args(type_)[0]
+    texts = [text for token in tokens for text in token.value.split(",") if text]
+    kind = typing.get_args(type_)[0]
     for text in texts:
         _check_text(text)
     if not texts:
@@ -116,7 +118,8 @@ def options_of(
     heading_of = {name: _heading(heading) for heading, names in groups.items() for name in names}
     options: list[Any] = []
     for field in fields:
-        type_, name = hints[field.name], field.name
+        type_ = hints[field.name]
+        name = field.name
         default: dict[str, Any] = {"default": field.default, "default_factory": field.default_factory}
         if all_open or name in (defaults or {}):
             default = {"default": None if all_open else (defaults or {})[name]}
@@ -184,7 +187,8 @@ class BasicHelp(DefaultFormatter):
 
     def __init__(self, everything: bool) -> None:
         super().__init__()
-        self.everything, self.is_mentioned = everything, False
+        self.everything = everything
+        self.is_mentioned = False
 
     def __call__(self, console: Any, options: Any, panel: Any) -> None:
         """Print one panel of the help."""

@@ -114,7 +114,8 @@ def verify(report: Path, /, *, items: int | None = None) -> None:
     differing = values = 0
     for finding in verify_report(report, items):
         print(visible(finding.line))
-        differing, values = differing + bool(finding.differences), values + finding.values
+        differing = differing + bool(finding.differences)
+        values = values + finding.values
     print(f"{values:,} values compared: " + (f"{differing} figures differ" if differing else "all agree"))
     if differing:
         raise SystemExit(1)
@@ -309,7 +310,8 @@ def attention(
     console = Console(highlight=False)
     said = f"{view.source} → {view.prediction}" if view.prediction else view.source
     console.print(visible(f"{said}   ({view.caption(layer, head)})"), markup=False, soft_wrap=True)
-    columns, rows = all_visible(view.source_tokens), all_visible(view.target_tokens or view.source_tokens)
+    columns = all_visible(view.source_tokens)
+    rows = all_visible(view.target_tokens or view.source_tokens)
     console.print(attention_text(picture, columns, rows, columns=min(console.width, 120)))
     if unknown:
         say(unknown_line(unknown))

@@ -18,7 +18,8 @@ from selfattn.runs.run import Run
 from selfattn.tokenizers.protocol import unknown_line
 
 _BYTES_A_TOKEN = 64  # a line with more bytes per token is too long, whatever the tokens are
-_CHUNK, _CHARACTERS = 1024, 1 << 20  # lines that are read, predicted and written together, and their characters
+_CHUNK = 1024  # lines that are read, predicted and written together
+_CHARACTERS = 1 << 20  # most characters of these lines
 _BLOCK = 1 << 16
 REFUSED = replace(NOTHING)
 """The output for a line that is too long."""
@@ -49,7 +50,8 @@ def predict_stream(
     unknown = Counter[str]()
     count = 0
     cut_off = 0
-    console, started = Console(stderr=True), time.monotonic()
+    console = Console(stderr=True)
+    started = time.monotonic()
     status = console.status("")
     try:
         if console.is_terminal and not target.isatty():
@@ -87,7 +89,8 @@ def input_limit(config: RunConfig, options: DecodingOptions) -> int:
         config: of the run.
         options: how outputs are decoded; a decoder-only model shares its positions between input and output.
     """
-    limits, task = config.model.limits(), TASKS[config.task]
+    limits = config.model.limits()
+    task = TASKS[config.task]
     readable: int = task.max_input
     if limits.source is not None:
         readable = min(readable, limits.source)
@@ -146,7 +149,8 @@ def _chunks(lines: Iterable[str | None], most: int) -> Iterator[list[str | None]
             characters += len(line or "")
             if len(chunk) >= most or characters >= _CHARACTERS:
                 yield chunk
-                chunk, characters = [], 0
+                chunk = []
+                characters = 0
     except UserError:
         if chunk:
             yield chunk

@@ -15,7 +15,8 @@ from selfattn.training.config import TrainingConfig
 from selfattn.training.launch import is_main_process
 from selfattn.words.messages import SOURCE
 
-_TRAINING, _BASIC = "Training (defaults: the recipe of the task)", ("epochs", "batch_size", "lr")
+_TRAINING = "Training (defaults: the recipe of the task)"
+_BASIC = ("epochs", "batch_size", "lr")
 
 
 def train_command(task: type[Task]) -> Callable[..., None]:

@@ -13,7 +13,8 @@ from selfattn.ownership import new_directory, remove_remains
 from selfattn.tokenizers.load import SeparateTokenizer, TokenizerKind, load_tokenizer, train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer, describe
 
-_MEASURED, _EXAMPLES = 10_000, 5  # most texts that a tokenizer is measured on, and that are shown
+_MEASURED = 10_000  # most texts that a tokenizer is measured on
+_EXAMPLES = 5  # most texts that are shown
 
 
 def train(
@@ -74,7 +75,8 @@ def inspect(
         raise UserError("tokenizer inspect: no text to measure it on; give --data FILE or --text TEXT")
     sources, targets = _read(data, columns, encoding, sides=tokenizer.source is not tokenizer.target)
     if not data:  # shown with either vocabulary
-        sources, targets = list(text), [] if tokenizer.source is tokenizer.target else list(text)
+        sources = list(text)
+        targets = [] if tokenizer.source is tokenizer.target else list(text)
     return _described(tokenizer, sources, targets, text)
 
 
@@ -138,7 +140,8 @@ def _described(tokenizer: Tokenizer, sources: list[str], targets: list[str], sho
         return description(tokenizer, [*sources, *targets])
     if not targets:
         raise UserError("this tokenizer has a vocabulary for each side; give files of pairs, or two text files")
-    source, target = description(tokenizer.source, sources), description(tokenizer.target, targets)
+    source = description(tokenizer.source, sources)
+    target = description(tokenizer.target, targets)
     return f"source\n{source}\n\ntarget\n{target}"
 
 

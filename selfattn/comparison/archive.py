@@ -141,7 +141,8 @@ def read_archive(path: Path) -> tuple[Mapping[str, object], RunTable[Answered]]:
         if len(item.outputs) != len(runs):
             raise UserError(f"{path}:{number}: does not hold an output of every run; {_ADVICE}")
         for place, output in enumerate(item.outputs):
-            text, finished = texts.setdefault(output, output), place not in item.unfinished
+            text = texts.setdefault(output, output)
+            finished = place not in item.unfinished
             answer = Answer(item.source, item.target, item.tag, item.spans, text, finished)
             answers[place].setdefault(item.probe, []).append(answer)
     if not runs or number == 1:

@@ -148,7 +148,8 @@ def forecast(
     rates = 0 if plan.tuned else len(grid(options, recipe))
     # The best rate and its neighbours are tried with all tuning seeds.
     count = plan.seeds + rates + min(rates, 3) * (len(plan.tuning_seeds) - 1)
-    full, total = steps_of(trainings.data(trainings.first_seed)[0], recipe), count * len(plan.variants) * len(seconds)
+    full = steps_of(trainings.data(trainings.first_seed)[0], recipe)
+    total = count * len(plan.variants) * len(seconds)
     steps = count * sum(variant.applied_to(recipe, full).max_steps or full for variant in plan.variants.values())
     with connect_backend(trainings.workers, total) as (_, jobs):
         minutes = steps * sum(seconds.values()) / jobs / 60
@@ -213,7 +214,9 @@ def _prepare(task: str | Task, settings: Mapping[str, Any]) -> tuple[Trainings, 
 
 def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
     """Size the chosen models, and return the plan of the comparison, unsealed."""
-    task, options, recipe = trainings.task, trainings.options, trainings.recipe
+    task = trainings.task
+    options = trainings.options
+    recipe = trainings.recipe
     primary = primary_pair(task, list(chosen))
     looks = options.seeds if len(options.seeds) > 1 else ()
     if primary is None and (looks or options.margin is not None):

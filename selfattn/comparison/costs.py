@@ -40,7 +40,11 @@ from selfattn.words.messages import message
 COSTS = "costs.json"
 _ADVICE = "remove it, and compare with `resume`: times are taken again"
 _WARM_UP = 2  # turns that do not count
-_STEPS, _SINGLE, _BATCHES, _ROUNDS = 7, 50, 3, 3  # turns: steps, single inputs, inputs in batches, decoding to a length
+# Turns of what is timed.
+_STEPS = 7
+_SINGLE = 50  # single inputs
+_BATCHES = 3  # inputs in batches
+_ROUNDS = 3  # decoding to a length
 _INPUTS = 256  # decoded in batches
 _SCHEDULE = 1000  # steps of a training whose middle one is timed
 
@@ -145,8 +149,10 @@ def step_seconds(models: Mapping[str, ModelConfig], trainings: Trainings) -> dic
     Returns:
         Seconds, the median of some steps.
     """
-    recipe, data = trainings.recipe, trainings.data(trainings.first_seed)[0]
-    shape, size = batch_shape(data.validation, recipe), len(data.tokenizer)
+    recipe = trainings.recipe
+    data = trainings.data(trainings.first_seed)[0]
+    shape = batch_shape(data.validation, recipe)
+    size = len(data.tokenizer)
     place = choose_device(trainings.options.device)
     steps = {name: _step(config, size, shape, recipe, place) for name, config in models.items()}
     return by_turns(steps, _STEPS)
@@ -157,7 +163,8 @@ def _step(
 ) -> Callable[[int], None]:
     model = build(config, vocab_size=vocab_size, pad_id=0, seed=0).to(device).train()
     training = replace(training, lr=1e-6)  # any rate takes as long; a high one diverges on random tokens
-    optimizer, average = make_optimizer(model, training), make_average(model, training)
+    optimizer = make_optimizer(model, training)
+    average = make_average(model, training)
     stepper = Stepper(Replica(model, Processes()), optimizer, training, generator(0, "forcing/0"))
     group = [_batch(shape, vocab_size)] * training.accumulate
     steps = max(_SCHEDULE, 2 * (training.warmup_steps or 0))
@@ -181,17 +188,20 @@ def _batch(shape: BatchShape, vocab_size: int) -> Batch:
 
 def _times_of(trainings: Trainings, tested: Mapping[str, Tested]) -> dict[str, ModelTimes]:
     """Time a run of each model."""
-    options, data = trainings.options, trainings.data(trainings.first_seed)[0]
+    options = trainings.options
+    data = trainings.data(trainings.first_seed)[0]
     steps = step_seconds({name: run.config.model for name, run in tested.items()}, trainings)
     runs = {name: load(run.path) for name, run in tested.items()}
     texts = [pair.source for pair in next(iter(tested.values())).answered.pairs][:_INPUTS]
     single = {name: (lambda turn, run=run: run.predict([texts[turn % len(texts)]])) for name, run in runs.items()}
     batch = {name: (lambda _, run=run: run.decode(texts, trainings.task.decoding)) for name, run in runs.items()}
-    alone, together = by_turns(single, min(_SINGLE, len(texts))), by_turns(batch, _BATCHES)
+    alone = by_turns(single, min(_SINGLE, len(texts)))
+    together = by_turns(batch, _BATCHES)
     times = {name: ModelTimes(steps[name], 1000 * alone[name], 1000 * together[name] / len(texts)) for name in runs}
     if options.quick:
         return times
-    size, length = len(data.tokenizer), batch_shape(data.validation, trainings.recipe).source
+    size = len(data.tokenizer)
+    length = batch_shape(data.validation, trainings.recipe).source
     peak = machine_peak(choose_device(options.device))
     for name in times:
         seconds = steps[name] * tested[name].metrics[-1].step

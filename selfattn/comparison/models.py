@@ -79,7 +79,8 @@ def match_models(
     """
     quantity: Budget = options.match or "parameters"
     measure = _measure(quantity, vocab_size, shape, training)
-    sized, target = dict(models), None
+    sized = dict(models)
+    target = None
     if options.match is not None:
         target = statistics.median(map(measure, models.values()))
         for name, config in models.items():
@@ -104,7 +105,8 @@ def check_sizes(matching: Matching, models: Mapping[str, ModelConfig]) -> Gate:
         models: by name.
     """
     counts = matching.counts
-    (smallest, largest, share), too_far = spread(counts), False
+    smallest, largest, share = spread(counts)
+    too_far = False
     quantity = {"flops": "flops", "body": "parameters of the body"}.get(
         matching.budget, "parameters outside embeddings"
     )
@@ -128,5 +130,6 @@ def _measure(
         return partial(parameters, vocab_size=vocab_size)
     if quantity == "body":
         return body
-    tokens, passes = shape.batch * shape.target, 2 if training.r_drop else 1
+    tokens = shape.batch * shape.target
+    passes = 2 if training.r_drop else 1
     return lru_cache(lambda config: passes * training_flops(config, vocab_size, shape) / tokens)

@@ -277,8 +277,10 @@ def _differences(models: Mapping[str, Sequence[Answered]], pairs: Sequence[Pair]
 def _buckets(models: Mapping[str, Sequence[Answered]], metric: Metric, task: Task) -> tuple[BucketGroup, ...]:
     """Divide the test by tag, length, field, rare words and probe, and measure every model on every part."""
     first = next(iter(models.values()))[0]
-    pairs, outputs = first.pairs, _texts(models)
-    references, labels = [pair.target for pair in pairs], [task.repeats(pair) for pair in pairs]
+    pairs = first.pairs
+    outputs = _texts(models)
+    references = [pair.target for pair in pairs]
+    labels = [task.repeats(pair) for pair in pairs]
     unit, cut = ("characters", list) if metric.is_mean else ("words", str.split)
     score = partial(score_groups, outputs=outputs, references=references, clusters=labels)
     group = partial(BucketGroup, metric=metric.name, kind=metric.unit, better=metric.better)
@@ -295,7 +297,8 @@ def _buckets(models: Mapping[str, Sequence[Answered]], metric: Metric, task: Tas
     for name in first.probes:
         probed = {model: [replace(run, answers=run.probes[name]) for run in runs] for model, runs in models.items()}
         pairs = next(iter(probed.values()))[0].pairs
-        references, labels = [pair.target for pair in pairs], [task.repeats(pair) for pair in pairs]
+        references = [pair.target for pair in pairs]
+        labels = [task.repeats(pair) for pair in pairs]
         buckets = score_groups({name: range(len(pairs))}, _texts(probed), references, metric, clusters=labels)
         groups.append(group(name, buckets, note=_UNSEEN))
     return tuple(part for part in groups if part.buckets)

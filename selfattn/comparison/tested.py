@@ -28,7 +28,8 @@ from selfattn.runs.directory import RunConfig, RunDirectory, RunRecord
 from selfattn.training.observer import EpochReport
 
 SCHEMA = 2
-RESULT, ANSWERS = "test.json", "test.jsonl"
+RESULT = "test.json"
+ANSWERS = "test.jsonl"
 _ADVICE = "test the run again: remove test.json, and compare with `resume`"
 
 _Range = tuple[int, int]
@@ -147,7 +148,8 @@ class Tested:
     """
 
     def __init__(self, path: Path, name: str | None = None) -> None:
-        self.path, self.directory = path, RunDirectory(path)
+        self.path = path
+        self.directory = RunDirectory(path)
         self.config: RunConfig = self.directory.config()
         self.name = name or self.config.preset
         if not is_tested(path):
@@ -202,7 +204,8 @@ class Tested:
         Raises:
             UserError: the file of the answers is broken.
         """
-        path, result = self.path / ANSWERS, self.result
+        path = self.path / ANSWERS
+        result = self.result
         answers = codec.read_jsonl(Answer, path, advice=_ADVICE)
         if sha256_of(path) != result.answers_sha256:
             raise UserError(f"{path}: was changed or damaged after it was written (its checksum differs); {_ADVICE}")

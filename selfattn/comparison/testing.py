@@ -38,7 +38,8 @@ _LEARNED = 0.1  # of the highest score: less is little
 _ALIGNED = 400  # pairs whose attention is compared with gold
 _BLOCKED = 32  # pairs whose attention is compared with input attributions
 _SHOWN = ("cross", "blocking", "gradient")
-_EXAMPLES, _EXAMPLES_WITHOUT_TAGS = 12, 6  # whose attention is shown
+_EXAMPLES = 12  # whose attention is shown
+_EXAMPLES_WITHOUT_TAGS = 6  # the same, where pairs have no tags
 
 
 def test_run(run: Run, task: Task, tests: TestSet, *, leading: bool, thorough: bool, share: float) -> None:
@@ -113,8 +114,10 @@ def _check_gates(
     """
     # Sampled, for the first pairs of a file may be alike.
     drawn = random.Random(0).sample(list(tests.pairs), min(_GATE_ROWS, len(tests.pairs)))
-    texts, targets = [output.text for output in outputs], [pair.target for pair in tests.pairs]
-    finished, tokenizer = [output.finished for output in outputs], run.tokenizer
+    texts = [output.text for output in outputs]
+    targets = [pair.target for pair in tests.pairs]
+    finished = [output.finished for output in outputs]
+    tokenizer = run.tokenizer
     gates = [
         *model_gates(run.model, _batch(encode_pairs(drawn, tokenizer), tokenizer)),
         *output_gates(texts, targets, finished, learned=_has_learned(run, task, texts, targets)),
@@ -133,7 +136,8 @@ def _has_learned(run: Run, task: Task, texts: Sequence[str], targets: Sequence[s
     metric = make_metric(task.headline.metric, task.language)
     measures = [report.measures for report in RunDirectory(run.path).metrics()]
     values = [values[metric.name] for values in measures if metric.name in values]
-    tested, least = metric.of(texts, targets), _LEARNED * (100 if metric.unit == "points" else 1)
+    tested = metric.of(texts, targets)
+    least = _LEARNED * (100 if metric.unit == "points" else 1)
     if metric.better == "lower":
         return min(values, default=math.inf) <= tested / 2
     return max(values, default=0.0) >= max(2 * tested, least)
@@ -143,7 +147,8 @@ def _published_baseline(
     run: Run, task: Task, tests: TestSet, outputs: Sequence[str], targets: Sequence[str], share: float
 ) -> Gate | None:
     """Compare with a published model of this kind on the same data, where there is one."""
-    training, data = run.config.training, run.config.data
+    training = run.config.training
+    data = run.config.data
     baseline = task.published(data).get(run.config.model.architecture)
     if baseline is None:
         return None
@@ -171,7 +176,8 @@ def _align_with_gold(run: Run, tests: TestSet) -> ModelAlignment | None:
     test, validation = ([pair for pair in pairs[:_ALIGNED] if pair.spans] for pairs in (tests.pairs, tests.validation))
     if not (test and validation):
         return None
-    chosen_on, reported = _scored(run, validation), _scored(run, test)
+    chosen_on = _scored(run, validation)
+    reported = _scored(run, test)
     if chosen_on is None or reported is None:
         return None
     return replace(reported, best=best_head(chosen_on), best_shifted=best_head(chosen_on, shifted=True))
@@ -222,9 +228,11 @@ def _measure_cost(run: Run, tests: TestSet, *, thorough: bool) -> Cost:
         tests: its validation pairs are as long as the training pairs.
         thorough: also measure memory.
     """
-    examples, metrics = encode_pairs(tests.validation, run.tokenizer), RunDirectory(run.path).metrics()
+    examples = encode_pairs(tests.validation, run.tokenizer)
+    metrics = RunDirectory(run.path).metrics()
     shape = batch_shape(examples, run.config.training)
-    flops, tokens = count_flops(run.model, shape), shape.batch * shape.target
+    flops = count_flops(run.model, shape)
+    tokens = shape.batch * shape.target
     per_place = flops.training / tokens * (2 if run.config.training.r_drop else 1)  # R-Drop reads every batch twice
     so_far = [0, *(report.tokens for report in metrics)]  # without padding, which is computed as well
     places = sum((b - a) / (1 - report.padding) for report, (a, b) in zip(metrics, pairwise(so_far), strict=True))

@@ -38,7 +38,10 @@ class Trainings(Runner[Training]):
     """
 
     def __init__(self, task: Task, recipe: TrainingConfig, options: CompareOptions, command: str) -> None:
-        self.task, self.recipe, self.options, self.command = task, recipe, options, command
+        self.task = task
+        self.recipe = recipe
+        self.options = options
+        self.command = command
         self.first_seed = options.first_seed or 0
         shared = {each.name: getattr(options, each.name) for each in fields(Workers)}
         self.workers = Workers(**shared)
@@ -51,11 +54,13 @@ class Trainings(Runner[Training]):
     def data(self, seed: int, first: int | None = None) -> tuple[TrainingSet, TestSet]:
         """Return the training and test data of a seed, or of its first different pairs; the last ones are kept."""
         if (seed, first) not in self._data:
-            recipe, quick = replace(self.recipe, seed=seed), self.options.quick
+            recipe = replace(self.recipe, seed=seed)
+            quick = self.options.quick
             splits = self.task.splits(seed, recipe.validation_items)
             items = self.options.test_items or self.task.test_items(quick)
             data = self.task.training_set(recipe, splits, first=first, keep=True)
-            draw, share = self.options.test_draw, max(self.options.budgets)
+            draw = self.options.test_draw
+            share = max(self.options.budgets)
             if self.options.budget_in == "steps" and recipe.items_per_epoch is not None:
                 recipe = replace(recipe, epochs=math.ceil(share * recipe.epochs))  # no training goes further
             tests = TestSet(
@@ -94,7 +99,8 @@ class Trainings(Runner[Training]):
         path = self.options.out / trial.path
         data, tests = self.data(trial.seed, trial.variant.pairs)
         if not self.is_trained(trial):
-            model, training = trial.model, replace(self.recipe, seed=trial.seed, **trial.model.training)
+            model = trial.model
+            training = replace(self.recipe, seed=trial.seed, **trial.model.training)
             training = trial.variant.applied_to(training, trial.steps)
             config = RunConfig(self.task.name, model.preset, model.config, training, data.settings, data.max_length)
             try:
@@ -117,7 +123,8 @@ class Trainings(Runner[Training]):
                     RunDirectory(path).update(status=DIVERGED)
         if trial.tested:
             if not is_tested(path):
-                leading, share = trial.leading, trial.variant.share
+                leading = trial.leading
+                share = trial.variant.share
                 thorough = leading and not self.options.quick
                 test_run(load(path), self.task, tests, leading=leading, thorough=thorough, share=share)
             record_access(path, self.command, plan=trial.seal, answers=Tested(path).result.answers_sha256)
@@ -126,7 +133,8 @@ class Trainings(Runner[Training]):
 # tuning: the same learning rates for every model, tried with seeds of their own
 
 GRID = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the recipe's rate, where the task has no grid
-_WIDENINGS, _STEP = 4, 2.0  # most widenings of the grid, and its factor
+_WIDENINGS = 4  # most widenings of the grid
+_STEP = 2.0  # factor of a widening
 
 Rates = Mapping[str, Sequence[float]]  # by model
 
@@ -180,7 +188,9 @@ class _Tuning:
     """
 
     def __init__(self, plan: Plan, trainings: Trainings, budget: float) -> None:
-        self.plan, self.trainings, self.budget = plan, trainings, budget
+        self.plan = plan
+        self.trainings = trainings
+        self.budget = budget
         self.repeated = {name: set[float]() for name in plan.models}  # rates that are tried with every seed
         self.trials: dict[str, list[TuningTrial]] = {}
 
@@ -203,13 +213,15 @@ class _Tuning:
 
     def run(self, tried: Rates) -> None:
         """Run the trials that are left, seed after seed, and read those of each model."""
-        plan, jobs = self.plan, list[Training]()
+        plan = self.plan
+        jobs = list[Training]()
         budget = "" if self.budget == plan.main else f"-budget{self.budget!r}"
         for seed, (name, rates) in product(plan.tuning_seeds, tried.items()):
             for number, rate in enumerate(rates):
                 if seed == plan.tuning_seeds[0] or rate in self.repeated[name]:
                     path = f"tuning/{name}{budget}-trial{number}-seed{seed}"
-                    model, variant = replace(plan.models[name], training={"lr": rate}), plan.variants[self.budget]
+                    model = replace(plan.models[name], training={"lr": rate})
+                    variant = plan.variants[self.budget]
                     jobs.append(Training(path, name, model, seed, self.budget, variant, plan.steps, tested=False))
         self.trainings.run_all(jobs)
         self.trials = {name: [self.read(job) for job in jobs if job.name == name] for name in tried}
@@ -217,9 +229,13 @@ class _Tuning:
     def read(self, job: Training) -> TuningTrial:
         """Read a trial from its directory: the best metric and the lowest loss."""
         directory = RunDirectory(self.trainings.options.out / job.path)
-        record, headline, valid, loss = directory.record(), self.plan.headline, None, None
+        record = directory.record()
+        headline = self.plan.headline
+        valid = None
+        loss = None
         if record.status != DIVERGED:
-            best, reports = max if headline.better == "higher" else min, directory.metrics()
+            best = max if headline.better == "higher" else min
+            reports = directory.metrics()
             valid = best(report.measures[headline.metric] for report in reports)
             loss = min(report.valid_loss for report in reports)
         budget = None if self.budget == self.plan.main else self.budget

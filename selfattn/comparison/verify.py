@@ -123,10 +123,12 @@ def _from_weights(comparison: Path, record: Record, items: int | None) -> Iterat
 
 def _decode(run: Tested, items: int | None) -> tuple[Finding, Answered]:
     """Decode a run again; return how its outputs compare, and the new ones, or those on disk where few are decoded."""
-    stored, name = replace(run.answered, scores={}), run.path.name
+    stored = replace(run.answered, scores={})
+    name = run.path.name
     if run.failed:
         return Finding(f"{name} (diverged)", (), 0), stored
-    beam, penalty = int(run.result.decoding["beam"]), run.result.decoding["length_penalty"]
+    beam = int(run.result.decoding["beam"])
+    penalty = run.result.decoding["length_penalty"]
     before = {"": stored.answers, **stored.probes}
     if is_sample := items is not None and items < len(stored.answers):
         before = {"": SystemRandom().sample(stored.answers, items)}  # which nobody can foresee
@@ -172,15 +174,19 @@ def _gates_again(gates: Sequence[Gate], outputs: RunTable[Answered]) -> tuple[Ga
 
 def _compare(record: Record, again: Record, *, outputs_alone: bool = False) -> Iterator[Finding]:
     """Compare two records value by value, or those values alone that follow from the outputs."""
-    before, after = dict(_leaves(encode(record))), dict(_leaves(encode(again)))
+    before = dict(_leaves(encode(record)))
+    after = dict(_leaves(encode(again)))
     figures: dict[str, list[str]] = {}
     counts: Counter[str] = Counter()
     for place in dict.fromkeys((*before, *after)):
-        was, now, of_model = before.get(place), after.get(place), place[2:3]
+        was = before.get(place)
+        now = after.get(place)
+        of_model = place[2:3]
         if outputs_alone and place[0] not in _OF_OUTPUTS and of_model != ("metrics",):
             continue
         depth = 4 if of_model in (("metrics",), ("buckets",)) else 3 if place[1:2] == ("cells",) else _DEPTHS[place[0]]
-        figure, value = ".".join(place[:depth]), ".".join(place[depth:]) or "value"
+        figure = ".".join(place[:depth])
+        value = ".".join(place[depth:]) or "value"
         counts[figure] += 1
         if not _agree(was, now):
             figures.setdefault(figure, []).append(f"{value} {short(was)} in the record, {short(now)} again")

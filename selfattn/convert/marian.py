@@ -35,7 +35,9 @@ from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.encoder_decoder.model import EncoderDecoder
 from selfattn.models.transformer_config import TransformerConfig
 
-_SHARED, HEAD, _BIAS = "model.shared.weight", "lm_head.weight", "final_logits_bias"
+_SHARED = "model.shared.weight"
+HEAD = "lm_head.weight"
+_BIAS = "final_logits_bias"
 TABLES = ["model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
 POSITIONS = ["model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"]
 # Our names to theirs, in this order.

@@ -129,7 +129,8 @@ def attention_to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
     }
     _refuse(where, what_it_has)
     weights = dict(layer.named_parameters())
-    context_dim, has_bias = layer.k_proj.in_features, layer.q_proj.bias is not None
+    context_dim = layer.k_proj.in_features
+    has_bias = layer.q_proj.bias is not None
     for kind in ["weight"] * (context_dim == dim) + ["bias"] * has_bias:
         rows: list[Tensor] = [weights.pop(f"{part}_proj.{kind}") for part in "qkv"]
         is_trained = {tensor.requires_grad for tensor in rows}
@@ -165,7 +166,8 @@ def block_from_torch(layer: TorchLayer) -> TransformerBlock:
         >>> torch.allclose(block_from_torch(theirs)(x).x, theirs(x), atol=1e-5)
         True
     """
-    where, cross_attn = "block_from_torch", getattr(layer, "multihead_attn", None)
+    where = "block_from_torch"
+    cross_attn = getattr(layer, "multihead_attn", None)
     _expect_plain(layer, nn.TransformerEncoderLayer if cross_attn is None else nn.TransformerDecoderLayer, where)
     parts = _ENCODER if cross_attn is None else _DECODER
     # Beside each numbered norm there is a dropout of that number.
@@ -174,7 +176,9 @@ def block_from_torch(layer: TorchLayer) -> TransformerBlock:
     check_class(layer.dropout, nn.Dropout, f"{where}: dropout")
     if len(dropouts) > 1:
         raise ValueError(f"{where}: a block drops outputs of its parts with one probability, got {sorted(dropouts)}")
-    dim, ffn_dim, activation = layer.linear1.in_features, layer.linear1.out_features, _activation(layer.activation)
+    dim = layer.linear1.in_features
+    ffn_dim = layer.linear1.out_features
+    activation = _activation(layer.activation)
     with torch.device("meta"):
         feed_forward = FeedForward(dim, ffn_dim, activation=activation, dropout=layer.dropout.p)
     block = TransformerBlock(
@@ -207,7 +211,8 @@ def block_to_torch(block: TransformerBlock) -> TorchLayer:
         >>> block_to_torch(block).linear1
         Linear(in_features=6, out_features=11, bias=True)
     """
-    where, feed_forward = "block_to_torch", block.feed_forward
+    where = "block_to_torch"
+    feed_forward = block.feed_forward
     _expect_plain(block, TransformerBlock, where)
     check_class(feed_forward, FeedForward, where)
     for dropout in (block.dropout, feed_forward.dropout):
@@ -223,7 +228,8 @@ def block_to_torch(block: TransformerBlock) -> TorchLayer:
     }
     _refuse(where, what_it_has)
     kind = nn.TransformerEncoderLayer if block.cross_attn is None else nn.TransformerDecoderLayer
-    first, ffn_dim = attentions["self_attn"], feed_forward.fc1.out_features
+    first = attentions["self_attn"]
+    ffn_dim = feed_forward.fc1.out_features
     options: dict[str, Any] = {"dropout": block.dropout.p, "activation": FUNCTIONS[feed_forward.activation]}
     options |= {"norm_first": block.norm_first, "batch_first": True}
     with torch.device("meta"):

@@ -155,7 +155,8 @@ def batch_places(
         total += sum(lengths[index])
         if len(window) >= _WINDOW * rows or total >= _WINDOW * tokens:
             groups += _cut(sorted(window, key=lengths.__getitem__), lengths, rows, tokens)
-            window, total = [], 0
+            window = []
+            total = 0
     groups += _cut(sorted(window, key=lengths.__getitem__), lengths, rows, tokens)
     return [groups[place] for place in _order(len(groups), generator)]
 
@@ -195,7 +196,8 @@ def stream_batches(
         [[1, 3], [0, 2], [4]]
     """
     rows, tokens = _bounds(batch_size, max_tokens)
-    start, stream = 0, iter(examples)
+    start = 0
+    stream = iter(examples)
     while window := list(islice(stream, buffer)):
         lengths = _lengths(window)
         order = sorted(_order(len(window), generator), key=lengths.__getitem__)
@@ -230,7 +232,8 @@ def _cut(order: Iterable[int], lengths: Sequence[tuple[int, int]], rows: float, 
         longest = max(source, size[0]), max(target, size[1])
         if group and (len(group) == rows or (len(group) + 1) * sum(longest) > tokens):
             yield group
-            group, longest = [], size
+            group = []
+            longest = size
         group.append(index)
         source, target = longest
     if group:

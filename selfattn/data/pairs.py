@@ -85,7 +85,9 @@ def encode_stream(pairs: Iterable[Pair], tokenizer: Tokenizer) -> Iterator[Examp
         >>> next(encode_stream([Pair("ab", "b")], CharTokenizer("ab")))
         Example(source=[4, 5, 2], target=[5, 2])
     """
-    eos, source, target = [tokenizer.eos_id], tokenizer.source, tokenizer.target
+    eos = [tokenizer.eos_id]
+    source = tokenizer.source
+    target = tokenizer.target
     for pair in pairs:
         yield Example(source.encode(pair.source) + eos, target.encode(pair.target) + eos)
 
@@ -109,7 +111,9 @@ def sample_pairs(
         >>> list(sample_pairs([Pair("ab", "b")], CharTokenizer("ab"), seed=0, epoch=1, alpha=0.1))
         [Example(source=[4, 5, 2], target=[5, 2])]
     """
-    eos, source, target = [tokenizer.eos_id], tokenizer.source, tokenizer.target
+    eos = [tokenizer.eos_id]
+    source = tokenizer.source
+    target = tokenizer.target
     for number, pair in enumerate(pairs):
         drawn = seed_for(seed, f"subwords/{epoch}/{number}")
         # Another seed, or a target that equals its source would always be cut as the source is.

@@ -94,7 +94,8 @@ def amount_segments(text: str, field: str) -> Segments:
     number = _NUMBER.search(text := tidy(text))
     if number is None:
         return list(_words(text, ("number", field)))
-    before, after = text[: number.start()], text[number.end() :]
+    before = text[: number.start()]
+    after = text[number.end() :]
     return [*_words(before, (field,)), Segment(number[0], ("number",)), *_words(after, (field,))]
 
 
@@ -135,7 +136,8 @@ def _places(segments: Segments) -> Iterator[tuple[tuple[str, int], tuple[int, in
     """Yield every field with its slot, and its range of characters."""
     end = 0
     for text, fields, slot in segments:
-        start, end = end, end + len(text)
+        start = end
+        end = end + len(text)
         yield from (((field, slot), (start, end)) for field in fields)
 
 
@@ -156,7 +158,8 @@ TERRITORIES = (
 )
 CURRENCIES = sorted({code for country in TERRITORIES for code in get_territory_currencies(country, date(2020, 1, 1))})
 LANGUAGES = ("ar", "de", "en", "es", "fr", "hi", "id", "it", "ja", "ko", "pt", "ru", "tr", "zh")
-_FIRST_DAY, _DAYS = date(1900, 1, 1), 69_396  # to the end of 2089
+_FIRST_DAY = date(1900, 1, 1)
+_DAYS = 69_396  # to the end of 2089
 _SAMPLES = (*range(6), 11, 12, 21, 100, Decimal("1.5"))  # every plural form of every language is among these
 
 Locales = tuple[Locale, Locale]
@@ -304,7 +307,8 @@ def _any_size(chance: Random) -> Number:
 
 def _amount(items: list[Counted], size: Callable[[Random], Number], rare: set[int], chance: Random) -> Draft | None:
     """Draw an amount. One with a rare plural form is for training only, for no other amount shows that form."""
-    item, number = chance.choice(items), size(chance)
+    item = chance.choice(items)
+    number = size(chance)
     if item.places:
         number = Decimal(int(number) * 10**item.places + chance.randrange(10**item.places)).scaleb(-item.places)
     return Draft(partial(item.segments, number), number in rare) if item.shows(number) else None
@@ -333,7 +337,9 @@ def _compiled(pattern: str, locale: Locale) -> tuple[PatternPiece, ...]:
 def _moment(forms: list[DateForm], chance: Random) -> Draft | None:
     """Draw a day of 1900 to 2089 or a time; None where an earlier format writes it the same, but another target."""
     day = _FIRST_DAY + timedelta(days=chance.randrange(_DAYS))
-    hour, minute, second = chance.randrange(24), chance.randrange(60), chance.randrange(60)
+    hour = chance.randrange(24)
+    minute = chance.randrange(60)
+    second = chance.randrange(60)
     values = {"year": day.year, "month": day.month, "day": day.day, "weekday": day.weekday(), "": 0}
     values |= {"hour": hour, "period": hour, "minute": minute, "second": second}
 
@@ -350,7 +356,8 @@ def _moment(forms: list[DateForm], chance: Random) -> Draft | None:
 
 def _date_and_time(dates: list[DateForm], times: list[DateForm], locales: Locales, chance: Random) -> Draft | None:
     length, sides = chance.choice(dates)
-    day, time = _moment([(length, sides)], chance), _moment(times, chance)
+    day = _moment([(length, sides)], chance)
+    time = _moment(times, chance)
     if day is None or time is None:
         return None
     patterns = [cut(str(locale.datetime_formats[length]).replace("'", "")) for locale in locales]
@@ -393,7 +400,8 @@ def _list(
     members: list[Callable[[int], Segments]]
     if names and (chance.randrange(2) or len(things) < 3):
         chosen = chance.sample(chance.choice(names), chance.choice((2, 3, 3, 4)))
-        members, patterns = [name.__getitem__ for name in chosen], chance.choice(styles)
+        members = [name.__getitem__ for name in chosen]
+        patterns = chance.choice(styles)
     else:
         items = chance.sample(things, chance.choice((2, 2, 3)))
         members = [partial(item.segments, chance.randrange(10 ** chance.randrange(1, 4))) for item in items]
@@ -473,7 +481,8 @@ class CldrSource:
     """
 
     def __init__(self, source: str = "en", target: str = "ko", *, seed: int = 0, split: Split = "train") -> None:
-        self.seed, self.split = seed, split
+        self.seed = seed
+        self.split = split
         self._draws = kinds_of((find_locale(source), find_locale(target)))
         self.kinds = tuple(self._draws)
 
@@ -513,7 +522,8 @@ class EmbeddedPhrases(EndlessSplits):
 
     def __init__(self, source: str, target: str, seed: int) -> None:
         CldrSource(source, target)  # raises for an unknown locale
-        self.source, self.target = source, target
+        self.source = source
+        self.target = target
         settings = {"kind": "cldr", "source_language": source, "target_language": target}
         super().__init__(settings, f"cldr, {source} to {target}", seed)
 

@@ -34,7 +34,9 @@ class Splits(ABC):
     """
 
     def __init__(self, settings: Mapping[str, Any], name: str, notes: Sequence[str] = ()) -> None:
-        self.settings, self.name, self.notes = dict(settings), name, notes
+        self.settings = dict(settings)
+        self.name = name
+        self.notes = notes
 
     @abstractmethod
     def sample(self) -> Sequence[Pair]:
@@ -165,7 +167,8 @@ class FiniteSplits(Splits):
         self, parts: Mapping[str, Any], seed: int, settings: Mapping[str, Any], name: str, notes: Sequence[str] = ()
     ) -> None:
         super().__init__(settings, f"{name}, test part", notes)
-        self.parts, self.seed = parts, seed
+        self.parts = parts
+        self.seed = seed
 
     def sample(self) -> Sequence[Pair]:
         """Return the training part, at most its first million pairs."""
@@ -311,7 +314,8 @@ def book_split(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
         raise UserError(f"{len(pairs)} pairs are too few to split: the test is a tenth; give 10 or more")
     import numpy as np
 
-    shuffled, cut = list(pairs), len(pairs) - len(pairs) // 10
+    shuffled = list(pairs)
+    cut = len(pairs) - len(pairs) // 10
     np.random.RandomState(BOOK_SEED).shuffle(shuffled)  # type: ignore[arg-type]  # a list of any items will do
     return shuffled[:cut], shuffled[cut:]
 

@@ -85,7 +85,8 @@ def beam_search(
         state = model.start(model.encode(source, source_mask))
         rows = len(source)
         token = torch.full((rows,), bos_id, device=source.device)
-        totals, prefixes = torch.zeros(rows, 1, dtype=torch.float64), torch.zeros(rows, 1, 0, dtype=torch.int64)
+        totals = torch.zeros(rows, 1, dtype=torch.float64)
+        prefixes = torch.zeros(rows, 1, 0, dtype=torch.int64)
         beam = _Beam(list(range(rows)), totals, prefixes)
         while True:
             poll()
@@ -131,10 +132,12 @@ class _Beam:
         Returns:
             For each hypothesis that goes on the row that it came from, which sentences go on, and the new beam.
         """
-        (n, w), m = self.totals.shape, values.shape[-1]
+        n, w = self.totals.shape
+        m = values.shape[-1]
         totals = (self.totals[:, :, None] + values.view(n, w, m)).flatten(1)
         totals, order = totals.sort(descending=True, stable=True)
-        parents, tokens = order // m, ids.view(n, w * m).gather(1, order)
+        parents = order // m
+        tokens = ids.view(n, w * m).gather(1, order)
         ends = tokens == eos_id
         for row, place in ends[:, :beam_size].nonzero().tolist():
             prefix = self.prefixes[row, parents[row, place]].tolist()

@@ -98,7 +98,8 @@ def greedy(
                 break
             if len(staying) < len(living):
                 index = torch.tensor(staying, device=source.device)
-                state, token = state.reorder(index), token[index]
+                state = state.reorder(index)
+                token = token[index]
                 living = [living[place] for place in staying]
     return [Hypothesis(*parts) for parts in zip(ids, scores, scores, finished, strict=True)]
 

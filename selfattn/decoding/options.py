@@ -79,4 +79,5 @@ class DecodingSettings(TypedDict, total=False):
     max_length: int | None
 
 
-GREEDY, SAMPLED = DecodingOptions(), DecodingOptions(sample=True)
+GREEDY = DecodingOptions()
+SAMPLED = DecodingOptions(sample=True)

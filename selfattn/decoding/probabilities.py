@@ -66,7 +66,8 @@ def _largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     blocks = scores.shape[-1] // BLOCK
     if len(scores) == 1 or blocks < 2 * count:
         return scores.topk(count)
-    n, rest = len(scores), scores[:, blocks * BLOCK :]
+    n = len(scores)
+    rest = scores[:, blocks * BLOCK :]
     cut = scores[:, : blocks * BLOCK].reshape(-1, BLOCK)
     # Every number in another block has as many in these that are at least as large.
     best = cut.view(n, blocks, BLOCK).amax(dim=-1).topk(count).indices

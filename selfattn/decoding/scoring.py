@@ -14,7 +14,9 @@ from selfattn.decoding.probabilities import log_probabilities
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer
 
-BATCH_SIZE, MAX_TOKENS = 64, 16_384  # of the batches in which given targets are read
+# Batches in which given targets are read.
+BATCH_SIZE = 64
+MAX_TOKENS = 16_384
 
 
 @torch.no_grad()
@@ -157,5 +159,6 @@ def score_texts(model: Seq2Seq, tokenizer: Tokenizer, texts: Sequence[str], *, c
         (7, 5)
     """
     scores = score_examples(model, text_examples(texts, tokenizer, context))
-    total, tokens = math.fsum(score.log_probability for score in scores), sum(score.tokens for score in scores)
+    total = math.fsum(score.log_probability for score in scores)
+    tokens = sum(score.tokens for score in scores)
     return TextScore(total, tokens, characters=sum(map(len, texts)))

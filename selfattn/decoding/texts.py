@@ -16,7 +16,8 @@ from selfattn.streams import generator
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.distributed import Processes
 
-BATCH_SIZE, MAX_TOKENS = 256, 32_768  # hypotheses, and tokens of their sources, that are decoded together
+BATCH_SIZE = 256  # hypotheses that are decoded together
+MAX_TOKENS = 32_768  # tokens of their sources
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,8 @@ def decode_sources(
     processes = processes or Processes()
     done: list[tuple[list[int], list[list[Hypothesis]]]] = []
     examples = [Example(source, [tokenizer.eos_id]) for source in sources]
-    rows, tokens = max(1, BATCH_SIZE // options.beam), max(1, MAX_TOKENS // options.beam)
+    rows = max(1, BATCH_SIZE // options.beam)
+    tokens = max(1, MAX_TOKENS // options.beam)
     cut = batches_by_length(model, examples, batch_size=rows, max_tokens=tokens)
     ends = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
     with processes.stopping_together():

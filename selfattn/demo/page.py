@@ -118,7 +118,8 @@ def obstacle(run: Run, first: Run) -> str:
         raise UserError(f"{run.path}: an exported run has no weights for a page; take the run it was exported from")
     if not run.takes_pairs:
         return "cannot.lm"
-    here, there = _tokens(run.tokenizer.source), _tokens(first.tokenizer.source)
+    here = _tokens(run.tokenizer.source)
+    there = _tokens(first.tokenizer.source)
     both_characters = isinstance(here, str) and isinstance(there, str)
     return "" if both_characters or here == there else "cannot.tokens"  # the page shows one segmentation
 
@@ -128,7 +129,8 @@ def _payload(run: Run, name: str, signs: Signs, first: Run) -> dict[str, Any]:
     payload = {"name": name, "task": run.config.task, "colour": signs[name].colour, "path": signs[name].path}
     if reason := obstacle(run, first):
         return payload | {"reason": reason}
-    source, target = _tokens(run.tokenizer.source), _tokens(run.tokenizer.target)
+    source = _tokens(run.tokenizer.source)
+    target = _tokens(run.tokenizer.target)
     payload |= {"source": source, "target": target, "max_length": run.config.max_length}
     return payload | {"config": config_to_dict(run.config.model), "weights": embedded_weights(run.model)}
 

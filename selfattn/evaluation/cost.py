@@ -35,11 +35,16 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.models.sizing import parameters
 from selfattn.results.record import DecodingCost
 
-_BEAM, _BATCHES, _LENGTHS = 5, (1, 64), (8, 32)  # of which decoding is timed
+# What decoding is timed with.
+_BEAM = 5
+_BATCHES = (1, 64)
+_LENGTHS = (8, 32)
 _NO_END = -1  # as eos_id: an id that no model can write, so that every target gets its full length
 _LARGEST = 500_000_000  # parameters of a model that is built only to be counted: 2 GB
 
-_PEAK_SIZE, _PEAK_REPEATS = 1024, 20  # of the products that show a machine's peak
+# Matrix products that show a machine's peak.
+_PEAK_SIZE = 1024
+_PEAK_REPEATS = 20
 
 Size = tuple[int, ...]
 
@@ -252,7 +257,8 @@ class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch 
         return returned
 
     def _watch(self, storage: torch.UntypedStorage) -> None:
-        key, size = storage._cdata, storage.nbytes()
+        key = storage._cdata
+        size = storage.nbytes()
         if key in self._watched:
             return
 

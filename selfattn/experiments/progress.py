@@ -28,7 +28,10 @@ from selfattn.training.observer import Observer, StepReport
 from selfattn.words.messages import SOURCE, message
 
 LOGS = "logs"
-_WRITE_EVERY, _READ_EVERY, _PRINT_EVERY = 0.5, 0.25, 60.0  # seconds
+# Seconds.
+_WRITE_EVERY = 0.5
+_READ_EVERY = 0.25
+_PRINT_EVERY = 60.0
 _SPEED_OVER = 600.0  # seconds of which the mean speed is taken
 
 
@@ -98,7 +101,9 @@ class Reporter(Observer):
     """
 
     def __init__(self, logs: Logs, label: str, *, is_first: bool = False) -> None:
-        self.logs, self.file, self.is_first = logs, logs.file(label), is_first
+        self.logs = logs
+        self.file = logs.file(label)
+        self.is_first = is_first
         self._progress = Progress(os.getpid())
         self._parent = os.getppid()
         self._written = 0.0
@@ -153,12 +158,14 @@ class Display:
         self.bar = Bar(
             *columns, console=self.console, transient=True, disable=not self.is_live, speed_estimate_period=_SPEED_OVER
         )
-        self.logs, self.labels = logs, labels
+        self.logs = logs
+        self.labels = labels
         self._read = {label: _size(logs.log(label)) for label in labels}  # older lines were shown before
         self._last: dict[str, str] = {}  # last validation of each trial
         self._failed: set[str] = set()
         self._known: dict[str, Progress] = {}
-        self._done, self._printed = 0, time.monotonic()
+        self._done = 0
+        self._printed = time.monotonic()
         self._all = self.bar.add_task("", total=len(labels))
         self._end = Event()
         # A thread that starts before signals are blocked is the one that receives them.

@@ -120,11 +120,15 @@ def run_all(runner: Runner[T], trials: Sequence[T]) -> dict[str, str]:
     left = [trial for trial in trials if not runner.is_done(trial)]
     if not left:
         return {}
-    workers, logs = runner.workers, Logs(runner.workers.out)
+    workers = runner.workers
+    logs = Logs(runner.workers.out)
     with writing(workers.out):
         logs.path.mkdir(parents=True, exist_ok=True)
         logs.clear([trial.label for trial in left])
-    first, failed, lost, breaks = left[0].label, dict[str, str](), Counter[str](), 0
+    first = left[0].label
+    failed = dict[str, str]()
+    lost = Counter[str]()
+    breaks = 0
     with (
         connect_backend(workers, len(left)) as (backend, count),
         Display(logs, [trial.label for trial in left], lang=workers.lang) as display,
@@ -151,7 +155,8 @@ def run_all(runner: Runner[T], trials: Sequence[T]) -> dict[str, str]:
                 if breaks == _BREAKS:
                     raise UserError(f"`jobs`: cannot be sent out ({broken}); see `jobs`, `backend` and `address`")
             for trial in together:
-                label, progress = trial.label, states.get(trial.label)
+                label = trial.label
+                progress = states.get(trial.label)
                 if progress is not None and progress.state == "failed":
                     failed[label] = progress.reason
                 elif runner.is_done(trial) or (broken and progress is None) or logs.stop.exists():
@@ -201,7 +206,8 @@ def search(
         more = {arm: beyond(arm, rates, best[arm]) for arm, rates in tried.items()} if widenings else {}
         if not any(more.values()):
             return tried, best
-        tried, widenings = {arm: [*rates, *more[arm]] for arm, rates in tried.items()}, widenings - 1
+        tried = {arm: [*rates, *more[arm]] for arm, rates in tried.items()}
+        widenings = widenings - 1
 
 
 @contextmanager
@@ -218,7 +224,8 @@ def connect_backend(workers: Workers, trials: int) -> Iterator[tuple[str, int]]:
     Raises:
         UserError: the package of the backend is not installed, or the cluster cannot be reached.
     """
-    backend, address = workers.backend, workers.address
+    backend = workers.backend
+    address = workers.address
     if backend == "local":
         yield "loky", min(workers.jobs or (torch.cuda.device_count() if workers.on_gpus else cpu_count()), trials)
         return
@@ -298,7 +305,8 @@ def _open_log(path: Path) -> TextIO:
 
 def _send_out(runner: Runner[T], trials: Sequence[T], backend: str, count: int, first: str) -> str:
     """Run trials in other processes; return why their pool broke, or nothing."""
-    parcel, folder = pack(runner), os.getcwd()
+    parcel = pack(runner)
+    folder = os.getcwd()
     calls = [delayed(_run_in_worker)(parcel, trial, folder, first) for trial in trials]
     try:
         with warnings.catch_warnings(), parallel_config(backend=backend):

@@ -85,8 +85,11 @@ def to_ctranslate2(
     _fill_stack(spec.encoder, spec.encoder.embeddings[0], model.encoder, encoder, lengths[0])
     _fill_stack(spec.decoder, spec.decoder.embeddings, model.decoder, decoder, lengths[1])
     _fill_linear(spec.decoder.projection, [model.decoder.output])
-    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = SPECIALS[3], SPECIALS[1], SPECIALS[2]
-    spec.config.decoder_start_token, spec.config.add_source_eos = SPECIALS[1], False
+    spec.config.unk_token = SPECIALS[3]
+    spec.config.bos_token = SPECIALS[1]
+    spec.config.eos_token = SPECIALS[2]
+    spec.config.decoder_start_token = SPECIALS[1]
+    spec.config.add_source_eos = False
     spec.register_source_vocabulary(token_names(len(tokenizer.source)))
     spec.register_target_vocabulary(token_names(len(tokenizer)))
     spec.validate()
@@ -106,7 +109,8 @@ def token_names(count: int) -> list[str]:
 
 def _stacks(config: ModelConfig) -> tuple[TransformerConfig, TransformerConfig]:
     """Return the settings of both sides, or say what the engine cannot hold."""
-    encoder, decoder = getattr(config, "encoder", None), getattr(config, "decoder", None)
+    encoder = getattr(config, "encoder", None)
+    decoder = getattr(config, "decoder", None)
     if not (isinstance(encoder, TransformerConfig) and isinstance(decoder, TransformerConfig)):
         raise UserError("ctranslate2: holds an encoder and a decoder of Transformer blocks; export this model to onnx")
     for side, (name, values) in itertools.product((encoder, decoder), _HELD.items()):
@@ -120,7 +124,8 @@ def _stacks(config: ModelConfig) -> tuple[TransformerConfig, TransformerConfig]:
 
 def _fill_stack(spec: Any, embeddings: Any, part: Any, stack: TransformerConfig, length: int) -> None:
     """Fill the embeddings, positions, blocks and last norm of one side."""
-    embeddings.weight, spec.scale_embeddings = _array(part.embed.tokens.weight), stack.scale_embedding
+    embeddings.weight = _array(part.embed.tokens.weight)
+    spec.scale_embeddings = stack.scale_embedding
     spec.position_encodings.encodings = _array(part.embed.position(torch.arange(stack.most_tokens or length)))
     for layer, block in zip(spec.layer, part.layers, strict=True):
         _fill_block(layer, block)
@@ -130,7 +135,9 @@ def _fill_stack(spec: Any, embeddings: Any, part: Any, stack: TransformerConfig,
 
 def _fill_block(layer: Any, block: TransformerBlock) -> None:
     """Fill norms and products; those of queries, keys and values of one input are one product there."""
-    first, cross, feed_forward = block.self_attn, block.cross_attn, block.feed_forward
+    first = block.self_attn
+    cross = block.cross_attn
+    feed_forward = block.feed_forward
     _fill_norm(layer.self_attention.layer_norm, block.self_attn_norm)
     _fill_norm(layer.ffn.layer_norm, block.feed_forward_norm)
     products: list[list[Any]] = [[first.q_proj, first.k_proj, first.v_proj], [first.out_proj]]
@@ -150,7 +157,8 @@ def _fill_linear(spec: Any, layers: Sequence[Any]) -> None:
 
 
 def _fill_norm(spec: Any, norm: Any) -> None:
-    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+    spec.gamma = _array(norm.weight)
+    spec.beta = _array(norm.bias)
 
 
 def _array(tensor: Tensor) -> Any:

@@ -29,7 +29,8 @@ from selfattn.layers.trees import leaves_beside, named_tensors, with_tensors
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 from selfattn.streams import global_state
 
-ENCODER, STEP = "encoder.onnx", "step.onnx"
+ENCODER = "encoder.onnx"
+STEP = "step.onnx"
 ONE_SEQUENCE = "reads_one_sequence"
 TRACE = "pkg.torch.onnx.stack_trace"
 _SIZES = (2, 5, 2), (3, 7, 4)  # rows, tokens and steps of two examples; axes that differ are dynamic
@@ -47,7 +48,9 @@ class Graph(nn.Module):
 
     def __init__(self, model: Seq2Seq, first: DecoderState, compute: Callable[..., dict[str, Tensor]]) -> None:
         super().__init__()
-        self.model, self.first, self.compute = model, first, compute
+        self.model = model
+        self.first = first
+        self.compute = compute
 
     def forward(self, ids: Tensor, other: Any) -> dict[str, Tensor]:
         """Return the tensors of the graph, and the attention weights ``[b h i j]`` of every layer."""
@@ -124,7 +127,8 @@ class Recurrent(nn.Module):
         sizes = x.shape[1], 1, x.shape[0], self.hidden_dim
         kind, settings = ("LSTM", {}) if self.is_lstm else ("GRU", {"linear_before_reset": 1})
         shapes = [sizes, sizes[1:], sizes[1:]] if self.is_lstm else [sizes, sizes[1:]]
-        inputs, dtypes = (x.transpose(0, 1), self.w, self.r, self.b, None, *starts), [x.dtype] * len(shapes)
+        inputs = (x.transpose(0, 1), self.w, self.r, self.b, None, *starts)
+        dtypes = [x.dtype] * len(shapes)
         attributes: dict[str, Any] = {"hidden_size": self.hidden_dim, **settings}
         outputs, *last = torch.onnx.ops.symbolic_multi_out(kind, inputs, attributes, dtypes=dtypes, shapes=shapes)
         return outputs[:, 0].transpose(0, 1), tuple(last) if len(last) > 1 else last[0]
@@ -270,7 +274,8 @@ class OnnxModel(Seq2Seq):
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self.encoder, self.stepper = _session(folder / ENCODER), _session(folder / STEP)
+        self.encoder = _session(folder / ENCODER)
+        self.stepper = _session(folder / STEP)
         self.reads_one_sequence = self.stepper.get_modelmeta().custom_metadata_map.get(ONE_SEQUENCE) == "True"
         outputs = {tensor.name for tensor in self.stepper.get_outputs()}
         self.names = [tensor.name for tensor in self.stepper.get_inputs()][1:]
@@ -291,7 +296,8 @@ class OnnxModel(Seq2Seq):
 
     def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
         """Return logits ``[b t v]``, step by step."""
-        state, rows = self.encode(source, source_mask), []
+        state = self.encode(source, source_mask)
+        rows = []
         for token in target_in.unbind(dim=1):
             logits, state = self.step(token, state)
             rows.append(logits)
@@ -312,7 +318,8 @@ def _session(path: Path) -> Any:
     except ImportError:
         raise UserError(f"{path}: the package onnxruntime is missing; pip install 'selfattn[onnx]'") from None
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = torch.get_num_threads(), 1
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.inter_op_num_threads = 1
     options.log_severity_level = 4
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

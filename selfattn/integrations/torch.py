@@ -54,7 +54,8 @@ class MultiheadAttention(nn.MultiheadAttention):
         self, *arguments: Any, score: Score = scaled_dot, position: AttentionPosition | None = None, **named: Any
     ) -> None:
         super().__init__(*arguments, **named)
-        self.score, self.position = score, position
+        self.score = score
+        self.position = position
         # nn.TransformerEncoderLayer does not run its own kernel in place of a module that has a hook.
         self.register_forward_pre_hook(_nothing)
 
@@ -143,7 +144,8 @@ class MultiheadAttention(nn.MultiheadAttention):
             key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
         elif not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-        i, j = query.shape[1], key.shape[1]
+        i = query.shape[1]
+        j = key.shape[1]
         _check_mask("key_padding_mask [b j]", key_padding_mask, (len(query), j))
         in_heads = attn_mask is not None and attn_mask.dim() == 3
         expected = (len(query) * self.num_heads, i, j) if in_heads else (i, j)
@@ -159,10 +161,12 @@ class MultiheadAttention(nn.MultiheadAttention):
         query, key, value = self._heads(query, key, value)
         if self.position is not None:
             places = torch.arange(max(i, j), device=query.device)
-            query, key = self.position.rotate(query, places[:i]), self.position.rotate(key, places[:j])
+            query = self.position.rotate(query, places[:i])
+            key = self.position.rotate(key, places[:j])
             bias = _sum(bias, self.position.bias(places[:i], places[:j]))
         for extra_key, extra_value in self._extra(key):
-            key, value = torch.cat([key, extra_key], dim=2), torch.cat([value, extra_value], dim=2)
+            key = torch.cat([key, extra_key], dim=2)
+            value = torch.cat([value, extra_value], dim=2)
             mask = None if mask is None else F.pad(mask, (0, 1), value=True)
             bias = None if bias is None else F.pad(bias, (0, 1))
         dropout = self.dropout if self.training else 0.0
@@ -194,7 +198,8 @@ class MultiheadAttention(nn.MultiheadAttention):
         if attn_mask is not None:
             heads = (1, 1) if attn_mask.dim() == 2 else (-1, self.num_heads)
             allowed, added = divided(_turned(attn_mask).view(*heads, *attn_mask.shape[-2:]))
-            mask, bias = allowed if mask is None else mask & allowed, _sum(bias, added)
+            mask = allowed if mask is None else mask & allowed
+            bias = _sum(bias, added)
         return mask, bias  # in its own dtype: float16 has no -1e9
 
     def _extra(self, key: Tensor) -> list[tuple[Tensor, Tensor]]:

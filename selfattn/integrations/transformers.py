@@ -64,7 +64,8 @@ class ScaledBy(Score):
 
     def __init__(self, scale: float, softcap: float | None = None) -> None:
         super().__init__()
-        self.scale, self.softcap = scale, softcap
+        self.scale = scale
+        self.softcap = softcap
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Return the scores ``[b h i j]``."""

@@ -37,7 +37,8 @@ class TokenEmbedding(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.tokens, self.position = tokens, position
+        self.tokens = tokens
+        self.position = position
         self.scale = math.sqrt(tokens.embedding_dim) if scale else 1.0
         self.dropout = Dropout(dropout)
 

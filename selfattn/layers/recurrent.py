@@ -71,7 +71,9 @@ class RecurrentStack(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.cell, self.hidden_dim, self.residual = cell, hidden_dim, residual
+        self.cell = cell
+        self.hidden_dim = hidden_dim
+        self.residual = residual
         self.directions = _DIRECTIONS[direction]
         self.output_dim = hidden_dim * len(self.directions)
         make = _CELLS[cell]
@@ -98,7 +100,8 @@ class RecurrentStack(nn.Module):
             raise ValueError("a stack that reads backward cannot go on from a state; use read()")
         new: list[tuple[Tensor, ...]] = []
         for number, (rnn,) in enumerate(self._layers()):
-            source, start = self.dropout(x) if number else x, None if state is None else state[number]
+            source = self.dropout(x) if number else x
+            start = None if state is None else state[number]
             if type(rnn) is nn.LSTM and x.shape[1] == 1:  # not what another program has put in its place
                 parts = _one_step(rnn, source[:, 0], start)
                 outputs = parts[0][:, None]

@@ -117,10 +117,14 @@ class TransformerBlock(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.self_attn, self.self_attn_norm = self_attn, make_norm(norm, dim)
-        self.cross_attn, self.cross_attn_norm = cross_attn, None if cross_attn is None else make_norm(norm, dim)
-        self.feed_forward, self.feed_forward_norm = feed_forward, make_norm(norm, dim)
-        self.norm_first, self.dropout = norm_first, Dropout(dropout)
+        self.self_attn = self_attn
+        self.self_attn_norm = make_norm(norm, dim)
+        self.cross_attn = cross_attn
+        self.cross_attn_norm = None if cross_attn is None else make_norm(norm, dim)
+        self.feed_forward = feed_forward
+        self.feed_forward_norm = make_norm(norm, dim)
+        self.norm_first = norm_first
+        self.dropout = Dropout(dropout)
 
     def forward(
         self,

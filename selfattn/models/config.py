@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 PARTS: Registry[type[Checked]] = Registry("part of a model", "selfattn.models.families")
 
 
-_MOST, _MOST_LAYERS = 2**20, 1000  # sanity limits of a size
+# Sanity limits of a size.
+_MOST = 2**20
+_MOST_LAYERS = 1000
 
 
 Role = Literal["state", "inner", "embedding"]
@@ -74,7 +76,8 @@ class Checked:
         """
         widths: list[Width] = []
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
-            value, role = getattr(self, field.name), _ROLES.get(field.name)
+            value = getattr(self, field.name)
+            role = _ROLES.get(field.name)
             if isinstance(value, Checked):
                 widths += value.widths(f"{prefix}{field.name}.")
             elif role is not None and value is not None:
@@ -86,7 +89,8 @@ class Checked:
         for name, annotation in typing.get_type_hints(type(self), include_extras=True).items():
             if typing.get_origin(annotation) is ClassVar:
                 continue
-            value, notes = getattr(self, name), getattr(annotation, "__metadata__", ())
+            value = getattr(self, name)
+            notes = getattr(annotation, "__metadata__", ())
             if problem := _problem(value, annotation.__origin__ if notes else annotation, notes):
                 yield f"{name}: {problem}"
             elif isinstance(value, int) and value > (most := _MOST_LAYERS if name == "num_layers" else _MOST):

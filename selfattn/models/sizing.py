@@ -118,7 +118,8 @@ def spread(counts: Mapping[str, float]) -> tuple[str, str, float]:
         >>> spread({"rnn": 100, "transformer": 125})
         ('rnn', 'transformer', 0.25)
     """
-    smallest, largest = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
+    smallest = min(counts, key=counts.__getitem__)
+    largest = max(counts, key=counts.__getitem__)
     return smallest, largest, counts[largest] / counts[smallest] - 1
 
 
@@ -166,7 +167,8 @@ def _refined(widths: _Widths, size: int, target: float, measure: Measure) -> Ite
         return measure(widths.scaled(size, number / first))
 
     middle = _rounded(first * widths.factor(size))
-    low, high = max(1, middle // _FINE_RANGE), middle * _FINE_RANGE
+    low = max(1, middle // _FINE_RANGE)
+    high = middle * _FINE_RANGE
     above = _first(lambda number: count(number) >= target, middle, low, high)
     below = max(low, above - 1)
     nearest = min((above, below), key=lambda number: abs(count(number) - target))
@@ -185,7 +187,8 @@ def _widths(config: ModelConfig) -> _Widths:
     if not widths:
         raise UserError(f"size: {type(config).__name__} has no widths to scale; give it a method widths")
     if not groups:
-        groups, fine = dict(enumerate([width] for width in fine)), []
+        groups = dict(enumerate([width] for width in fine))
+        fine = []
     return _Widths(config, tuple(map(tuple, groups.values())), tuple(fine))
 
 
@@ -205,7 +208,9 @@ def _first(holds: Callable[[int], bool], guess: int, low: int, high: int) -> int
     below = above = min(max(guess, low), high)
     strides = (2**power for power in itertools.count())
     while below > low and holds(below):
-        above, below = below, max(low, below - next(strides))
+        above = below
+        below = max(low, below - next(strides))
     while above < high and not holds(above):
-        below, above = above, min(high, above + next(strides))
+        below = above
+        above = min(high, above + next(strides))
     return below + bisect.bisect_left(range(below, above), True, key=holds)

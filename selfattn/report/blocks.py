@@ -91,7 +91,9 @@ class Paragraph:
         self, *sentences: TextLike | None, note: bool = False, code: str = "", link: tuple[TextLike, str] | None = None
     ) -> None:
         self.sentences = tuple(sentence for sentence in sentences if sentence)
-        self.note, self.code, self.link = note, code, link
+        self.note = note
+        self.code = code
+        self.link = link
 
 
 @dataclass(frozen=True)

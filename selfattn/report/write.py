@@ -39,7 +39,8 @@ def document(record: Record, outputs: Outputs | None = None) -> Document:
         UserError: a section that is not the project's does not make its blocks.
     """
     record = all_visible(record)
-    names, version = tuple(model.name for model in record.models), str(record.environment.get("selfattn", ""))
+    names = tuple(model.name for model in record.models)
+    version = str(record.environment.get("selfattn", ""))
     return Document(verdict(record), first_screen(record), contents(record, outputs), names, version)
 
 
@@ -155,9 +156,11 @@ def as_json(values: Any) -> str:
 def _dump(value: Any, indent: str) -> str:
     inner = indent + "  "
     if isinstance(value, dict):
-        ends, parts = "{}", [f"{_plain(key)}: {_dump(item, inner)}" for key, item in value.items()]
+        ends = "{}"
+        parts = [f"{_plain(key)}: {_dump(item, inner)}" for key, item in value.items()]
     elif isinstance(value, list) and any(isinstance(item, (list, dict)) for item in value):
-        ends, parts = "[]", [_dump(item, inner) for item in value]
+        ends = "[]"
+        parts = [_dump(item, inner) for item in value]
     else:
         return _plain(value)
     line = f"{ends[0]}{', '.join(parts)}{ends[1]}"

@@ -63,7 +63,8 @@ def record_from_dict(data: object, file: str = "results.json") -> Record:
 
 def _contradictions(record: Record) -> Iterator[tuple[str, str]]:
     """Yield where fields that each have their type contradict each other, and how."""
-    names, metric = [model.name for model in record.models], record.headline.metric
+    names = [model.name for model in record.models]
+    metric = record.headline.metric
     if len(set(names)) < len(names):
         yield "models", "a name stands twice"
     for k, model in enumerate(record.models):

@@ -86,7 +86,8 @@ class AttentionView:
 
     def __repr__(self) -> str:
         _, weights, _ = self._shown
-        layers, heads = len(weights), len(weights[0]) if weights else 0
+        layers = len(weights)
+        heads = len(weights[0]) if weights else 0
         counts = f"{layers} layer{'s' * (layers != 1)}, {heads} head{'s' * (heads != 1)}"
         return f"<AttentionView {self.prediction!r} ← {self.source!r}: {counts}>"
 

@@ -43,8 +43,12 @@ from selfattn.training.launch import is_main_process
 from selfattn.training.observer import EpochReport
 
 SCHEMA = 1
-CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer"
-METRICS, RECORD, CHECKPOINT = "metrics.jsonl", "run.json", "last/checkpoint.safetensors"
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+TOKENIZER = "tokenizer"
+METRICS = "metrics.jsonl"
+RECORD = "run.json"
+CHECKPOINT = "last/checkpoint.safetensors"
 _ADVICE = "restore the file or train again"
 UNFINISHED = ("running", "interrupted", "failed")
 _DERIVED = ("data.parts.", "data.length_ratio")
@@ -238,7 +242,8 @@ class RunDirectory:
         """
         for name in self.record().files:
             if any(fnmatchcase(name, pattern) for pattern in patterns) and os.path.lexists(self.path / name):
-                path, place = self._inside(name), folder / name
+                path = self._inside(name)
+                place = folder / name
                 place.parent.mkdir(parents=True, exist_ok=True)
                 self._check_file(path)
                 with open_regular(path) as source, place.open("xb") as copied:
@@ -254,7 +259,8 @@ class RunDirectory:
         parts = PurePosixPath(name).parts
         if ".." in parts or PurePosixPath(name).is_absolute() or PureWindowsPath(name).is_absolute():
             raise UserError(f"{self.path / RECORD}: lists {name}, which is not in this directory; {_ADVICE}")
-        blobs, path = self.path.resolve().parent.parent / "blobs", self.path
+        blobs = self.path.resolve().parent.parent / "blobs"
+        path = self.path
         for part in parts:
             path = path / part
             if path.is_symlink() and path.resolve().parent != blobs:
@@ -487,7 +493,8 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
     run = RunDirectory(path)
     if not (path / RECORD).exists() or not run.record().files:  # killed before its settings were there
         return None
-    saved, record = run.config(exact=True), run.record()
+    saved = run.config(exact=True)
+    record = run.record()
     is_slower = record.status == "failed" and config.training.lr < saved.training.lr  # what diverged needs it
     if is_slower:
         saved = replace(saved, training=replace(saved.training, lr=config.training.lr))
@@ -526,7 +533,8 @@ def _compare(saved: Mapping[str, Any], requested: Mapping[str, Any], path: Path)
     # What was chosen goes before what follows from it, such as the parts of a corpus.
     for name in sorted((*before, *now), key=lambda name: name.startswith(_DERIVED)):
         if before.get(name) != now.get(name):
-            old, new = before.get(name, "nothing"), now.get(name, "nothing")
+            old = before.get(name, "nothing")
+            new = now.get(name, "nothing")
             raise UserError(f"{path}: begun with {name} = {old}, now asked for {new}; choose another `out`")
 
 

@@ -86,17 +86,21 @@ def evaluation_lines(results: Mapping[str, Any], lang: str = SOURCE) -> Iterator
     if against:
         yield message("evaluate.against", model=against["model"], run=against["run"]).say(lang)
     if "perplexity" in metrics:
-        perplexity, tokens = metrics["perplexity"], told("evaluate.tokens", results["tokens"])
+        perplexity = metrics["perplexity"]
+        tokens = told("evaluate.tokens", results["tokens"])
         yield _line(told("evaluate.perplexity"), f"{perplexity:.4f}  {tokens}")
-        bits, characters = metrics["bits_per_character"], told("evaluate.characters", results["characters"])
+        bits = metrics["bits_per_character"]
+        characters = told("evaluate.characters", results["characters"])
         yield _line(told("evaluate.bits"), f"{bits:.4f}  {characters}")
     for name, value in metrics.items() if "perplexity" not in metrics else ():
-        signature, ends = results.get("signatures", {}).get(name), results["intervals"].get(name)
+        signature = results.get("signatures", {}).get(name)
+        ends = results["intervals"].get(name)
         behind = f"  ({signature})" if signature else ""
         label = catalogue(lang).get(f"metric.{name}", name.replace("_", " "))
         is_share = METRICS[name].unit == "share"
         if against:
-            other, p = _score(against["metrics"][name], against["intervals"][name], is_share), against["p"][name]
+            other = _score(against["metrics"][name], against["intervals"][name], is_share)
+            p = against["p"][name]
             difference = f"{(100 if is_share else 1) * (value - against['metrics'][name]):+.2f}"
             p_text = "p < 0.0001" if p < 0.0001 else f"p = {p:.4f}"
             if against["equal"] == results["items"]:

@@ -90,7 +90,8 @@ def fit(
             long, the device is not there, or the training diverged.
         KeyboardInterrupt: the user stopped the training.
     """
-    tokenizer, training = data.tokenizer, config.training
+    tokenizer = data.tokenizer
+    training = config.training
     config = replace(config, plugins=used_plugins(config.task, data.metrics, config.model))
     checkpoints = CheckpointFile(out / CHECKPOINT, save_every)
     model = build_model(config.model, tokenizer, training.seed)
@@ -204,7 +205,8 @@ class _Progress(Observer):
     """
 
     def __init__(self, name: str, notes: Sequence[str]) -> None:
-        self.name, self.notes = name, notes
+        self.name = name
+        self.notes = notes
         self.console = Console(stderr=True, highlight=False)
         self.bars = Progress(
             TextColumn("{task.description}"),
@@ -248,7 +250,8 @@ class _Keeper(Observer):
     """Writes every validation into the run directory, and the weights whenever they are the best so far."""
 
     def __init__(self, directory: RunDirectory, *, is_new: bool) -> None:
-        self.directory, self.is_untouched = directory, is_new
+        self.directory = directory
+        self.is_untouched = is_new
         self.reports: list[EpochReport] = []
 
     def resume(self) -> None:

@@ -109,9 +109,11 @@ def push(
             if TRACE.encode() in graph.read_bytes():
                 raise UserError(f"{path / graph.name}: has paths of the machine that exported it; export the run again")
         plugins = {_file_name(plugin): version for plugin, version in config.plugins.items()}
-        config, record = replace(config, data=_public(config.data), plugins=plugins), RunDirectory(path).record()
+        config = replace(config, data=_public(config.data), plugins=plugins)
+        record = RunDirectory(path).record()
         record = replace(record, command=public_command(record.command), machine=_public(record.machine))
-        measured, reason = None, "it was published without"
+        measured = None
+        reason = "it was published without"
         try:
             measured = measure and measure()
         except UserError as error:

@@ -382,7 +382,8 @@ def token_texts(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
         >>> token_texts(CharTokenizer("ab "), "a bz")
         ('a', ' ', 'b', '<unk>', '<eos>')
     """
-    ids, spans = tokenizer.encode(text), tokenizer.spans(text)
+    ids = tokenizer.encode(text)
+    spans = tokenizer.spans(text)
     shared = Counter(spans)
     texts = []
     for number, (start, end) in zip(ids, spans, strict=True):
@@ -428,7 +429,8 @@ def load(
     from selfattn.runs.hub import fetch, is_address
 
     directory = RunDirectory(fetch(path) if is_address(path) else Path(path))
-    config, tokenizer = directory.config(), directory.tokenizer()
+    config = directory.config()
+    tokenizer = directory.tokenizer()
     if (kind := format_of(directory.path)) is not None:
         if choose_device(device).type != "cpu":
             raise UserError(f"{directory.path}: an exported run computes on the CPU; load the run")
@@ -440,7 +442,8 @@ def load(
     directory.load_weights(model)
     model.eval()
     with torch.inference_mode():
-        source, start = torch.tensor([[tokenizer.eos_id]]), torch.tensor([[tokenizer.bos_id]])
+        source = torch.tensor([[tokenizer.eos_id]])
+        start = torch.tensor([[tokenizer.bos_id]])
         if not model(source, start, source_mask=source >= 0).isfinite().all():
             raise UserError(f"{directory.path / WEIGHTS}: numbers of this model overflow; train again")
     model.to(choose_device(device))

@@ -375,7 +375,8 @@ class Task:
         from selfattn.runs.vocabulary import unknown_characters
 
         test = self.held_out(data, columns, encoding)
-        pairs, sources = test.pairs, [pair.source for pair in test.pairs]
+        pairs = test.pairs
+        sources = [pair.source for pair in test.pairs]
         if self.language and (warning := script_warning((pair.target for pair in pairs), self.language)):
             say(warning)
         best = [candidates[0] for candidates in run.decode(sources, options)]

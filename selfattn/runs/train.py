@@ -153,7 +153,8 @@ def train(
     else:
         if not list(start.model.parameters()):
             raise SettingError(f"`init_from` {start.path}: an exported run; take the run itself")
-        preset, model = start.config.preset, start.config.model
+        preset = start.config.preset
+        model = start.config.model
         _check_tokens(prepared, start)
         prepared = prepared.with_tokenizer(start.tokenizer, allow_unknown=options.allow_unknown)
     prepared.check_model(model, preset)
@@ -180,7 +181,8 @@ def train(
         except UserError:
             raise
         except Exception as error:
-            place, reason = extract_tb(error.__traceback__)[-1], described(error)
+            place = extract_tb(error.__traceback__)[-1]
+            reason = described(error)
             raise UserError(f"{place.filename}:{place.lineno}: {reason}") from error
     command = command_line(f"train {prepared.name}", {k: v for k, v in written.items() if k not in _NOT_THE_RESULT})
     with first_interrupt(stop.request):

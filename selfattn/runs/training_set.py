@@ -99,7 +99,8 @@ def make_training_set(
     if pair := unclean(seen):
         advice = "clean them by selfattn.data.text.clean_pair"
         raise UserError(f"{splits.name}: {pair.source!r}, {pair.target!r}: not clean, as inputs of a run are; {advice}")
-    source, target = max((pair.source for pair in seen), key=len), max((pair.target for pair in seen), key=len)
+    source = max((pair.source for pair in seen), key=len)
+    target = max((pair.target for pair in seen), key=len)
     longest = encode_pairs([Pair(source, target)], tokenizer)[0]
     warning = script_warning((pair.target for pair in seen[:_READ]), task.language) if task.language else None
     max_length = 2 * len(longest.target)  # twice as many as the longest seen
@@ -158,7 +159,8 @@ def _criterion(
     names: Sequence[str], language: str, tokenizer: Tokenizer, pairs: Sequence[Pair], limits: Sequence[int]
 ) -> Criterion:
     """Measure a model by its greedy outputs for the validation pairs, each of at most its limit of tokens."""
-    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    sources = [pair.source for pair in pairs]
+    targets = [pair.target for pair in pairs]
     for name in names:  # a plugin's metric fails here, not after the first epoch
         try:
             score_outputs([name], targets[:2], targets[:2], language)

@@ -15,7 +15,8 @@ _BOOK = Baseline(
 )
 DATES: dict[str, Baseline] = {"rnn with attention": _BOOK, "transformer": _BOOK}
 
-_METRIC, _PASSES = "bleu_lowercased_tokenised", 40 * 28_000  # pairs of Multi30k before a run is compared with these
+_METRIC = "bleu_lowercased_tokenised"
+_PASSES = 40 * 28_000  # pairs of Multi30k before a run is compared with these
 _TREVETT = "Trevett, pytorch-seq2seq: {} on test2016 of Multi30k, lowercased and tokenised by spaCy"
 _WU = "Wu et al. 2021, Transformer-Tiny: 41.0 on test2016 with at most 8,000 updates on lowercased, tokenised text"
 # By the SHA-256 of the test pairs, so that the names of the files do not matter.

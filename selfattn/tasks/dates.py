@@ -25,7 +25,9 @@ from selfattn.training.config import TrainingConfig
 LOCALES = ("en_US",)
 # The comparison, by the pilot in docs/log.md, whose seeds are others.
 RATES = (4e-3, 8e-3, 1.6e-2, 3.2e-2)
-SEEDS, FIRST_SEED, TEST_ITEMS = 5, 400, 2000
+SEEDS = 5
+FIRST_SEED = 400
+TEST_ITEMS = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +120,8 @@ class Dates(Task):
 
         if not self.options.data:
             return EmbeddedDates(self.options.locales, seed, self.options.withheld())
-        columns, encoding = chosen_columns(self.options.columns), checked_encoding(self.options.encoding)
+        columns = chosen_columns(self.options.columns)
+        encoding = checked_encoding(self.options.encoding)
         return file_dates(self.options.data, columns, seed, validation_items, encoding)
 
     def recipe(self, quick: bool) -> TrainingConfig:

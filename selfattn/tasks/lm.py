@@ -113,7 +113,8 @@ class LanguageModel(Task):
             train, valid = hold_out(read_texts(options.data, encoding), lambda line: line, training.validation_items)
         else:
             refuse_repeats((options.data, options.valid))
-            train, valid = read_texts(options.data, encoding), read_texts(options.valid, encoding)
+            train = read_texts(options.data, encoding)
+            valid = read_texts(options.valid, encoding)
         if not valid:
             raise SettingError(f"{options.data}: fewer than 10 different lines; give more, or a file with `valid`")
         tokenizer = self._tokenizer or train_tokenizer(options.tokenizer or "characters", train, options.vocab_size)

@@ -56,7 +56,8 @@ FEW_SENTENCES = replace(SENTENCES, max_tokens=1024)
 _FEW_SUBWORDS = 2000
 # The comparison on phrases, by the pilot in docs/log.md, whose seeds are others.
 RATES = (2e-3, 4e-3, 8e-3, 1.6e-2)
-SEEDS, FIRST_SEED = 4, 230
+SEEDS = 4
+FIRST_SEED = 230
 _PHRASES = """Without --data, models translate phrases that are generated from the Unicode CLDR: dates, times, units,
 prices and lists. Nothing is downloaded."""
 _CLEANING = ("held_out", "split_seed", "max_characters", "max_ratio", "keep_overlap", "keep_duplicates")
@@ -217,7 +218,8 @@ class Translation(Task):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        options, tests = self.options, self.test_options
+        options = self.options
+        tests = self.test_options
         self._settings: Mapping[str, Any] = {}
         self.language = options.target
         self.stated_baseline = baselines.stated_baseline(tests.baseline, tests.baseline_source, options.target)
@@ -255,7 +257,8 @@ class Translation(Task):
         from selfattn.data.corpus.corpus import read_corpus
         from selfattn.data.corpus.hub import hub_sources
 
-        columns, languages = chosen_columns(options.columns), (options.source, options.target)
+        columns = chosen_columns(options.columns)
+        languages = (options.source, options.target)
         for paths in (options.data, options.valid, options.test):
             refuse_turned(paths, columns, languages)
         if options.valid and options.test:
@@ -276,7 +279,8 @@ class Translation(Task):
 
     def tokenizer(self, splits: Splits) -> Tokenizer:
         """Make the vocabulary from the training texts: characters or subwords."""
-        options, sample = self.options, splits.sample()
+        options = self.options
+        sample = splits.sample()
         most = _FEW_SUBWORDS if self._is_small else DEFAULT_VOCAB_SIZE
 
         def train(texts: Iterable[str]) -> Tokenizer:

@@ -37,7 +37,10 @@ class CharTokenizer:
         ['N', '␣', '<eos>']
     """
 
-    pad_id, bos_id, eos_id, unk_id = PAD, BOS, EOS, UNK
+    pad_id = PAD
+    bos_id = BOS
+    eos_id = EOS
+    unk_id = UNK
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.characters = "".join(sorted(set[str]().union(*texts)))

@@ -11,7 +11,8 @@ from selfattn.tokenizers.protocol import BOS, EOS, PAD, UNK, Tokenizer
 
 TokenizerKind = Literal["characters", "unigram", "bpe"]
 
-SOURCE, TARGET = "source", "target"
+SOURCE = "source"
+TARGET = "target"
 DEFAULT_VOCAB_SIZE = 8000
 _SUBWORDS = "subword.json"
 
@@ -97,12 +98,20 @@ class SeparateTokenizer:
         (6, 7)
     """
 
-    pad_id, bos_id, eos_id, unk_id = PAD, BOS, EOS, UNK
+    pad_id = PAD
+    bos_id = BOS
+    eos_id = EOS
+    unk_id = UNK
 
     def __init__(self, source: Tokenizer, target: Tokenizer) -> None:
-        self.source, self.target = source, target
-        self.encode, self.sample, self.spans, self.unknown = source.encode, source.sample, source.spans, source.unknown
-        self.decode, self.pieces = target.decode, target.pieces
+        self.source = source
+        self.target = target
+        self.encode = source.encode
+        self.sample = source.sample
+        self.spans = source.spans
+        self.unknown = source.unknown
+        self.decode = target.decode
+        self.pieces = target.pieces
 
     def __len__(self) -> int:
         """Return the size of the target vocabulary."""

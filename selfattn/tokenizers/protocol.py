@@ -124,7 +124,8 @@ def describe(tokenizer: Tokenizer, texts: Sequence[str], examples: Iterable[str]
         ids         5 3
     """
     unknown = tokenizer.unknown(*texts)
-    words, characters = sum(len(text.split()) for text in texts), sum(map(len, texts))
+    words = sum(len(text.split()) for text in texts)
+    characters = sum(map(len, texts))
     tokens = sum(len(tokenizer.encode(text)) for text in texts)
     listed = ", ".join(f"{printable(character)} ({count:,})" for character, count in unknown.most_common(8))
     covered = 100 - 100 * unknown.total() / max(1, characters)

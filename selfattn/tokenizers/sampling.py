@@ -60,7 +60,8 @@ class SegmentSampler:
 
     def _weigh(self, word: str, alpha: float) -> list[list[tuple[int, float]]]:
         """Return for each place of a word the pieces that end there: their starts and weights."""
-        total, ways = [0.0], [[(0, 1.0)]]  # total: log of the summed weights of all segmentations of word[:place]
+        total = [0.0]  # log of the summed weights of all segmentations of word[:place]
+        ways = [[(0, 1.0)]]
         for place in range(1, len(word) + 1):
             logs = [(start, total[start] + alpha * score) for start, score in self._ending_at(word, place)]
             top = max([weight for _, weight in logs])
@@ -72,7 +73,8 @@ class SegmentSampler:
         """Sum over all segmentations of a word forward, then draw one backward (Kudo 2018, section 3.3)."""
         segments: list[str] = []
         for word in _WORD.findall(text):  # no piece contains a space inside, so words are independent
-            drawn, end = [], len(word)
+            drawn = []
+            end = len(word)
             ways = self._ways(word, alpha)
             while end:
                 start = random.choices(ways[end], [weight for _, weight in ways[end]])[0][0]
@@ -84,7 +86,8 @@ class SegmentSampler:
     def _left_out_merges(self, text: str, random: Random, alpha: float) -> list[str]:
         """Merge the best pair again and again, each with probability 1 - alpha (Provilkov et al. 2020, algorithm 1)."""
         parts: list[str] = list(text)
-        before, after = list(range(-1, len(parts) - 1)), list(range(1, len(parts) + 1))
+        before = list(range(-1, len(parts) - 1))
+        after = list(range(1, len(parts) + 1))
         waiting: list[tuple[float, int, int, str]] = []
 
         def consider(left: int, right: int) -> None:

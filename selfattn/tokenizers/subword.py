@@ -23,7 +23,8 @@ from selfattn.tokenizers.sampling import SPACE_MARK, SegmentSampler
 
 SubwordKind = Literal["unigram", "bpe"]
 
-FILE_NAME, MODEL_NAME = "subword.json", "subword.model"
+FILE_NAME = "subword.json"
+MODEL_NAME = "subword.model"
 _ADVICE = "restore the files of the run, or train again"
 
 # Appended to a model, this overrides: normalizer_spec { add_dummy_prefix: false }.
@@ -109,10 +110,14 @@ class SubwordTokenizer:
         'lowest new é'
     """
 
-    pad_id, bos_id, eos_id, unk_id = PAD, BOS, EOS, UNK
+    pad_id = PAD
+    bos_id = BOS
+    eos_id = EOS
+    unk_id = UNK
 
     def __init__(self, model: bytes, settings: SubwordSettings) -> None:
-        self.model, self.settings = model, settings
+        self.model = model
+        self.settings = settings
         self.source: Tokenizer = self
         self.target: Tokenizer = self
         self._at_start = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -297,7 +302,8 @@ class SubwordTokenizer:
         Args:
             directory: created if it is missing.
         """
-        path, checksum = Path(directory) / FILE_NAME, hashlib.sha256(self.model).hexdigest()
+        path = Path(directory) / FILE_NAME
+        checksum = hashlib.sha256(self.model).hexdigest()
         path.parent.mkdir(parents=True, exist_ok=True)
         # The checksum comes last: a run killed between the two leaves a pair that `load` refuses.
         write_atomically(path.with_name(MODEL_NAME), lambda aside: aside.write_bytes(self.model))
@@ -313,7 +319,8 @@ class SubwordTokenizer:
         Raises:
             UserError: a file is missing or broken, or the two do not belong together.
         """
-        path, model_path = Path(directory) / FILE_NAME, Path(directory) / MODEL_NAME
+        path = Path(directory) / FILE_NAME
+        model_path = Path(directory) / MODEL_NAME
         values = codec.read_json(path, advice=_ADVICE)
         codec.refuse_newer(values, 1, file=path, key="version")
         file = codec.decode(SubwordFile, values, file=path, advice=_ADVICE)

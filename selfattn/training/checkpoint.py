@@ -30,7 +30,8 @@ from selfattn.training.weights import Average, Weights, named_weights
 VERSION = 1
 _SHARE = 0.02  # of the time may be spent on checkpoints by default
 _AT_LEAST = 30.0  # seconds between two of them by default
-_KEY, _CHECKSUM = "selfattn", "selfattn.sha256"
+_KEY = "selfattn"
+_CHECKSUM = "selfattn.sha256"
 _GENERATORS = ("rng/cpu", "rng/cuda")  # of dropout, by the place of their states
 _ADVICE = "restore it or train again"
 
@@ -118,8 +119,11 @@ class Progress(Plain):
 
     def validated(self) -> None:
         """Reset what is counted from one validation to the next."""
-        self.since_loss, self.since_tokens, self.since_seconds = 0.0, 0, 0.0
-        self.since_places, self.since_padding = 0, 0
+        self.since_loss = 0.0
+        self.since_tokens = 0
+        self.since_seconds = 0.0
+        self.since_places = 0
+        self.since_padding = 0
 
 
 @dataclass(frozen=True)
@@ -169,8 +173,10 @@ class CheckpointFile:
     def __init__(self, path: Path, every: int | None = None) -> None:
         if every is not None and every < 1:
             raise UserError(f"`save_every`: expected a whole number of at least 1, got {every}")
-        self.path, self.every = path, every
-        self._cost, self._written = 0.0, time.monotonic()
+        self.path = path
+        self.every = every
+        self._cost = 0.0
+        self._written = time.monotonic()
 
     def is_due(self, step: int) -> bool:
         """Say whether to write a checkpoint after this step."""
@@ -257,7 +263,10 @@ class TrainingState:
         coins: torch.Generator,
         chance: GlobalStream,
     ) -> None:
-        self.replica, self.optimizer, self.average, self.coins = replica, optimizer, average, coins
+        self.replica = replica
+        self.optimizer = optimizer
+        self.average = average
+        self.coins = coins
         self.chance = chance
         self.progress = Progress()
         self.reports: list[EpochReport] = []
@@ -280,7 +289,8 @@ class TrainingState:
         Raises:
             ValueError, KeyError, RuntimeError, TypeError: the checkpoint belongs to another training.
         """
-        self.progress, self.reports = checkpoint.progress, list(checkpoint.reports)
+        self.progress = checkpoint.progress
+        self.reports = list(checkpoint.reports)
         self.best_weights = checkpoint.part("best") or None
         self.average.restore(checkpoint.part("average"))
         self.average.plan(self.progress.validations)

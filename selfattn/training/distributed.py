@@ -50,7 +50,8 @@ class Processes:
     """
 
     def __init__(self, rank: int = 0, count: int = 1) -> None:
-        self.rank, self.count = rank, count
+        self.rank = rank
+        self.count = count
 
     @property
     def is_main(self) -> bool:
@@ -206,7 +207,8 @@ class Replica:
     """
 
     def __init__(self, model: Seq2Seq, processes: Processes | None = None) -> None:
-        self.processes, self.model = processes or Processes(), model
+        self.processes = processes or Processes()
+        self.model = model
         self.processes.broadcast(named_weights(model).values())
 
     @property

@@ -135,8 +135,10 @@ class _Loop:
     is_ending: bool = False  # in every process
 
     def __post_init__(self) -> None:
-        self.processes, model = self.replica.processes, self.replica.model
-        optimizer, coins = make_optimizer(model, self.config), generator(self.config.seed, "forcing/0")
+        self.processes = self.replica.processes
+        model = self.replica.model
+        optimizer = make_optimizer(model, self.config)
+        coins = generator(self.config.seed, "forcing/0")
         average = make_average(model, self.config) if self.processes.is_main else Average(model)
         self.stepper = Stepper(self.replica, optimizer, self.config, coins)
         self.state = TrainingState(self.replica, optimizer, average, coins, self.stepper.chance)
@@ -160,12 +162,15 @@ class _Loop:
 
     def _reason(self) -> Status | None:
         """Return why the training stops here; None where it does not."""
-        config, progress, reports = self.config, self.state.progress, self.state.reports
+        config = self.config
+        progress = self.state.progress
+        reports = self.state.reports
         if self._is_over() and not progress.since_tokens:
             return "finished"
         if not reports:
             return None
-        target, best = config.target_exact_match, max(reports, key=self._rank)
+        target = config.target_exact_match
+        best = max(reports, key=self._rank)
         if target is not None and reports[-1].measures[self.criterion.name] >= target:
             return "target reached"
         if config.patience is not None and len(reports) - 1 - reports.index(best) >= config.patience:
@@ -173,7 +178,8 @@ class _Loop:
         return "stopped by an observer" if self.is_end_requested else None
 
     def _is_over(self) -> bool:
-        progress, most = self.state.progress, self.config.max_steps
+        progress = self.state.progress
+        most = self.config.max_steps
         return progress.epoch >= self.config.epochs if most is None else progress.step >= most
 
     def _train_to_validation(self) -> None:
@@ -193,12 +199,15 @@ class _Loop:
             else:
                 if not progress.position:
                     raise UserError(f"training: epoch {progress.epoch + 1} has no examples; give some")
-                progress.epoch, progress.position, self.groups = progress.epoch + 1, 0, None
+                progress.epoch = progress.epoch + 1
+                progress.position = 0
+                self.groups = None
                 if not self.config.validate_every:
                     return
 
     def _is_validation_due(self) -> bool:
-        progress, every = self.state.progress, self.config.validate_every
+        progress = self.state.progress
+        every = self.config.validate_every
         return bool(every and progress.since_tokens and progress.step % every == 0)
 
     def _save_where_due(self) -> None:
@@ -212,7 +221,8 @@ class _Loop:
 
     def _begin_epoch(self) -> Iterator[Group]:
         """Return the rest of an epoch, with the random streams set to their place."""
-        progress, config = self.state.progress, self.config
+        progress = self.state.progress
+        config = self.config
         examples = self.examples(progress.epoch)
         with progress.timed():
             order = generator(config.seed, f"data/{progress.epoch}")
@@ -232,7 +242,8 @@ class _Loop:
     def _planned(self, steps_per_epoch: int | None) -> tuple[int, int]:
         """Return the steps and validations of the training, given the steps of the first epoch; None for a stream."""
         # With a bound on tokens, later epochs may have a batch more or less; the schedule stays.
-        config, steps = self.config, self.config.max_steps
+        config = self.config
+        steps = self.config.max_steps
         if steps is None:
             if steps_per_epoch is None:
                 raise UserError("`max_steps`: the data are a stream of unknown length; give the number of steps")
@@ -256,7 +267,8 @@ class _Loop:
     def _step(self, group: Group) -> None:
         progress = self.state.progress
         with progress.timed():
-            number, total_steps = progress.step + 1, progress.total_steps
+            number = progress.step + 1
+            total_steps = progress.total_steps
             loss, tokens, progress.lr = self.stepper.step(group, number, total_steps=total_steps)
             self.state.average.stepped()
         progress.stepped(loss, tokens, group)
@@ -272,13 +284,16 @@ class _Loop:
 
     def _validate(self) -> None:
         """Validate the averaged weights, each process a share of the data; the first process keeps the report."""
-        state, progress, model = self.state, self.state.progress, self.replica.model
+        state = self.state
+        progress = self.state.progress
+        model = self.replica.model
         state.average.validating()
         with self.replica.shown(state.average):
             try:
                 loss, measures = self._measured()
             except Stopped:
-                loss, measures = math.nan, None
+                loss = math.nan
+                measures = None
             if self.processes.is_main and measures is not None:
                 epoch = progress.epoch - (progress.position == 0)  # of the last step
                 report = progress.report(epoch, loss, measures)
@@ -304,7 +319,8 @@ class _Loop:
         Raises:
             Stopped: an observer requests a stop.
         """
-        progress, model = self.state.progress, self.replica.model
+        progress = self.state.progress
+        model = self.replica.model
         with polled(lambda: any(observer.requests_stop() for observer in self.observers)):
             loss = validation_loss(model, self.validation, self.config, self.processes)
             check_finite("validation loss", loss, progress.step, progress.lr, self.config.precision)
@@ -312,7 +328,8 @@ class _Loop:
 
     def _save(self) -> None:
         if self.checkpoints is not None and self.processes.is_main:
-            checkpoint, progress = self.state.checkpoint(), self.state.progress
+            checkpoint = self.state.checkpoint()
+            progress = self.state.progress
             for name, tensor in checkpoint.part("model").items():  # the last usable checkpoint stays
                 size = float(tensor.abs().sum())
                 check_finite(f"size of {name}", size, progress.step, progress.lr, self.config.precision)
@@ -325,7 +342,8 @@ class _Loop:
         data = self.processes.decide(self.checkpoints.read() if self.processes.is_main else None)
         if data is None:
             return
-        restored, state = self.checkpoints.parse(data), self.state
+        restored = self.checkpoints.parse(data)
+        state = self.state
         try:
             state.restore(restored)
             if not self.processes.is_main:

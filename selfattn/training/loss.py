@@ -77,7 +77,8 @@ def token_loss(logits: Tensor, target: Tensor, target_mask: Tensor, *, label_smo
         >>> round(token_loss(logits, torch.tensor([[3, 0]]), mask).item(), 4)  # log 4
         1.3863
     """
-    real, target = _real(logits, target_mask), pick(target, target_mask)
+    real = _real(logits, target_mask)
+    target = pick(target, target_mask)
     return functional.cross_entropy(real, target, label_smoothing=label_smoothing)
 
 
@@ -258,8 +259,11 @@ def _loss(
         smoothing: the label smoothing.
         low: dtype of the two products with ``weight``.
     """
-    total, n = states.new_zeros(()), len(target)
-    low_states, low_weight, low_bias = states.to(low), weight.to(low), bias.to(low)
+    total = states.new_zeros(())
+    n = len(target)
+    low_states = states.to(low)
+    low_weight = weight.to(low)
+    low_bias = bias.to(low)
     chunk = max(1, min(n, _ELEMENTS // len(weight)))
     # Every chunk in the memory of the one before: fresh memory costs more than what is written there.
     memory = low_states.new_empty(2, chunk, len(weight))

@@ -166,7 +166,8 @@ class StopAtStep(Observer):
     """
 
     def __init__(self) -> None:
-        self.is_requested, self.has_started = False, not is_main_process()
+        self.is_requested = False
+        self.has_started = not is_main_process()
 
     def request(self) -> None:
         """Request the stop.
@@ -219,7 +220,8 @@ class TensorBoardObserver(Observer):
             raise UserError("TensorBoard is not installed: pip install 'selfattn[tensorboard]'") from None
         self._make: Any = SummaryWriter
         self._writer: Any = None
-        self.folder, self.every = folder, every
+        self.folder = folder
+        self.every = every
 
     def stepped(self, report: StepReport) -> None:
         """Write a point of the curves of the steps, every few steps."""

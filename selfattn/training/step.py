@@ -35,8 +35,12 @@ class Stepper:
     def __init__(
         self, replica: Replica, optimizer: torch.optim.Optimizer, config: TrainingConfig, coins: torch.Generator
     ) -> None:
-        self.replica, self.optimizer, self.config, self.coins = replica, optimizer, config, coins
-        self.processes, self.device = replica.processes, replica.device
+        self.replica = replica
+        self.optimizer = optimizer
+        self.config = config
+        self.coins = coins
+        self.processes = replica.processes
+        self.device = replica.device
         self.chance = GlobalStream(replica.device)
         self.autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=config.precision == "bfloat16")
 
@@ -125,7 +129,8 @@ class Stepper:
         config = self.config
         if config.r_drop:
             batch = batch.changed(lambda tensor: tensor.repeat(2, 1), batch.indices * 2)  # each row has its own dropout
-        start, end = config.teacher_forcing, config.teacher_forcing_end
+        start = config.teacher_forcing
+        end = config.teacher_forcing_end
         teacher_forcing = teacher_forcing_probability(start, end, number, total_steps=total_steps)
         with self.autocast:
             if teacher_forcing == 1.0:  # the same as below, without all logits at once for a large vocabulary

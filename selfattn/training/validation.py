@@ -60,7 +60,8 @@ def validation_loss(
         Stopped: a stop was requested, see :mod:`selfattn.interrupts`.
     """
     model.eval()
-    device, processes = model.device, processes or Processes()
+    device = model.device
+    processes = processes or Processes()
     cut = batches(
         sorted(examples, key=lambda example: len(example.source)),
         batch_size=config.batch_size,

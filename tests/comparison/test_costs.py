@@ -47,8 +47,8 @@ def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) ->
     training = TrainingConfig(accumulate=3, clip_norm=0.5, average="ema", warmup_steps=5000, lr=1e9, r_drop=0.5)
     training = replace(training, precision="bfloat16", batch_size=2)
     data = SimpleNamespace(tokenizer=range(11), validation=[Example([1] * 3, [1] * 5)])
-    options = SimpleNamespace(first_seed=0, device="auto")
-    trainings: Any = SimpleNamespace(recipe=training, options=options, data=lambda _: (data,))
+    options = SimpleNamespace(device="auto")
+    trainings: Any = SimpleNamespace(recipe=training, first_seed=0, options=options, data=lambda _: (data,))
     before, config = torch.get_rng_state(), PRESETS["transformer"].config
     seconds = step_seconds({"a": config, "b": config}, trainings)
     assert min(seconds.values()) > 0

@@ -58,7 +58,9 @@ class Tally:
     """
 
     def __init__(self, part: str, label: str) -> None:
-        self.part, self.label, self.read = part, label, 0
+        self.part = part
+        self.label = label
+        self.read = 0
         self.dropped: Counter[str] = Counter()
         self._first: dict[str, str] = {}
 
@@ -124,7 +126,8 @@ def clean_rows(
         if _SURROGATES.search(row.source) or _SURROGATES.search(row.target):
             tally.drop("invalid UTF-8", row)
             continue
-        source, target = clean_text(row.source), clean_text(row.target)
+        source = clean_text(row.source)
+        target = clean_text(row.target)
         longest = max(len(source), len(target))
         if not source or not target:
             tally.drop("empty", row)
@@ -148,5 +151,6 @@ def is_unlikely(pair: RawPair, expected: float, limit: float) -> bool:
         >>> [is_unlikely(RawPair(1, 30 * "a", n * "b"), expected=0.5, limit=4) for n in (5, 91)]
         [False, True]
     """
-    expected_target, actual = expected * len(pair.source) + _SHORT, len(pair.target) + _SHORT
+    expected_target = expected * len(pair.source) + _SHORT
+    actual = len(pair.target) + _SHORT
     return actual > limit * expected_target or expected_target > limit * actual

@@ -129,7 +129,8 @@ class PairStream:
             duplicates: keep repeated pairs, and none in memory.
         """
         seen: set[tuple[str, str]] = set()
-        ratio, limit = self.length_ratio, self.options.max_ratio
+        ratio = self.length_ratio
+        limit = self.options.max_ratio
         for row in rows:
             texts = row.source, row.target
             if ratio and limit and is_unlikely(row, ratio, limit):
@@ -177,7 +178,8 @@ def read_corpus(
         raise SettingError("valid and test are given, nothing is held out: leave out `held_out` and `split_seed`")
     if streaming and missing:
         raise SettingError(f"a stream is not divided: give {' and '.join(missing)} too, or leave out `streaming`")
-    tallies, rows = {}, {}
+    tallies = {}
+    rows = {}
     for name, source in sources.items():
         tallies[name] = Tally(name, source.label)
         clean = clean_rows(source.rows(), cleaning, tallies[name], limited=name == "train")
@@ -251,10 +253,14 @@ def read_again(settings: Mapping[str, Any]) -> FiniteSplits:
         UserError: the settings are broken, or the corpus is missing or has changed.
     """
     try:
-        sources, cleaning = settings["sources"], CleaningOptions(**settings["cleaning"])
-        streaming, held_out, seed = settings["streaming"], settings.get("held_out"), settings.get("split_seed", 0)
+        sources = settings["sources"]
+        cleaning = CleaningOptions(**settings["cleaning"])
+        streaming = settings["streaming"]
+        held_out = settings.get("held_out")
+        seed = settings.get("split_seed", 0)
         languages = settings["source_language"], settings["target_language"]
-        hub, columns = sources["train"].get("hub"), chosen_columns(sources["train"]["columns"] or ())
+        hub = sources["train"].get("hub")
+        columns = chosen_columns(sources["train"]["columns"] or ())
         encoding = checked_encoding(sources["train"].get("encoding"))
         files = {name: [Path(file["path"]) for file in source.get("files", ())] for name, source in sources.items()}
     except (KeyError, TypeError, AttributeError):

@@ -117,7 +117,8 @@ def _field(letter: str, count: int, name: str) -> PatternPiece:
     years = TWO_DIGIT_YEARS if count == 2 else YEARS
     of_years = ("year",), years.start, [_START.replace(year=year) for year in years]
     fields, first, moments = _LETTERS.get(letter, of_years)
-    pattern, locale = parse_pattern(letter * count), Locale.parse(name)
+    pattern = parse_pattern(letter * count)
+    locale = Locale.parse(name)
     texts = tuple(without_marks(pattern.apply(moment, locale)) for moment in moments)
     return PatternPiece(fields, texts, first)
 

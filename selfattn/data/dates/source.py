@@ -32,7 +32,9 @@ from selfattn.data.readers.records import Columns
 from selfattn.data.splits import EndlessSplits, FiniteSplits, Split, split_pairs
 from selfattn.errors import UserError
 
-BEFORE, AFTER = range(1800, 1900), range(2100, 2200)  # unseen years
+# Unseen years.
+BEFORE = range(1800, 1900)
+AFTER = range(2100, 2200)
 _SAMPLES = (date(2008, 1, 3), date(2013, 11, 28))  # two formats that write these alike are one
 _FIELDS = set("GyMLdEc")
 
@@ -62,7 +64,8 @@ def days_of(years: range) -> list[date]:
         >>> len(days_of(range(2000, 2002)))
         731
     """
-    first, end = date(years.start, 1, 1), date(years.stop, 1, 1)
+    first = date(years.start, 1, 1)
+    end = date(years.stop, 1, 1)
     return [first + timedelta(days=number) for number in range((end - first).days)]
 
 
@@ -212,7 +215,9 @@ class DateSource:
         names = [str(find_locale(name)) for name in locales]
         if not names or len(set(names)) < len(names):
             raise UserError(f"locales {','.join(locales)}: name at least one, and each once")
-        self.locales, self.seed, self.split = tuple(names), seed, split
+        self.locales = tuple(names)
+        self.seed = seed
+        self.split = split
         self._formats = [formats_of(name) for name in names]
         self._days, self._two_digit_days = _days_left(split, frozenset(without))
         if not self._two_digit_days:
@@ -379,7 +384,8 @@ class EmbeddedDates(EndlessSplits):
 
     def __init__(self, locales: Sequence[str], seed: int, withheld: Sequence[int] = ()) -> None:
         DateSource(locales, without=withheld)  # raises for an unknown locale, or where no year is left
-        self.locales, self.withheld = tuple(locales), tuple(withheld)
+        self.locales = tuple(locales)
+        self.withheld = tuple(withheld)
         settings: dict[str, Any] = {"kind": "embedded", "locales": [*locales]}
         if withheld:
             settings["withheld_years"] = [*withheld]

@@ -117,7 +117,8 @@ def holds_pairs(path: Path, encoding: str | None = None) -> bool:
         UserError: name and lines do not tell, or contradict each other; or see `lines_of`.
     """
     head = head_of(path, encoding)
-    ending, side = inner_name(path).suffix.lower(), side_of(path)
+    ending = inner_name(path).suffix.lower()
+    side = side_of(path)
     if ending in _ENDINGS or (head and head[0].lower().startswith(_ANKI)):
         return True
     advice = "name it .tsv, .csv or .jsonl if it holds pairs, or by its language, such as .en, if it is one side"

@@ -50,7 +50,8 @@ def groups_of(paths: Sequence[Path], encoding: str | None = None) -> list[Group]
     if all(have_pairs):
         return [(path,) for path in paths]
     if any(have_pairs):
-        alone, side = paths[have_pairs.index(True)], paths[have_pairs.index(False)]
+        alone = paths[have_pairs.index(True)]
+        side = paths[have_pairs.index(False)]
         raise UserError(f"{alone} holds pairs by itself, {side} one side of pairs; {_ADVICE}")
     if len(paths) % 2:
         raise UserError(f"`data`: {len(paths)} files of one side each ({_names(paths)}); {_ADVICE}")

@@ -24,7 +24,9 @@ from selfattn.errors import SettingError, UserError
 Record = RawPair | BadRecord
 
 _ADVICE = "mend the line, or take it out"
-_UNDECODED, _BROKEN = 0.01, 0.1  # shares of records above which a file is not what it was taken for
+# Shares of records above which a file is not what it was taken for.
+_UNDECODED = 0.01
+_BROKEN = 0.1
 _FIRST_CHECK = 1_000  # records, after which the shares are checked, and whenever they have doubled
 _FIRST_TWO = ("1", "2")  # columns
 _SHOWN = 60  # characters of an example

@@ -206,7 +206,8 @@ def layout_of(where: str, row: Sequence[str], columns: Columns, default: Columns
         if max(places) >= len(row):
             missing = max(places) + 1
             raise SettingError(f"{where}: {len(row)} column(s) a line, so there is no column {missing} (`columns`)")
-        source, target = row[places[0]], row[places[1]]
+        source = row[places[0]]
+        target = row[places[1]]
         if columns is None and _is_heading(source) and _is_heading(target):
             choice = f"give `columns` {source.strip()},{target.strip()}, or {','.join(numbers)} if this is a pair"
             raise SettingError(f"{where}: {source!r} and {target!r} look like names of columns; {choice}")

@@ -142,7 +142,8 @@ def source_shares(
             moved = batch.to(model.device)
             maps = model.attention_maps(moved.source, moved.target_in, source_mask=moved.source_mask).cross
             for row, place in enumerate(batch.indices):
-                t, s = len(examples[place].target), len(examples[place].source)
+                t = len(examples[place].target)
+                s = len(examples[place].source)
                 yield place, [_shares(weights[row, :, :t, :s].to(dtype).cpu()) for weights in maps]
 
 
@@ -218,8 +219,10 @@ def _sums(shares: Tensor, gold: Tensor) -> Tensor:
     most, places = _strongest(shares)
     for shift in (0, 1):
         tokens = gold[: rows - shift].any(dim=1).nonzero()[:, 0]
-        right, read = gold[tokens], tokens + shift
-        is_link, is_hit = most[:, read] > 0, right[torch.arange(len(tokens)), places[:, read]]
+        right = gold[tokens]
+        read = tokens + shift
+        is_link = most[:, read] > 0
+        is_hit = right[torch.arange(len(tokens)), places[:, read]]
         on_gold = (shares[:, read] * right).sum(dim=(1, 2))
         columns += [on_gold, torch.tensor(len(tokens)), is_link.sum(dim=1), (is_link & is_hit).sum(dim=1)]
     return torch.stack([column.to(shares).expand(len(shares)) for column in columns], dim=1)

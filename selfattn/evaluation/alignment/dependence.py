@@ -51,7 +51,8 @@ def by_blocking(model: Seq2Seq, source: Tensor, target_in: Tensor) -> Tensor:
         >>> by_blocking(model, torch.tensor([5, 6, 2]), torch.tensor([1, 7])).shape
         torch.Size([2, 3])
     """
-    length, rows = len(source), max(1, _NUMBERS // (len(target_in) * model_width(model)))
+    length = len(source)
+    rows = max(1, _NUMBERS // (len(target_in) * model_width(model)))
     keep = ~torch.eye(length, dtype=torch.bool, device=source.device)
     ids = source.expand(length, length)
     if not model.takes_gaps:

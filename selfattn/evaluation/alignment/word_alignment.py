@@ -137,7 +137,8 @@ def align_words(model: Seq2Seq, tokenizer: Tokenizer, gold: Sequence[GoldPair]) 
     Returns:
         None where the model has no attention to its source.
     """
-    links, half = word_links(model, tokenizer, gold), len(gold) // 2
+    links = word_links(model, tokenizer, gold)
+    half = len(gold) // 2
     if not links:
         return None
     right = [pair.links for pair in gold]

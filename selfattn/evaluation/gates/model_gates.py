@@ -82,7 +82,8 @@ def causal(model: Seq2Seq, batch: Batch) -> Gate:
                 target[:, place:] = _other(target[:, place:], before.shape[-1])
                 after = _logits(model, replace(batch, target_in=target))
                 worst = max(worst, _difference(after[:, :place], before[:, :place]))
-    held, checked = "no logit moved when later target tokens changed", "places, evaluation and training mode"
+    held = "no logit moved when later target tokens changed"
+    checked = "places, evaluation and training mode"
     reason = f"logits move by up to {worst:.3g} when later target tokens change" if worst else held
     return Gate("causal", worst <= 0, f"{reason} ({len(places)} {checked})", value=worst, limit=0.0)
 
@@ -112,7 +113,8 @@ def same_logits(model: Seq2Seq, batch: Batch) -> list[Gate]:
         padded["with other tokens in the padding"] = _logits(model, others)
         alone = torch.cat([_logits(model, _pick(batch, row)) for row in rows[:, None]])
         reordered = {"read alone": alone, "in reverse order": _logits(model, _pick(batch, rows.flip(0))).flip(0)}
-        state, steps = model.start(model.encode(batch.source, batch.source_mask)), []
+        state = model.start(model.encode(batch.source, batch.source_mask))
+        steps = []
         for token in batch.target_in.unbind(dim=1):
             logits, state = model.step(token, state)
             steps.append(logits)
@@ -168,7 +170,9 @@ def overfitting(
         ends = zip(written, chosen, strict=True)
         return sum(reason.finished and [*reason.ids, EOS] == example.target for reason, example in ends)
 
-    known, loss, started = 0, math.inf, time.perf_counter()
+    known = 0
+    loss = math.inf
+    started = time.perf_counter()
     stepper.chance.seed(seed_for(0, "dropout"))
     with torch.enable_grad():
         try:
@@ -179,7 +183,8 @@ def overfitting(
                 if known == len(chosen):
                     break
         except DivergedError:
-            known, loss = 0, math.nan
+            known = 0
+            loss = math.nan
     share = known / len(chosen)
     used = f"{step} steps in {time.perf_counter() - started:.0f} seconds, at a loss of {loss:.2g} nats a token"
     reason = f"a fresh model writes {known} of {len(chosen)} pairs after {used}"

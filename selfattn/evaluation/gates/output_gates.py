@@ -11,8 +11,14 @@ from selfattn.results.quality import Better
 from selfattn.results.record import Baseline, Gate
 
 NGRAM = 4
-_WINDOW, _MOSTLY, _ABOVE = 8, 0.8, 0.2  # characters; share of known ones; more than in validation
-_OVERLAP, _ENDINGS, _REPETITION, _VARIETY = 0.01, 0.95, 0.1, 0.1  # limits of the gates
+_WINDOW = 8  # characters
+_MOSTLY = 0.8  # share of known ones
+_ABOVE = 0.2  # more than in validation
+# Limits of the gates.
+_OVERLAP = 0.01
+_ENDINGS = 0.95
+_REPETITION = 0.1
+_VARIETY = 0.1
 _CHUNK = 10_000  # training pairs that are looked at together
 _Output = Sequence[Hashable]  # token ids, or the characters of a text
 
@@ -146,7 +152,8 @@ def output_gates(
         [True, True, True]
     """
     ended = f"{sum(finished):,} of {len(finished):,} outputs end by themselves, at least {_ENDINGS:.0%} should"
-    rate, usual = repetition_rate(outputs), repetition_rate(targets)
+    rate = repetition_rate(outputs)
+    usual = repetition_rate(targets)
     repeated = f"{rate:.1%} of the {NGRAM}-grams of an output repeat in it, of a target {usual:.1%}"
     different, expected = (len({tuple(text) for text in texts}) for texts in (outputs, targets))
     varied = f"{different:,} different outputs where there are {expected:,} different targets"

@@ -36,7 +36,8 @@ def evaluate_outputs(
     references = [pair.target for pair in pairs]
     systems = [outputs] if against is None else [outputs, against]
     results: list[dict[str, Any]] = [{"metrics": {}, "intervals": {}} for _ in systems]
-    signatures, p_values = {}, {}
+    signatures = {}
+    p_values = {}
     for metric in metrics:
         counts = [metric.counts(texts, references) for texts in systems]
         tested = metric.tested(counts) or _tested(metric, counts)
@@ -70,7 +71,8 @@ def evaluate_part(
     Returns:
         ``items``, and by the name of each metric that is a mean over items its ``mean``, ``low`` and ``high``.
     """
-    chosen, references = [outputs[place] for place in places], [pairs[place].target for place in places]
+    chosen = [outputs[place] for place in places]
+    references = [pairs[place].target for place in places]
     part: dict[str, Any] = {"items": len(places)}
     for metric in metrics:
         if metric.is_mean:

@@ -77,11 +77,13 @@ class WordRecall(Metric):
         self, language: str = "", *, training: Mapping[str, int] | None = None, seen: tuple[int, int | None] = (0, None)
     ) -> None:
         super().__init__(language)
-        self.training, self.seen = training or {}, seen
+        self.training = training or {}
+        self.seen = seen
 
     def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
         """Count the words that both have, and those of the reference."""
-        low, highest = self.seen[0], math.inf if self.seen[1] is None else self.seen[1]
+        low = self.seen[0]
+        highest = math.inf if self.seen[1] is None else self.seen[1]
         rows = []
         for output, reference in zip(outputs, references, strict=True):
             words = words_of(reference)
@@ -112,7 +114,8 @@ def edit_distance(first: str, second: str) -> int:
     # Row k of the table: distances between first[:k] and every prefix of second.
     row = list(range(len(second) + 1))
     for k, character in enumerate(first, 1):
-        diagonal, row[0] = row[0], k
+        diagonal = row[0]
+        row[0] = k
         for j, other in enumerate(second, 1):
             diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (character != other))
     return row[-1]

@@ -152,7 +152,8 @@ class Ter(_Sacrebleu):
     Words are what stands between spaces, so the rate means little where a script has none.
     """
 
-    kind, better = "TER", "lower"
+    kind = "TER"
+    better = "lower"
 
 
 @final

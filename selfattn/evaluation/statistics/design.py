@@ -101,11 +101,14 @@ class Design:
             items: how many test items there are that do not repeat one another.
         """
         groups = [np.asarray(runs, dtype=np.float64) for runs in (first, second)]
-        seeds, middle = min(len(first), len(second)), None
-        nothing, half = np.zeros((len(first) + len(second),) * 2), (test.high - test.low) / 2
+        seeds = min(len(first), len(second))
+        middle = None
+        nothing = np.zeros((len(first) + len(second),) * 2)
+        half = (test.high - test.low) / 2
         if test.odds:
             groups, _ = to_log_odds(groups, nothing, items)
-            half, middle = (test.odds.high - test.odds.low) / 2, float(groups[0].mean() + groups[1].mean()) / 2
+            half = (test.odds.high - test.odds.low) / 2
+            middle = float(groups[0].mean() + groups[1].mean()) / 2
         parts = variances(groups, nothing, 2)
         assert parts.seeds is not None
         from_seeds = t_quantile(parts.seed_df, test.alpha) ** 2 * parts.seeds
@@ -124,7 +127,8 @@ class Design:
         Args:
             seeds: runs of each model, at least 2; default as many as there are.
         """
-        count, parts = seeds or self.seeds, self.parts
+        count = seeds or self.seeds
+        parts = self.parts
         assert parts.seeds is not None
         df = parts.seed_df * (count - 1) / (self.seeds - 1)
         parts = replace(parts, seeds=parts.seeds * self.seeds / count, seed_df=df)

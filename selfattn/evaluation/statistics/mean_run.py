@@ -154,9 +154,11 @@ def compare_mean_runs(scores: RunScores, first: str, second: str, *, floor: floa
         good_high = centre.mean if centre.high is None else centre.high
         below = math.hypot((1 - share) * (centre.mean - good_low), (most - share) * (centre.mean - floor))
         above = math.hypot((1 - share) * (good_high - centre.mean), (share - least) * (centre.mean - stuck_mean))
-        low, high = max(floor, mean - below), min(scores.bounds[1], mean + above)
+        low = max(floor, mean - below)
+        high = min(scores.bounds[1], mean + above)
         models[name] = MeanRun(mean, low, high, centre.mean, len(runs), count, most)
-    a, b = models[first], models[second]
+    a = models[first]
+    b = models[second]
     difference = a.mean - b.mean
     low = difference - math.hypot(a.mean - a.low, b.high - b.mean)
     high = difference + math.hypot(a.high - a.mean, b.mean - b.low)

@@ -74,7 +74,8 @@ def wilson(share: float, items: float) -> tuple[float, float]:
         (0.963, 1.0)
     """
     excess = t_quantile(math.inf, ALPHA) ** 2 / items
-    centre, reach = share + excess / 2, math.sqrt(excess * share * (1 - share) + excess**2 / 4)
+    centre = share + excess / 2
+    reach = math.sqrt(excess * share * (1 - share) + excess**2 / 4)
     # But for rounding, both ends stay on their side of the share and within 0 and 1.
     return max(0.0, min(share, (centre - reach) / (1 + excess))), min(1.0, max(share, (centre + reach) / (1 + excess)))
 
@@ -139,7 +140,8 @@ class RunScores:
         runs = self.runs[name]
         mean = float(runs.mean())
         half = variances([runs], self._covariance(name), self.items, self._tunings(name)).half_width()
-        low, high = max(self.bounds[0], mean - half), min(self.bounds[1], mean + half)
+        low = max(self.bounds[0], mean - half)
+        high = min(self.bounds[1], mean + half)
         if self.right is not None:
             # The effective number of items is the one that would give a plain sample this half-width.
             variance = t_quantile(math.inf, ALPHA) ** 2 * mean * (1 - mean)
@@ -175,28 +177,40 @@ class RunScores:
 
     def pair(self, first: str, second: str, alpha: float = ALPHA) -> PairTest:
         """Return the figures of a pair, without the correction for other pairs and without its word."""
-        runs, covariance = [self.runs[first], self.runs[second]], self._covariance(first, second)
+        runs = [self.runs[first], self.runs[second]]
+        covariance = self._covariance(first, second)
         tunings = self._tunings(first, second)
-        difference, parts = _difference(*runs), variances(runs, covariance, self.items, tunings)
-        half, most = parts.half_width(alpha), self.bounds[1] - self.bounds[0]
-        low, high, odds = difference - half, difference + half, None
+        difference = _difference(*runs)
+        parts = variances(runs, covariance, self.items, tunings)
+        half = parts.half_width(alpha)
+        most = self.bounds[1] - self.bounds[0]
+        low = difference - half
+        high = difference + half
+        odds = None
         if self.right is None:
-            p_items, p_seeds = parts.p_items(difference), parts.p_seeds(difference)
+            p_items = parts.p_items(difference)
+            p_seeds = parts.p_seeds(difference)
         else:
             # In whole numbers, also where one model has more runs than the other.
-            a, b = self.right[first].sum(axis=0), self.right[second].sum(axis=0)
+            a = self.right[first].sum(axis=0)
+            b = self.right[second].sum(axis=0)
             sums = a * len(runs[1]) - b * len(runs[0])
             p_items = sign_flip_p(cluster_sums(sums, self.clusters).astype(np.int64))
             y, covariance = to_log_odds(runs, covariance, self.items)
-            change, parts = _difference(*y), variances(y, covariance, self.items, tunings)
-            half, p_seeds = parts.half_width(alpha), parts.p_seeds(change)
+            change = _difference(*y)
+            parts = variances(y, covariance, self.items, tunings)
+            half = parts.half_width(alpha)
+            p_seeds = parts.p_seeds(change)
             odds = LogOdds(change, change - half, change + half)
             ends = [difference + _shifted(y, shift) - _shifted(y, 0.0) for shift in (-half, half)]
             if min(ends[0], odds.low) > 0 or max(ends[1], odds.high) < 0:
                 low, high = ends
             else:  # undecided: also wide enough for a mean over trainings of which some fail
-                low, high = min(low, ends[0]), max(high, ends[1])
-        p, low, high = max(p_items, p_seeds), max(-most, low), min(most, high)
+                low = min(low, ends[0])
+                high = max(high, ends[1])
+        p = max(p_items, p_seeds)
+        low = max(-most, low)
+        high = min(most, high)
         test = PairTest(first, second, self.metric, difference, low, high, p, p, "no difference seen", p_items)
         apart = separated(self.units(first).tolist(), self.units(second).tolist())
         return replace(test, alpha=alpha, separated=apart, better=self.better, odds=odds)

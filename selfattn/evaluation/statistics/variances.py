@@ -22,7 +22,8 @@ ALPHA = 0.05  # of tests
 LEVEL = 1 - ALPHA  # of intervals
 RESAMPLES = 2000
 SMALLEST_P = 1e-12  # smaller probabilities are lost in the rounding of the Fourier transform
-_LOWEST, _NORMAL = -230.0, 1e12  # logarithm of p = 1e-100; degrees of freedom that are as good as infinite
+_LOWEST = -230.0  # logarithm of p = 1e-100
+_NORMAL = 1e12  # degrees of freedom that are as good as infinite
 _AT_ONCE = 256  # resamples held in memory together
 
 Clusters = npt.NDArray[np.int64]  # the number, from 0 on, of what each item repeats
@@ -57,7 +58,8 @@ class Variances:
         over_items = t_quantile(self.item_df, alpha) * math.sqrt(self.items)
         if self.seeds is None:
             return over_items
-        t, z = t_quantile(self.seed_df, alpha), t_quantile(math.inf, alpha)
+        t = t_quantile(self.seed_df, alpha)
+        z = t_quantile(math.inf, alpha)
         return max(over_items, math.sqrt(t**2 * self.seeds + z**2 * self.common))
 
     def p_items(self, difference: float) -> float:
@@ -74,7 +76,8 @@ class Variances:
         def excess(log_p: float) -> float:
             """How far the squared half-width at this level is above the squared difference."""
             p = math.exp(log_p)
-            t, z = special.stdtrit(min(self.seed_df, _NORMAL), p / 2), special.ndtri(p / 2)
+            t = special.stdtrit(min(self.seed_df, _NORMAL), p / 2)
+            z = special.ndtri(p / 2)
             return float(t * t * seeds + z * z * self.common - difference**2)
 
         if not difference or excess(_LOWEST) < 0:
@@ -116,7 +119,8 @@ def variances(
     """
     signed = zip(groups, (1.0, -1.0), strict=False)
     weights = np.concatenate([np.full(len(group), sign / len(group)) for group, sign in signed])
-    over_items, item_df = max(0.0, float(weights @ covariance @ weights)), max(1, items - 1)
+    over_items = max(0.0, float(weights @ covariance @ weights))
+    item_df = max(1, items - 1)
     if min(map(len, groups)) == 1:
         return Variances(None, math.inf, over_items, over_items, item_df)
     units = [tuning_means(group, labels) for group, labels in zip(groups, tunings, strict=False)]
@@ -256,7 +260,8 @@ def corpus_covariance(statistics: Array, score: Callable[[Array], Array], *, res
 
 def _single_item_luck(groups: Sequence[Array], covariance: Array) -> float:
     """The part of the variance from the items that runs of one model do not share, averaged over them."""
-    luck, start = 0.0, 0
+    luck = 0.0
+    start = 0
     for group in groups:
         count = len(group)
         block = covariance[start : start + count, start : start + count]
@@ -322,7 +327,8 @@ def sign_flip_p(differences: Sequence[int] | npt.NDArray[np.int64]) -> float:
         return 1.0
     values = values // np.gcd.reduce(values)
     sizes, counts = np.unique(np.abs(values), return_counts=True)
-    observed, furthest = abs(int(values.sum())), int(sizes @ counts)
+    observed = abs(int(values.sum()))
+    furthest = int(sizes @ counts)
     length = 1 << (2 * furthest + 1).bit_length()
     angles = 2 * np.pi * np.arange(length // 2 + 1) / length
     characteristic = np.ones_like(angles)

@@ -54,8 +54,12 @@ class DecoderOnly(Seq2Seq):
         bidirectional_prefix: bool = False,
     ) -> None:
         super().__init__()
-        self.embed, self.layers, self.norm, self.output = embed, nn.ModuleList(layers), norm, output
-        self.bidirectional_prefix, self.reads_one_sequence = bidirectional_prefix, not bidirectional_prefix
+        self.embed = embed
+        self.layers = nn.ModuleList(layers)
+        self.norm = norm
+        self.output = output
+        self.bidirectional_prefix = bidirectional_prefix
+        self.reads_one_sequence = not bidirectional_prefix
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Prefix:
         """Read the sources and keep keys and values of every layer."""
@@ -66,7 +70,8 @@ class DecoderOnly(Seq2Seq):
 
     def advance(self, tokens: Tensor, state: Prefix, *, need_weights: bool = False) -> tuple[Decoded, Prefix]:
         """Read tokens ``[b t]``; everything before them is in the caches."""
-        new, mask = torch.arange(tokens.shape[1], device=tokens.device), None
+        new = torch.arange(tokens.shape[1], device=tokens.device)
+        mask = None
         if state.mask is None:
             new = (new + state.positions.shape[1]).expand_as(tokens)
         else:
@@ -87,14 +92,16 @@ class DecoderOnly(Seq2Seq):
         """
         weights = self._read_pair(source, target_in, source_mask, need_weights=True).self_weights
         s = source.shape[1]
-        rows, below = [w[:, :, :s, :s] for w in weights], [w[:, :, s:] for w in weights]
+        rows = [w[:, :, :s, :s] for w in weights]
+        below = [w[:, :, s:] for w in weights]
         return AttentionMaps(tuple(rows), tuple(w[..., s:] for w in below), tuple(w[..., :s] for w in below))
 
     def _read_pair(
         self, source: Tensor, target_in: Tensor, source_mask: Tensor, *, need_weights: bool = False
     ) -> StackOutput:
         mask = torch.cat([source_mask, torch.ones_like(target_in, dtype=torch.bool)], dim=1)
-        tokens, positions = torch.cat([source, target_in], dim=1), _positions(mask)
+        tokens = torch.cat([source, target_in], dim=1)
+        positions = _positions(mask)
         hiding = None if all_real(source_mask) else mask
         return self._read(tokens, hiding, positions, prefix=source.shape[1], need_weights=need_weights)
 
@@ -189,7 +196,8 @@ class Continuation(Seq2Seq):
             raise ValueError(
                 "Continuation: the model has an encoder or reads its source in both directions; it cannot go on from it"
             )
-        self.model, self.bos_id = model, bos_id
+        self.model = model
+        self.bos_id = bos_id
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Begun:
         """Read ``<bos>`` and the beginnings ``[b s]`` but for their last tokens."""

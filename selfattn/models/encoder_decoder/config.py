@@ -63,7 +63,8 @@ class RNNEncoderConfig(Checked):
         from selfattn import layers
         from selfattn.models.encoder_decoder import rnn
 
-        embed, stack = layers.TokenEmbedding(tokens, dropout=self.dropout), _stack(self, self.embed_dim)
+        embed = layers.TokenEmbedding(tokens, dropout=self.dropout)
+        stack = _stack(self, self.embed_dim)
         return rnn.RNNEncoder(embed, stack)
 
 
@@ -182,7 +183,8 @@ class RNNDecoderConfig(Checked):
             peeky = self.attention == "peeky"
             seen = source_dim if peeky else 0
             return rnn.PlainDecoder(parts(seen, self.hidden_dim + seen), peeky=peeky)
-        heads, width = self.num_heads, self.hidden_dim
+        heads = self.num_heads
+        width = self.hidden_dim
         key_width = (width if self.project else source_dim) // heads
         score = attention.make_score(self.score, width // heads, key_width, max_length=self.max_source_length)
         attend = attention.MultiHeadAttention(width, source_dim, num_heads=heads, score=score, project=self.project)

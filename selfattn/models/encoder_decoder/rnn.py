@@ -28,7 +28,9 @@ class RNNEncoder(Encoder):
 
     def __init__(self, embed: TokenEmbedding, stack: RecurrentStack) -> None:
         super().__init__()
-        self.embed, self.stack, self.output_dim = embed, stack, stack.output_dim
+        self.embed = embed
+        self.stack = stack
+        self.output_dim = stack.output_dim
 
     def forward(self, source: Tensor, source_mask: Tensor, *, need_weights: bool = False) -> EncoderMemory:
         """Encode ids ``[b s]`` with mask ``[b s]``."""
@@ -50,7 +52,8 @@ class Bridge(nn.Module):
     def __init__(self, kind: Literal["copy", "project"], source_dim: int, stack: RecurrentStack) -> None:
         super().__init__()
         self.kind = kind
-        self.num_layers, self.num_parts = len(stack.layers), 2 if stack.cell == "lstm" else 1
+        self.num_layers = len(stack.layers)
+        self.num_parts = 2 if stack.cell == "lstm" else 1
         count = self.num_layers * self.num_parts if kind == "project" else 0
         self.projections = nn.ModuleList(nn.Linear(source_dim, stack.hidden_dim) for _ in range(count))
 
@@ -59,7 +62,8 @@ class Bridge(nn.Module):
         final = () if memory.final is None else memory.final
         if self.kind == "copy":
             return tuple((h,) for h in final)
-        summary, projections = memory.summary(), iter(self.projections)
+        summary = memory.summary()
+        projections = iter(self.projections)
         state: list[tuple[Tensor, ...]] = []
         for layer in range(self.num_layers):
             h = final[layer] if layer < len(final) else summary
@@ -159,7 +163,9 @@ class AttentionDecoder(RNNDecoder):
         input_feeding: bool = False,
     ) -> None:
         super().__init__(parts)
-        self.cross_attn, self.combine, self.input_feeding = attention, combine, input_feeding
+        self.cross_attn = attention
+        self.combine = combine
+        self.input_feeding = input_feeding
 
     def start(self, memory: EncoderMemory) -> RNNState:
         """Take over the encoder's final state, and project its states for the attention, once."""
@@ -206,7 +212,8 @@ class BahdanauDecoder(RNNDecoder):
 
     def __init__(self, parts: RNNParts, attention: MultiHeadAttention, maxout: nn.Linear) -> None:
         super().__init__(parts)
-        self.cross_attn, self.maxout = attention, maxout
+        self.cross_attn = attention
+        self.maxout = maxout
 
     def start(self, memory: EncoderMemory) -> RNNState:
         """Make the first state, and project the encoder's states for the attention, once."""

@@ -31,7 +31,9 @@ class TransformerEncoder(Encoder):
         self, embed: TokenEmbedding, layers: Sequence[TransformerBlock], *, norm: nn.Module | None = None
     ) -> None:
         super().__init__()
-        self.embed, self.layers, self.norm = embed, nn.ModuleList(layers), norm
+        self.embed = embed
+        self.layers = nn.ModuleList(layers)
+        self.norm = norm
         self.output_dim = embed.tokens.embedding_dim
 
     def forward(self, source: Tensor, source_mask: Tensor, *, need_weights: bool = False) -> EncoderMemory:
@@ -78,7 +80,10 @@ class TransformerDecoder(Decoder):
         norm: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        self.embed, self.layers, self.norm, self.output = embed, nn.ModuleList(layers), norm, output
+        self.embed = embed
+        self.layers = nn.ModuleList(layers)
+        self.norm = norm
+        self.output = output
 
     def start(self, memory: EncoderMemory) -> TransformerState:
         """Project the memory for every layer, once."""
@@ -91,7 +96,8 @@ class TransformerDecoder(Decoder):
         """Read tokens ``[b t]``, all at once; what came before them is in the caches."""
         past = 0 if state.caches[0] is None else state.caches[0].length
         positions = torch.arange(past, past + tokens.shape[1], device=tokens.device)
-        x, mask = self.embed(tokens, positions), Mask(causal=True)
+        x = self.embed(tokens, positions)
+        mask = Mask(causal=True)
         shared = {"mask": mask, "memory_mask": state.memory_mask, "positions": positions, "need_weights": need_weights}
         read = run_stack(self.layers, self.norm, x, caches=state.caches, memory=state.memory, **shared)
         decoded = Decoded(read.x, self.output, read.self_weights, read.cross_weights)

@@ -15,7 +15,9 @@ from rich.text import Text
 from selfattn.report.drawing.tokens import shown, visual_order, width
 from selfattn.report.pages import picture
 
-_CELL, _ROW = 19, 21  # px
+# Pixels.
+_CELL = 19
+_ROW = 21
 _SHADES = " ░▒▓█"
 
 
@@ -46,7 +48,8 @@ def attention_svg(
     """
     rows = weight_rows(weights, source_tokens, target_tokens, "attention_svg")
     order = visual_order(source_tokens)
-    columns, labels = [shown(token) for token in source_tokens], [shown(token) for token in target_tokens]
+    columns = [shown(token) for token in source_tokens]
+    labels = [shown(token) for token in target_tokens]
 
     turned = max(map(width, columns), default=1) > 2
     top = (8 * max(map(width, columns)) + 12 if turned else 24) + (24 if title else 0)
@@ -117,7 +120,8 @@ def attention_text(
         ⏎  █  ␣ 0.90
     """
     rows = weight_rows(weights, source_tokens, target_tokens, "attention_text")
-    source, target = [shown(token) for token in source_tokens], [shown(token) for token in target_tokens]
+    source = [shown(token) for token in source_tokens]
+    target = [shown(token) for token in target_tokens]
     label, best = (max(map(width, tokens), default=0) for tokens in (target, source))
     sizes = [max(map(width, token), default=1) or 1 for token in source]
     return Group(*(_block(rows, source, target, sizes, k, label) for k in _blocks(sizes, columns - label - best - 9)))

@@ -66,7 +66,8 @@ class Curves:
 
 def curves(chart: Chart, sign_of: Mapping[str, Sign]) -> Curves | None:
     """Place the lines of a chart, their bands and their names; return None when no line has a spot."""
-    lines, scale = [line for line in chart.lines if line.spots], chart.scale
+    lines = [line for line in chart.lines if line.spots]
+    scale = chart.scale
     if not lines:
         return None
     last = max(spot.x for spot in chain.from_iterable(line.spots for line in lines))

@@ -63,7 +63,8 @@ class Scale:
         if self.marks:
             return self.marks
         if self.powers:
-            first, last = round(math.log10(self.low)), round(math.log10(self.top))
+            first = round(math.log10(self.low))
+            last = round(math.log10(self.top))
             step = max(1, math.ceil((last - first) / 5))
             return tuple((10.0**k, power_of_ten(10.0**k)) for k in range(first, last + 1, step))
         if self.floor is None:
@@ -107,9 +108,11 @@ def number_scale(values: Iterable[float], *, powers: bool = False) -> Scale:
         (1e-05, 30.0, -0.4)
     """
     finite = [value for value in values if math.isfinite(value) and (value > 0 or not powers)] or [1.0]
-    lowest, highest = min(finite), max(finite)
+    lowest = min(finite)
+    highest = max(finite)
     if powers:
-        first, last = math.floor(math.log10(lowest)), math.ceil(math.log10(highest))
+        first = math.floor(math.log10(lowest))
+        last = math.ceil(math.log10(highest))
         return Scale(None, 10.0 ** max(last, first + 1), "number", 10.0**first, powers=True)
     return Scale(None, _round_up(highest, math.inf), "number", -_round_up(-lowest, math.inf) if lowest < 0 else 0.0)
 

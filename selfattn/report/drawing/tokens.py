@@ -65,7 +65,8 @@ def token_places(tokens: Sequence[str], start: int, end: int) -> list[int]:
         >>> token_places(["20", "08", "<eos>"], 1, 3)
         [0, 1]
     """
-    places, position = [], 0
+    places = []
+    position = 0
     for k, token in enumerate(tokens):
         size = 0 if token in _ENDS else 1 if token == "<unk>" else len(token)
         if size and position < end and position + size > start:
@@ -81,7 +82,8 @@ def visual_order(tokens: Sequence[str]) -> list[int]:
         >>> visual_order(["a", "b"]), visual_order(["א", "ב", "1", "2"])
         ([0, 1], [2, 3, 1, 0])
     """
-    levels, order = _line_levels(tokens), list(range(len(tokens)))
+    levels = _line_levels(tokens)
+    order = list(range(len(tokens)))
     for level in range(max(levels, default=0), 0, -1):  # L2
         reordered: list[int] = []
         for inside, run in groupby(order, lambda k: levels[k] >= level):  # noqa: B023

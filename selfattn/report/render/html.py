@@ -69,7 +69,8 @@ def render_attention(
 
 
 def _render(template: str, lang: str, signs: Signs, maps: AttentionExplorer, **context: object) -> str:
-    translator, script = Translator(lang), asset("page.js") + asset("explorer.js")
+    translator = Translator(lang)
+    script = asset("page.js") + asset("explorer.js")
     explorer = explorer_data(maps, signs)
     words = {each: {key: text for key, text in catalogue(each).items() if key.startswith("x.")} for each in LANGS}
     context |= {
@@ -221,7 +222,8 @@ def _model(example: AttentionExample, model: ModelAttention) -> dict[str, Any]:
 
 def _gold(span: Span, model: ModelAttention) -> dict[str, Any]:
     """Return the rows and columns of a map that a gold span covers."""
-    rows, columns = token_places(model.target_tokens, *span.target), token_places(model.source_tokens, *span.source)
+    rows = token_places(model.target_tokens, *span.target)
+    columns = token_places(model.source_tokens, *span.source)
     return {"field": span.field, "rows": rows, "columns": columns}
 
 

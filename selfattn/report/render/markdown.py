@@ -86,7 +86,10 @@ class MarkdownPage:
         escape: Callable[[str], str] = plain,
         between: str = ", ",
     ) -> None:
-        self.lang, self.level, self.escape, self.between = lang, level, escape, between
+        self.lang = lang
+        self.level = level
+        self.escape = escape
+        self.between = between
         self.nested = False  # below a heading of the section: what is folded away stands one level lower
 
     def all(self, blocks: Iterable[b.Block]) -> str:
@@ -155,7 +158,8 @@ class MarkdownPage:
         """Draw what stands in a cell."""
         match cell:
             case b.Styled():
-                text, small = self.say(cell.text), self.say(cell.small)
+                text = self.say(cell.text)
+                small = self.say(cell.small)
                 between = " " if cell.strong or small.startswith("(") else self.between
                 return text + between + small if small else text
             case b.MarkedAnswer():

@@ -58,8 +58,11 @@ class _Screen:
     """Blocks as lines of a terminal, in one language: tables of rich's own, all other text as Markdown."""
 
     def __init__(self, console: Console, lang: str, signs: Signs) -> None:
-        self.console, self.lang, self.signs = console, lang, signs
-        self.page, self.cells = MarkdownPage(lang), MarkdownPage(lang, escape=str, between="\n")
+        self.console = console
+        self.lang = lang
+        self.signs = signs
+        self.page = MarkdownPage(lang)
+        self.cells = MarkdownPage(lang, escape=str, between="\n")
 
     def all(self, blocks: Iterable[b.Block]) -> None:
         """Print blocks one below the other."""
@@ -103,7 +106,8 @@ class _Screen:
         """Print a table that has rows."""
         table = RichTable(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
         heads, *rows = self.cells.rows(block)
-        shown, of_models = [column for column in block.columns if column.axis is None], any(r.model for r in block.rows)
+        shown = [column for column in block.columns if column.axis is None]
+        of_models = any(r.model for r in block.rows)
         for k, (head, column) in enumerate(zip(heads, shown, strict=True)):
             is_whole = of_models and k < 2  # names and scores are never broken
             table.add_column(

@@ -44,7 +44,8 @@ def _correlation(estimate: Estimate | None) -> b.Cell:
     """Return two decimals, the ends of the interval rounded outward."""
     if estimate is None or estimate.low is None or estimate.high is None:
         return NONE
-    low, high = math.floor(100 * estimate.low) / 100, math.ceil(100 * estimate.high) / 100
+    low = math.floor(100 * estimate.low) / 100
+    high = math.ceil(100 * estimate.high) / 100
     return b.Styled(f"{estimate.mean:.2f}", f"[{low:.2f},\u00a0{high:.2f}]", strong=True)
 
 

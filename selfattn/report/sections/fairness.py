@@ -53,7 +53,8 @@ def _decoding(record: Record) -> b.Table:
     times: dict[tuple[str, int, int], dict[str, str]] = {}
     for model in order:
         for cost in model.cost.decoding:
-            key, time = (cost.method, cost.batch, cost.length), f"{amount(cost.first_ms)} + {amount(cost.token_ms)}"
+            key = (cost.method, cost.batch, cost.length)
+            time = f"{amount(cost.first_ms)} + {amount(cost.token_ms)}"
             times.setdefault(key, {})[model.name] = time
     columns = [
         b.Column(message(f"decoding.{name}"), numeric=name != "method") for name in ("method", "batch", "length")
@@ -116,14 +117,16 @@ def _sizes(record: Record) -> b.Table:
     shows: list[Callable[[float], str]] = [*["{:,}".format] * 3, compact, compact, amount]
     cells: dict[str, list[float | None]] = {}
     for model in ranked(record):
-        time, parameters = model.timing.train_seconds, [model.parameters, model.parameters_non_embedding]
+        time = model.timing.train_seconds
+        parameters = [model.parameters, model.parameters_non_embedding]
         spent = [target_tokens(model), model.cost.training_flops, time.mean if time else None]
         cells[model.name] = [*parameters, model.parameters_body, *spent]
     rows = [
         (name, [NONE if value is None else show(value) for value, show in zip(values, shows, strict=True)])
         for name, values in cells.items()
     ]
-    table, amounts = b.model_table("matching", map(message, heads), rows), zip(*cells.values(), strict=True)
+    table = b.model_table("matching", map(message, heads), rows)
+    amounts = zip(*cells.values(), strict=True)
     ratios = (f"{max(values) / min(values):.2f}" if all(values) else NONE for values in amounts)
     return replace(table, rows=(*table.rows, b.Row((message("parity.ratio"), *ratios))))
 
@@ -151,7 +154,8 @@ def shared_settings(record: Record) -> dict[str, str]:
 def reproduce_section(record: Record) -> tuple[b.Block, ...]:
     """Return the command, its conditions, and where the runs lie."""
     runs = "\n".join(chain.from_iterable(model.run_dirs for model in record.models))
-    code, name = b.Code(runs, "run-list", message("reproduce.runs")), message("reproduce.runs")
+    code = b.Code(runs, "run-list", message("reproduce.runs"))
+    name = message("reproduce.runs")
     return (
         b.Code(record.command, "command", message("reproduce.command")),
         b.Facts(_reproduction(record)),

@@ -54,7 +54,8 @@ def summary(record: Record) -> b.Table:
 
 
 def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
-    best, p = best_of(record), ""
+    best = best_of(record)
+    p = ""
     if model is not best and not is_single(record) and ranking.comparable(record, model, best):
         p = f"p\u00a0{p_text(ranking.pair_test(record, model, best).p_holm)}"
     return (

@@ -17,7 +17,8 @@ def buckets_section(record: Record) -> tuple[b.Block, ...]:
     """A table a division; models stand with the best mean first."""
     blocks: list[b.Block] = []
     for k, group in enumerate(group for group in record.buckets if group.buckets):
-        metric, unit = named(record, "metric", group.metric), message(f"unit.{group.kind}")
+        metric = named(record, "metric", group.metric)
+        unit = message(f"unit.{group.kind}")
         measured = message("col.quality", metric=metric, unit=unit)
         blocks.append(b.Heading(named(record, "bucket", group.name), f"bucket-{k}", measured))
         note = Message(f"bucket.note.{group.note}", texts={SOURCE: group.note}) if group.note else ""
@@ -146,7 +147,8 @@ def interval_note(record: Record, *, brief: bool = False) -> Message | None:
     """Return what the intervals of the report are, with their method or `brief`; None where they are not recorded."""
     if record.interval is None:
         return None
-    over, level = message("over.items" if record.interval.over == "items" else "over.seeds"), record.interval.level
+    over = message("over.items" if record.interval.over == "items" else "over.seeds")
+    level = record.interval.level
     if brief:
         return message("note.interval.brief", level=f"{100 * level:g}", over=over)
     method = message(f"interval.{record.interval.method}")

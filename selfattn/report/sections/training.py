@@ -148,7 +148,8 @@ def _budget_chart(record: Record, budgets: Budgets) -> b.Chart:
 
 def _budget_table(record: Record, budgets: Budgets) -> b.Table:
     """Return a row for each budget: what was spent, what every model reaches, and the difference of the pair."""
-    kind, heads = record.headline.kind, (message(f"budgets.{key}") for key in ("budget", "col.steps", "col.tokens"))
+    kind = record.headline.kind
+    heads = (message(f"budgets.{key}") for key in ("budget", "col.steps", "col.tokens"))
     columns = [*map(b.Column, heads), *(b.Column(model.name, model=True) for model in record.models)]
     if budgets.pair:
         first, second = budgets.pair
@@ -190,7 +191,9 @@ def learning_section(record: Record) -> tuple[b.Block, ...]:
 
 
 def _chart(record: Record, name: str) -> b.Chart:
-    (of, show), unit, kind = _AXES[name], message(f"spent.{name}"), record.headline.kind
+    of, show = _AXES[name]
+    unit = message(f"spent.{name}")
+    kind = record.headline.kind
     caption = message("learning.caption", **measured(record), unit=unit)
     lines = tuple(b.ChartLine(model.name, mean_curve(model, of, kind)) for model in record.models)
     return b.Chart(name, caption, lines, record_scale(record), unit, show, message(f"against.{name}"))
@@ -214,11 +217,15 @@ def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) ->
     spots = []
     for at in zip(*(run for run in runs if run), strict=False):
         values = [y for _, y in at]
-        mean, low, high = fmean(values), None, None
+        mean = fmean(values)
+        low = None
+        high = None
         if len(values) == 2:
-            low, high = min(values), max(values)
+            low = min(values)
+            high = max(values)
         elif len(values) > 2:
             half = t_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
-            low, high = max(0.0, mean - half), min(top, mean + half)
+            low = max(0.0, mean - half)
+            high = min(top, mean + half)
         spots.append(b.Spot(fmean(x for x, _ in at), mean, low, high))
     return tuple(spots)

@@ -20,7 +20,8 @@ def target_tokens(model: Model) -> float | None:
 
 def amount_of_training(record: Record, budget: float | None = None) -> Message:
     """Return how much every model was trained at a budget, default the largest: pairs, or tokens where these differ."""
-    budgets, settings = record.budgets, record.settings
+    budgets = record.budgets
+    settings = record.settings
     cell = next((cell for cell in reversed(budgets.cells) if budget in (None, cell.budget)), None) if budgets else None
     if budgets and cell and budgets.unit == "examples":
         return message("training.distinct", count=f"{cell.examples:,}")
@@ -33,7 +34,8 @@ def amount_of_training(record: Record, budget: float | None = None) -> Message:
     batch = settings.get("batch_size")
     if len(steps) == 1 and isinstance(batch, int) and not settings.get("max_tokens"):
         pairs = steps.pop() * batch * int(str(settings.get("accumulate") or 1))
-        epochs, each = settings.get("epochs"), settings.get("items_per_epoch")
+        epochs = settings.get("epochs")
+        each = settings.get("items_per_epoch")
         if isinstance(epochs, int) and isinstance(each, int) and not settings.get("max_steps"):
             pairs = min(pairs, epochs * each)  # the last batch of an epoch may be smaller
         return in_task_words(record, "pairs", count=f"{float(f'{part * pairs:.3g}'):,.0f}")
@@ -64,7 +66,8 @@ def wrong_rate(record: Record, models: Sequence[Model]) -> list[Message]:
     shared = [factor for factor in set.intersection(*map(set, costs)) if low <= factor <= high] if costs else []
     if not shared:
         return []
-    kind, factor = record.headline.kind, max(shared)
+    kind = record.headline.kind
+    factor = max(shared)
     points = [value_text(lost[factor], kind, 0).removesuffix("\u00a0%") for lost in costs]
     texts = [message("rate.cost", model=spoken(record, a), cost=b) for a, b in zip(models, points, strict=True)]
     unit = message(f"difference.{kind}")

@@ -175,7 +175,8 @@ def obstacles(record: Record) -> tuple[Message, ...]:
     A gate on the data or on all models stops the verdict, and so does a gate on a model that the verdict is about. Any
     other model that does not pass is set aside (`set_aside`), and the rest is compared.
     """
-    pair, names = judged_pair(record), {model.name for model in record.models}
+    pair = judged_pair(record)
+    names = {model.name for model in record.models}
     enough = len(sound(record)) >= min(2, len(names))
     needed = {model.name for model in pair} if pair else set() if enough else names
     failed = (gate for gate in failed_gates(record) if not gate.model or gate.model in needed)
@@ -200,7 +201,8 @@ def _gate_sentence(record: Record, gate: Gate) -> Message:
 
 def matched_statement(record: Record) -> Message:
     """Return how near the models are in size, and in what."""
-    matching, apart = record.matching, matched_within(record)
+    matching = record.matching
+    apart = matched_within(record)
     key = "badge.matched" if apart <= matching.limit else "badge.unmatched"
     return message(key, size=message(f"budget.{matching.budget}"), percent=amount(100 * apart))
 
@@ -208,7 +210,8 @@ def matched_statement(record: Record) -> Message:
 def badges(record: Record) -> tuple[Badge, ...]:
     """Return the facts that decide how far the verdict can be believed."""
     gates = [gate for gate in record.gates if not gate.note]
-    passed, total = sum(gate.passed for gate in gates), len(gates)
+    passed = sum(gate.passed for gate in gates)
+    total = len(gates)
     facts = [Badge("ok", message("badge.gates.all", total=total))]
     if passed < total:
         facts = [Badge("bad", message("badge.gates", passed=passed, total=total))]
@@ -265,7 +268,8 @@ def rate_scores(record: Record, model: Model, budget: float | None = None) -> di
     """
     scores: dict[float, list[float]] = {}
     for trial in model.trials:
-        rate, is_counted = trial.settings.get("lr"), trial.valid is not None or record.headline.better == "higher"
+        rate = trial.settings.get("lr")
+        is_counted = trial.valid is not None or record.headline.better == "higher"
         if trial.budget == budget and isinstance(rate, float) and is_counted:
             scores.setdefault(rate, []).append(trial.valid or 0.0)
     return dict(sorted(scores.items()))

@@ -35,7 +35,8 @@ def question(record: Record) -> Message:
 
 def verdict(record: Record) -> Verdict:
     """Return the question, the answer in a few sentences, and how far it can be believed."""
-    reasons, pair = ranking.obstacles(record), ranking.judged_pair(record)
+    reasons = ranking.obstacles(record)
+    pair = ranking.judged_pair(record)
     remarks = [*conditions.failures(record), *conditions.departures(record), *_weak_models(record)]
     if reasons:
         lead = message("verdict.stopped", reason=reasons[0])
@@ -56,13 +57,15 @@ def verdict(record: Record) -> Verdict:
         lead = _field_sentence(record)
         others = [*conditions.wrong_rate(record, ranking.sound(record)[:2]), *remarks]
     aside = tuple(message("verdict.aside", reason=reason) for reason in ranking.set_aside(record))
-    asks, badges = question(record), ranking.badges(record)
+    asks = question(record)
+    badges = ranking.badges(record)
     return Verdict(asks, lead, tuple(others), bool(reasons), aside, badges, origin(record))
 
 
 def _weak_models(record: Record) -> list[Message]:
     """Name the models that learned little or stay below published results."""
-    by_name, sentences = {model.name: model for model in record.models}, []
+    by_name = {model.name: model for model in record.models}
+    sentences = []
     for gate in ranking.failed_gates(record, notes=True):
         if gate.model:
             model = by_name[gate.model]
@@ -126,10 +129,12 @@ def _field_sentence(record: Record) -> Message:
 
 def _attention_sentence(record: Record) -> list[Message]:
     """Return what attention is worth: the second of the pair beside the best model without attention."""
-    pair, without = ranking.asked_pair(record), [model for model in ranking.sound(record) if not model.attention]
+    pair = ranking.asked_pair(record)
+    without = [model for model in ranking.sound(record) if not model.attention]
     if not without or not pair or not pair[1].attention:
         return []
-    test, kind = pair_test(record, pair[1], without[0]), record.headline.kind
+    test = pair_test(record, pair[1], without[0])
+    kind = record.headline.kind
     values: dict[str, str | Message] = {"scores": ranking.scores_of(record, pair[1], without[0])}
     if test.word == "better":
         values |= {"difference": gap_text(test, kind), "unit": message(f"difference.{kind}")}
@@ -150,7 +155,8 @@ def _disagreement(record: Record, first: Model, second: Model) -> list[Message]:
 
 def _margin_sentence(record: Record, first: Model, second: Model) -> list[Message]:
     """Return where the difference lies beside the smallest that was stated to matter."""
-    test, kind = pair_test(record, first, second), record.headline.kind
+    test = pair_test(record, first, second)
+    kind = record.headline.kind
     if record.margin is None:
         return []
     word = test.beside(record.margin / (100 if kind == "share" else 1))
@@ -164,7 +170,8 @@ def _design_sentence(record: Record, first: Model, second: Model) -> list[Messag
     if min(map(len, runs)) < MIN_SEEDS:
         return []
     design = _design(record, test, runs[0], runs[1])
-    smallest, seeds = design.in_score(design.smallest()), design.seeds_needed(design.smallest() / 2)
+    smallest = design.in_score(design.smallest())
+    seeds = design.seeds_needed(design.smallest() / 2)
     if not smallest > 0:
         return []
     kind = record.headline.kind
@@ -179,7 +186,8 @@ def _design(record: Record, test: PairTest, first: Sequence[float], second: Sequ
 
 
 def _plan_sentence(record: Record) -> list[Message]:
-    plan, draw = record.plan, record.settings.get("test_draw")
+    plan = record.plan
+    draw = record.settings.get("test_draw")
     if plan is None or plan.seal is None:
         return []
     values = {"created": plan.seal.created[:16].replace("T", "\u00a0"), "sha": plan.seal.sha256[:12]}
