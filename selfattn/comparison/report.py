@@ -14,6 +14,7 @@ from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Tested, read_runs
 from selfattn.demo.page import EXAMPLES, obstacle, write_demo
 from selfattn.errors import UserError
+from selfattn.experiments.plan import PLAN
 from selfattn.files import writing
 from selfattn.ownership import check_ours
 from selfattn.report.blocks import Outputs
@@ -44,8 +45,10 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
     Raises:
         UserError: a run is missing or broken, or the report cannot be written.
     """
-    check_free_of_others(out)
     plan = read_plan(comparison)
+    if (out / PLAN).exists() and not out.samefile(comparison):
+        raise UserError(f"{out}: holds another comparison; choose another `out` for the report of {comparison}")
+    check_free_of_others(out)
     runs = read_runs(comparison, plan)
     record = make_record(comparison, runs, plan)
     first = runs.first

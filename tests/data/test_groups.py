@@ -21,6 +21,7 @@ PAIRS = {
     ".txt": "Go{n}.\tVa{n} !\tby a friend\n",  # as from Tatoeba
     ".dat": '{{"source": "Go{n}.", "target": "Va{n} !"}}\n',
     ".book": "Go{n}.  _Va{n} !\n" * 2,
+    ".en-ko{n}.txt": "Go{n}.  _Va{n} !\n" * 2,  # neither script nor country: no language
 }
 
 
@@ -34,7 +35,8 @@ def write(folder: Path, contents: dict[str, str]) -> list[Path]:
 @pytest.mark.parametrize("second", PAIRS)
 @pytest.mark.parametrize("first", PAIRS)
 def test_files_that_hold_pairs_are_one_corpus(tmp_path: Path, first: str, second: str) -> None:
-    contents = {"part1" + first: PAIRS[first].format(n=1), "part2" + second: PAIRS[second].format(n=2)}
+    names = ("part1" + first.format(n=1), "part2" + second.format(n=2))
+    contents = {names[0]: PAIRS[first].format(n=1), names[1]: PAIRS[second].format(n=2)}
     pairs = read_pairs(*write(tmp_path, contents))
     assert list(dict.fromkeys(pairs)) == [Pair("Go1.", "Va1 !"), Pair("Go2.", "Va2 !")]
 

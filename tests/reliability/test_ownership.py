@@ -117,6 +117,16 @@ def test_no_page_replaces_a_record(cli: Cli, runs: dict[str, Run], tmp_path: Pat
     assert contents(run) == before
 
 
+def test_no_report_replaces_another_comparison(cli: Cli, whole: Path, copy: Path) -> None:
+    before = contents(copy)
+    refusal = cli("report", whole, "--out", copy).refusal()
+    assert f"{copy}: holds another comparison; choose another `out` for the report of {whole}" in refusal.replace(
+        "--out", "`out`"
+    )
+    assert contents(copy) == before
+    assert cli("report", copy, "--out", copy).code == 0
+
+
 def test_a_ledger_of_somebody_else_gets_no_line(cli: Cli, runs: dict[str, Run], copy: Path, tmp_path: Path) -> None:
     ledger = tmp_path / "project" / "ledger.jsonl"
     run = Path(shutil.copytree(runs["rnn-plain"].path, tmp_path / "project" / "runs" / "a"))

@@ -16,14 +16,30 @@ def is_language(code: str) -> bool:
     """Return whether a lower-case text is the code of a language, with a script or a territory perhaps.
 
     Example:
-        >>> [is_language(code) for code in ("en", "kor", "zh-hant", "pt_br", "txt")]
-        [True, True, True, True, False]
+        >>> [is_language(code) for code in ("en", "kor", "zh-hant", "pt_br", "en-ko0", "txt")]
+        [True, True, True, True, False, False]
     """
     from babel.core import get_global
     from babel.localedata import exists
 
-    language = code.replace("_", "-").partition("-")[0]
-    return language != "root" and (exists(language) or language in get_global("language_aliases"))
+    language, *further = code.replace("_", "-").split("-")
+    is_known = language != "root" and (exists(language) or language in get_global("language_aliases"))
+    return is_known and subtags().issuperset(further)
+
+
+@cache
+def subtags() -> frozenset[str]:
+    """Return what may follow the code of a language: scripts, territories and variants, in lower case.
+
+    Example:
+        >>> {"hant", "kr", "419"} <= subtags(), "ko0" in subtags()
+        (True, False)
+    """
+    from babel import Locale
+
+    english = Locale("en")
+    names = (*english.scripts, *english.territories, *english.variants)
+    return frozenset(map(str.lower, names))
 
 
 @cache
