@@ -53,7 +53,11 @@ class DivergedError(UserError):
 def described(error: BaseException) -> str:
     """Describe an error of foreign code in one line: its class, and the first line of its text.
 
+    Its backquotes become quotes, since :func:`as_options` would take them for settings of ours.
+
     Example:
+        >>> described(ValueError("no `width`"))
+        "ValueError: no 'width'"
         >>> described(KeyError("width")), described(ValueError())
         ("KeyError: 'width'", 'ValueError')
         >>> class Mute(Exception):
@@ -66,7 +70,7 @@ def described(error: BaseException) -> str:
         lines = str(error).strip().splitlines()
     except Exception:  # of a foreign `__str__`
         lines = ["has a text that cannot be printed"]
-    return ": ".join([type(error).__name__, *lines[:1]])
+    return ": ".join([type(error).__name__, *lines[:1]]).replace("`", "'")
 
 
 def as_options(text: str) -> str:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from selfattn.errors import UserError
+from selfattn.errors import UserError, described
 from selfattn.integrations.transformers import NAME, register
 from selfattn.runs.hub import fetch, is_address
 
@@ -43,7 +43,7 @@ def foreign_model(place: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase
         check_reads_text(model)
         return model, transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = described(error)
         if "trust_remote_code" in str(error):  # transformers has no native class for it
             reason = "it needs code that comes with it, which is never run"
         raise UserError(f"{source}: transformers cannot load this model: {reason}") from None

@@ -196,6 +196,7 @@ def test_a_byte_order_mark_says_the_encoding(tmp_path: Path, encoding: str) -> N
     ("text", "encoding"),
     [
         ("Größe\tStraße é\n", "cp1252"),
+        ("water\tüber für grün\n", "cp1252"),  # and many others, which nobody has
         ("한국어 문장이다\t둘째 문장\n", "cp949"),
         ("これは文です\t二つ目の文だ\n", "cp932"),
     ],

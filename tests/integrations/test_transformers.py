@@ -308,8 +308,9 @@ def test_a_text_without_tokens_and_weights_that_no_page_can_show_are_refused(tmp
 def test_a_directory_that_is_no_model_is_refused(tmp_path: Path) -> None:
     assert foreign_model(tmp_path) is None
     (tmp_path / "config.json").write_text('{"model_type": "nothing"}')
-    with pytest.raises(UserError, match="transformers cannot load this model"):
+    with pytest.raises(UserError, match="transformers cannot load this model") as error:
         foreign_model(tmp_path)
+    assert "--nothing" not in error.value.as_options()  # quoted by transformers as we quote settings
 
 
 def test_the_command_line_shows_a_hugging_face_model(

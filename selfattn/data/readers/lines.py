@@ -28,7 +28,9 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_USUAL = ("cp1252", "cp1250", "cp1251", "mac_roman", "euc_jp")  # names that are preferred where they say the same
+# Encodings that a file may be guessed to be in: those that people still have. Of several that say the same, the first.
+_USUAL = ("cp1252", "cp1250", "cp1251", "mac_roman", "euc_jp", "cp932", "cp949", "gb18030", "big5")
+_FURTHER = ("cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "cp874", "iso8859_2", "koi8_r", "mac_cyrillic")
 _ISO_2022 = {b"\x1b$B": "iso2022_jp", b"\x1b$@": "iso2022_jp", b"\x1b$)C": "iso2022_kr"}
 _NO_CHARACTERS = {"idna", "punycode", "raw_unicode_escape", "unicode_escape", "undefined", "mbcs", "oem"}
 _NO_TEXT = re.compile("[\x00\x80-\x84\x86-\x9f]")  # control characters that show that the encoding is another
@@ -148,7 +150,7 @@ def likely_encoding(path: Path) -> str | None:
         return None
     from charset_normalizer import from_bytes
 
-    best = from_bytes(sample).best()
+    best = from_bytes(sample, cp_isolation=[*_USUAL, *_FURTHER]).best()
     if best is None:
         return None
     name: str = best.encoding
