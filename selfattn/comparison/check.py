@@ -189,7 +189,7 @@ def _published(seal: Seal) -> str:
 
 
 def _departures(comparison: Path, plan: Plan, runs: RunTable[Tested], pairs: Sequence[PairTest]) -> Iterator[Departure]:
-    sealed = plan.seal.decides
+    sealed = {"analysis": 1} | dict(plan.seal.decides)  # older plans name none
     now = _of_plan(plan)
     changed = [field.name for field in fields(Plan) if now.get(field.name) != sealed.get(field.name)]
     if plan.ended:

@@ -23,7 +23,7 @@ from selfattn.evaluation.statistics.design import obrien_fleming
 from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, resume, write_plan
 from selfattn.experiments.queue import connect_backend, stop_workers
 from selfattn.report.write import ReportFiles
-from selfattn.results.record import Record
+from selfattn.results.record import ANALYSIS, Record
 from selfattn.runs.directory import used_plugins
 from selfattn.runs.inputs import gathered
 from selfattn.runs.task import Task, make_task, task_class
@@ -254,6 +254,7 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
         bounds=obrien_fleming(looks) if looks else (),
         baseline=task.stated_baseline,
         tuned=not options.tune,
+        analysis=ANALYSIS,
         plugins=used_plugins(task.name, task.metric_names(), *(model.config for model in chosen.values())),
     )
 

@@ -17,7 +17,7 @@ from selfattn.experiments import plan as experiments
 from selfattn.models.config import ModelConfig
 from selfattn.registry import is_name
 from selfattn.results.quality import Headline
-from selfattn.results.record import UNMATCHED, Baseline, Matching, TuningTrial
+from selfattn.results.record import ANALYSIS, UNMATCHED, Baseline, Matching, TuningTrial
 from selfattn.training.config import TrainingConfig
 
 
@@ -124,6 +124,7 @@ class Plan(experiments.Plan):
         baseline: published baseline that the user stated.
         tuned: whether tuning is done.
         threads: of each training; the bits of its weights may depend on it.
+        analysis: version of the analysis, see :class:`selfattn.results.record.Record`; 1 in plans that name none.
     """
 
     task: str
@@ -150,6 +151,7 @@ class Plan(experiments.Plan):
     baseline: Baseline | None = None
     tuned: bool = True
     threads: Annotated[int, Ge(1)] = 1
+    analysis: Annotated[int, Ge(1), Le(ANALYSIS)] = 1
 
     def __post_init__(self) -> None:
         for name in self.models:

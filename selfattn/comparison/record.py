@@ -99,6 +99,7 @@ def make_record(
         interim=Interim(plan.looks, plan.bounds, plan.ended) if plan.ended else None,
         budgets=_budgets(trained, plan) if len(plan.budgets) > 1 else None,
         margin=plan.margin,
+        analysis=plan.analysis,
     )
     return measure(record, first.config.data, outputs or outputs_of(trained))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, MinLen
+from annotated_types import Ge, Gt, Le, MinLen
 
 from selfattn.codec import Plain
 from selfattn.results.attention import Agreement, Attention, ModelAlignment
@@ -13,6 +13,7 @@ from selfattn.results.plan import Budgets, Interim, PlanCheck
 from selfattn.results.quality import BucketGroup, Curve, Estimate, Headline, IntervalMethod, PairTest, Share, Unit
 
 SCHEMA = 2
+ANALYSIS = 2  # version of the analysis of new comparisons
 
 
 @dataclass(frozen=True)
@@ -251,6 +252,7 @@ class Record(Plain):
         units: how metrics beside the headline are shown, by name; one that is not listed is shown as it is.
         budgets: results at several budgets; None with a single budget.
         margin: smallest difference worth having, in points (percentage points of a share); None if not stated.
+        analysis: its version: 1 is about the runs that were seen, 2 about the mean run, stuck ones included.
         plan: departures from the plan, the ledger, and what is known of plans of runs that were put together.
         interim: planned interim analyses; None without.
         outputs_sha256: of the archive of all outputs beside the report, uncompressed; empty without it.
@@ -281,6 +283,7 @@ class Record(Plain):
     plan: PlanCheck | None = None
     interim: Interim | None = None
     margin: Annotated[float, Gt(0)] | None = None
+    analysis: Annotated[int, Ge(1), Le(ANALYSIS)] = 1
 
     @property
     def seeds(self) -> list[int]:
