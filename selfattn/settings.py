@@ -249,10 +249,14 @@ class Bounds:
         """Describe the range for an error message."""
         return f"a whole number from {self}" if self.kind is int else f"a number in {self}"
 
-    def hold(self, value: float) -> bool:
-        """Whether a number is in the range."""
-        is_high_enough = value > self.low if self.low_is_open else value >= self.low
-        is_low_enough = value < self.high if self.high_is_open else value <= self.high
+    def hold(self, value: Any) -> bool:
+        """Whether a value is of the kind and in the range; NaN, infinity and bools are no numbers."""
+        if isinstance(value, bool) or not isinstance(value, (int, float) if self.kind is float else self.kind):
+            return False
+        if isinstance(value, float) and not math.isfinite(value):
+            return False
+        is_high_enough: bool = value > self.low if self.low_is_open else value >= self.low
+        is_low_enough: bool = value < self.high if self.high_is_open else value <= self.high
         return is_high_enough and is_low_enough
 
 

@@ -31,7 +31,7 @@ from selfattn.decoding.greedy import greedy
 from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
-from selfattn.models.protocol import Seq2Seq
+from selfattn.models.protocol import Seq2Seq, stepped_logits
 from selfattn.models.sizing import parameters
 from selfattn.results.record import DecodingCost
 
@@ -99,8 +99,7 @@ def count_flops(model: Seq2Seq, shape: BatchShape) -> Flops:
 
     def decoding(probe: Seq2Seq, source: Tensor, mask: Tensor, target: Tensor) -> None:
         state = probe.start(probe.encode(source, mask))
-        for token in target.unbind(dim=1):
-            _, state = probe.step(token, state)
+        stepped_logits(probe, target, state)
 
     # no_grad, not inference mode: there composite operations reach the counter undivided.
     with torch.no_grad():

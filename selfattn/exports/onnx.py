@@ -26,7 +26,7 @@ from selfattn.convert.plain import check_plain
 from selfattn.errors import UserError
 from selfattn.files import write_atomically
 from selfattn.layers.trees import leaves_beside, named_tensors, with_tensors
-from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
+from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq, stepped_logits
 from selfattn.streams import global_state
 
 ENCODER = "encoder.onnx"
@@ -296,12 +296,7 @@ class OnnxModel(Seq2Seq):
 
     def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
         """Return logits ``[b t v]``, step by step."""
-        state = self.encode(source, source_mask)
-        rows = []
-        for token in target_in.unbind(dim=1):
-            logits, state = self.step(token, state)
-            rows.append(logits)
-        return torch.stack(rows, dim=1)
+        return stepped_logits(self, target_in, self.encode(source, source_mask))
 
     def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
         """Refuse.

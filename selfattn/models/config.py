@@ -10,13 +10,16 @@ import dataclasses
 import itertools
 import reprlib
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from annotated_types import Ge, Le
 
 from selfattn.codec import own_form
 from selfattn.errors import UserError
 from selfattn.registry import FAMILIES, Registry
+from selfattn.settings import Bounds, Share
 
 if TYPE_CHECKING:
     from selfattn.models.protocol import Seq2Seq
@@ -25,10 +28,10 @@ if TYPE_CHECKING:
 PARTS: Registry[type[Checked]] = Registry("part of a model", "selfattn.models.families")
 
 
-# Sanity limits of a size.
-_MOST = 2**20
-_MOST_LAYERS = 1000
-
+Size = Annotated[int, Ge(1), Le(2**20)]
+"""A number of dimensions, heads or positions; the upper bound is a sanity limit, as those of the others are."""
+Layers = Annotated[int, Ge(1), Le(1000)]
+Dropout = Share
 
 Role = Literal["state", "inner", "embedding"]
 _ROLES: dict[str, Role] = {"ffn_dim": "inner", "embed_dim": "embedding", "dim": "state", "hidden_dim": "state"}
@@ -48,8 +51,9 @@ class Divides:
 class Checked:
     """Checks a dataclass when it is made: every field, and what :meth:`problems` finds between them.
 
-    A field is a choice, a size of at least 1, a probability, true or false, or a group of settings. A field that names
-    a registered part is annotated with its registry: ``score: Annotated[str, SCORES]``.
+    A field is a choice, true or false, a number with its bounds (``dim: Annotated[int, Ge(1)]``), or a group of
+    settings. A number without bounds is a :data:`Size` or a :data:`Dropout`. A field that names a registered part is
+    annotated with its registry: ``score: Annotated[str, SCORES]``.
 
     Attributes:
         fixed: settings that have one value today. They stay in the JSON: hashes of published plans cover them.
@@ -90,12 +94,9 @@ class Checked:
             if typing.get_origin(annotation) is ClassVar:
                 continue
             value = getattr(self, name)
-            notes = getattr(annotation, "__metadata__", ())
-            if problem := _problem(value, annotation.__origin__ if notes else annotation, notes):
+            if problem := _problem(value, annotation):
                 yield f"{name}: {problem}"
-            elif isinstance(value, int) and value > (most := _MOST_LAYERS if name == "num_layers" else _MOST):
-                yield f"{name}: expected at most {most}, got {value}"
-            for note in notes:
+            for note in getattr(annotation, "__metadata__", ()):
                 if isinstance(note, Divides) and value is not None and (width := getattr(self, note.of)) % value:
                     yield f"{name}: {value} does not divide {note.of} {width}"
 
@@ -309,28 +310,28 @@ def override(config: Any, settings: dict[str, Any], where: str = "`set` ") -> An
     return dataclasses.replace(config, **changes)
 
 
-# What a field of a plain type may hold, in words and as a test.
-_PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
-    bool: ("true or false", lambda value: type(value) is bool),
-    int: ("a whole number of at least 1", lambda value: type(value) is int and value >= 1),
-    float: ("a probability in [0, 1)", lambda value: type(value) in (int, float) and 0 <= value < 1),
-}
-
-
-def _problem(value: Any, annotation: Any, notes: tuple[Any, ...]) -> str | None:
+def _problem(value: Any, annotation: Any) -> str | None:
     """Say what is wrong with the value of a field, or return None."""
+    notes = getattr(annotation, "__metadata__", ())
     registry = next((note for note in notes if isinstance(note, Registry)), None)
     if registry is not None:
         return None if value in registry else registry.unknown(value)
-    if typing.get_origin(annotation) is Literal:
-        choices = typing.get_args(annotation)
+    kind = annotation.__origin__ if notes else annotation
+    if typing.get_origin(kind) is Literal:
+        choices = typing.get_args(kind)
         return None if value in choices else f"{reprlib.repr(value)} is not one of {', '.join(map(str, choices))}"
-    options = typing.get_args(annotation) or (annotation,)
-    if value is None and type(None) in options:
+    kinds = typing.get_args(kind) or (kind,)
+    if value is None and type(None) in kinds:
         return None
-    groups = [option for option in options if dataclasses.is_dataclass(option)]
+    groups = [option for option in kinds if dataclasses.is_dataclass(option)]
     if groups and type(value) not in groups:
         got = type(value).__name__ if dataclasses.is_dataclass(value) else reprlib.repr(value)
         return f"expected {' or '.join(group.__name__ for group in groups if isinstance(group, type))}, got {got}"
-    plain = next((_PLAIN[option] for option in options if option in _PLAIN), None)
-    return None if plain is None or plain[1](value) else f"expected {plain[0]}, got {reprlib.repr(value)}"
+    if bool in kinds and not isinstance(value, bool):
+        return f"expected true or false, got {reprlib.repr(value)}"
+    default = next((_UNBOUNDED[option] for option in kinds if option in _UNBOUNDED), None)
+    bounds = Bounds.of(annotation) or Bounds.of(default)
+    return None if bounds is None or bounds.hold(value) else f"expected {bounds.expected()}, got {reprlib.repr(value)}"
+
+
+_UNBOUNDED: dict[Any, Any] = {int: Size, float: Dropout}

@@ -234,3 +234,31 @@ class Seq2Seq(nn.Module, ABC):
         return self
 
     __call__: Callable[..., Any]
+
+
+def stepped_logits(model: Seq2Seq, tokens: Tensor, state: Any) -> Tensor:
+    """Read target tokens one by one with ``step``, as decoding does; ``forward`` reads them at once.
+
+    Args:
+        model: any sequence-to-sequence model.
+        tokens: target inputs ``[b t]``, int64, at least one step.
+        state: what the model's ``start``, ``advance`` or ``step`` returned.
+
+    Returns:
+        Logits ``[b t v]``.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> model = build("rnn-attention", vocab_size=11).eval()
+        >>> source = torch.tensor([[5, 6, 2]])
+        >>> target_in = torch.tensor([[1, 7]])
+        >>> state = model.start(model.encode(source, source > 0))
+        >>> logits = stepped_logits(model, target_in, state)
+        >>> torch.allclose(logits, model(source, target_in, source_mask=source > 0), atol=1e-5)
+        True
+    """
+    rows = []
+    for token in tokens.unbind(dim=1):
+        logits, state = model.step(token, state)
+        rows.append(logits)
+    return torch.stack(rows, dim=1)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from selfattn.models.config import PARTS, Checked, Divides, Width
+from selfattn.models.config import PARTS, Checked, Divides, Dropout, Layers, Size, Width
 from selfattn.registry import POSITIONS, SCORES, build_part
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ class TransformerConfig(Checked):
         activation_dropout: inside the feed-forward blocks.
     """
 
-    dim: int = 64
+    dim: Size = 64
     num_heads: Annotated[int, Divides("dim")] = 4
     num_kv_heads: Annotated[int | None, Divides("num_heads")] = None
-    num_layers: int = 1
-    ffn_dim: int = 128
+    num_layers: Layers = 1
+    ffn_dim: Size = 128
     activation: Literal["relu", "gelu", "silu", "swiglu"] = "relu"
     norm: Literal["layer", "rms"] = "layer"
     norm_first: bool = True
@@ -57,10 +57,10 @@ class TransformerConfig(Checked):
     scale_embedding: bool = True
     score: Annotated[str, SCORES] = "scaled_dot"
     qk_norm: bool = False
-    max_length: int = 512
-    dropout: float = 0.0
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0
+    max_length: Size = 512
+    dropout: Dropout = 0.0
+    attention_dropout: Dropout = 0.0
+    activation_dropout: Dropout = 0.0
 
     # What a decoder of RNNs decides by its attention: see RNNDecoderConfig.
     architecture: ClassVar[str] = "transformer"

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import typing
 from dataclasses import asdict, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
+from annotated_types import Ge, Gt, Le, Lt
 
 from selfattn.errors import UserError
 from selfattn.models.build import build, count_parameters
-from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict, override
+from selfattn.models.config import Checked, ModelConfig, config_from_dict, config_to_dict, override
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.presets import PRESETS
@@ -87,6 +88,22 @@ def test_bad_values_are_named(kind: Any) -> None:
             assert "\n" not in str(caught.value)
 
 
+def test_bounds_that_a_field_declares_are_checked() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Window(Checked):
+        before: Annotated[int, Ge(0), Le(9)] = 0
+        scale: Annotated[float, Gt(1), Lt(5)] | None = None
+
+    assert Window(0).before == 0
+    for settings, message in (
+        ({"before": 10}, "Window.before: expected a whole number from 0 to 9, got 10"),
+        ({"before": -1}, "Window.before: expected a whole number from 0 to 9, got -1"),
+        ({"scale": 1.0}, r"Window.scale: expected a number in \(1, 5\), got 1.0"),
+    ):
+        with pytest.raises(UserError, match=message):
+            Window(**settings)
+
+
 @pytest.mark.parametrize(
     ("config", "settings", "message"),
     [
@@ -131,7 +148,7 @@ def test_settings_that_do_not_go_together(config: Any, settings: dict[str, Any],
         ),
         (
             {"kind": "transformer", "dim": "64"},
-            "TransformerConfig.dim: expected a whole number of at least 1, got '64'",
+            "TransformerConfig.dim: expected a whole number from 1 to 1,048,576, got '64'",
         ),
     ],
 )

@@ -19,7 +19,7 @@ from selfattn.decoding.common import evaluating
 from selfattn.decoding.probabilities import log_probabilities
 from selfattn.evaluation.alignment.attention_scores import source_shares
 from selfattn.evaluation.statistics.significance import estimate
-from selfattn.models.protocol import Memory, Seq2Seq
+from selfattn.models.protocol import Memory, Seq2Seq, stepped_logits
 from selfattn.results.attention import Agreement
 from selfattn.streams import global_state
 from selfattn.tokenizers.protocol import BOS
@@ -167,11 +167,7 @@ def _logits(model: Seq2Seq, memory: Memory, target_in: Tensor) -> Tensor:
     state = model.start(memory)
     if "advance" in model.defines:
         return model.advance(target_in, state)[0].logits()
-    logits = []
-    for token in target_in.T:
-        step_logits, state = model.step(token, state)
-        logits.append(step_logits)
-    return torch.stack(logits, dim=1)
+    return stepped_logits(model, target_in, state)
 
 
 @contextmanager

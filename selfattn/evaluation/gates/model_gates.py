@@ -16,7 +16,7 @@ from selfattn.data.pairs import Example
 from selfattn.decoding.common import evaluating
 from selfattn.decoding.greedy import greedy
 from selfattn.errors import DivergedError
-from selfattn.models.protocol import Seq2Seq
+from selfattn.models.protocol import Seq2Seq, stepped_logits
 from selfattn.results.record import Gate
 from selfattn.streams import seed_for, seeded
 from selfattn.tokenizers.protocol import BOS, EOS, PAD
@@ -114,11 +114,7 @@ def same_logits(model: Seq2Seq, batch: Batch) -> list[Gate]:
         alone = torch.cat([_logits(model, _pick(batch, row)) for row in rows[:, None]])
         reordered = {"read alone": alone, "in reverse order": _logits(model, _pick(batch, rows.flip(0))).flip(0)}
         state = model.start(model.encode(batch.source, batch.source_mask))
-        steps = []
-        for token in batch.target_in.unbind(dim=1):
-            logits, state = model.step(token, state)
-            steps.append(logits)
-    by_step = {"token by token": torch.stack(steps, dim=1)}
+        by_step = {"token by token": stepped_logits(model, batch.target_in, state)}
     return [
         _judge("padding", padded, before, "padding changes nothing"),
         _judge("batch", reordered, before, "a row's neighbours change nothing"),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from selfattn.models.config import PARTS, Checked, Divides, Limits, ModelConfig, Width
+from selfattn.models.config import PARTS, Checked, Divides, Dropout, Layers, Limits, ModelConfig, Size, Width
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import SCORES, register
 
@@ -32,13 +32,13 @@ class RNNEncoderConfig(Checked):
         dropout: of embeddings and between layers.
     """
 
-    embed_dim: int = 32
-    hidden_dim: int = 128
+    embed_dim: Size = 32
+    hidden_dim: Size = 128
     cell: Literal["lstm", "gru"] = "lstm"
-    num_layers: int = 1
+    num_layers: Layers = 1
     direction: Literal["forward", "backward", "both"] = "forward"
     residual: bool = False
-    dropout: float = 0.0
+    dropout: Dropout = 0.0
 
     most_tokens: ClassVar[None] = None
     fixed: ClassVar[dict[str, Any]] = {"handover": "hidden"}
@@ -92,18 +92,18 @@ class RNNDecoderConfig(Checked):
     """
 
     attention: Literal["none", "peeky", "textbook", "luong", "bahdanau"] = "textbook"
-    embed_dim: int = 32
-    hidden_dim: int = 128
+    embed_dim: Size = 32
+    hidden_dim: Size = 128
     cell: Literal["lstm", "gru"] = "lstm"
-    num_layers: int = 1
+    num_layers: Layers = 1
     residual: bool = False
     initial_state: Literal["copy", "project"] = "copy"
     score: Annotated[str, SCORES] = "dot"
-    max_source_length: int = 512
+    max_source_length: Size = 512
     num_heads: Annotated[int, Divides("hidden_dim")] = 1
     project: bool = False
     input_feeding: bool = False
-    dropout: float = 0.0
+    dropout: Dropout = 0.0
 
     direction: ClassVar[Literal["forward"]] = "forward"
     most_tokens: ClassVar[None] = None
