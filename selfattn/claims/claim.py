@@ -7,7 +7,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, ClassVar, Literal
 
-from selfattn.claims.rules import Contrasts, Trials
+from selfattn.claims.rules import Contrasts, Trials, control
 from selfattn.registry import CLAIMS
 from selfattn.report.blocks import Block, Cell, Chart, ChartLine, Column, Row, Spot, Table
 from selfattn.report.drawing.numbers import estimate_text
@@ -59,8 +59,9 @@ class Claim(ABC):
     Its words stand in catalogues (`words/LANG/NAME.po`) or, for a plugin, in the class attribute `words`:
     ``sentence``, ``shows`` (the result in one plain sentence, with the names of `shows` in braces), ``explanation``
     (paragraphs with a blank line between them; each term explained where it first stands), ``varied``, ``held``,
-    ``rule``, ``arm.NAME``, ``contrast.NAME``, ``condition.KEY``, captions of its plot; and ``finding.VERDICT``,
-    which explains a verdict against the textbook on the page of a full run. Every text may name a size in braces.
+    ``rule``, ``easiest`` where there are positive controls, ``arm.NAME``, ``contrast.NAME``, ``condition.KEY``,
+    captions of its plot; and ``finding.VERDICT``, which explains a verdict against the textbook on the page of a full
+    run. Every text may name a size in braces.
 
     Args:
         quick: a quick run, with the sizes and seeds for a class.
@@ -74,6 +75,9 @@ class Claim(ABC):
         points: names of contrasts that are differences of shares, shown in percentage points.
         kinds: settings of the arms, by name.
         rates: learning rates to try for each arm; none where nothing is trained.
+        learned: positive controls: for an arm, a figure on what is easiest and the bound that its mean has to exceed.
+            Where one does not, the claim gets no verdict: an arm that has learned nothing shows nothing. ``easiest``
+            are the words for the figure.
         sizes: settings that all arms share.
         quick_sizes: what differs in a quick run.
         quick_rates: learning rates of arms in a quick run; default the middle one.
@@ -95,6 +99,7 @@ class Claim(ABC):
     points: ClassVar[tuple[str, ...]] = ()
     kinds: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     rates: ClassVar[tuple[float, ...]] = ()
+    learned: ClassVar[Mapping[str, tuple[str, float]]] = {}
     sizes: ClassVar[Mapping[str, Any]] = {}
     quick_sizes: ClassVar[Mapping[str, Any]] = {}
     quick_rates: ClassVar[Mapping[str, float]] = {}
@@ -137,6 +142,14 @@ class Claim(ABC):
     @abstractmethod
     def contrasts(self, trials: Trials) -> Contrasts:
         """Return the rule: all contrasts have to be met."""
+
+    def controls(self, trials: Trials) -> Contrasts:
+        """Return the positive controls: by default those of `learned`, of the arms that were measured."""
+        return tuple(
+            control(arm, trials.values(arm, figure), least)
+            for arm, (figure, least) in self.learned.items()
+            if arm in trials.arms
+        )
 
     def conditions(self, trials: Trials) -> Mapping[str, Contrasts]:
         """Return weaker rules by their condition, in order; by default none."""

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from selfattn.claims.claim import Claim, catalogues
 from selfattn.claims.record import RECORD, code_of
-from selfattn.claims.rules import Trials
+from selfattn.claims.rules import Trials, has_learned
 from selfattn.codec import encode, fingerprint
 from selfattn.errors import UserError, all_visible, described
 from selfattn.ownership import MARKDOWN_MARK
@@ -23,7 +23,7 @@ from selfattn.report.write import as_json, write_all
 from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 
-FINDINGS: tuple[Finding, ...] = ("holds", "conditional", "not shown", "does not hold")
+FINDINGS: tuple[Finding, ...] = ("holds", "conditional", "not shown", "does not hold", "not learned")
 
 
 def words(key: str, **values: str | int | Message) -> Message:
@@ -72,7 +72,7 @@ def document_of(record: ClaimsRecord) -> blocks.Document:
     heads = ("claim", "verdict", "shows", "picture", *(("replicated",) if has_blocks else ()))
     columns = tuple(blocks.Column(words(f"col.{key}"), numeric=False) for key in heads)
     table = blocks.Table("claims", columns, tuple(blocks.Row(section.row()[: len(heads)]) for section in sections))
-    meanings = blocks.Items(tuple(words(f"means.{key}") for key in ("seed", *FINDINGS, "theorem")))
+    meanings = blocks.Items(tuple(words(f"means.{key}") for key in ("seed", "pooled", *FINDINGS, "theorem")))
     meaning = blocks.Part("meaning", words("means.head"), (meanings,))
     parts = (meaning, *(section.part() for section in sections), blocks.Part("how", words("how.head"), _how(record)))
     version = str(record.environment.get("selfattn", ""))
@@ -81,7 +81,7 @@ def document_of(record: ClaimsRecord) -> blocks.Document:
 
 def _verdict(record: ClaimsRecord) -> blocks.Verdict:
     verdicts = [result.judgement.verdict for result in record.claims if result.judgement]
-    keys = zip(("holds", "conditional", "not_shown", "against"), FINDINGS, strict=True)
+    keys = zip(("holds", "conditional", "not_shown", "against", "not_learned"), FINDINGS, strict=True)
     counts = words("counts", all=len(record.claims), **{key: verdicts.count(name) for key, name in keys})
     departed = record.plan.departures if record.plan else ()
     aside = [words("quick")] if record.quick else []
@@ -130,7 +130,7 @@ class _Section:
         self.record = record
         self.result = result
         self.claim: Claim = CLAIMS[result.name](record.quick)
-        self.trials = Trials(trial for trial in result.trials if trial.seed in result.seeds)
+        self.trials = Trials(result.trials)
         number = CLAIMS.names().index(result.name) + 1
         self.sentence = Message("", {"sentence": self.claim.say("sentence")}, {SOURCE: f"{number}. {{sentence}}"})
         self.verdict = words(f"verdict.{result.judgement.verdict if result.judgement else 'failed'}")
@@ -138,7 +138,7 @@ class _Section:
         for name, (arm, figure) in self.claim.shows.items() if result.judgement else ():
             mean = self.trials.mean(arm, figure).mean
             in_percent = self.claim.unit == "share" and self.claim.says(f"bar.{name}")
-            self.results[name] = (mean, f"{100 * mean:.0f}\u00a0%" if in_percent else f"{mean:.2g}")
+            self.results[name] = (mean, shown_share(mean) if in_percent else f"{mean:.2g}")
 
     def row(self) -> tuple[blocks.Cell, ...]:
         """Return the claim's line of the first screen."""
@@ -147,8 +147,14 @@ class _Section:
         replicated: TextLike = "–"
         if result.judgement and result.replications:
             agrees = set(result.replications) == {result.judgement.verdict}
-            replicated = words("replicated.yes" if agrees else "replicated.no")
+            replicated = words("replicated.yes") if agrees else self.each_run()
         return blocks.Styled(self.sentence, link=result.name), self.verdict, shows, self.bars(), replicated
+
+    def each_run(self) -> Message:
+        """Return the verdict of each run by itself."""
+        runs = "; ".join(f"{{run{number}}}" for number, _ in enumerate(self.result.replications))
+        verdicts = {f"run{number}": words(f"verdict.{one}") for number, one in enumerate(self.result.replications)}
+        return words("replicated.no", runs=Message("", verdicts, {SOURCE: runs}))
 
     def shows(self) -> TextLike:
         """Return what was measured, in one plain sentence; nothing where the claim has no words for it."""
@@ -223,7 +229,7 @@ class _Section:
     def contrasts(self, judgement: Judgement) -> blocks.Table:
         """Return everything that the rule needs, and what was measured."""
         of_rule = len(self.claim.contrasts(self.trials))
-        rows = []
+        rows = [self.control(control) for control in judgement.controls]
         for place, contrast in enumerate(judgement.contrasts):
             what = self.claim.say(f"contrast.{contrast.name}")
             mark = words("met.yes" if contrast.met else "met.opposed" if contrast.opposed else "met.no")
@@ -233,6 +239,14 @@ class _Section:
         heads = ("contrast", "found", "need", "met", "p")
         columns = tuple(blocks.Column(words(f"col.{key}"), numeric=key in ("found", "p")) for key in heads)
         return blocks.Table(f"{self.result.name}-contrasts", columns, tuple(rows))
+
+    def control(self, control: Contrast) -> blocks.Row:
+        """Return what an arm has to have learned, and what it has."""
+        arm = self.claim.say(f"arm.{control.name}")
+        what = words("control", arm=arm, easiest=self.claim.say("easiest"))
+        mark = words("met.yes" if has_learned(control) else "met.no")
+        need = words("need.above", bound=shown_share(control.bound))
+        return blocks.Row((what, shown_share(control.mean), need, mark, "–"))
 
     def probability(self, judgement: Judgement) -> Message:
         """Return the p of the claim, and the p corrected for all claims."""
@@ -257,6 +271,16 @@ class _Section:
         """Return a number: shares in points, others with three digits."""
         in_points = contrast.name in self.claim.points
         return f"{100 * value:.1f}".replace("-", "−") if in_points else power_of_ten(value)
+
+
+def shown_share(share: float) -> str:
+    """Return a share in percent.
+
+    Example:
+        >>> shown_share(0.937)
+        '94\xa0%'
+    """
+    return f"{100 * share:.0f}\u00a0%"
 
 
 def _p(p: float) -> str:

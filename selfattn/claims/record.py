@@ -18,7 +18,7 @@ from selfattn.codec import decode, read_json, refuse_newer
 from selfattn.errors import UserError, described
 from selfattn.plugin_loading import check_plugins
 from selfattn.registry import CLAIMS
-from selfattn.results.claims import CLAIMS_SCHEMA, ClaimsRecord, Judgement
+from selfattn.results.claims import CLAIMS_SCHEMA, ClaimsRecord, Finding, Judgement
 
 RECORD = "claims.json"
 _ADVICE = "run the claims again"
@@ -34,7 +34,7 @@ def code_of(claim: type[Claim]) -> str:
     """
     others = {other.__name__ for other in CLAIMS.values() if other.__module__ == claim.__module__} - {claim.__name__}
     digest = hashlib.sha256()
-    for part in (inspect.getmodule(claim), rules, small, Claim.arms):
+    for part in (inspect.getmodule(claim), rules, small, Claim.arms, Claim.controls):
         with suppress(OSError, TypeError):  # a claim of a notebook has no file
             digest.update(_syntax_of(part, frozenset(_UNDECIDING | others)))
     return digest.hexdigest()
@@ -68,50 +68,60 @@ def _syntax_of(part: Any, left_out: frozenset[str]) -> bytes:
 def judge_claims(record: ClaimsRecord) -> ClaimsRecord:
     """Return the record with verdicts from its trials, corrected for all claims together (Holm).
 
-    A claim that lacks a trial of an arm, or whose rule fails, has no verdict. Further blocks of seeds are judged in the
-    same way, each block by itself.
+    A verdict pools the trials of all blocks of seeds: the first run and its replications are one experiment. Where
+    there are several, each block is also judged by itself. A claim that lacks a trial of an arm, or whose rule fails,
+    has no verdict.
 
     Raises:
         UserError: a claim is unknown.
     """
-    further = max((len(result.blocks) for result in record.claims), default=0)
-    (first, failed), *others = [_judge(record, number) for number in range(1 + further)]
+    pooled = {}
+    by_block: dict[str, list[Finding]] = {}
+    for result in record.claims:
+        pooled[result.name] = tuple(seed for block in (result.seeds, *result.blocks) for seed in block)
+    judgements, failed = _judge(record, pooled)
+    for number in range(1 + max((len(result.blocks) for result in record.claims), default=0)):
+        blocks = {result.name: (result.seeds, *result.blocks) for result in record.claims if result.blocks}
+        seeds = {name: each[number] for name, each in blocks.items() if number < len(each)}
+        for name, judgement in _judge(record, seeds)[0].items():
+            by_block.setdefault(name, []).append(judgement.verdict)
     claims = tuple(
         replace(
             result,
-            judgement=first.get(result.name),
+            judgement=judgements.get(result.name),
             failed=tuple(dict.fromkeys([*result.failed, *failed.get(result.name, ())])),
-            replications=tuple(judged[result.name].verdict for judged, _ in others if result.name in judged),
+            replications=tuple(by_block.get(result.name, ())),
         )
         for result in record.claims
     )
     return replace(record, claims=claims)
 
 
-def _judge(record: ClaimsRecord, number: int) -> tuple[dict[str, Judgement], dict[str, tuple[str, ...]]]:
-    """Return the verdicts of the block of seeds of this number, and why claims have none."""
-    tested: dict[str, tuple[Contrasts, Mapping[str, Contrasts]]] = {}
+def _judge(
+    record: ClaimsRecord, seeds: Mapping[str, Sequence[int]]
+) -> tuple[dict[str, Judgement], dict[str, tuple[str, ...]]]:
+    """Return the verdicts of claims by the trials with some seeds, and why claims have none."""
+    tested: dict[str, tuple[Contrasts, Mapping[str, Contrasts], Contrasts]] = {}
     failed: dict[str, tuple[str, ...]] = {}
     for result in record.claims:
-        if number > len(result.blocks):
+        if result.name not in seeds:
             continue
         claim = CLAIMS[result.name](record.quick)
-        seeds = (result.seeds, *result.blocks)[number]
-        trials = Trials(trial for trial in result.trials if trial.seed in seeds)
+        trials = Trials(trial for trial in result.trials if trial.seed in seeds[result.name])
         try:
             for arm in claim.arms():
-                if [trial.seed for trial in trials.trials if trial.arm == arm.name] != list(seeds):
+                if [trial.seed for trial in trials.trials if trial.arm == arm.name] != list(seeds[result.name]):
                     raise UserError(f"arm {arm.name} was not measured with every seed")
-            tested[result.name] = claim.contrasts(trials), claim.conditions(trials)
+            tested[result.name] = claim.contrasts(trials), claim.conditions(trials), claim.controls(trials)
         except Exception as error:  # of a plugin's rule as well
             reason = str(error) if isinstance(error, UserError) else described(error)
             failed[result.name] = (reason,)
-    ps = {name: claim_ps(*rule) for name, rule in tested.items() if not CLAIMS[name].theorem}
+    ps = {name: claim_ps(*rule[:2]) for name, rule in tested.items() if not CLAIMS[name].theorem}
     ps |= dict.fromkeys(failed, (1.0, 1.0, 1.0))  # without a verdict they count in the correction
-    judgements = {
-        name: judge(*rule, [p for other, p in ps.items() if other != name] if name in ps else ())
-        for name, rule in tested.items()
-    }
+    judgements = {}
+    for name, (contrasts, conditions, controls) in tested.items():
+        others = [p for other, p in ps.items() if other != name] if name in ps else []
+        judgements[name] = judge(contrasts, conditions, others, controls)
     return judgements, failed
 
 
@@ -125,9 +135,9 @@ def join_records(records: Sequence[ClaimsRecord]) -> ClaimsRecord:
     Raises:
         UserError: quick and full runs are mixed, or two runs of a claim share seeds.
     """
-    first, *others = records
+    first = records[0]
     claims = {result.name: result for result in first.claims}
-    for record in others:
+    for record in records[1:]:
         if record.quick != first.quick:
             raise UserError("claims: a quick and a full run cannot be joined; name runs of one kind")
         for result in record.claims:

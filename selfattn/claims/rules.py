@@ -42,11 +42,14 @@ def contrast(name: str, values: Sequence[float], need: Need, bound: float, *, le
     """
     if len(values) < 2 or not all(map(math.isfinite, values)):
         raise ValueError(f"expected at least two finite numbers, one a seed; got {list(values)}")
-    mean, error, df = fmean(values), max(stdev(values) / math.sqrt(len(values)), least_error), len(values) - 1
+    df = len(values) - 1
+    mean = fmean(values)
+    error = max(stdev(values) / math.sqrt(len(values)), least_error)
     half = t_quantile(df) * error
     inside = {"above": mean - bound, "below": bound - mean, "within": bound - abs(mean)}[need]
     both = t_tail(inside / error, df) if error else 0.0
-    p, against = (both, 1.0) if inside > 0 else (1.0, both if inside < 0 else 1.0)
+    p = both if inside > 0 else 1.0
+    against = both if inside < 0 else 1.0
     return Contrast(name, mean, mean - half, mean + half, p, need, bound, tuple(map(float, values)), against)
 
 
@@ -201,21 +204,46 @@ def exact(name: str, error: float, bound: float) -> Contrast:
     return Contrast(name, error, error, error, p, "below", bound, (error,), 1.0 if error <= bound else 0.0)
 
 
+def control(arm: str, values: Sequence[float], least: float) -> Contrast:
+    """Return the positive control of an arm: over the seeds, its mean on what is easiest is above a bound.
+
+    The mean counts, not its interval: an arm of which one run in five is stuck has learned, and its interval shows it
+    in the rule.
+
+    Args:
+        arm: its name.
+        values: what it gets on the easiest condition, one a seed.
+        least: bound of the mean.
+
+    Example:
+        >>> has_learned(control("lstm", [0.9, 1.0], 0.8)), has_learned(control("lstm", [0.2, 0.3], 0.8))
+        (True, False)
+    """
+    return contrast(arm, values, "above", least)
+
+
+def has_learned(control: Contrast) -> bool:
+    """Whether the mean of a positive control is above its bound."""
+    return control.mean > control.bound
+
+
 def judge(
     contrasts: Sequence[Contrast],
     conditions: Mapping[str, Sequence[Contrast]] | None = None,
     others: Iterable[Sequence[float]] = (),
+    controls: Sequence[Contrast] = (),
 ) -> Judgement:
     """Return the verdict of a claim.
 
     =============== =================================================================================================
+    not learned     a positive control failed: an arm has not learned what is easiest, so it shows nothing
     holds           every contrast is met
     conditional     every contrast of a condition that was named before is met
     does not hold   a contrast is opposed: its interval is on the other side of the bound
     not shown       otherwise
     =============== =================================================================================================
 
-    Each of the first three needs a p below 0.05 that is corrected for the claims of the run (Holm). A rule needs all of
+    Each of the next three needs a p below 0.05 that is corrected for the claims of the run (Holm). A rule needs all of
     its contrasts, so its p is the largest of theirs. One condition of several, and one opposed contrast of several, are
     chosen after the fact, so the smallest p is multiplied by their number (Bonferroni).
 
@@ -223,22 +251,31 @@ def judge(
         contrasts: of the rule.
         conditions: contrasts of weaker rules by their condition, in order; default none.
         others: for each other claim that is tested, what :func:`claim_ps` returns; default none.
+        controls: positive controls; default none.
 
     Example:
         >>> met = contrast("lead", [0.30, 0.34, 0.29, 0.31, 0.36], "above", 0.1)
         >>> judge([met]).verdict, judge([met], others=[(1.0, 1.0, 1.0)] * 10000).verdict
         ('holds', 'not shown')
     """
-    ps, columns = claim_ps(contrasts, conditions or {}), list(zip(*others, strict=True)) or [()] * 3
-    p_holds, p_weaker, p_against = (holm([p, *rest])[0] for p, rest in zip(ps, columns, strict=True))
-    if p_holds < SIGNIFICANT and all(contrast.met for contrast in contrasts):
-        return Judgement("holds", tuple(contrasts), "", ps[0], p_holds)
-    for condition, rule in (conditions or {}).items():
-        if p_weaker < SIGNIFICANT and all(contrast.met for contrast in rule):
-            return Judgement("conditional", (*contrasts, *rule), condition, ps[1], p_weaker)
-    if p_against < SIGNIFICANT:
-        return Judgement("does not hold", tuple(contrasts), "", ps[2], p_against)
-    return Judgement("not shown", tuple(contrasts), "", ps[0], p_holds)
+    contrasts = tuple(contrasts)
+    controls = tuple(controls)
+    conditions = conditions or {}
+    if not all(map(has_learned, controls)):
+        return Judgement("not learned", contrasts, controls=controls)
+    p_holds, p_weaker, p_against = claim_ps(contrasts, conditions)
+    of_others = list(zip(*others, strict=True)) or [(), (), ()]
+    holds, weaker, against = (
+        holm([p, *rest])[0] for p, rest in zip((p_holds, p_weaker, p_against), of_others, strict=True)
+    )
+    if holds < SIGNIFICANT and all(contrast.met for contrast in contrasts):
+        return Judgement("holds", contrasts, "", p_holds, holds, controls)
+    for condition, rule in conditions.items():
+        if weaker < SIGNIFICANT and all(contrast.met for contrast in rule):
+            return Judgement("conditional", (*contrasts, *rule), condition, p_weaker, weaker, controls)
+    if against < SIGNIFICANT:
+        return Judgement("does not hold", contrasts, "", p_against, against, controls)
+    return Judgement("not shown", contrasts, "", p_holds, holds, controls)
 
 
 def claim_ps(contrasts: Sequence[Contrast], conditions: Mapping[str, Sequence[Contrast]]) -> tuple[float, float, float]:

@@ -5,6 +5,7 @@ Token 0 is padding, 1 begins a target, 2 ends it; symbols count from 3. Axis let
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from statistics import fmean
 from typing import Any
 
@@ -23,7 +24,7 @@ from selfattn.streams import generator
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Replica
 from selfattn.training.loss import batch_loss
-from selfattn.training.step import Stepper, make_optimizer
+from selfattn.training.step import Stepper, make_optimizer, take_steps
 
 BOS, EOS, FIRST = 1, 2, 3
 
@@ -248,11 +249,10 @@ def train(setup: Setup, model: Seq2Seq, batches: Iterator[Batch], **settings: An
         | settings
     )
     stepper = Stepper(Replica(model), make_optimizer(model, config), config, generator(setup.seed, "forcing/0"))
+    groups = ([batch] for batch in islice(batches, steps))
     model.train()
-    losses = []
     with torch.random.fork_rng(devices=[]):
         stepper.begin_epoch(0)
-        for number in range(1, steps + 1):
-            losses.append(stepper.step([next(batches)], number, total_steps=steps)[0])
+        losses = [taken.loss for taken in take_steps(stepper, groups, total_steps=steps)]
     model.eval()
     return fmean(losses[-max(1, steps // 10) :])

@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import Path
 
 import torch
@@ -33,7 +34,7 @@ from selfattn.training.config import TrainingConfig
 from selfattn.training.device import choose_device
 from selfattn.training.distributed import Processes, Replica
 from selfattn.training.loop import cut_epoch
-from selfattn.training.step import Stepper, make_optimizer
+from selfattn.training.step import Stepper, make_optimizer, take_steps
 from selfattn.training.weights import make_average
 from selfattn.words.messages import message
 
@@ -168,10 +169,10 @@ def _step(
     stepper = Stepper(Replica(model, Processes()), optimizer, training, generator(0, "forcing/0"))
     group = [_batch(shape, vocab_size)] * training.accumulate
     steps = max(_SCHEDULE, 2 * (training.warmup_steps or 0))
+    taken = take_steps(stepper, repeat(group), total_steps=steps, first=steps // 2, average=average)
 
     def step(_: int) -> None:
-        stepper.step(group, steps // 2, total_steps=steps)
-        average.stepped()
+        next(taken)
         synchronise(device)
 
     return step

@@ -10,7 +10,7 @@ from selfattn.codec import Plain
 from selfattn.results.plan import PlanCheck
 
 Need = Literal["above", "below", "within"]
-Finding = Literal["holds", "conditional", "not shown", "does not hold"]
+Finding = Literal["holds", "conditional", "not shown", "does not hold", "not learned"]
 P = Annotated[float, Ge(0), Le(1)]
 
 
@@ -90,6 +90,7 @@ class Judgement(Plain):
         condition: key of the condition under which the claim holds; empty where it needs none, or none was met.
         p: of the verdict, see :func:`selfattn.claims.rules.claim_ps`; 0 or 1 for a theorem.
         p_holm: the same, corrected for all claims of the run that are no theorems.
+        controls: positive controls: what each arm has to have learned before the rule is asked.
     """
 
     verdict: Finding
@@ -97,6 +98,7 @@ class Judgement(Plain):
     condition: str = ""
     p: P = 1.0
     p_holm: P = 1.0
+    controls: tuple[Contrast, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -129,12 +131,12 @@ class ClaimResult(Plain):
         seconds: that its units took, added up over all processes.
         seeds: the confirming ones.
         trials: with those seeds, and with further blocks of seeds.
-        judgement: None where something of it failed.
+        judgement: of the trials with all seeds together; None where something of it failed.
         rates: of the arms that are trained.
         tuning: trials of learning rates, with a seed of their own.
         failed: what failed, and why.
         blocks: further blocks of seeds, of other runs.
-        replications: verdict of each further block.
+        replications: verdict of each block of seeds by itself, the first one among them; empty where there is one.
     """
 
     name: str

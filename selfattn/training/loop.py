@@ -24,7 +24,7 @@ from selfattn.training.checkpoint import CheckpointFile, TrainingState
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Processes, Replica
 from selfattn.training.observer import EpochReport, Observer, StepReport, StopTraining
-from selfattn.training.step import Stepper, check_finite, make_optimizer
+from selfattn.training.step import Stepper, StepTaken, check_finite, make_optimizer, take_steps
 from selfattn.training.validation import Criterion, validation_loss
 from selfattn.training.weights import Average, make_average, named_weights, put_into
 
@@ -129,7 +129,7 @@ class _Loop:
     criterion: Criterion
     observers: Sequence[Observer]
     checkpoints: CheckpointFile | None
-    groups: Iterator[Group] | None = None  # the rest of the epoch
+    steps: Iterator[StepTaken] | None = None  # the rest of the epoch
     is_stop_requested: bool = False  # by the user, who may resume
     is_end_requested: bool = False  # by an observer
     is_ending: bool = False  # in every process
@@ -188,11 +188,11 @@ class _Loop:
         if progress.since_tokens and not progress.position and not self.config.validate_every:
             return  # resumed where the validation behind an epoch was stopped
         while not (self._is_over() or self._is_validation_due()):
-            groups = self.groups = self.groups or self._begin_epoch()
+            steps = self.steps = self.steps or self._begin_epoch()
             with progress.timed():
-                group = next(groups, None)
-            if group is not None:
-                self._step(group)
+                taken = next(steps, None)
+            if taken is not None:
+                self._report(taken)
                 self._save_where_due()
                 if self.is_ending:
                     return
@@ -201,7 +201,7 @@ class _Loop:
                     raise UserError(f"training: epoch {progress.epoch + 1} has no examples; give some")
                 progress.epoch = progress.epoch + 1
                 progress.position = 0
-                self.groups = None
+                self.steps = None
                 if not self.config.validate_every:
                     return
 
@@ -219,8 +219,8 @@ class _Loop:
         if stops:
             raise KeyboardInterrupt
 
-    def _begin_epoch(self) -> Iterator[Group]:
-        """Return the rest of an epoch, with the random streams set to their place."""
+    def _begin_epoch(self) -> Iterator[StepTaken]:
+        """Return the steps of the rest of an epoch, with the random streams set to their place."""
         progress = self.state.progress
         config = self.config
         examples = self.examples(progress.epoch)
@@ -237,7 +237,9 @@ class _Loop:
         if progress.position == 0:
             self.stepper.begin_epoch(progress.epoch)
         self.replica.model.train()
-        return groups
+        average = self.state.average
+        first = progress.step + 1
+        return take_steps(self.stepper, groups, total_steps=progress.total_steps, first=first, average=average)
 
     def _planned(self, steps_per_epoch: int | None) -> tuple[int, int]:
         """Return the steps and validations of the training, given the steps of the first epoch; None for a stream."""
@@ -264,16 +266,13 @@ class _Loop:
         except StopTraining:
             self.is_end_requested = True
 
-    def _step(self, group: Group) -> None:
+    def _report(self, taken: StepTaken) -> None:
+        """Count a step, and report it to the observers."""
         progress = self.state.progress
-        with progress.timed():
-            number = progress.step + 1
-            total_steps = progress.total_steps
-            loss, tokens, progress.lr = self.stepper.step(group, number, total_steps=total_steps)
-            self.state.average.stepped()
-        progress.stepped(loss, tokens, group)
+        progress.lr = taken.lr
+        progress.stepped(taken.loss, taken.tokens, taken.group)
         report = StepReport(
-            progress.epoch + 1, progress.step, progress.total_steps, loss, progress.lr, progress.tokens_per_second
+            progress.epoch + 1, progress.step, progress.total_steps, taken.loss, taken.lr, progress.tokens_per_second
         )
         for observer in self.observers:
             try:

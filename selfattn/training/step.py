@@ -1,7 +1,8 @@
 """One step of the optimizer: losses of batches, gradients, the learning rate, new weights."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from heapq import nlargest
 
@@ -15,6 +16,7 @@ from selfattn.streams import GlobalStream, seed_for
 from selfattn.training.config import ScheduleName, TrainingConfig
 from selfattn.training.distributed import Replica
 from selfattn.training.loss import batch_loss, logits_loss, sampled_logits, teacher_forcing_probability
+from selfattn.training.weights import Average
 
 _NAMED = 20  # examples of a step that a message lists
 
@@ -137,6 +139,66 @@ class Stepper:
                 return batch_loss(model, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
             logits = sampled_logits(model, batch, teacher_forcing=teacher_forcing, generator=self.coins)
         return logits_loss(logits, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
+
+
+@dataclass(frozen=True)
+class StepTaken:
+    """What one step of the optimizer did.
+
+    Attributes:
+        group: batches of the step.
+        loss: in nats per token, before the step.
+        tokens: number of target tokens.
+        lr: learning rate.
+    """
+
+    group: Sequence[Batch]
+    loss: float
+    tokens: int
+    lr: float
+
+
+def take_steps(
+    stepper: Stepper,
+    groups: Iterable[Sequence[Batch]],
+    *,
+    total_steps: int,
+    first: int = 1,
+    average: Average | None = None,
+) -> Iterator[StepTaken]:
+    """Take one step for each group of batches. Every training of the package goes through this loop.
+
+    A step is taken when the next value is asked for, so the caller decides what happens between two steps, and when the
+    training ends.
+
+    Args:
+        stepper: takes the steps.
+        groups: of batches; a group is drawn just before its step.
+        total_steps: of the schedule.
+        first: number of the first step; default 1.
+        average: of the weights, which follows each step; default none.
+
+    Raises:
+        UserError: the loss is not finite, or the warm-up is longer than the training.
+
+    Example:
+        >>> from itertools import repeat
+        >>> from selfattn.data.batches import collate
+        >>> from selfattn.data.pairs import Example
+        >>> from selfattn.models.build import build
+        >>> model = build("transformer", vocab_size=9, seed=0)
+        >>> batch = collate([Example([5, 6, 2], [7, 2])], 0, 1, [0])
+        >>> config = TrainingConfig(lr=1e-2)
+        >>> stepper = Stepper(Replica(model), make_optimizer(model, config), config, torch.Generator())
+        >>> losses = [taken.loss for taken in take_steps(stepper, repeat([batch], 5), total_steps=5)]
+        >>> losses[-1] < losses[0]
+        True
+    """
+    for number, group in enumerate(groups, first):
+        loss, tokens, lr = stepper.step(group, number, total_steps=total_steps)
+        if average is not None:
+            average.stepped()
+        yield StepTaken(group, loss, tokens, lr)
 
 
 def check_finite(name: str, value: float, step: int, lr: float, precision: str, details: str = "") -> None:

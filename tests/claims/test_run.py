@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from counted_claim import Counted, measure, page_texts
@@ -226,13 +227,41 @@ def test_a_rule_that_is_edited_after_the_run_is_said(counted: Counted, tmp_path:
     assert "The code of these claims has changed since the run" in markdown_of(document_of(edited), "en")
 
 
+def test_a_verdict_pools_the_first_run_and_its_replication(counted: Counted, tmp_path: Path) -> None:
+    """A replication that fails takes a verdict away, and both runs stand beside it."""
+    first, second = (measure([counted], tmp_path / str(seed), first_seed=seed) for seed in (1000, 50))
+    (result,) = second.claims
+    trials = tuple(replace(trial, figures={**trial.figures, "figure": -3.0}) for trial in result.trials)
+    joined = join_records([first, replace(second, claims=(replace(result, trials=trials),))])
+    (result,) = joined.claims
+    assert result.judgement.verdict == "not shown"
+    assert result.replications == ("holds", "does not hold")
+    page = markdown_of(document_of(joined), "en")
+    assert "each by itself: ✓ holds; ✗ does not hold" in page
+
+
+def test_an_arm_that_has_not_learned_gives_no_verdict(
+    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = measure([counted], tmp_path)
+    assert record.claims[0].judgement.verdict == "holds"
+    mean = fmean(trial.figures["figure"] for trial in record.claims[0].trials)
+    monkeypatch.setattr(Counted, "learned", {"a": ("figure", mean + 0.01)})
+    (result,) = judge_claims(record).claims
+    assert result.judgement.verdict == "not learned"
+    monkeypatch.setattr(Counted, "learned", {"a": ("figure", mean - 0.01)})
+    (result,) = judge_claims(record).claims
+    assert result.judgement.verdict == "holds"
+    assert "positive control" in markdown_of(document_of(judge_claims(record)), "en")
+
+
 def test_a_second_block_of_seeds_replicates(counted: Counted, tmp_path: Path) -> None:
     first, second = (measure([counted], tmp_path / str(seed), first_seed=seed) for seed in (1000, 50))
     joined = join_records([first, second])
     (result,) = joined.claims
     assert (result.seeds, result.blocks) == (tuple(range(1000, 1005)), (tuple(range(50, 55)),))
-    assert result.replications == ("holds",)
-    assert result.judgement == first.claims[0].judgement
+    assert result.replications == ("holds", "holds")
+    assert [len(contrast.by_seed) for contrast in result.judgement.contrasts] == [10]
     assert "✓ yes" in markdown_of(document_of(joined), "en")
     with pytest.raises(UserError, match="share seeds"):
         join_records([first, first])

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import repeat
 
 import torch
 from torch import Tensor
@@ -22,7 +23,7 @@ from selfattn.streams import seed_for, seeded
 from selfattn.tokenizers.protocol import BOS, EOS, PAD
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Replica
-from selfattn.training.step import Stepper, make_optimizer
+from selfattn.training.step import Stepper, make_optimizer, take_steps
 
 # What rounding may change, as a share of the largest logit, where the same numbers are added in another order.
 _ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
@@ -166,19 +167,23 @@ def overfitting(
         ends = zip(written, chosen, strict=True)
         return sum(reason.finished and [*reason.ids, EOS] == example.target for reason, example in ends)
 
+    step = 0
     known = 0
     loss = math.inf
     started = time.perf_counter()
     stepper.chance.seed(seed_for(0, "dropout"))
+    training_steps = take_steps(stepper, repeat([batch], steps), total_steps=max(steps, _WARM_UP))
     with torch.enable_grad():
         try:
-            for step in range(1, steps + 1):
-                loss, *_ = stepper.step([batch], step, total_steps=max(steps, _WARM_UP))
+            for taken in training_steps:
+                step += 1  # one that diverges counts too
+                loss = taken.loss
                 if step == steps or (step % _LOOK_EVERY == 0 and loss < _KNOWN):
                     known = count_known()
                 if known == len(chosen):
                     break
         except DivergedError:
+            step += 1
             known = 0
             loss = math.nan
     share = known / len(chosen)
