@@ -118,7 +118,8 @@ def config_from_marian(config: Mapping[str, Any]) -> tuple[EncoderDecoderConfig,
         ('silu', 2, 10)
     """
     settings = {*_COMMON.values(), *_WHOLE.values(), *_IDS.values()}
-    settings |= {f"{side}_{name}" for side in ("encoder", "decoder") for name in _OWN.values()}
+    for name in _OWN.values():
+        settings |= {f"encoder_{name}", f"decoder_{name}"}
     check_settings(config, settings)
     theirs: dict[str, Any] = _DEFAULTS | {"decoder_vocab_size": config.get("vocab_size")}
     theirs |= {name: value for name, value in config.items() if value is not None}
@@ -166,7 +167,8 @@ def config_to_marian(config: EncoderDecoderConfig, ids: MarianIds) -> dict[str, 
         raise UserError("the Marian architecture is a Transformer encoder with a Transformer decoder, without swiglu")
     values: dict[str, Any] = {"model_type": "marian"}
     values |= {theirs: getattr(config.encoder, ours) for ours, theirs in _COMMON.items()}
-    values |= {f"{side}_{name}": getattr(stack, ours) for side, stack in stacks.items() for ours, name in _OWN.items()}
+    for side, stack in stacks.items():
+        values |= {f"{side}_{name}": getattr(stack, ours) for ours, name in _OWN.items()}
     values |= {name: getattr(config, ours) for ours, name in _WHOLE.items()}
     values |= {name: getattr(ids, ours) for ours, name in _IDS.items()}
     back, _ = config_from_marian(values)
@@ -301,10 +303,10 @@ def _in_their_names(model: EncoderDecoder) -> dict[str, Tensor]:
     """Return the weights of a model in their names and shapes; they share memory with it."""
     state: dict[str, Tensor] = {}
     for name, tensor in model.state_dict().items():
-        theirs = f"model.{name}"
-        for ours, other in _RENAMED:
-            theirs = theirs.replace(ours, other)
-        state[_OUTPUT.get(name, theirs)] = tensor
+        renamed = f"model.{name}"
+        for ours, theirs in _RENAMED:
+            renamed = renamed.replace(ours, theirs)
+        state[_OUTPUT.get(name, renamed)] = tensor
     return state | {_BIAS: state[_BIAS][None]}
 
 

@@ -202,7 +202,8 @@ def stream_batches(
         lengths = _lengths(window)
         order = sorted(_order(len(window), generator), key=lengths.__getitem__)
         groups = list(_cut(order, lengths, rows, tokens))
-        for group in (groups[place] for place in _order(len(groups), generator)):
+        for number in _order(len(groups), generator):
+            group = groups[number]
             yield collate([window[place] for place in group], PAD, BOS, [start + place for place in group])
         start += len(window)
 

@@ -72,19 +72,16 @@ def read_language(name: str) -> Language:
     language, *more = get_global("language_aliases").get(language, language).split("_")
     script = script or next((part for part in more if len(part) == 4), None)
     territory = territory or next((part for part in more if len(part) == 2), None)
-    parts = (
-        (language, language in english.languages or language in likely),
-        (script, script in english.scripts),
-        (territory, territory in english.territories),
-        (variant, variant is not None and variant.upper() in english.variants),
-    )
-    for part, is_known in parts:
-        if part is not None and not is_known:
-            raise _unknown(name, codes)
+    is_known = language in english.languages or language in likely
+    is_known &= script is None or script in english.scripts
+    is_known &= territory is None or territory in english.territories
+    is_known &= variant is None or variant.upper() in english.variants
+    if not is_known:
+        raise _unknown(name, codes)
     usual = likely.get(f"{language}_{territory}") or likely.get(language) or ""
     scripts = [part for part in usual.split("_") if len(part) == 4 and language != "und"]
-    given = [part for part in (language, script, territory) if part is not None]
-    return Language(language, script or next(iter(scripts), NO_SCRIPT), "_".join(given))
+    locale = "_".join(filter(None, (language, script, territory)))
+    return Language(language, script or next(iter(scripts), NO_SCRIPT), locale)
 
 
 def _unknown(name: str, codes: dict[str, str]) -> SettingError:

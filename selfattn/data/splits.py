@@ -94,7 +94,7 @@ class EndlessSplits(Splits):
 
     def train(self, epoch: int, count: int | None) -> Sequence[Pair]:
         """Return new pairs for an epoch; `count` is required."""
-        return self.draw("train", self.seed, epoch, self._given(count, "items_per_epoch"))
+        return self.draw("train", self.seed, epoch, self._required(count, "items_per_epoch"))
 
     def validation(self, count: int) -> list[Pair]:
         """Return the first validation pairs."""
@@ -102,13 +102,13 @@ class EndlessSplits(Splits):
 
     def test(self, count: int | None) -> list[Pair]:
         """Return the first test pairs; `count` is required."""
-        return list(self.draw("test", 0, 0, self._given(count, "test_items")))
+        return list(self.draw("test", 0, 0, self._required(count, "test_items")))
 
     def fresh_test(self, count: int | None, draw: int) -> list[Pair]:
         """Return test pairs of another seed; draws may share a few pairs."""
-        return list(self.draw("test", draw, 0, self._given(count, "test_items")))
+        return list(self.draw("test", draw, 0, self._required(count, "test_items")))
 
-    def _given(self, count: int | None, setting: str) -> int:
+    def _required(self, count: int | None, setting: str) -> int:
         if count is None:
             raise SettingError(f"the pairs of {self.name} are endless: give `{setting}`")
         return count

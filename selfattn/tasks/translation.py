@@ -250,7 +250,7 @@ class Translation(Task):
         """Return the phrases, or read the corpus."""
         options = self.options
         if options.is_cldr:
-            from selfattn.data.phrases import EmbeddedPhrases
+            from selfattn.data.phrases.source import EmbeddedPhrases
 
             return EmbeddedPhrases(options.source, options.target, seed)
         from selfattn.data.corpus.cleaning import CleaningOptions

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -157,7 +158,7 @@ class SubwordTokenizer:
         """
         settings = settings or SubwordSettings()
         # Sorted, as the order of the texts would decide between pieces of equal frequency.
-        parts = sorted(part for text in _drawn(texts, _MOST_TEXTS) for part in _CUT.split(text) if part)
+        parts = sorted(filter(None, chain.from_iterable(map(_CUT.split, _drawn(texts, _MOST_TEXTS)))))
         if not parts:
             raise UserError("subwords: there is no text to train on; give at least one text with something in it")
         needed = _fewest_pieces(parts, settings)
@@ -276,7 +277,8 @@ class SubwordTokenizer:
         counts = Counter[str]()
         for text in texts:
             outside = {span for number, span in self._located(text) if self._is_byte[number] or number == self.unk_id}
-            counts.update(character for start, end in outside for character in text[start:end])
+            for start, end in outside:
+                counts.update(text[start:end])
         return counts
 
     def decode(self, ids: Iterable[int]) -> str:

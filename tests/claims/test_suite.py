@@ -22,7 +22,7 @@ from selfattn.claims.suite.decoders import gold
 from selfattn.claims.suite.encoders import POSITIONS, Labeller, permuted_difference, residual
 from selfattn.claims.suite.lengths import halving_length
 from selfattn.data.pairs import Pair, Span
-from selfattn.data.phrases import CldrSource
+from selfattn.data.phrases.source import CldrSource
 from selfattn.evaluation.cost import BatchShape, training_flops
 from selfattn.models.config import ModelConfig
 from selfattn.models.sizing import body

@@ -43,7 +43,7 @@ def compared(
         patch.setattr(examine, "overfitting", partial(overfitting, steps=10))
         patch.setattr("selfattn.evaluation.cost._LENGTHS", (2, 4))
         patch.setattr("selfattn.evaluation.cost._PEAK_SIZE", 64)
-        patch.setattr("selfattn.data.dates.source._PROBES", 5)
+        patch.setattr("selfattn.data.dates.splits._PROBES", 5)
         options: dict[str, Any] = {"seeds": 1, "test_items": TEST_ITEMS, "apart": True, "tune": False}
         compare("dates", models=MODELS, out=out, set=settings, **options, **tiny)
     return out, json.loads((out / "results.json").read_text(encoding="utf-8"))

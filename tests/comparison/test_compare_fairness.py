@@ -9,7 +9,8 @@ import pytest
 from selfattn.attention import layer
 from selfattn.comparison.compare import compare
 from selfattn.comparison.report import write_comparison
-from selfattn.data.dates.source import DateSource, EmbeddedDates
+from selfattn.data.dates.source import DateSource
+from selfattn.data.dates.splits import EmbeddedDates
 from selfattn.errors import UserError
 from selfattn.report.sections.quality import interval_note
 from selfattn.results.reading import read_record

@@ -19,7 +19,8 @@ from selfattn.comparison import tested, trainings
 from selfattn.comparison.compare import _prepare, compare, is_decided, make_plan
 from selfattn.comparison.plan import Plan, PlannedModel, Variant, read_plan
 from selfattn.comparison.report import write_comparison
-from selfattn.data.dates.source import DateSource, EmbeddedDates, split_days
+from selfattn.data.dates.source import DateSource, split_days
+from selfattn.data.dates.splits import EmbeddedDates
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.statistics.design import locate, obrien_fleming
 from selfattn.experiments.plan import write_plan

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.data.dates.source import EmbeddedDates, formats_of
+from selfattn.data.dates.source import formats_of
+from selfattn.data.dates.splits import EmbeddedDates
 from selfattn.data.pairs import Pair
-from selfattn.data.phrases import EmbeddedPhrases
+from selfattn.data.phrases.source import EmbeddedPhrases
 from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.splits import EndlessSplits
 from selfattn.data.text import clean_pair, clean_text, plain_text, unclean, without_marks

@@ -118,9 +118,9 @@ class PairStream:
     def __iter__(self) -> Iterator[Pair]:
         """Read the pairs from the start, repeated ones as often as they come."""
         tally = Tally("train", self.source.label)
-        return self.kept(clean_rows(self.source.rows(), self.options, tally, limited=True), tally, duplicates=True)
+        return self.pairs(clean_rows(self.source.rows(), self.options, tally, limited=True), tally, duplicates=True)
 
-    def kept(self, rows: Iterable[RawPair], tally: Tally, *, duplicates: bool) -> Iterator[Pair]:
+    def pairs(self, rows: Iterable[RawPair], tally: Tally, *, duplicates: bool) -> Iterator[Pair]:
         """Leave out pairs of unlikely lengths, repeated pairs, and pairs with a text of the held-out parts.
 
         Args:
@@ -187,8 +187,13 @@ def read_corpus(
         if not rows[name]:
             tallies[name].refuse_empty(0, source.about())
     train = rows.pop("train")
-    parts: dict[str, Any] = {name: [Pair(row.source, row.target) for row in part] for name, part in rows.items()}
-    notes = [line for name, part in parts.items() for line in tallies[name].lines(len(part))]
+    parts: dict[str, Any] = {}
+    notes: list[str] = []
+    held_out_texts: list[Pair] = []
+    for name, part in rows.items():
+        parts[name] = [Pair(row.source, row.target) for row in part]
+        notes += tallies[name].lines(len(part))
+        held_out_texts += parts[name]
     expected = None
     if cleaning.max_ratio is not None:
         expected = float(np.median([len(row.target) / len(row.source) for row in train]))
@@ -198,20 +203,19 @@ def read_corpus(
     if missing:
         settings |= {"held_out": held_out, "split_seed": split_seed}
     settings["length_ratio"] = expected
-    known = [pair for part in parts.values() for pair in part]
-    texts = frozenset(pair.source for pair in known), frozenset(pair.target for pair in known)
+    texts = frozenset(pair.source for pair in held_out_texts), frozenset(pair.target for pair in held_out_texts)
     stream = PairStream(sources["train"], cleaning, expected, texts)
     if streaming:
         return FiniteSplits(parts | {"train": stream}, seed, settings, _name(settings), notes)
-    pairs = list(stream.kept(train, tallies["train"], duplicates=not cleaning.duplicates))
+    pairs = list(stream.pairs(train, tallies["train"], duplicates=not cleaning.duplicates))
     if not pairs:
         tallies["train"].refuse_empty(0, sources["train"].about())
-    divided = _hold_out(pairs, missing, held_out, split_seed, tallies["train"]) if missing else {"train": pairs}
-    parts |= divided
+    parts |= _hold_out(pairs, missing, held_out, split_seed, tallies["train"]) if missing else {"train": pairs}
     settings["parts"] = {name: _identified(part) for name, part in sorted(parts.items())}
     moved = {name: len(parts[name]) for name in missing}
     notes = [*tallies["train"].lines(len(parts["train"]), moved), *notes]
-    notes += [f"  {line}" for source in sources.values() for line in source.about()]
+    for source in sources.values():
+        notes += [f"  {line}" for line in source.about()]
     return FiniteSplits(parts, seed, settings, _name(settings), notes)
 
 

@@ -145,6 +145,6 @@ def hub_errors(name: str, out_of_reach: str = _OUT_OF_REACH) -> Iterator[None]:
         if any(_NO_ANSWER & {kind.__name__ for kind in type(cause).__mro__} for cause in chain):
             raise UserError(f"{name}: {out_of_reach}") from None
         # "An error occurred while generating the dataset" says less than its cause.
-        told = error.__cause__ if type(error).__name__ == "DatasetGenerationError" and error.__cause__ else error
-        line = " ".join((str(told) or type(told).__name__).split())[:300]
+        cause = error.__cause__ if type(error).__name__ == "DatasetGenerationError" and error.__cause__ else error
+        line = " ".join((str(cause) or type(cause).__name__).split())[:300]
         raise UserError(f"{name}: cannot be loaded: {line}") from None

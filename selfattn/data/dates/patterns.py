@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import cached_property, lru_cache
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from babel import Locale, UnknownLocaleError
@@ -82,7 +82,8 @@ class PatternPiece:
                 values = {f"{year % 100:02}": {year} for year in TWO_DIGIT_YEARS}
                 values |= {str(year): {year} for year in YEARS}
             elif self.field:
-                values |= {f"{value:0{width}}": {value} for (value,) in values.values() for width in (1, 2)}
+                for (value,) in list(values.values()):
+                    values |= {str(value): {value}, f"{value:02}": {value}}
         return values
 
 
@@ -188,13 +189,12 @@ class DatePattern:
         if number == len(self.pieces):
             return [] if text else [{}]
         piece = self.pieces[number]
-        return [
-            rest | {piece.field: value}
-            for written, values in piece.readings.items()
-            if text.startswith(written)
-            for value in values
-            for rest in self._splits(text.removeprefix(written), number + 1)
-        ]
+        splits = []
+        for written, values in piece.readings.items():
+            if text.startswith(written):
+                for rest in self._splits(text.removeprefix(written), number + 1):
+                    splits += [rest | {piece.field: value} for value in values]
+        return splits
 
     def shapes(self) -> set[str]:
         """Return the `shape` of every text that the pattern can read, and of some that are no date."""
@@ -213,8 +213,9 @@ class DatePattern:
             case: ``"upper"`` or ``"lower"``.
             language: ISO 639 code; Turkish and Azerbaijani have a dotted and a dotless i.
         """
-        if any(len(recase(c, case, language)) != 1 for p in self.pieces for t in p.texts for c in t):
-            return None
+        for character in set[str]().union(*chain.from_iterable(piece.texts for piece in self.pieces)):
+            if len(recase(character, case, language)) != 1:
+                return None
         cased = tuple(replace(p, texts=tuple(recase(t, case, language) for t in p.texts)) for p in self.pieces)
         return None if cased == self.pieces else DatePattern(cased)
 
@@ -301,24 +302,26 @@ def date_patterns(name: str) -> dict[str, tuple[DatePattern, ...]]:
     if "yMMMEd" in locale.datetime_skeletons:
         texts["medium weekday"] = locale.datetime_skeletons["yMMMEd"].pattern
     texts |= {"short": locale.date_formats["short"].pattern, "iso": ISO}
+    if locale.language == "en":
+        texts |= ENGLISH_DAY_FIRST
     wanted = {name: [parse(text, locale)] for name, text in texts.items()}
     if locale.language == "en":
-        wanted |= {name: [parse(text, locale)] for name, text in ENGLISH_DAY_FIRST.items()}
-        wanted |= {n: [with_ordinals(parse(text, locale)) for text in some] for n, some in ENGLISH_ORDINAL.items()}
+        for format_name, ordinals in ENGLISH_ORDINAL.items():
+            wanted[format_name] = [with_ordinals(parse(text, locale)) for text in ordinals]
     formats: dict[str, tuple[DatePattern, ...]] = {}
     seen: set[DatePattern] = set()
     for format_name, patterns in wanted.items():
         new = [pattern for pattern in patterns if pattern not in seen]
         seen.update(new)
         if new:
-            formats[format_name] = tuple(choice for plain in new for choice in casings(plain, locale.language))
+            formats[format_name] = tuple(chain.from_iterable(casings(plain, locale.language) for plain in new))
     return formats
 
 
 def casings(plain: DatePattern, language: str) -> list[DatePattern]:
     """Return a pattern in all its casings; its own casing is repeated so that it makes up half."""
-    others = [cased for case in ("upper", "lower") if (cased := plain.cased(case, language))]
-    return [plain] * max(1, len(others)) + others
+    changed = [cased for case in ("upper", "lower") if (cased := plain.cased(case, language))]
+    return [plain] * max(1, len(changed)) + changed
 
 
 def parse(pattern: str, locale: Locale) -> DatePattern:

@@ -1,17 +1,16 @@
-"""An endless, deterministic source of written dates and their ISO form; and dates outside the training data.
+"""An endless, deterministic source of written dates and their ISO form.
 
 Babel's copy of CLDR makes them, so nothing is downloaded. The same index gives the same pair on every machine with the
 same version of Babel, which a run records.
 """
 
 import hashlib
-import os
 import struct
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import date, timedelta
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import NamedTuple
 
 from babel.core import get_global
 
@@ -19,24 +18,13 @@ from selfattn.data.dates.patterns import (
     TWO_DIGIT_YEARS,
     YEARS,
     DatePattern,
-    casings,
     date_patterns,
     find_locale,
-    parse,
     shape,
 )
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.containers import file_sha256
-from selfattn.data.readers.pairs import is_book_file, read_pairs
-from selfattn.data.readers.records import Columns
-from selfattn.data.splits import EndlessSplits, FiniteSplits, Split, split_pairs
+from selfattn.data.splits import Split
 from selfattn.errors import UserError
-
-# Unseen years.
-BEFORE = range(1800, 1900)
-AFTER = range(2100, 2200)
-_SAMPLES = (date(2008, 1, 3), date(2013, 11, 28))  # two formats that write these alike are one
-_FIELDS = set("GyMLdEc")
 
 
 def hashed(text: str) -> tuple[int, ...]:
@@ -75,7 +63,7 @@ def split_days() -> dict[Split, tuple[date, ...]]:
     parts: dict[Split, list[date]] = {"train": [], "valid": [], "test": []}
     for day in days_of(YEARS):
         parts[split_of(day)].append(day)
-    return {split: tuple(some) for split, some in parts.items()}
+    return {split: tuple(days) for split, days in parts.items()}
 
 
 class DateFormat(NamedTuple):
@@ -106,14 +94,14 @@ class Readers:
 
     def __init__(self, formats: Iterable[DateFormat]) -> None:
         self._by_shape: dict[str, list[DatePattern]] = {}
-        patterns = dict.fromkeys(pattern for date_format in formats for pattern in date_format.patterns)
-        for pattern in patterns:  # equal texts have equal shapes, so no other pattern can read them
+        patterns = chain.from_iterable(date_format.patterns for date_format in formats)
+        for pattern in dict.fromkeys(patterns):  # equal texts have equal shapes, so no other pattern can read them
             for form in pattern.shapes():
                 self._by_shape.setdefault(form, []).append(pattern)
 
     def read(self, text: str) -> set[date]:
         """Return every day that a text (without a tag) may stand for."""
-        return {day for pattern in self._by_shape.get(shape(text), ()) for day in pattern.read(text)}
+        return set[date]().union(*(pattern.read(text) for pattern in self._by_shape.get(shape(text), ())))
 
     def differ(self, text: str) -> bool:
         """Return whether a text is ambiguous."""
@@ -252,200 +240,4 @@ def readers_of(locales: tuple[str, ...]) -> Readers:
         >>> sorted(map(str, readers_of(("en_US", "en_GB")).read("11/12/08")))
         ['2008-11-12', '2008-12-11']
     """
-    return Readers(form for name in locales for form in formats_of(name))
-
-
-def unseen_years(locales: str | Sequence[str], count: int) -> list[Pair]:
-    """Return dates of the years 1800 to 1899 and 2100 to 2199, in the training formats with four-digit years.
-
-    Training has the years 1900 to 2099, so a model that memorises years, instead of copying digits, fails here.
-
-    Args:
-        locales: CLDR locales, or the name of one.
-        count: number of pairs; a smaller number gives the first of them.
-
-    Raises:
-        UserError: see `DateSource`.
-
-    Example:
-        >>> [(pair.source, pair.target) for pair in unseen_years("en_US", 2)]
-        [('Apr 23, 2114', '2114-04-23'), ('sunday, february 25, 1877', '1877-02-25')]
-    """
-    known = [form for name in DateSource(locales).locales for form in formats_of(name)]
-    readers = [form._replace(patterns=tuple(map(_with_probe_years, form.patterns))) for form in known]
-    formats = [form for form, plain in zip(readers, known, strict=True) if plain.patterns[0].years == YEARS]
-    days = [day for years in (BEFORE, AFTER) for day in days_of(years)]
-    return _draw("unseen years", formats, readers, days, count)
-
-
-def withheld_years(locales: str | Sequence[str], years: Iterable[int], count: int) -> list[Pair]:
-    """Return dates of years that were withheld from training, in the training formats with four-digit years.
-
-    Their digits occur in other years: a model that copies digits passes, a model that memorises years fails.
-
-    Args:
-        locales: CLDR locales, or the name of one.
-        years: those of `DateSource`'s ``without``.
-        count: number of pairs; a smaller number gives the first of them.
-
-    Raises:
-        UserError: see `DateSource`.
-
-    Example:
-        >>> [(pair.source, pair.target) for pair in withheld_years("en_US", [1943, 2057], 2)]
-        [('tuesday, january 23, 2057', '2057-01-23'), ('Saturday, September 22, 2057', '2057-09-22')]
-    """
-    known = [form for name in DateSource(locales).locales for form in formats_of(name)]
-    formats = [form for form in known if form.patterns[0].years == YEARS]
-    days = [day for year in sorted(set(years)) for day in days_of(range(year, year + 1))]
-    return _draw("withheld years", formats, known, days, count)
-
-
-def unseen_formats(locales: str | Sequence[str], count: int) -> list[Pair]:
-    """Return dates of the test days in formats of CLDR that are not in the training data.
-
-    The formats are CLDR's skeletons of a year, a month and a day, with or without weekday and era (such as ``yMd`` and
-    ``GyMMMEd``), except those that write dates as a training format does. A `Pair.tag` ends with the skeleton.
-
-    Args:
-        locales: CLDR locales, or the name of one.
-        count: number of pairs; a smaller number gives the first of them. None where CLDR has no further formats.
-
-    Raises:
-        UserError: see `DateSource`.
-
-    Example:
-        >>> pairs = unseen_formats("en_US", 50)
-        >>> sorted({pair.tag for pair in pairs})
-        ['en_US GyMMMEd', 'en_US GyMMMd', 'en_US GyMd', 'en_US yMEd', 'en_US yMd']
-        >>> [(pair.source, pair.target) for pair in pairs[:2]]
-        [('mon, 10/16/2079', '2079-10-16'), ('7/27/1938 ad', '1938-07-27')]
-    """
-    names = DateSource(locales).locales
-    formats = [form for name in names for form in _new_formats(name)]
-    readers = [form for name in names for form in formats_of(name)] + formats
-    return _draw("unseen formats", formats, readers, split_days()["test"], count)
-
-
-@lru_cache(maxsize=64)
-def _new_formats(name: str) -> tuple[DateFormat, ...]:
-    locale = find_locale(name)
-    seen = {_written(pattern) for patterns in date_patterns(name).values() for pattern in patterns}
-    forms = []
-    for skeleton, text in sorted(locale.datetime_skeletons.items()):
-        if not {"y", "M", "d"} <= set(skeleton) <= _FIELDS:
-            continue
-        try:
-            plain = parse(text.pattern, locale)
-        except UserError:  # such as a quarter that the skeleton does not name
-            continue
-        if _written(plain) not in seen:
-            seen.add(_written(plain))
-            forms.append(DateFormat(f"{name} {skeleton}", name, tuple(casings(plain, locale.language))))
-    return tuple(forms)
-
-
-def _written(pattern: DatePattern) -> tuple[str, ...]:
-    return tuple(pattern.render(day)[0] for day in _SAMPLES)
-
-
-def _with_probe_years(pattern: DatePattern) -> DatePattern:
-    """Let a pattern write every year from the first to the last of the probes, with four digits."""
-    years = range(BEFORE.start, AFTER.stop)
-    return pattern.with_field("year", texts=tuple(map(str, years)), first=years.start, lenient=False)
-
-
-def _draw(
-    name: str, formats: Sequence[DateFormat], known: Sequence[DateFormat], days: Sequence[date], count: int
-) -> list[Pair]:
-    """Draw a format, one of its patterns and a day for each pair, by a hash of its number."""
-    # As in training, an ambiguous text starts with its locale.
-    readers = Readers(known) if len({form.locale for form in formats}) > 1 else None
-    pairs = []
-    for index in range(count if formats and days else 0):
-        kind, choice, number, _ = hashed(f"{name}/{index}")
-        form = formats[kind % len(formats)]
-        pairs.append(write_pair(form, form.patterns[choice % len(form.patterns)], days[number % len(days)], readers))
-    return pairs
-
-
-_SAMPLE = 20_000  # dates for the vocabulary and the longest output
-_PROBES = 500  # dates of each probe
-
-
-class EmbeddedDates(EndlessSplits):
-    """Endless generated dates: every epoch is new, and no two parts share a day.
-
-    Args:
-        locales: CLDR locales.
-        seed: of the training pairs; validation and test are the same for every seed.
-        withheld: years that are in no part; default none.
-    """
-
-    def __init__(self, locales: Sequence[str], seed: int, withheld: Sequence[int] = ()) -> None:
-        DateSource(locales, without=withheld)  # raises for an unknown locale, or where no year is left
-        self.locales = tuple(locales)
-        self.withheld = tuple(withheld)
-        settings: dict[str, Any] = {"kind": "embedded", "locales": [*locales]}
-        if withheld:
-            settings["withheld_years"] = [*withheld]
-        super().__init__(settings, f"embedded dates, {','.join(locales)}", seed)
-        self.notes = calendar_notes(locales)
-
-    def sample(self) -> Sequence[Pair]:
-        """Return training pairs of seed 0."""
-        return _sample(self.locales, self.withheld)
-
-    def draw(self, part: Split, seed: int, epoch: int, count: int) -> Sequence[Pair]:
-        """Return the next pairs of the source."""
-        return DateSource(self.locales, seed=seed, split=part, without=self.withheld).pairs(count, start=epoch * count)
-
-    def probes(self) -> Mapping[str, Sequence[Pair]]:
-        """Return dates of years, and in formats, that are not in the training data."""
-        probes = {
-            "unseen years": unseen_years(self.locales, _PROBES),
-            "withheld years": withheld_years(self.locales, self.withheld, _PROBES),
-            "unseen formats": unseen_formats(self.locales, _PROBES),
-        }
-        return {name: pairs for name, pairs in probes.items() if pairs}
-
-
-def file_dates(
-    files: Sequence[Path], columns: Columns, seed: int, validation_items: int, encoding: str | None = None
-) -> FiniteSplits:
-    """Read pairs from files, and split them by source; the book's file has its own split (seed 1984, the last tenth).
-
-    Args:
-        files: see `selfattn.data.readers.pairs.file_records`.
-        columns: of source and target in one file; None for the default columns.
-        seed: see `FiniteSplits`.
-        validation_items: see `split_pairs`.
-        encoding: of the files; see `selfattn.data.readers.pairs.file_records`.
-
-    Raises:
-        UserError: the files cannot be read, or have too few pairs.
-    """
-    is_book = is_book_file(*files, encoding=encoding)
-    pairs = read_pairs(*files, columns=columns, encoding=encoding)
-    paths = [os.path.realpath(file) for file in files]
-    settings: dict[str, Any] = {
-        "kind": "file",
-        "path": paths[0],
-        "sha256": file_sha256(files[0]),
-        "split": "book" if is_book else "by source",
-        "validation_items": validation_items,
-    }
-    if len(files) > 1:
-        settings |= {"target_path": paths[1], "target_sha256": file_sha256(files[1])}
-    if len(files) > 2:
-        settings["further_files"] = [{"path": path, "sha256": file_sha256(Path(path))} for path in paths[2:]]
-    if encoding is not None:
-        settings["encoding"] = encoding
-    if columns is not None:
-        settings["columns"] = list(columns)
-    return split_pairs(pairs, seed, validation_items, settings, " ".join(paths), book=is_book)
-
-
-@lru_cache(maxsize=4)
-def _sample(locales: tuple[str, ...], withheld: tuple[int, ...]) -> Sequence[Pair]:
-    return DateSource(locales, seed=0, split="train", without=withheld).pairs(_SAMPLE)
+    return Readers(chain.from_iterable(map(formats_of, locales)))

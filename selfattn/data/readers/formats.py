@@ -1,6 +1,5 @@
 """What kind of file it is: pairs in a known format, or one side of pairs. Its name says so, else its first lines."""
 
-from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -66,10 +65,7 @@ def format_of(path: Path, encoding: str | None = None) -> Format | None:
         ...     format_of(path)
         'book'
     """
-    return _format_of(path, head_of(path, encoding))
-
-
-def _format_of(path: Path, head: Sequence[str]) -> Format | None:
+    head = head_of(path, encoding)
     ending = inner_name(path).suffix.lower()
     first = head[0] if head else ""
     if ending == ".json" and first.lstrip().startswith("["):

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 
@@ -74,7 +75,10 @@ def refuse_repeats(paths: Sequence[Path]) -> None:
     """
     contents: dict[Path, str] = {}
     for first, second in combinations(paths, 2):
-        if os.path.realpath(first) == os.path.realpath(second) or _is_same(first, second):
+        is_one_file = os.path.realpath(first) == os.path.realpath(second)
+        with suppress(OSError):  # it is missing, which reading says in a better way
+            is_one_file |= os.path.samefile(first, second)
+        if is_one_file:
             also = "" if str(first) == str(second) else f", also as {second}"
             raise UserError(f"{first}: is given twice{also}; leave it out once")
         if not packing(first) and not packing(second) and _size(first) != _size(second):
@@ -106,21 +110,14 @@ def refuse_turned(
     """
     turned = None if columns is None else turned_side(columns[0], columns[1], languages)
     if turned is not None:
-        name, side, other = turned
-        raise SettingError(f"`columns` {name}: given as {side}, but it is the {other}; {_TURN}")
+        name, side, true_side = turned
+        raise SettingError(f"`columns` {name}: given as {side}, but it is the {true_side}; {_TURN}")
     for source, target in zip(paths[::2], paths[1::2], strict=False):
         turned = turned_side(side_of(source), side_of(target), languages)
         if turned is not None:
-            name, side, other = turned
+            name, side, true_side = turned
             path = source if side == "source" else target
-            raise UserError(f"{path}: given as {side}, but {name} is the {other}; {_TURN}")
-
-
-def _is_same(first: Path, second: Path) -> bool:
-    try:
-        return os.path.samefile(first, second)
-    except OSError:  # it is missing, which reading says in a better way
-        return False
+            raise UserError(f"{path}: given as {side}, but {name} is the {true_side}; {_TURN}")
 
 
 def _size(path: Path) -> int:

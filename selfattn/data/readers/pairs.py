@@ -10,25 +10,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from selfattn.codec import parse
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.formats import FORMAT_NAMES, format_of, side_of
 from selfattn.data.readers.groups import groups_of
-from selfattn.data.readers.lines import BAD_BYTE, encoding_advice, lines_of
-from selfattn.data.readers.records import BadRecord, Columns, PairSource, RawPair, check_columns, pair_of
-from selfattn.data.readers.tables import anki_pairs, bar_rows, csv_rows, layout_in, table_pairs, tsv_rows
+from selfattn.data.readers.line_pairs import Record, book_pairs, json_pairs, parallel_pairs
+from selfattn.data.readers.lines import BAD_BYTE, encoding_advice
+from selfattn.data.readers.records import BadRecord, Columns, PairSource, RawPair
+from selfattn.data.readers.tables import Row, anki_pairs, bar_rows, csv_rows, layout_in, table_pairs, tsv_rows
 from selfattn.data.readers.unchanged import KnownFile, unchanged
 from selfattn.data.text import clean_text
 from selfattn.errors import SettingError, UserError
-
-Record = RawPair | BadRecord
 
 _ADVICE = "mend the line, or take it out"
 # Shares of records above which a file is not what it was taken for.
 _UNDECODED = 0.01
 _BROKEN = 0.1
 _FIRST_CHECK = 1_000  # records, after which the shares are checked, and whenever they have doubled
-_FIRST_TWO = ("1", "2")  # columns
 _SHOWN = 60  # characters of an example
 
 
@@ -76,14 +73,8 @@ def file_records(
     groups = groups_of(paths, encoding)
     if len(groups) == 1:
         return _group_records(groups[0], columns, encoding)
-    return _all_records(groups, columns, encoding)
-
-
-def _all_records(groups: Iterable[Sequence[Path]], columns: Columns, encoding: str | None) -> Iterator[Record]:
-    for group in groups:
-        label = _label(group)
-        for record in _group_records(group, columns, encoding):
-            yield replace(record, file=label)
+    labelled = ((_label(group), _group_records(group, columns, encoding)) for group in groups)
+    return (replace(record, file=label) for label, records in labelled for record in records)
 
 
 def _group_records(group: Sequence[Path], columns: Columns, encoding: str | None) -> Iterator[Record]:
@@ -91,64 +82,33 @@ def _group_records(group: Sequence[Path], columns: Columns, encoding: str | None
     if len(group) == 2:
         if columns is not None:
             raise SettingError("`columns` is for files of pairs, two parallel files have none; leave it out")
-        return _parallel(path, group[1], encoding)
+        return parallel_pairs(path, group[1], encoding)
+    table = _table(path, columns, encoding)
+    if table is not None:
+        rows, default = table
+        return table_pairs(path, rows, columns, default)
     match format_of(path, encoding):
         case "jsonl":
-            return _json_lines(path, columns or ("source", "target"), encoding)
-        case "csv":
-            return table_pairs(path, csv_rows(path, encoding, columns), columns, None)
-        case "tsv":
-            return table_pairs(path, tsv_rows(path, encoding), columns, _FIRST_TWO)
-        case "bars":
-            return table_pairs(path, bar_rows(path, encoding), columns, _FIRST_TWO)
+            return json_pairs(path, columns or ("source", "target"), encoding)
         case "anki":
             return anki_pairs(path, encoding, columns)
         case "book" if columns is None:
-            return _book(path, encoding)
+            return book_pairs(path, encoding)
     side = side_of(path)
-    other = f", or give the other side of .{side} as well" if side else ""
-    raise UserError(f"{path}: neither TSV, CSV nor JSON lines; name it .tsv, .csv or .jsonl{other}")
+    further = f", or give the other side of .{side} as well" if side else ""
+    raise UserError(f"{path}: neither TSV, CSV nor JSON lines; name it .tsv, .csv or .jsonl{further}")
 
 
-def _parallel(source: Path, target: Path, encoding: str | None) -> Iterator[Record]:
-    counts = [sum(1 for _ in lines_of(path, encoding)) for path in (source, target)]
-    if counts[0] != counts[1]:
-        raise UserError(f"{source} has {counts[0]:,} lines and {target} {counts[1]:,}; parallel files need as many")
-    both = zip(lines_of(source, encoding), lines_of(target, encoding), strict=True)
-    for number, (left, right) in enumerate(both, 1):
-        yield RawPair(number, left, right)
-
-
-def _json_lines(path: Path, columns: tuple[str, str], encoding: str | None) -> Iterator[Record]:
-    is_first = True
-    for number, line in enumerate(lines_of(path, encoding), 1):
-        if not line.strip():
-            yield RawPair(number, "", "")
-            continue
-        if BAD_BYTE.search(line):
-            yield RawPair(number, line, line)  # which has the byte in its texts
-            continue
-        try:
-            record = parse(line.encode())
-        except ValueError as error:
-            yield BadRecord(number, f"not valid JSON ({getattr(error, 'msg', error)})")
-            continue
-        if not isinstance(record, dict):
-            yield BadRecord(number, "not a JSON object")
-            continue
-        if is_first:
-            check_columns(f"{path}:{number}", record, columns)
-        is_first = False
-        yield pair_of(number, record, columns)
-
-
-def _book(path: Path, encoding: str | None) -> Iterator[Record]:
-    for number, line in enumerate(lines_of(path, encoding), 1):
-        source, separator, target = line.rpartition("_")
-        if separator or not line.strip():
-            yield RawPair(number, source.rstrip(" "), target.rstrip(" "))
-        else:
-            yield BadRecord(number, "no separator (_) between input and target")
+def _table(path: Path, columns: Columns, encoding: str | None) -> tuple[Iterator[Row], Columns] | None:
+    """Return the rows of a table, and the columns that are taken where none are chosen; None for another format."""
+    match format_of(path, encoding):
+        case "csv":
+            return csv_rows(path, encoding, columns), None
+        case "tsv":
+            return tsv_rows(path, encoding), ("1", "2")
+        case "bars":
+            return bar_rows(path, encoding), ("1", "2")
+    return None
 
 
 def checked_records(records: Iterable[Record], paths: Sequence[Path], encoding: str | None) -> Iterator[Record]:
@@ -228,13 +188,13 @@ def file_sources(
             settings: dict[str, Any] = {"files": hashes, "columns": columns and list(columns)}
             if encoding is not None:
                 settings["encoding"] = encoding
-            rows = partial(_checked_files, known, columns, encoding)
+            rows = partial(_known_records, known, columns, encoding)
             about = partial(describe_files, tuple(paths), columns, encoding)
             sources[part] = PairSource(_label(paths), rows, settings, about)
     return sources
 
 
-def _checked_files(files: Sequence[KnownFile], columns: Columns, encoding: str | None) -> Iterator[Record]:
+def _known_records(files: Sequence[KnownFile], columns: Columns, encoding: str | None) -> Iterator[Record]:
     paths = [file.path for file in files]
     return unchanged(checked_records(file_records(paths, columns, encoding), paths, encoding), files)
 
@@ -259,28 +219,17 @@ def describe_files(paths: Sequence[Path], columns: Columns = None, encoding: str
         if len(group) == 1:
             known = format_of(group[0], encoding)
             kind = FORMAT_NAMES[known] if known else ""
-            kind += _columns_taken(group[0], columns, encoding)
+            table = _table(group[0], columns, encoding)
+            layout = None if table is None else layout_in(group[0], table[0], columns, table[1])
+            if layout is not None:
+                choice = " (others can be chosen)" if columns is None and layout.width > 2 else ""
+                kind += f", {layout}{choice}"
         records = _group_records(group, columns, encoding)
         pairs = (record for record in records if isinstance(record, RawPair) and record.source and record.target)
         pair = next(pairs, None)
         example = "" if pair is None else f", first pair {_shortened(pair.source)} → {_shortened(pair.target)}"
         lines.append(f"{_label(group)}: {kind}{example}")
     return lines
-
-
-def _columns_taken(path: Path, columns: Columns, encoding: str | None) -> str:
-    layout = None
-    match format_of(path, encoding):
-        case "tsv":
-            layout = layout_in(path, tsv_rows(path, encoding), columns, _FIRST_TWO)
-        case "csv":
-            layout = layout_in(path, csv_rows(path, encoding, columns), columns, None)
-        case "bars":
-            layout = layout_in(path, bar_rows(path, encoding), columns, _FIRST_TWO)
-    if layout is None:
-        return ""
-    choice = " (others can be chosen)" if columns is None and layout.width > 2 else ""
-    return f", {layout}{choice}"
 
 
 def _shortened(text: str) -> str:

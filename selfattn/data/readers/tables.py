@@ -63,8 +63,8 @@ def tsv_rows(path: Path, encoding: str | None) -> Iterator[Row]:
     """
     rows = ((number, line.split("\t") if line else []) for number, line in enumerate(lines_of(path, encoding), 1))
     head = list(islice(rows, _QUOTED_HEAD))
-    cells = [cell for _, row in head for cell in row]
-    first = [cell for _, row in head[:_HEAD] for cell in row]
+    cells = list(chain.from_iterable(row for _, row in head))
+    first = list(chain.from_iterable(row for _, row in head[:_HEAD]))
     if len(head) >= _HEAD and first and all(_QUOTED.fullmatch(cell) for cell in first):
         raise UserError(f"{path}: every cell is in quotes; name it .csv, where cells may be quoted and tabs between")
     quoted = [cell for cell in cells if '"' in cell]
@@ -269,16 +269,14 @@ def anki_pairs(path: Path, encoding: str | None, columns: Columns) -> Iterator[R
     rows: Iterable[Row] = _quoted(path, encoding, separator, after)
     if "columns" in settings:
         names = next(csv.reader([settings["columns"]], delimiter=separator), [])
-        rows = chain([(1, names)], rows) if _are_named(names, columns) else rows
+        if columns is None:
+            are_named = {name.strip().casefold() for name in names} >= set(_USUAL)
+        else:
+            are_named = not all(column.isdecimal() for column in columns)
+        rows = chain([(1, names)], rows) if are_named else rows
     first = [number for number in map(str, range(1, len(apart) + 3)) if int(number) not in apart]
     for record in table_pairs(path, rows, columns, (first[0], first[1])):
         if isinstance(record, RawPair) and (_MARKUP.search(record.source) or _MARKUP.search(record.target)):
             yield BadRecord(record.line, "HTML in the note; export without HTML")
         else:
             yield record
-
-
-def _are_named(names: Sequence[str], columns: Columns) -> bool:
-    if columns is None:
-        return {name.strip().casefold() for name in names} >= set(_USUAL)
-    return not all(column.isdecimal() for column in columns)

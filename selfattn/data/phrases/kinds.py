@@ -1,0 +1,287 @@
+"""Kinds of phrases, such as dates and prices: each draws one at random, and Babel writes it in both languages."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from decimal import Decimal
+from functools import lru_cache, partial
+from itertools import product
+from random import Random
+from typing import Any, NamedTuple
+
+from babel import Locale
+from babel.lists import format_list
+from babel.numbers import format_currency, format_decimal, get_currency_precision, get_territory_currencies
+from babel.units import format_unit
+
+from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, PatternPiece, compile_pieces
+from selfattn.data.phrases.segments import Pattern, Segment, Segments, amount_segments, cut, fill_in, text_of, tidy
+
+LENGTHS = ("full", "long", "medium", "short")
+TIMES = ("year", "month", "week", "day", "hour", "minute", "second")
+UNITS = [
+    *("length-kilometer", "length-meter", "length-centimeter", "length-millimeter", "length-mile", "length-foot"),
+    *("length-inch", "mass-tonne", "mass-kilogram", "mass-gram", "mass-pound", "mass-ounce", "volume-liter"),
+    *("volume-milliliter", "volume-cubic-meter", "area-square-meter", "area-square-kilometer", "area-hectare"),
+    *("temperature-celsius", "angle-degree", "speed-kilometer-per-hour", "speed-meter-per-second"),
+    *("digital-gigabyte", "digital-megabyte", "digital-byte", "power-watt", "power-kilowatt", "energy-kilocalorie"),
+    *("energy-kilowatt-hour", "electric-volt", "frequency-megahertz", *(f"duration-{unit}" for unit in TIMES)),
+]
+# The Group of Twenty: its countries, their currencies and their official languages.
+TERRITORIES = (
+    *("AR", "AU", "BR", "CA", "CN", "DE", "FR", "GB", "ID", "IN"),
+    *("IT", "JP", "KR", "MX", "RU", "SA", "TR", "US", "ZA"),
+)
+CURRENCIES = sorted(set[str]().union(*(get_territory_currencies(code, date(2020, 1, 1)) for code in TERRITORIES)))
+LANGUAGES = ("ar", "de", "en", "es", "fr", "hi", "id", "it", "ja", "ko", "pt", "ru", "tr", "zh")
+_FIRST_DAY = date(1900, 1, 1)
+_DAYS = 69_396  # to the end of 2089
+_SAMPLES = (*range(6), 11, 12, 21, 100, Decimal("1.5"))  # every plural form of every language is among these
+
+Locales = tuple[Locale, Locale]
+Number = int | Decimal
+
+
+class Draft(NamedTuple):
+    """A phrase before it is written.
+
+    Attributes:
+        write: returns the segments in the source (0) or target (1) language.
+        train_only: whether other phrases do not show how to write this one.
+    """
+
+    write: Callable[[int], Segments]
+    train_only: bool = False
+
+
+class Counted(NamedTuple):
+    """Something that can be counted.
+
+    Attributes:
+        write: writes a number of it in a locale.
+        field: what its words stand for: ``"unit"`` or ``"currency"``.
+        locales: of source and target.
+        places: decimals that are always written; None for as many as the number has.
+    """
+
+    write: Callable[[Number, Locale], str]
+    field: str
+    locales: Locales
+    places: int | None = None
+
+    def segments(self, number: Number, side: int) -> Segments:
+        """Write a number of it in the source (0) or target (1) language."""
+        return amount_segments(self.write(number, self.locales[side]), self.field)
+
+    def shows(self, number: Number) -> bool:
+        """Whether both texts tell the number. Words without digits (``a day``) cannot tell a fraction."""
+        return isinstance(number, int) or all(any(map(str.isdecimal, self.write(number, x))) for x in self.locales)
+
+
+Draw = Callable[[Random], Draft | None]
+DateForm = tuple[str, tuple[tuple[PatternPiece, ...], tuple[PatternPiece, ...]]]
+
+
+@lru_cache(maxsize=4)
+def kinds_of(locales: Locales) -> dict[str, Draw]:
+    """Return the kinds of phrases of two languages, by name; a kind that one language has no data for is left out.
+
+    Args:
+        locales: of source and target.
+
+    Example:
+        >>> kinds = kinds_of((Locale("en"), Locale("ko")))
+        >>> draft = kinds["span"](Random(0))
+        >>> text_of(draft.write(0)), text_of(draft.write(1))
+        ('21 minutes ago', '21분 전')
+    """
+    seen: dict[str, str] = {}
+    long = _distinct([Counted(partial(_unit, name, "long"), "unit", locales) for name in UNITS], seen)
+    short = _distinct([Counted(partial(_unit, name, "short"), "unit", locales) for name in UNITS], seen)
+    named = [Counted(partial(_price, code, "name"), "currency", locales) for code in CURRENCIES]
+    signed = [
+        Counted(partial(_price, code, "standard"), "currency", locales, get_currency_precision(code))
+        for code in CURRENCIES
+    ]
+    prices = _distinct([*named, *signed], seen)
+    choices = product(("long", "short"), ("future", "past"), TIMES)
+    spans = _distinct([Counted(partial(_span, *choice), "unit", locales) for choice in choices], seen)
+    rare = set[int]()
+    for locale in locales:
+        forms = [str(locale.plural_form(number)) for number in range(101)]
+        rare |= {number for number, form in enumerate(forms) if forms.count(form) < 5}
+    dates = _forms([locale.date_formats for locale in locales], locales)
+    times = _forms([locale.time_formats for locale in locales], locales)
+    draws: dict[str, tuple[Draw, Iterable[object]]] = {
+        "date": (partial(_moment, dates), dates),
+        "time": (partial(_moment, times), times),
+        "date and time": (partial(_date_and_time, dates, times, locales), dates and times),
+        "span": (partial(_amount, spans, _small_number, rare), spans),
+        "unit": (partial(_amount, [*long, *short], _any_number, rare), long),
+        "price": (partial(_amount, prices, _any_number, rare), prices),
+        "list": (partial(_list, _names(locales), [*long, *prices], _list_patterns(locales)), (1,)),
+    }
+    return {name: draw for name, (draw, material) in draws.items() if material}
+
+
+def _unit(name: str, length: Any, number: Number, locale: Locale) -> str:
+    # Babel lacks the long forms that CLDR takes over from the short ones, and writes the identifier of the unit.
+    text = format_unit(number, name, length, locale=locale)
+    return format_unit(number, name, "short", locale=locale) if name in text else text
+
+
+def _price(code: str, style: Any, number: Number, locale: Locale) -> str:
+    return format_currency(number, code, locale=locale, format_type=style, currency_digits=style == "standard")
+
+
+def _span(length: str, direction: str, unit: str, number: Number, locale: Locale) -> str:
+    fields: Any = locale._data["date_fields"]  # type: ignore[attr-defined]  # Babel has no public function for a number of any size
+    patterns = fields.get(f"{unit}-{length}", {}).get(direction) or fields[unit][direction]
+    pattern: str = patterns.get(locale.plural_form(number)) or patterns["other"]
+    return pattern.replace("{0}", format_decimal(number, locale=locale))
+
+
+def _distinct(items: Iterable[Counted], seen: dict[str, str]) -> list[Counted]:
+    """Keep the items whose source texts each stand for one amount of one thing. Of two equal ones the first stays.
+
+    Args:
+        items: in the order of preference.
+        seen: known source texts with their targets; those of the kept items are added.
+    """
+    distinct = []
+    for item in items:
+        samples = [number for number in _SAMPLES if item.shows(number)]
+        sides = [[text_of(item.segments(number, side)) for number in samples] for side in (0, 1)]
+        texts = dict(zip(*sides, strict=True))
+        clashes = any(seen.get(source, target) != target for source, target in texts.items())
+        if not clashes and len(texts) == len(set(texts.values())) == len(samples) and not texts.keys() <= seen.keys():
+            seen |= texts
+            distinct.append(item)
+    return distinct
+
+
+def _small_number(chance: Random) -> Number:
+    return 1 + chance.randrange(chance.choice((31, 366, 999)))
+
+
+def _any_number(chance: Random) -> Number:
+    """Draw a number of 1 to 5 digits, all lengths equally likely; one in six has a decimal."""
+    digits = chance.randrange(6)
+    if not digits:
+        return Decimal(10 * chance.randrange(100) + chance.randrange(1, 10)) / 10
+    return chance.randrange(10 ** (digits - 1) if digits > 1 else 0, 10**digits)
+
+
+def _amount(items: list[Counted], size: Callable[[Random], Number], rare: set[int], chance: Random) -> Draft | None:
+    """Draw an amount. One with a rare plural form is for training only, for no other amount shows that form."""
+    item = chance.choice(items)
+    number = size(chance)
+    if item.places:
+        number = Decimal(int(number) * 10**item.places + chance.randrange(10**item.places)).scaleb(-item.places)
+    return Draft(partial(item.segments, number), number in rare) if item.shows(number) else None
+
+
+def _forms(tables: Sequence[Mapping[str, Any]], locales: Locales) -> list[DateForm]:
+    """Compile CLDR's formats of dates or times whose source tells everything that the target tells."""
+    forms = []
+    for length in LENGTHS:
+        source = _compiled(tables[0][length].pattern, locales[0])
+        target = _compiled(tables[1][length].pattern, locales[1])
+        if source and target:
+            fields = _fields(source)
+            if fields >= _fields(target) and ("hour" not in fields or "period" in fields):
+                forms.append((length, (source, target)))
+    return forms
+
+
+def _fields(pieces: Sequence[PatternPiece]) -> set[str]:
+    return set[str]().union(*(piece.fields for piece in pieces))
+
+
+def _compiled(pattern: str, locale: Locale) -> tuple[PatternPiece, ...]:
+    """Compile a pattern; empty where it has unknown fields, such as time zones, or a year of two digits."""
+    pieces = compile_pieces(pattern, locale) or ()
+    if any(piece.field == "year" and piece.first == TWO_DIGIT_YEARS.start for piece in pieces):
+        return ()
+    return tuple(replace(piece, texts=tuple(map(tidy, piece.texts))) for piece in pieces)
+
+
+def _moment(forms: list[DateForm], chance: Random) -> Draft | None:
+    """Draw a day of 1900 to 2089 or a time; None where an earlier format writes it the same, but another target."""
+    day = _FIRST_DAY + timedelta(days=chance.randrange(_DAYS))
+    hour = chance.randrange(24)
+    minute = chance.randrange(60)
+    second = chance.randrange(60)
+    values = {"year": day.year, "month": day.month, "day": day.day, "weekday": day.weekday(), "": 0}
+    values |= {"hour": hour, "period": hour, "minute": minute, "second": second}
+
+    def write(form: DateForm, side: int) -> Segments:
+        return [Segment(p.texts[values[p.field] - p.first], p.fields) for p in form[1][side]]
+
+    place = chance.randrange(len(forms))
+    sides = write(forms[place], 0), write(forms[place], 1)
+    source, target = map(text_of, sides)
+    if any(text_of(write(form, 0)) == source and text_of(write(form, 1)) != target for form in forms[:place]):
+        return None
+    return Draft(sides.__getitem__)
+
+
+def _date_and_time(dates: list[DateForm], times: list[DateForm], locales: Locales, chance: Random) -> Draft | None:
+    length, sides = chance.choice(dates)
+    day = _moment([(length, sides)], chance)
+    time = _moment(times, chance)
+    if day is None or time is None:
+        return None
+    patterns = [cut(str(locale.datetime_formats[length]).replace("'", "")) for locale in locales]
+    return Draft(lambda side: fill_in(patterns[side], [time.write(side), day.write(side)]))
+
+
+def _names(locales: Locales) -> list[list[tuple[Segments, Segments]]]:
+    """Return names of countries, languages, weekdays and months, each in both languages."""
+    fields: dict[str, tuple[Iterable[Any], Callable[[Locale], Mapping[Any, str]]]] = {
+        "territory": (TERRITORIES, lambda x: x.territories),
+        "language": (LANGUAGES, lambda x: x.languages),
+        "weekday": (range(7), lambda x: x.days["stand-alone"]["wide"]),
+        "month": (range(1, 13), lambda x: x.months["stand-alone"]["wide"]),
+    }
+    names = []
+    for field, (codes, table) in fields.items():
+        source, target = map(table, locales)
+        known = [(source[code], target[code]) for code in codes if code in source and code in target]
+        names.append([([Segment(tidy(here), (field,))], [Segment(tidy(there), (field,))]) for here, there in known])
+    return [members for members in names if len(members) > 3]
+
+
+def _list_patterns(locales: Locales) -> list[dict[int, tuple[Pattern, ...]]]:
+    """Return how lists of 2 to 4 are joined by "and", and by "or" where the source text differs."""
+    both = {}
+    either = {}
+    for count in (2, 3, 4):
+        members = ["{0}", "{1}", "{2}", "{3}"][:count]
+        both[count] = tuple(cut(format_list(members, "standard", locale)) for locale in locales)
+        either[count] = tuple(cut(format_list(members, "or", locale)) for locale in locales)
+    return [both, both, either] if all(both[count][0] != either[count][0] for count in both) else [both]
+
+
+def _list(
+    names: list[list[tuple[Segments, Segments]]],
+    things: list[Counted],
+    styles: list[dict[int, tuple[Pattern, ...]]],
+    chance: Random,
+) -> Draft:
+    """Draw a list of 2 to 4 names of one field, or of 2 or 3 amounts."""
+    members: list[Callable[[int], Segments]]
+    if names and (chance.randrange(2) or len(things) < 3):
+        chosen = chance.sample(chance.choice(names), chance.choice((2, 3, 3, 4)))
+        members = [name.__getitem__ for name in chosen]
+        patterns = chance.choice(styles)
+    else:
+        items = chance.sample(things, chance.choice((2, 2, 3)))
+        members = [partial(item.segments, chance.randrange(10 ** chance.randrange(1, 4))) for item in items]
+        patterns = styles[0]
+
+    def write(side: int) -> Segments:
+        parts = [[segment._replace(slot=slot) for segment in member(side)] for slot, member in enumerate(members)]
+        return fill_in(patterns[len(members)][side], parts)
+
+    return Draft(write)
