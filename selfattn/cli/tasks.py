@@ -9,7 +9,7 @@ from typing import Any
 
 from selfattn.cli.options import joined, options_of, unwrapped
 from selfattn.errors import say
-from selfattn.runs.task import Task
+from selfattn.runs.task import TaskData
 from selfattn.settings import changed, command_line
 from selfattn.training.config import TrainingConfig
 from selfattn.training.launch import is_main_process
@@ -19,7 +19,7 @@ _TRAINING = "Training (defaults: the recipe of the task)"
 _BASIC = ("epochs", "batch_size", "lr")
 
 
-def train_command(task: type[Task]) -> Callable[..., None]:
+def train_command(task: type[TaskData]) -> Callable[..., None]:
     """Make the command that trains one model on a task."""
     from selfattn.runs.train import TrainOptions, train
 
@@ -32,7 +32,7 @@ def train_command(task: type[Task]) -> Callable[..., None]:
     return _command(run, task.train_help or task.__doc__, options, task.Options)
 
 
-def compare_command(task: type[Task]) -> Callable[..., None]:
+def compare_command(task: type[TaskData]) -> Callable[..., None]:
     """Make the command that compares models on a task."""
     from selfattn.comparison.options import CompareOptions
     from selfattn.experiments.plan import PLAN

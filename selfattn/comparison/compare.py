@@ -26,7 +26,8 @@ from selfattn.report.write import ReportFiles
 from selfattn.results.record import ANALYSIS, Record
 from selfattn.runs.directory import used_plugins
 from selfattn.runs.inputs import gathered
-from selfattn.runs.task import Task, make_task, task_class
+from selfattn.runs.task import TaskData, make_task, task_class
+from selfattn.runs.task_metrics import decided_by, headline, metric_names
 from selfattn.settings import changed, check_conditions, command_line, divide
 from selfattn.streams import alone
 from selfattn.training.config import TrainingConfig, TrainingSettings
@@ -42,7 +43,7 @@ LENGTH = ("epochs", "max_steps", "items_per_epoch")  # settings that decide the 
 
 
 def compare(
-    task: str | Task,
+    task: str | TaskData,
     options: CompareOptions | None = None,
     *,
     training: TrainingSettings | None = None,
@@ -59,8 +60,8 @@ def compare(
         task: its name, such as ``"dates"``, or a task with its options.
         options: of the comparison.
         training: settings of every training, in place of those of the task's recipe.
-        task_options: options of a task that is given by name: settings by name, or an object of ``Task.Options`` or
-            ``Task.TestOptions``.
+        task_options: options of a task that is given by name: settings by name, or an object of ``TaskData.Options`` or
+            ``TaskData.TestOptions``.
         rehearse: with plugins, first make a whole comparison of two batches, so that a broken one fails at once.
         settings: instead of ``options`` and ``training``, their fields by name; at run time also the task's options.
 
@@ -108,7 +109,7 @@ def compare(
         return write_comparison(options.out, options.out, options.lang)
 
 
-def _rehearse(task: str | Task, settings: Mapping[str, Any]) -> None:
+def _rehearse(task: str | TaskData, settings: Mapping[str, Any]) -> None:
     """Train every model on two batches, test it, and write a report, all of which is thrown away."""
     say("plugins: all parts are tried on two batches first")
     with alone("plugins"), TemporaryDirectory() as folder, redirect_stderr(StringIO()):
@@ -117,7 +118,7 @@ def _rehearse(task: str | Task, settings: Mapping[str, Any]) -> None:
 
 
 def forecast(
-    task: str | Task,
+    task: str | TaskData,
     options: CompareOptions | None = None,
     *,
     training: TrainingSettings | None = None,
@@ -160,7 +161,7 @@ def forecast(
 
 
 def _gathered(
-    task: str | Task,
+    task: str | TaskData,
     options: CompareOptions | None,
     training: TrainingSettings | None,
     task_options: object,
@@ -175,7 +176,7 @@ def _gathered(
     return gathered_settings
 
 
-def _prepare(task: str | Task, settings: Mapping[str, Any]) -> tuple[Trainings, dict[str, PlannedModel]]:
+def _prepare(task: str | TaskData, settings: Mapping[str, Any]) -> tuple[Trainings, dict[str, PlannedModel]]:
     """Check settings, and return what runs the trainings, and the models."""
     kind = task_class(task)
     chosen_options, training, of_task, of_tests = divide(
@@ -205,8 +206,8 @@ def _prepare(task: str | Task, settings: Mapping[str, Any]) -> tuple[Trainings, 
     )
     check_conditions(changed(options).keys() & chosen_options.keys(), options, CompareOptions.conditions)
     if options.metric is not None:
-        prepared = prepared.decided_by(options.metric)
-    command = command_line(f"compare {prepared.name}", written | prepared.given() | training)
+        prepared = decided_by(prepared, options.metric)
+    command = command_line(f"compare {prepared.name}", written | prepared.changed_options() | training)
     recipe = replace(prepared.recipe(options.quick), **training | {"seed": 0})
     check_conditions(training, recipe, (*TrainingConfig.conditions, *prepared.training_conditions()))
     return Trainings(prepared, recipe, options, command), choose(prepared, options)
@@ -246,7 +247,7 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
         examples=examples,
         primary=primary,
         models={name: replace(model, config=sized[name]) for name, model in chosen.items()},
-        headline=task.headline,
+        headline=headline(task),
         matching=matching,
         space=space(options, recipe) if options.tune else {},
         tuning_seeds=tuple(range(MOST_SEEDS, MOST_SEEDS + options.tuning_seeds)) if options.tune else (),
@@ -255,7 +256,7 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
         baseline=task.stated_baseline,
         tuned=not options.tune,
         analysis=ANALYSIS,
-        plugins=used_plugins(task.name, task.metric_names(), *(model.config for model in chosen.values())),
+        plugins=used_plugins(task.name, metric_names(task), *(model.config for model in chosen.values())),
     )
 
 

@@ -12,12 +12,12 @@ from selfattn.models.config import ModelConfig
 from selfattn.models.presets import PRESETS, get_preset
 from selfattn.models.sizing import body, match, parameters, spread
 from selfattn.results.record import BODIES_APART, Gate, Matching
-from selfattn.runs.task import Budget, Task
+from selfattn.runs.task import Budget, TaskData
 from selfattn.runs.train import with_settings
 from selfattn.training.config import TrainingConfig
 
 
-def choose(task: Task, options: CompareOptions) -> dict[str, PlannedModel]:
+def choose(task: TaskData, options: CompareOptions) -> dict[str, PlannedModel]:
     """Look the models up and apply their settings.
 
     A model is named as a preset, or as ``name=preset`` to give a preset another name.
@@ -46,7 +46,7 @@ def choose(task: Task, options: CompareOptions) -> dict[str, PlannedModel]:
     return models
 
 
-def primary_pair(task: Task, names: Sequence[str]) -> tuple[str, str] | None:
+def primary_pair(task: TaskData, names: Sequence[str]) -> tuple[str, str] | None:
     """Return the two models that a comparison is about: the task's pair, or the only two."""
     pair = task.subject().pair
     if pair and set(pair) <= set(names):

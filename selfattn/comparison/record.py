@@ -30,8 +30,7 @@ from selfattn.results.attention import Attention, AttentionExample, ModelAttenti
 from selfattn.results.plan import AtBudget, Budgets, Interim
 from selfattn.results.quality import BucketGroup, Estimate, IntervalMethod
 from selfattn.results.record import SCHEMA, Difference, MeanOverRuns, Model, Record, Timing
-from selfattn.runs.directory import task_of_settings
-from selfattn.runs.task import Task
+from selfattn.runs.task import TaskData, task_of_settings
 
 _UNDISTURBED = "undisturbed: steps times the median step; steps and decoding timed by turns after the trainings"
 _NOT_DATA = ("kind", "validation_items")
@@ -69,7 +68,7 @@ def make_record(
             raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; name runs of one test")
     trainings = [_training(run) for run in firsts.values()]
     shared = {name: v for name, v in trainings[0].items() if all(other.get(name) == v for other in trainings)}
-    task: Task = task_of_settings(first.config.task, first.config.data, str(first.path))
+    task = task_of_settings(first.config.task, first.config.data, str(first.path))
     metrics = {name: make_metric(name, task.language) for name in (plan.headline.metric, *first.result.scores)}
     data = {name: value for name, value in first.config.data.items() if name not in _NOT_DATA}
     times = read_costs(comparison)
@@ -189,7 +188,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         data: settings of the training data, of which the task is made.
         outputs: of all runs; those of the largest budget decide.
     """
-    task: Task = task_of_settings(record.task, data, "results.json")
+    task = task_of_settings(record.task, data, "results.json")
     metrics = {name: make_metric(name, task.language) for name in record.units}
     metric = metrics[record.headline.metric]
     models = outputs.main
@@ -275,7 +274,7 @@ def _differences(models: Mapping[str, Sequence[Answered]], pairs: Sequence[Pair]
     return tuple(differences)
 
 
-def _buckets(models: Mapping[str, Sequence[Answered]], metric: Metric, task: Task) -> tuple[BucketGroup, ...]:
+def _buckets(models: Mapping[str, Sequence[Answered]], metric: Metric, task: TaskData) -> tuple[BucketGroup, ...]:
     """Divide the test by tag, length, field, rare words and probe, and measure every model on every part."""
     first = next(iter(models.values()))[0]
     pairs = first.pairs

@@ -27,7 +27,8 @@ from selfattn.results.attention import ModelAlignment, ShownAttention
 from selfattn.results.record import Cost, Gate
 from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.run import Run, build_model
-from selfattn.runs.task import Task
+from selfattn.runs.task import TaskData
+from selfattn.runs.task_metrics import headline, scores
 from selfattn.runs.training_set import TestSet
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
@@ -42,7 +43,7 @@ _EXAMPLES = 12  # whose attention is shown
 _EXAMPLES_WITHOUT_TAGS = 6  # the same, where pairs have no tags
 
 
-def test_run(run: Run, task: Task, tests: TestSet, *, leading: bool, thorough: bool, share: float) -> None:
+def test_run(run: Run, task: TaskData, tests: TestSet, *, leading: bool, thorough: bool, share: float) -> None:
     """Test a run and keep the results in its directory.
 
     Args:
@@ -67,7 +68,7 @@ def test_run(run: Run, task: Task, tests: TestSet, *, leading: bool, thorough: b
     keep(run.path, result, list(map(Answer.to, tests.pairs, outputs)))
 
 
-def count_failed(path: Path, task: Task, tests: TestSet, reason: str) -> None:
+def count_failed(path: Path, task: TaskData, tests: TestSet, reason: str) -> None:
     """Keep the results of a diverged training: every answer is empty, and there are no gates.
 
     Args:
@@ -82,12 +83,12 @@ def count_failed(path: Path, task: Task, tests: TestSet, reason: str) -> None:
     keep(path, result, answers)
 
 
-def _result(task: Task, tests: TestSet, texts: Sequence[str]) -> TestResult:
+def _result(task: TaskData, tests: TestSet, texts: Sequence[str]) -> TestResult:
     return TestResult(
         schema=SCHEMA,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        headline=task.headline,
-        scores=task.scores(texts, [pair.target for pair in tests.pairs]),
+        headline=headline(task),
+        scores=scores(task, texts, [pair.target for pair in tests.pairs]),
         decoding={"beam": task.decoding.beam, "length_penalty": task.decoding.length_penalty},
         gates=(),
         cost=Cost(),
@@ -95,12 +96,12 @@ def _result(task: Task, tests: TestSet, texts: Sequence[str]) -> TestResult:
     )
 
 
-def _outputs(run: Run, task: Task, pairs: Sequence[Pair]) -> list[Output]:
+def _outputs(run: Run, task: TaskData, pairs: Sequence[Pair]) -> list[Output]:
     return [best for best, *_ in run.decode([pair.source for pair in pairs], task.decoding)]
 
 
 def _check_gates(
-    run: Run, task: Task, tests: TestSet, outputs: Sequence[Output], *, thorough: bool, share: float
+    run: Run, task: TaskData, tests: TestSet, outputs: Sequence[Output], *, thorough: bool, share: float
 ) -> tuple[Gate, ...]:
     """Check everything that decides whether the run's figures mean anything.
 
@@ -131,9 +132,9 @@ def _check_gates(
     return tuple(gates)
 
 
-def _has_learned(run: Run, task: Task, texts: Sequence[str], targets: Sequence[str]) -> bool:
+def _has_learned(run: Run, task: TaskData, texts: Sequence[str], targets: Sequence[str]) -> bool:
     """Whether the best validation was at least twice as good as the test, and better than nothing."""
-    metric = make_metric(task.headline.metric, task.language)
+    metric = make_metric(headline(task).metric, task.language)
     measures = [report.measures for report in RunDirectory(run.path).metrics()]
     values = [values[metric.name] for values in measures if metric.name in values]
     tested = metric.of(texts, targets)
@@ -144,7 +145,7 @@ def _has_learned(run: Run, task: Task, texts: Sequence[str], targets: Sequence[s
 
 
 def _published_baseline(
-    run: Run, task: Task, tests: TestSet, outputs: Sequence[str], targets: Sequence[str], share: float
+    run: Run, task: TaskData, tests: TestSet, outputs: Sequence[str], targets: Sequence[str], share: float
 ) -> Gate | None:
     """Compare with a published model of this kind on the same data, where there is one."""
     training = run.config.training

@@ -19,8 +19,8 @@ from selfattn.runs.directory import RECORD, RunConfig, RunDirectory
 from selfattn.runs.fit import fit
 from selfattn.runs.ledger import record_access
 from selfattn.runs.run import load
-from selfattn.runs.task import Task
-from selfattn.runs.training_set import TestSet, TrainingSet, first_pairs
+from selfattn.runs.task import TaskData
+from selfattn.runs.training_set import TestSet, TrainingSet, first_pairs, make_training_set
 from selfattn.training.config import TrainingConfig
 
 DIVERGED = "diverged"  # status of a trial of the tuning
@@ -37,7 +37,7 @@ class Trainings(Runner[Training]):
         command: for the record of every run.
     """
 
-    def __init__(self, task: Task, recipe: TrainingConfig, options: CompareOptions, command: str) -> None:
+    def __init__(self, task: TaskData, recipe: TrainingConfig, options: CompareOptions, command: str) -> None:
         self.task = task
         self.recipe = recipe
         self.options = options
@@ -58,7 +58,7 @@ class Trainings(Runner[Training]):
             quick = self.options.quick
             splits = self.task.splits(seed, recipe.validation_items)
             items = self.options.test_items or self.task.test_items(quick)
-            data = self.task.training_set(recipe, splits, first=first, keep=True)
+            data = make_training_set(self.task, recipe, splits, first=first, keep=True)
             draw = self.options.test_draw
             share = max(self.options.budgets)
             if self.options.budget_in == "steps" and recipe.items_per_epoch is not None:

@@ -31,7 +31,7 @@ from torch import nn
 
 from selfattn import plugin_loading, registry
 from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, refuse_newer, write, write_jsonl
-from selfattn.errors import UserError, described, say
+from selfattn.errors import UserError, say
 from selfattn.files import LOCK, names_in, open_regular, reading, sha256_of, write_atomically, writing
 from selfattn.models.config import ModelConfig
 from selfattn.ownership import check_ours, is_ours
@@ -381,26 +381,6 @@ def _tied_names(model: nn.Module) -> list[list[str]]:
     for name, tensor in sorted(model.state_dict().items()):
         names.setdefault((tensor.data_ptr(), tensor.shape, tensor.stride()), []).append(name)
     return list(names.values())
-
-
-def task_of_settings(name: str, settings: Mapping[str, Any], where: str) -> Any:
-    """Return the task of a run or a record, a :class:`selfattn.runs.task.Task`.
-
-    Args:
-        name: of the task.
-        settings: of the data, as the splits returned them.
-        where: name of the place for error messages.
-
-    Raises:
-        UserError: they are not settings of this task.
-    """
-    try:
-        return registry.TASKS[name].from_settings(settings, where)
-    except UserError:
-        raise
-    except (AttributeError, LookupError, TypeError, ValueError) as error:  # JSON values of another form
-        reason = f"not the settings of {name} ({described(error)})"
-        raise UserError(f"{where}: data: {reason}; restore the file or train again") from error
 
 
 def used_plugins(task: str, metrics: Iterable[str], *models: ModelConfig) -> dict[str, str]:

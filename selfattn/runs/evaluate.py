@@ -16,7 +16,9 @@ from selfattn.evaluation.alignment.links import GoldPair, to_pharaoh
 from selfattn.evaluation.alignment.word_alignment import Way, report_alignment, word_links
 from selfattn.registry import METRICS
 from selfattn.runs.ledger import record_access
+from selfattn.runs.measure import measure_run
 from selfattn.runs.run import Run
+from selfattn.runs.task_metrics import decided_by
 from selfattn.settings import as_declared
 from selfattn.words.messages import SOURCE, catalogue, message
 
@@ -54,13 +56,13 @@ def evaluate_run(
         raise SettingError("`metric`: a language model is measured by perplexity; leave it out")
     files = as_declared("data", data, tuple[Path, ...])
     columns, encoding = recorded_reading(run.config.data, files, columns, encoding)
-    task = run.task if metric is None else run.task.decided_by(metric)
+    task = run.task if metric is None else decided_by(run.task, metric)
     if against is not None:
         if not run.takes_pairs or against.config.task != run.config.task:
             raise SettingError("`against`: expected two runs of one task, trained on pairs")
         if not data and run.config.data != against.config.data:
             say(f"{against.path}: was trained on other data, and may have seen the test items of {run.path}")
-    results: dict[str, Any] = task.evaluate(run, files, options, columns, against, encoding)
+    results = measure_run(task, run, files, options, columns=columns, encoding=encoding, against=against)
     command = f"selfattn evaluate {run.path}" + ("" if against is None else f" --against {against.path}")
     for tested in (run, against) if not data else ():
         if tested is not None:

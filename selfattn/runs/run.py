@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, get_args
+from typing import Any, Unpack, get_args
 
 import torch
 
 from selfattn.data.pairs import Pair, encode_pairs
 from selfattn.data.text import clean_text, compose, plain_text
-from selfattn.decoding.options import GREEDY, DecodingOptions, DecodingSettings
+from selfattn.decoding.options import DecodingOptions, DecodingSettings
 from selfattn.decoding.scoring import TargetScore, score_examples
-from selfattn.decoding.texts import Output, OwnSearch
+from selfattn.decoding.texts import Output, OwnSearch, continue_texts, decode_texts
 from selfattn.errors import SettingError, UserError, say
 from selfattn.evaluation.alignment.attention_scores import token_links
 from selfattn.evaluation.alignment.dependence import by_blocking, by_gradient
@@ -28,17 +28,16 @@ from selfattn.models.ensemble import Ensemble, EnsembleConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView
-from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunConfig, RunDirectory, files_in, task_of_settings
+from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunConfig, RunDirectory, files_in
 from selfattn.runs.export import Engine, Format, Quantized, export, export_once, format_of, open_exported
 from selfattn.runs.inputs import checked_pairs, checked_text, checked_texts, decoding_options
+from selfattn.runs.measure import measure_run
+from selfattn.runs.task import TaskData, task_of_settings
 from selfattn.settings import shown
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import DeviceName
 from selfattn.training.device import choose_device
-
-if TYPE_CHECKING:
-    from selfattn.runs.task import Task
 
 _CHECKED = 8  # outputs that another engine computes are compared with those of torch
 
@@ -64,10 +63,9 @@ class Run:
         return f"<Run {self.path}: {self.config.preset} trained on {self.config.task}>"
 
     @cached_property
-    def task(self) -> "Task":
+    def task(self) -> TaskData:
         """The task of the training with its options."""
-        task: Task = task_of_settings(self.config.task, self.config.data, str(self.path / CONFIG))
-        return task
+        return task_of_settings(self.config.task, self.config.data, str(self.path / CONFIG))
 
     @property
     def takes_pairs(self) -> bool:
@@ -147,7 +145,11 @@ class Run:
             if self.takes_pairs and any(vars(self.config.model.limits()).values()):
                 longest = max((len(self.tokenizer.source.encode(text)) + 1 for text in texts), default=0)
                 check_limits(self.config.model, longest, options.max_length or 0)
-            outputs: list[list[Output]] = TASKS[self.config.task].decode(self, texts, options, first)
+            length = self.config.max_length
+            if self.takes_pairs:
+                outputs = decode_texts(self.model, self.tokenizer, texts, options, max_length=length, first=first)
+            else:
+                outputs = continue_texts(self.model, self.tokenizer, texts, options, context=length, first=first)
         except (ValueError, IndexError) as error:  # positions that the model does not have
             raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
         if self._reference is not None and texts:
@@ -314,7 +316,7 @@ class Run:
         """
         from selfattn.runs.hub import push
 
-        measure = (lambda: self.task.evaluate(self, (), GREEDY, None)) if test else None
+        measure = (lambda: measure_run(self.task, self)) if test else None
         return push(self.path, self.config, len(self.tokenizer), name, private=private, measure=measure)
 
     def about(self, data: object) -> dict[str, Any]:

@@ -5,7 +5,7 @@ its splits. Everything else has a default.
 
 >>> import random
 >>> from selfattn.data.pairs import Pair
->>> class Doubling(Task):
+>>> class Doubling(TaskData):
 ...     "Write every letter twice."
 ...     def pair(self, chance: random.Random) -> Pair:
 ...         text = "".join(chance.choices("abc", k=8))
@@ -16,7 +16,6 @@ its splits. Everything else has a default.
 
 from __future__ import annotations
 
-import copy
 import random
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
@@ -27,23 +26,19 @@ from selfattn.codec import decode, encode
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.readers.records import Columns
-from selfattn.data.splits import GeneratedSplits, Splits, seen, split_pairs
+from selfattn.data.splits import GeneratedSplits, Splits, split_pairs
 from selfattn.data.text import clean_pair
 from selfattn.decoding.options import GREEDY, DecodingOptions
-from selfattn.errors import SettingError, UserError, say
+from selfattn.errors import SettingError, UserError, described
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import USUAL
 from selfattn.registry import TASKS
-from selfattn.results.quality import Headline
 from selfattn.results.record import NO_SUBJECT, Baseline, Subject
 from selfattn.settings import Condition, changed, divide, shown
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
-    from selfattn.decoding.texts import Output
     from selfattn.evaluation.alignment.links import GoldPair
-    from selfattn.runs.trained import TrainedModel
-    from selfattn.runs.training_set import TrainingSet
     from selfattn.tokenizers.protocol import Tokenizer
 
 Budget = Literal["parameters", "body", "flops"]
@@ -72,7 +67,7 @@ class HeldOut:
     known: Sequence[Pair] | None = None
 
 
-class Task:
+class TaskData:
     """A task, with its options.
 
     Attributes:
@@ -94,6 +89,8 @@ class Task:
             unknown.
         stated_baseline: what others reached on the same data, as the user states it; default nothing.
         validated: number of metrics, from the first on, that every validation measures.
+        chosen_metric: metric that decides in place of the first, as the user chose, see
+            `selfattn.runs.task_metrics.decided_by`; default none.
 
     Args:
         settings: values of the options by name.
@@ -120,9 +117,7 @@ class Task:
     language: str = ""
     stated_baseline: Baseline | None = None
     validated: int = 1
-    _deciding: tuple[str, ...] = ()
-    _tokenizer: Tokenizer | None = None
-    _allow_unknown: bool = False
+    chosen_metric: str | None = None
 
     def __init__(self, **settings: Any) -> None:
         options, tests = divide(settings, self.Options, self.TestOptions)
@@ -143,7 +138,7 @@ class Task:
         options = decode(cls.Options, settings.get("options", {}), file=where, advice="restore the file or train again")
         return cls(**vars(options))
 
-    def given(self) -> dict[str, Any]:
+    def changed_options(self) -> dict[str, Any]:
         """Return the options that differ from their defaults."""
         return changed(self.options) | changed(self.test_options)
 
@@ -224,74 +219,6 @@ class Task:
 
         return (EXACT_MATCH,)
 
-    def decided_by(self, metric: str) -> Self:
-        """Return the task with another deciding metric.
-
-        Raises:
-            UserError: the metric is unknown.
-        """
-        from selfattn.evaluation.metrics.metric import make_metric
-
-        make_metric(metric, self.language)
-        task = copy.copy(self)
-        task._deciding = (metric,)
-        return task
-
-    def with_tokenizer(self, tokenizer: Tokenizer, *, allow_unknown: bool = False) -> Self:
-        """Return the task with the tokenizer of another training.
-
-        Args:
-            tokenizer: of that training.
-            allow_unknown: accept targets with many characters that the tokenizer does not know. Default False.
-        """
-        task = copy.copy(self)
-        task._tokenizer = tokenizer
-        task._allow_unknown = allow_unknown
-        return task
-
-    def unknown_notes(self, tokenizer: Tokenizer, train: Sequence[Pair], validation: Sequence[Pair]) -> list[str]:
-        """Return lines about the characters of the data that the vocabulary does not have.
-
-        Args:
-            tokenizer: of the training; where it is that of another training, the training pairs are looked through too.
-            train: pairs; those of a vocabulary made from them have nothing unknown.
-            validation: pairs.
-
-        Raises:
-            UserError: too many tokens of the targets are unknown, see `selfattn.runs.vocabulary`.
-        """
-        from selfattn.runs.vocabulary import refuse_unknown, unknown_characters
-
-        parts = {"validation": validation} if self._tokenizer is None else {"training": train, "validation": validation}
-        notes = []
-        for part, pairs in parts.items():
-            notes += unknown_characters(f"{part} sources", [pair.source for pair in pairs], tokenizer.source)
-            notes += unknown_characters(f"{part} targets", [pair.target for pair in pairs], tokenizer.target)
-        if self._tokenizer is not None and not self._allow_unknown:
-            refuse_unknown([pair.target for pair in train], tokenizer.target)
-        return notes
-
-    @property
-    def headline(self) -> Headline:
-        """The metric of the verdict."""
-        from selfattn.evaluation.metrics.metric import make_metric
-
-        return make_metric(self.metric_names()[0], self.language).headline
-
-    def scores(self, outputs: Sequence[str], targets: Sequence[str]) -> dict[str, float]:
-        """Score outputs with every metric."""
-        from selfattn.evaluation.metrics.metric import score_outputs
-
-        return score_outputs(self.metric_names(), outputs, targets, self.language)
-
-    def metric_names(self) -> tuple[str, ...]:
-        """Return the names of the metrics of a test, the deciding one first."""
-        return tuple(dict.fromkeys([*self._deciding, *self.metrics]))
-
-    def validation_names(self) -> tuple[str, ...]:
-        """Return the names of the metrics of a validation, the deciding one first."""
-        return tuple(dict.fromkeys([*self._deciding, *self.metrics[: self.validated]]))
-
     def repeats(self, pair: Pair) -> Hashable:
         """Return a key that dependent test items share; default their source."""
         return pair.source
@@ -308,26 +235,6 @@ class Task:
     def gold(self) -> Sequence[GoldPair]:
         """Sentences with hand-made links between their words; default none."""
         return ()
-
-    def training_set(
-        self, training: TrainingConfig, splits: Splits | None = None, *, first: int | None = None, keep: bool = False
-    ) -> TrainingSet:
-        """Return the training set.
-
-        Args:
-            training: configuration, with the seed.
-            splits: of that seed, if they are open already.
-            first: train on this number of pairs again and again; default all pairs.
-            keep: cache the examples of every epoch for further models; default False.
-
-        Raises:
-            UserError: a setting or the data are not usable.
-        """
-        from selfattn.runs.training_set import make_training_set
-
-        opened = splits or self.splits(training.seed, training.validation_items)
-        tokenizer = self._tokenizer or self.tokenizer(opened)
-        return make_training_set(self, opened, training, tokenizer, first=first, keep=keep)
 
     def sampling(self) -> float:
         """Return the strength of subword sampling; default 0, none."""
@@ -349,65 +256,46 @@ class Task:
         splits = self.splits(0)
         return HeldOut(splits.test(self.test_items(quick=False)), splits.name, splits.known())
 
-    def evaluate(
-        self,
-        run: TrainedModel,
-        data: Sequence[Path],
-        options: DecodingOptions,
-        columns: Columns,
-        against: TrainedModel | None = None,
-        encoding: str | None = None,
-    ) -> dict[str, Any]:
-        """Test a run on unseen data; see `selfattn.runs.evaluate.evaluate_run`.
 
-        Returns:
-            Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``beam``, ``length_penalty``, ``items``,
-            ``metrics``, ``signatures``, ``intervals``, ``interval``, ``by_format`` (where pairs have kinds),
-            ``unknown_characters`` of the inputs, ``cut_off`` outputs (at the longest length allowed). Where test pairs
-            may repeat training pairs, also the results of those that do not: ``unseen``, and ``unseen_casefold`` with
-            case ignored. With another run ``against``: its ``run``, ``model``, ``metrics`` and ``intervals``, ``p`` of
-            each metric, and how many outputs are ``equal``.
+@dataclass(frozen=True)
+class Texts:
+    """What a language model is trained on.
+
+    Attributes:
+        train: training texts.
+        validation: unseen texts; at least one.
+        settings: where they come from, as plain JSON values.
+    """
+
+    train: Sequence[str]
+    validation: Sequence[str]
+    settings: Mapping[str, Any]
+
+
+class TextData(TaskData):
+    """A task of texts without sources: models learn to continue a text, and are measured by their perplexity.
+
+    Attributes:
+        context: longest training window, in tokens.
+    """
+
+    model = "decoder-only"
+    takes_pairs = False
+    context: int = 256
+
+    def texts(self, validation_items: int) -> Texts:
+        """Return the texts in two parts.
+
+        Args:
+            validation_items: most validation texts, where they are held out from the training texts.
         """
-        from selfattn.evaluation.metrics.evaluate import evaluate_outputs, evaluate_part
-        from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
-        from selfattn.evaluation.metrics.metric import make_metric
-        from selfattn.evaluation.metrics.translation import script_warning
-        from selfattn.runs.vocabulary import unknown_characters
+        raise NotImplementedError(f"{type(self).__name__}: has no texts()")
 
-        test = self.held_out(data, columns, encoding)
-        pairs = test.pairs
-        sources = [pair.source for pair in test.pairs]
-        if self.language and (warning := script_warning((pair.target for pair in pairs), self.language)):
-            say(warning)
-        best = [candidates[0] for candidates in run.decode(sources, options)]
-        outputs = [output.text for output in best]
-        names = dict.fromkeys((ExactMatch.name, CharacterErrorRate.name, *self.metric_names()))
-        metrics = [make_metric(name, self.language) for name in names]
-        results = run.about(test.name) | {"beam": options.beam, "length_penalty": options.length_penalty}
-        others = None if against is None else against.predict(sources, options)
-        results |= evaluate_outputs(outputs, pairs, metrics, others)
-        if against is not None:
-            results["against"] |= {"run": str(against.path), "model": against.config.preset}
-        results["unknown_characters"] = run.unknown(sources).total()
-        for line in unknown_characters("targets", [pair.target for pair in pairs], run.tokenizer.target):
-            say(line)
-        results["cut_off"] = sum(not output.finished for output in best)
-        for name, casefold in (("unseen", False), ("unseen_casefold", True)) if test.known is not None else ():
-            was_seen = seen(pairs, test.known or (), casefold=casefold)
-            places = [k for k in range(len(pairs)) if not was_seen[k]]
-            if places:
-                results[name] = evaluate_part(outputs, pairs, metrics, places)
-        return results
+    def text_tokenizer(self, texts: Sequence[str]) -> Tokenizer:
+        """Return the tokenizer; default: the characters of the training texts."""
+        from selfattn.tokenizers.char import CharTokenizer
 
-    @classmethod
-    def decode(
-        cls, run: TrainedModel, texts: Sequence[str], options: DecodingOptions, first: int
-    ) -> list[list[Output]]:
-        """Return a run's outputs for each text; see `selfattn.decoding.texts.decode_texts`."""
-        from selfattn.decoding.texts import decode_texts
-
-        length = run.config.max_length
-        return decode_texts(run.model, run.tokenizer, texts, options, max_length=length, first=first)
+        return CharTokenizer(texts)
 
 
 def check_same_reading(
@@ -432,44 +320,68 @@ def check_same_reading(
         raise SettingError(f"`columns` {','.join(columns)}: the run was trained on this file with {used}; leave it out")
 
 
-def _problem(task: type[Task]) -> str | None:
+def _problem(task: type[TaskData]) -> str | None:
     for kind in (task.Options, task.TestOptions):
         if not is_dataclass(kind):
             return (
                 f"{kind.__name__}: options are a frozen dataclass; put @dataclass(frozen=True, kw_only=True) above it"
             )
-    if all(getattr(task, name) is getattr(Task, name) for name in ("pair", "pairs", "splits", "training_set")):
-        return f"{task.__name__} has none of pair(), pairs() and splits()"
+    needed = ("pair", "pairs", "splits") if task.takes_pairs else ("texts",)
+    base = TaskData if task.takes_pairs else TextData
+    if all(getattr(task, name) is getattr(base, name) for name in needed):
+        missing = "none of pair(), pairs() and splits()" if task.takes_pairs else "no texts()"
+        return f"{task.__name__} has {missing}"
     return None
 
 
-TASKS.expect(Task, _problem)
+TASKS.expect(TaskData, _problem)
 
 
-def task_class(task: str | Task) -> type[Task]:
+def task_class(task: str | TaskData) -> type[TaskData]:
     """Return the class of a task.
 
     Raises:
         UserError: the name is unknown, or it is neither a name nor a task.
     """
-    if isinstance(task, Task):
+    if isinstance(task, TaskData):
         return type(task)
     if not isinstance(task, str):
         hint = f"; write {task.__name__}()" if isinstance(task, type) else ""
         raise SettingError(f"`task`: expected a name such as 'dates', or a task, got {shown(task)}{hint}")
-    kind: type[Task] = TASKS[task]
+    kind: type[TaskData] = TASKS[task]
     return kind
 
 
-def make_task(task: str | Task, settings: Mapping[str, Any] | None = None) -> Task:
+def make_task(task: str | TaskData, settings: Mapping[str, Any] | None = None) -> TaskData:
     """Return a task by its name, with options; a task object unchanged.
 
     Raises:
         UserError: the name is unknown, or there are options for a task object.
     """
-    if isinstance(task, Task):
+    if isinstance(task, TaskData):
         if settings:
             raise UserError(f"{', '.join(settings)}: the task has its options already; set them where it is made")
         return task
-    built: Task = TASKS[task](**(settings or {}))
+    built: TaskData = TASKS[task](**(settings or {}))
     return built
+
+
+def task_of_settings(name: str, settings: Mapping[str, Any], where: str) -> TaskData:
+    """Return the task of a run or a record.
+
+    Args:
+        name: of the task.
+        settings: of the data, as the splits returned them.
+        where: name of the place for error messages.
+
+    Raises:
+        UserError: they are not settings of this task.
+    """
+    try:
+        task: TaskData = TASKS[name].from_settings(settings, where)
+        return task
+    except UserError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # JSON values of another form
+        reason = f"not the settings of {name} ({described(error)})"
+        raise UserError(f"{where}: data: {reason}; restore the file or train again") from error

@@ -16,7 +16,7 @@ from selfattn.codec import parse
 from selfattn.errors import SettingError, UserError, described, say
 from selfattn.models.config import ModelConfig, override
 from selfattn.runs.inputs import gathered
-from selfattn.runs.task import Task, make_task, task_class
+from selfattn.runs.task import TaskData, make_task, task_class
 from selfattn.settings import (
     Condition,
     Seed,
@@ -99,7 +99,7 @@ class TrainSettings(TrainingSettings, total=False):
 
 
 def train(
-    task: str | Task,
+    task: str | TaskData,
     options: TrainOptions | None = None,
     *,
     training: TrainingSettings | None = None,
@@ -115,7 +115,7 @@ def train(
         task: its name, such as ``"dates"``; or a task object with its options.
         options: of the training; ``out`` is required.
         training: settings of the training, in place of those of the task's recipe.
-        task_options: options of a task that is given by name: settings by name, or an object of ``Task.Options``.
+        task_options: options of a task that is given by name: settings by name, or an object of ``TaskData.Options``.
         observers: watch the training and may stop it, see :class:`selfattn.training.observer.Observer`.
         settings: instead of ``options`` and ``training``, their fields by name; at run time also the task's options.
 
@@ -133,6 +133,7 @@ def train(
     from selfattn.runs.directory import WEIGHTS, RunConfig, RunDirectory, check_is_free, check_resumable, used_plugins
     from selfattn.runs.fit import fit
     from selfattn.runs.run import load
+    from selfattn.runs.training_set import make_training_set
     from selfattn.training.launch import process_count
     from selfattn.training.observer import Observer, StopAtStep
 
@@ -156,12 +157,12 @@ def train(
         preset = start.config.preset
         model = start.config.model
         _check_tokens(prepared, start)
-        prepared = prepared.with_tokenizer(start.tokenizer, allow_unknown=options.allow_unknown)
     prepared.check_model(model, preset)
     recipe = replace(prepared.recipe(options.quick), **of_training | {"seed": options.seed})
     check_conditions(of_training, recipe, (*TrainingConfig.conditions, *prepared.training_conditions()))
-    data = prepared.training_set(recipe)
-    written = changed(options) | prepared.given() | of_training
+    tokenizer = None if start is None else start.tokenizer
+    data = make_training_set(prepared, recipe, tokenizer=tokenizer, allow_unknown=options.allow_unknown)
+    written = changed(options) | prepared.changed_options() | of_training
     if preset == prepared.model:
         written.pop("model", None)
     stop = StopAtStep()
@@ -199,12 +200,12 @@ def train(
         )
 
 
-def _check_tokens(task: Task, start: "Run") -> None:
+def _check_tokens(task: TaskData, start: "Run") -> None:
     """Check that a task's options ask for no other tokens than those of the run that a training starts from."""
     from selfattn.runs.vocabulary import token_settings
 
     settings = token_settings(start.tokenizer)
-    for name, value in task.given().items():
+    for name, value in task.changed_options().items():
         if name in settings and value not in settings[name]:
             actual = settings[name][0] if settings[name] else "none"
             reason = f"the tokens are those of `init_from` (`{name}` {actual})"

@@ -1,5 +1,6 @@
 """Training and test sets, made from a task."""
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +11,9 @@ from typing import Any
 from selfattn.data.pairs import Example, Pair, encode_pairs, encode_stream, sample_pairs
 from selfattn.data.splits import Splits, repeated
 from selfattn.data.text import unclean
+from selfattn.decoding.scoring import text_examples
 from selfattn.decoding.texts import decode_texts
-from selfattn.errors import UserError, described
+from selfattn.errors import SettingError, UserError, described
 from selfattn.evaluation.alignment.links import GoldPair
 from selfattn.evaluation.gates.output_gates import overlap_gates
 from selfattn.evaluation.metrics.exact import words_of
@@ -19,6 +21,9 @@ from selfattn.evaluation.metrics.metric import make_metric, score_outputs
 from selfattn.evaluation.metrics.translation import script_warning
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.record import Gate
+from selfattn.runs.task import TaskData, TextData
+from selfattn.runs.task_metrics import metric_names, validation_names
+from selfattn.runs.vocabulary import refuse_unknown, unknown_notes
 from selfattn.tokenizers.protocol import BOS, EOS, PAD, Tokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Processes
@@ -58,21 +63,35 @@ class TrainingSet:
 
 
 def make_training_set(
-    task: Any, splits: Splits, training: TrainingConfig, tokenizer: Tokenizer, *, first: int | None, keep: bool
+    task: TaskData,
+    training: TrainingConfig,
+    splits: Splits | None = None,
+    *,
+    tokenizer: Tokenizer | None = None,
+    allow_unknown: bool = False,
+    first: int | None = None,
+    keep: bool = False,
 ) -> TrainingSet:
-    """Make the training set of a task of pairs, see :meth:`selfattn.runs.task.Task.training_set`.
+    """Make the training set of a task.
 
     Args:
-        task: a :class:`selfattn.runs.task.Task`; its first metric chooses the best weights.
-        splits: the pairs.
-        training: gives the pairs of an epoch, and the seed.
-        tokenizer: of all models.
-        first: train on this number of pairs again and again; None for all pairs.
-        keep: cache the examples of every epoch for further models.
+        task: its first metric chooses the best weights; of texts, the lowest perplexity.
+        training: configuration, with the seed.
+        splits: of that seed, if they are open already.
+        tokenizer: of another training; default a new one.
+        allow_unknown: accept targets with many characters that this tokenizer does not know; default False.
+        first: train on this number of pairs again and again; default all pairs.
+        keep: cache the examples of every epoch for further models; default False.
 
     Raises:
-        UserError: a setting or the data are not usable, or a metric fails on the first two targets.
+        UserError: a setting or the data are not usable, too many tokens of the targets are unknown, or a metric fails
+            on the first two targets.
     """
+    if isinstance(task, TextData):
+        return _training_set_of_texts(task, training, tokenizer, allow_unknown=allow_unknown)
+    is_new = tokenizer is None
+    splits = splits or task.splits(training.seed, training.validation_items)
+    tokenizer = tokenizer or task.tokenizer(splits)
     if [tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id] != [PAD, BOS, EOS]:
         raise UserError(f"{type(tokenizer).__name__}: expected pad_id {PAD}, bos_id {BOS} and eos_id {EOS}")
     cache: dict[int, list[Example]] = {}
@@ -104,18 +123,55 @@ def make_training_set(
     longest = encode_pairs([Pair(source, target)], tokenizer)[0]
     warning = script_warning((pair.target for pair in seen[:_READ]), task.language) if task.language else None
     max_length = 2 * len(longest.target)  # twice as many as the longest seen
+    notes = [*splits.notes, *([] if warning is None else [warning])]
+    notes += unknown_notes(tokenizer, known, validation, is_new=is_new)
+    if not (is_new or allow_unknown):
+        refuse_unknown([pair.target for pair in known], tokenizer.target)
     validation_examples = encode_pairs(validation, tokenizer)
     limits = output_limits(validation, validation_examples, known, tokenizer)
     return TrainingSet(
         tokenizer,
         epoch,
         validation_examples,
-        _criterion(task.validation_names(), task.language, tokenizer, validation, limits),
+        _criterion(validation_names(task), task.language, tokenizer, validation, limits),
         longest,
         max_length,
-        task.metric_names(),
+        metric_names(task),
         splits.settings | ({} if first is None else {"first": first}),
-        (*splits.notes, *([] if warning is None else [warning]), *task.unknown_notes(tokenizer, known, validation)),
+        notes,
+    )
+
+
+def _training_set_of_texts(
+    task: TextData, training: TrainingConfig, tokenizer: Tokenizer | None, *, allow_unknown: bool
+) -> TrainingSet:
+    """Cut texts into windows. The lowest perplexity chooses the best weights."""
+    if training.target_exact_match is not None:
+        raise SettingError("`target_exact_match`: a language model has no exact match; leave it out")
+    is_new = tokenizer is None
+    texts = task.texts(training.validation_items)
+    tokenizer = tokenizer or task.text_tokenizer(texts.train)
+    windows = text_examples(texts.train, tokenizer, task.context)
+    validation = text_examples(texts.validation, tokenizer, task.context)
+    train_pairs = [Pair("", line) for line in texts.train]
+    validation_pairs = [Pair("", line) for line in texts.validation]
+    notes = unknown_notes(tokenizer, train_pairs, validation_pairs, is_new=is_new)
+    if not (is_new or allow_unknown):
+        refuse_unknown(texts.train, tokenizer.target)
+
+    def epoch(number: int) -> Sequence[Example]:
+        count = training.items_per_epoch
+        return windows if count is None else repeated(windows, count, start=number * count, seed=training.seed)
+
+    return TrainingSet(
+        tokenizer,
+        epoch,
+        validation,
+        Criterion(lambda model, loss, _: {"perplexity": math.exp(loss)}, "perplexity", higher_is_better=False),
+        longest=max([*windows, *validation], key=lambda example: len(example.target)),
+        max_length=task.context,
+        settings=texts.settings,
+        notes=notes,
     )
 
 

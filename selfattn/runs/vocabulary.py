@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from selfattn.data.pairs import Pair
 from selfattn.errors import SettingError
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer
@@ -29,6 +30,25 @@ def unknown_characters(what: str, texts: Sequence[str], tokenizer: Tokenizer) ->
         return []
     share = unknown.total() / sum(map(len, texts))
     return [f"{what}: {unknown_line(unknown)} ({100 * share:.1f} % of all)"]
+
+
+def unknown_notes(
+    tokenizer: Tokenizer, train: Sequence[Pair], validation: Sequence[Pair], *, is_new: bool
+) -> list[str]:
+    """Return lines about the characters of a training's data that the vocabulary does not have.
+
+    Args:
+        tokenizer: of the training.
+        train: pairs; with a new vocabulary, which was made from them, they are not looked through.
+        validation: pairs.
+        is_new: whether the vocabulary was made for this training.
+    """
+    parts = {"validation": validation} if is_new else {"training": train, "validation": validation}
+    notes = []
+    for part, pairs in parts.items():
+        notes += unknown_characters(f"{part} sources", [pair.source for pair in pairs], tokenizer.source)
+        notes += unknown_characters(f"{part} targets", [pair.target for pair in pairs], tokenizer.target)
+    return notes
 
 
 def refuse_unknown(texts: Sequence[str], tokenizer: Tokenizer) -> None:

@@ -17,7 +17,7 @@ from selfattn.data.readers.records import Columns, chosen_columns
 from selfattn.data.splits import Splits, book_split
 from selfattn.errors import SettingError, UserError
 from selfattn.results.record import Baseline, Subject
-from selfattn.runs.task import RECIPE, HeldOut, Task, check_same_reading
+from selfattn.runs.task import RECIPE, HeldOut, TaskData, check_same_reading
 from selfattn.settings import Condition, changed, check_conditions, excludes, needs
 from selfattn.tasks import baselines
 from selfattn.training.config import TrainingConfig
@@ -77,7 +77,7 @@ class DateOptions:
         return tuple(sorted(chosen))
 
 
-class Dates(Task):
+class Dates(TaskData):
     """Write dates in ISO form."""
 
     name = "dates"
@@ -174,7 +174,7 @@ class Dates(Task):
             check_same_reading(columns, trained, encoding, checked_encoding(self.options.encoding))
             task = copy.copy(self)
             task.options = replace(self.options, data=tuple(paths))
-            return Task.held_out(task)
+            return TaskData.held_out(task)
         held = super().held_out(data, columns, encoding)
         return replace(held, pairs=book_split(held.pairs)[1]) if is_book_file(*data, encoding=encoding) else held
 

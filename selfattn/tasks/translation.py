@@ -20,7 +20,7 @@ from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.alignment.links import GoldPair, read_gold
 from selfattn.models.config import ModelConfig
 from selfattn.results.record import Baseline, Subject
-from selfattn.runs.task import RECIPE, HeldOut, Task, check_same_reading
+from selfattn.runs.task import RECIPE, HeldOut, TaskData, check_same_reading
 from selfattn.settings import (
     LARGEST,
     Condition,
@@ -201,7 +201,7 @@ class TranslationTests:
         check_conditions(changed(self), self, self.conditions)
 
 
-class Translation(Task):
+class Translation(TaskData):
     """Translate phrases or sentences from one language into another."""
 
     name = "translation"

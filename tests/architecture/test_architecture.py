@@ -181,7 +181,7 @@ def texts(path: Path) -> list[tuple[int, str]]:
 # A file owns the names that it puts into a registry. A task may name the models that it compares, and its metrics.
 REGISTRIES = {"task": TASKS, "model": PRESETS, "metric": METRICS, "model family": FAMILIES}
 OWNERS = {
-    "task": "(Task)",
+    "task": "Data):",
     "model": "register.preset(",
     "metric": "register.metric(",
     "model family": "register.family(",

@@ -18,7 +18,7 @@ from selfattn.errors import UserError
 from selfattn.models.presets import PRESETS
 from selfattn.runs.directory import RunConfig
 from selfattn.runs.run import Run
-from selfattn.runs.task import Task
+from selfattn.runs.task import TaskData
 from selfattn.runs.train import with_settings
 from selfattn.training.config import TrainingConfig
 
@@ -127,11 +127,11 @@ def config_of(preset: str, *settings: str) -> RunConfig:
 @pytest.mark.parametrize(
     ("preset", "settings", "limit"),
     [
-        ("transformer", (), Task.max_input),
-        ("rnn-attention", (), Task.max_input),
+        ("transformer", (), TaskData.max_input),
+        ("rnn-attention", (), TaskData.max_input),
         ("transformer", ("encoder.position=learned", "encoder.max_length=70"), 70),
-        ("transformer", ("encoder.position=learned", "encoder.max_length=7000"), Task.max_input),
-        ("transformer", ("decoder.position=learned", "decoder.max_length=70"), Task.max_input),
+        ("transformer", ("encoder.position=learned", "encoder.max_length=7000"), TaskData.max_input),
+        ("transformer", ("decoder.position=learned", "decoder.max_length=70"), TaskData.max_input),
         ("rnn-attention", ("decoder.score=location", "decoder.max_source_length=50"), 50),
         ("decoder-only", ("stack.position=learned", "stack.max_length=70"), 50),
     ],

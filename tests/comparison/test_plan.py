@@ -33,6 +33,7 @@ from selfattn.results.quality import BudgetDifference
 from selfattn.results.reading import read_record, record_from_dict
 from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access
+from selfattn.runs.training_set import make_training_set
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import Translation
 from selfattn.training.config import TrainingConfig
@@ -366,9 +367,9 @@ def test_shares_of_the_pairs_keep_the_steps() -> None:
     assert plan.variants == {1.0: Variant(), 0.5: Variant(200), 0.25: Variant(100)}
     assert [run.name for run in plan.runs()[:2]] == list(MODELS)
     recipe = TrainingConfig(epochs=4, items_per_epoch=100, validation_items=5)
-    data = Dates().training_set(recipe, first=200)
+    data = make_training_set(Dates(), recipe, first=200)
     shown = [tuple(example.source) for epoch in range(4) for example in data.epoch(epoch)]
-    full = [tuple(one.source) for k in range(2) for one in Dates().training_set(recipe).epoch(k)]
+    full = [tuple(one.source) for k in range(2) for one in make_training_set(Dates(), recipe).epoch(k)]
     assert len(shown) == 400
     assert set(shown) == set(full)
 

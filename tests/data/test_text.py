@@ -17,8 +17,9 @@ from selfattn.data.text import clean_pair, clean_text, plain_text, unclean, with
 from selfattn.errors import UserError
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import Run
-from selfattn.runs.task import Task
+from selfattn.runs.task import TaskData
 from selfattn.runs.train import train
+from selfattn.runs.training_set import make_training_set
 from selfattn.training.config import TrainingConfig
 
 DIRTY = (" {}", "{}  ", "\t{}", "{}\r\n", "\ufeff{}", "{}\x00", "\u00a0{}", "\u2028{}\u3000")
@@ -146,7 +147,7 @@ def test_generated_texts_are_clean() -> None:
     assert unclean(EmbeddedPhrases("en", "fr", 0).train(0, 300)) is None
 
 
-class Spaced(Task):
+class Spaced(TaskData):
     """Draw pairs with spaces at their ends."""
 
     name = "spaced"
@@ -169,7 +170,7 @@ def test_pairs_of_a_plugin_are_cleaned_or_refused() -> None:
     splits = Spaced().splits(seed=0)
     assert unclean([*splits.train(0, 20), *splits.validation(5)]) is None
     with pytest.raises(UserError, match=r"'a ', 'b': not clean, .* clean them by selfattn\.data\.text\.clean_pair"):
-        Spaced().training_set(TrainingConfig(items_per_epoch=9), UncleanSplits({}, "x", 0))
+        make_training_set(Spaced(), TrainingConfig(items_per_epoch=9), UncleanSplits({}, "x", 0))
 
 
 def test_a_cleaned_pair_keeps_its_tag() -> None:

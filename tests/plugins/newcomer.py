@@ -20,7 +20,7 @@ from selfattn.plugin import (
     Preset,
     Score,
     Seq2Seq,
-    Task,
+    TaskData,
     contrast,
     of_each,
     phrase,
@@ -79,7 +79,7 @@ register.preset("bag")(Preset("bag of words into a GRU", "a newcomer", BagConfig
 
 
 @register.task("doubling")
-class Doubling(Task):
+class Doubling(TaskData):
     """Write every letter twice."""
 
     match = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from selfattn.plugin import RECIPE, Pair, SettingError, Span, Task, TrainingConfig, register
+from selfattn.plugin import RECIPE, Pair, SettingError, Span, TaskData, TrainingConfig, register
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class ReversalOptions:
 
 
 @register.task("reversal")
-class Reversal(Task):
+class Reversal(TaskData):
     """Write words backwards."""
 
     Options = ReversalOptions

@@ -10,7 +10,7 @@ from third_party import isolated_registries
 
 from selfattn import registry
 from selfattn.errors import UserError
-from selfattn.plugin import Claim, Metric, Task
+from selfattn.plugin import Claim, Metric, TaskData
 from selfattn.plugin_loading import load_plugin
 from selfattn.registry import METRICS, REGISTRIES, SCORES, Registry, register
 
@@ -66,11 +66,11 @@ class Percent(Metric):
         return outputs
 
 
-class NoPairs(Task):
+class NoPairs(TaskData):
     pass
 
 
-class LooseOptions(Task):
+class LooseOptions(TaskData):
     Options = dict
 
     def pair(self, chance):  # type: ignore[no-untyped-def]

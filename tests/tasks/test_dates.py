@@ -16,7 +16,7 @@ from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import Run
-from selfattn.runs.task import Task
+from selfattn.runs.task import TaskData
 
 Cli = Callable[..., Any]
 Train = Callable[..., Run]
@@ -175,7 +175,7 @@ def test_withheld_years_travel_with_a_run(tmp_path: Path, train: Train, monkeypa
 
 
 def test_a_task_may_give_a_finite_list(tmp_path: Path) -> None:
-    class Capitals(Task):
+    class Capitals(TaskData):
         """Write a word in capitals."""
 
         name = "capitals"

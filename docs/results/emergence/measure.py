@@ -29,6 +29,7 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.runs.fit import fit
 from selfattn.runs.task import make_task
+from selfattn.runs.training_set import make_training_set
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.observer import EpochReport, Observer
 
@@ -98,7 +99,7 @@ def train(run: Path, gold: list[GoldPair], out: Path) -> None:
     languages = {"source": config.data["source_language"], "target": config.data["target_language"]}
     task = make_task(config.task, languages | files)
     training = replace(config.training, validate_every=EVERY, validation_items=SCORED, average="none")
-    data = task.training_set(training, task.splits(training.seed, SCORED), keep=True)
+    data = make_training_set(task, training, task.splits(training.seed, SCORED), keep=True)
     watch = Watch(gold, tokenizer, out)
     with TemporaryDirectory() as folder:
         config = replace(config, training=training)

@@ -1,0 +1,134 @@
+"""Measure a run on unseen data: pairs by the metrics of its task, texts by their perplexity."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from selfattn.data.readers.lines import read_texts
+from selfattn.data.readers.records import Columns
+from selfattn.data.splits import seen
+from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.decoding.scoring import score_texts
+from selfattn.errors import SettingError, say
+from selfattn.evaluation.metrics.evaluate import evaluate_outputs, evaluate_part
+from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
+from selfattn.evaluation.metrics.metric import make_metric
+from selfattn.evaluation.metrics.translation import script_warning
+from selfattn.runs.task import TaskData
+from selfattn.runs.task_metrics import metric_names
+from selfattn.runs.trained import TrainedModel
+from selfattn.runs.vocabulary import unknown_characters
+
+
+def measure_run(
+    task: TaskData,
+    run: TrainedModel,
+    data: Sequence[Path] = (),
+    options: DecodingOptions = GREEDY,
+    *,
+    columns: Columns = None,
+    encoding: str | None = None,
+    against: TrainedModel | None = None,
+) -> dict[str, Any]:
+    """Measure a run on unseen data.
+
+    Args:
+        task: of the run.
+        run: to be measured.
+        data: files; default the test part of the run's data. A language model needs one file, with a text a line.
+        options: how to decode; default greedily.
+        columns: see `selfattn.data.readers.pairs.read_pairs`.
+        encoding: see there.
+        against: another run of the task; default none.
+
+    Returns:
+        Plain JSON values: those of :func:`measure_pairs` or :func:`measure_texts`.
+
+    Raises:
+        UserError: the data are not usable, or a language model is given what only pairs have.
+    """
+    if task.takes_pairs:
+        return measure_pairs(task, run, data, options, columns, encoding, against)
+    if columns is not None or options != GREEDY:
+        raise SettingError("evaluate: a language model reads no pairs and decodes nothing; leave the option out")
+    if len(data) != 1:
+        raise SettingError("evaluate: a language model is measured on one file of texts; give it with `data`")
+    return measure_texts(run, data[0], encoding)
+
+
+def measure_pairs(
+    task: TaskData,
+    run: TrainedModel,
+    data: Sequence[Path],
+    options: DecodingOptions,
+    columns: Columns,
+    encoding: str | None,
+    against: TrainedModel | None,
+) -> dict[str, Any]:
+    """Measure a run on pairs; for the arguments see :func:`measure_run`.
+
+    Returns:
+        Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``beam``, ``length_penalty``, ``items``,
+        ``metrics``, ``signatures``, ``intervals``, ``interval``, ``by_format`` (where pairs have kinds),
+        ``unknown_characters`` of the inputs, ``cut_off`` outputs (at the longest length allowed). Where test pairs
+        may repeat training pairs, also the results of those that do not: ``unseen``, and ``unseen_casefold`` with
+        case ignored. With another run ``against``: its ``run``, ``model``, ``metrics`` and ``intervals``, ``p`` of
+        each metric, and how many outputs are ``equal``.
+    """
+    test = task.held_out(data, columns, encoding)
+    pairs = test.pairs
+    sources = [pair.source for pair in pairs]
+    targets = [pair.target for pair in pairs]
+    if task.language and (warning := script_warning(targets, task.language)):
+        say(warning)
+    best = [candidates[0] for candidates in run.decode(sources, options)]
+    outputs = [output.text for output in best]
+    names = dict.fromkeys((ExactMatch.name, CharacterErrorRate.name, *metric_names(task)))
+    metrics = [make_metric(name, task.language) for name in names]
+    results = run.about(test.name) | {"beam": options.beam, "length_penalty": options.length_penalty}
+    others = None if against is None else against.predict(sources, options)
+    results |= evaluate_outputs(outputs, pairs, metrics, others)
+    if against is not None:
+        results["against"] |= {"run": str(against.path), "model": against.config.preset}
+    results["unknown_characters"] = run.unknown(sources).total()
+    for line in unknown_characters("targets", targets, run.tokenizer.target):
+        say(line)
+    results["cut_off"] = sum(not output.finished for output in best)
+    for name, casefold in (("unseen", False), ("unseen_casefold", True)) if test.known is not None else ():
+        was_seen = seen(pairs, test.known or (), casefold=casefold)
+        places = [place for place in range(len(pairs)) if not was_seen[place]]
+        if places:
+            results[name] = evaluate_part(outputs, pairs, metrics, places)
+    return results
+
+
+def measure_texts(run: TrainedModel, file: Path, encoding: str | None = None) -> dict[str, Any]:
+    """Measure the perplexity of a language model on a text.
+
+    Args:
+        run: a language model.
+        file: one text a line.
+        encoding: of the file; see `selfattn.data.readers.lines.lines_of`.
+
+    Returns:
+        Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``items`` (lines), ``characters``, ``tokens``,
+        ``context``, ``metrics`` (``perplexity`` a token, ``bits_per_character`` and ``loss`` in nats a token) and
+        ``unknown_characters``.
+
+    Raises:
+        UserError: the file is missing or not usable.
+    """
+    lines = read_texts(file, encoding)
+    scores = score_texts(run.model, run.tokenizer, lines, context=run.config.max_length)
+    return run.about(file) | {
+        "items": len(lines),
+        "characters": scores.characters,
+        "tokens": scores.tokens,
+        "context": run.config.max_length,
+        "metrics": {
+            "perplexity": scores.perplexity,
+            "bits_per_character": scores.bits_per_character,
+            "loss": -scores.per_token,
+        },
+        "unknown_characters": run.unknown(lines).total(),
+    }
