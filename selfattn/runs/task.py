@@ -279,7 +279,6 @@ class TextData(TaskData):
         context: longest training window, in tokens.
     """
 
-    model = "decoder-only"
     takes_pairs = False
     context: int = 256
 

@@ -61,6 +61,7 @@ class LanguageModel(TextData):
 
     The model must be decoder-only. The weights with the lowest validation perplexity are kept.
     """
+    model = "decoder-only"
     max_input = 65_536  # it reads only the end of a beginning
     options: TextOptions
 
