@@ -255,8 +255,9 @@ class Bounds:
             return False
         if isinstance(value, float) and not math.isfinite(value):
             return False
-        is_high_enough: bool = value > self.low if self.low_is_open else value >= self.low
-        is_low_enough: bool = value < self.high if self.high_is_open else value <= self.high
+        number: float = value
+        is_high_enough = number > self.low if self.low_is_open else number >= self.low
+        is_low_enough = number < self.high if self.high_is_open else number <= self.high
         return is_high_enough and is_low_enough
 
 
