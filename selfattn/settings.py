@@ -251,7 +251,9 @@ class Bounds:
 
     def hold(self, value: Any) -> bool:
         """Whether a value is of the kind and in the range; NaN, infinity and bools are no numbers."""
-        if isinstance(value, bool) or not isinstance(value, (int, float) if self.kind is float else self.kind):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        if self.kind is int and not isinstance(value, int):
             return False
         if isinstance(value, float) and not math.isfinite(value):
             return False
