@@ -234,7 +234,7 @@ class MultiHeadAttention(nn.Module):
         elif keys.positions is not None:
             raise ValueError("MultiHeadAttention: context was projected with positions, but the layer uses none")
         # attend
-        attended = attend(
+        attended = self.attend_with(
             query,
             keys.key,
             keys.value,
@@ -247,6 +247,9 @@ class MultiHeadAttention(nn.Module):
         # join
         output = _joined_heads(attended.output)
         return Attended(self.out_proj(output) if self.project else output, attended.weights)
+
+    attend_with: Callable[..., Attended] = staticmethod(attend)
+    """What :meth:`forward` calls to attend; :mod:`selfattn.models.inside` puts another function there for a time."""
 
     if TYPE_CHECKING:  # a call has the signature of forward
         __call__ = forward

@@ -1,6 +1,5 @@
 """A trained model: load it, predict, score, align, look at its attention."""
 
-import copy
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,6 +24,7 @@ from selfattn.evaluation.alignment.word_alignment import Way, word_links, words_
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.ensemble import Ensemble, EnsembleConfig
+from selfattn.models.inside import Edit, Trace, edited, sharing_weights, trace_model
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView
@@ -269,11 +269,61 @@ class Run:
         blocking = gradient = None
         if dependence:
             ids, target = (torch.tensor(each, device=device) for each in (source_ids, target_ids))
-            model = _private(self.model)  # hooks and modes that other threads do not see
+            model = sharing_weights(self.model)  # hooks and modes that other threads do not see
             blocking = by_blocking(model, ids, torch.cat([target.new_tensor([tokenizer.bos_id]), target[:-1]]))
             gradient = by_gradient(model, ids, target)
         tokens = token_texts(tokenizer.source, text), token_texts(tokenizer.target, prediction)
         return AttentionView(text, prediction, *tokens, cross, encoder, decoder, blocking, gradient, self.config.preset)
+
+    def trace(self, text: str, output: str | None = None) -> Trace:
+        """Return every intermediate of the model while it writes an output, by name and decoding step.
+
+        Args:
+            text: an input, not empty.
+            output: what it writes; default its own output.
+
+        Returns:
+            See :class:`selfattn.models.inside.Trace`; ``trace.names`` lists the intermediates.
+
+        Raises:
+            SettingError: `text` is no text.
+            UserError: the run is a language model, computes with another engine, or the text is empty.
+
+        Example:
+            ``run.trace("11/13/08")["decoder.cross_attn.weights"]`` is ``[h t s]``.
+        """
+        with self.of_pairs("trace"), torch.inference_mode():
+            text = self.clean(checked_text("trace", text))
+            if not text:
+                raise UserError("trace: the text is empty; give an input, such as a date")
+            written = self.predict([text])[0] if output is None else clean_text(checked_text("trace", output))
+            tokenizer = self.tokenizer
+            source_ids = [*tokenizer.source.encode(text), tokenizer.eos_id]
+            target_in = [tokenizer.bos_id, *tokenizer.target.encode(written)]
+            device = self.model.device
+            trace = trace_model(
+                self.model, torch.tensor(source_ids, device=device), torch.tensor(target_in, device=device)
+            )
+        sources = token_texts(tokenizer.source, text)
+        return replace(trace, source_tokens=sources, target_tokens=token_texts(tokenizer.target, written))
+
+    def intervene(self, *edits: Edit) -> "Run":
+        """Return this run with changes inside its model; this run itself stays as it is.
+
+        Args:
+            edits: made by :func:`~selfattn.models.inside.ablate`, :func:`~selfattn.models.inside.reweigh` and
+                :func:`~selfattn.models.inside.patch`, or an :class:`~selfattn.models.inside.Edit` of your own.
+
+        Returns:
+            A run that predicts, scores, aligns and shows attention with the changes.
+
+        Raises:
+            UserError: there is no intermediate of a name, or the run computes with another engine.
+
+        Example:
+            ``run.intervene(ablate("decoder.cross_attn", heads=[0])).predict(["11/13/08"])``
+        """
+        return Run(self.path, self.config, edited(self.model, *edits), self.tokenizer)
 
     def unknown(self, texts: Iterable[str]) -> Counter[str]:
         """Count the characters of texts that are not in the vocabulary, after cleaning (:meth:`clean`)."""
@@ -365,11 +415,6 @@ def check_limits(config: ModelConfig, source: int, target: int) -> None:
     ):
         if most is not None and count > most:
             raise ValueError(f"{what} of {count} tokens: this model has at most {most} positions")
-
-
-def _private(model: Seq2Seq) -> Seq2Seq:
-    """Return a copy of a model that shares its weights."""
-    return copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
 
 
 def token_texts(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:

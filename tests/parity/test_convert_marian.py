@@ -2,6 +2,8 @@
 
 import copy
 import dataclasses
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from selfattn.decoding.greedy import greedy
 from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig
+from selfattn.models.inside import ablate, edited, patch, trace_model
 from selfattn.models.transformer_config import TransformerConfig
 
 transformers = pytest.importorskip("transformers", reason="compares with transformers, which is not installed")
@@ -264,3 +267,66 @@ def test_what_acts_on_a_part_of_the_model_is_refused_by_name() -> None:
     attention.q_proj = nn.Sequential(nn.Linear(6, 6))
     with pytest.raises(ValueError, match=r"expected Linear as encoder.layers.0.self_attn.q_proj, got Sequential"):
         to_marian(Marian(model, config, ids))
+
+
+# Changes inside the converted model, against hooks made by hand in the other.
+PARTS = {
+    "encoder self-attention": ("encoder.layers.1.self_attn", lambda model: model.model.encoder.layers[1].self_attn, 3),
+    "decoder self-attention": ("decoder.layers.2.self_attn", lambda model: model.model.decoder.layers[2].self_attn, 2),
+    "cross-attention": ("decoder.layers.0.cross_attn", lambda model: model.model.decoder.layers[0].encoder_attn, 2),
+}
+
+
+def logits_of(reference: Any, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
+    logits: Tensor = reference(input_ids=source, attention_mask=mask.long(), decoder_input_ids=target).logits
+    return logits
+
+
+@pytest.mark.parametrize("part", PARTS)
+@torch.no_grad()
+def test_a_head_without_output(part: str) -> None:
+    """By hand: what the output projection reads of the head is zero."""
+    name, find, heads = PARTS[part]
+    reference = theirs()
+    model = converted(reference).model
+    source, target = texts(), prefixes()
+    for head in range(heads):
+        width = 12 // heads
+
+        def silence(module: Any, inputs: tuple[Tensor, ...], begin: int = head * width, width: int = width) -> Any:
+            joined = inputs[0].clone()
+            joined[..., begin : begin + width] = 0
+            return (joined,)
+
+        with ExitStack() as stack:
+            stack.callback(find(reference).out_proj.register_forward_pre_hook(silence).remove)
+            expected = logits_of(reference, source, MASK, target)
+        actual = edited(model, ablate(name, [head]))(source, target, source_mask=MASK)
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
+        assert not torch.allclose(actual, model(source, target, source_mask=MASK), atol=1e-3)
+
+
+@pytest.mark.parametrize("part", PARTS)
+@torch.no_grad()
+def test_an_output_of_another_input(part: str) -> None:
+    """By hand: the layer's output is the one that it had for another sentence of as many tokens."""
+    name, find, _ = PARTS[part]
+    reference = theirs()
+    model = converted(reference).model
+    source, other = texts(3)[1:2], texts(9)[1:2]
+    mask = torch.ones_like(source, dtype=torch.bool)
+    target, other_target = prefixes()[1:2], prefixes()[2:3]
+    kept: list[Tensor] = []
+    layer = find(reference)
+    with ExitStack() as stack:
+        keep: Callable[..., None] = lambda module, inputs, output: kept.append(output[0])  # noqa: E731
+        stack.callback(layer.register_forward_hook(keep).remove)
+        logits_of(reference, other, mask, other_target)
+    with ExitStack() as stack:
+        put: Callable[..., Any] = lambda module, inputs, output: (kept[0], *output[1:])  # noqa: E731
+        stack.callback(layer.register_forward_hook(put).remove)
+        expected = logits_of(reference, source, mask, target)
+    trace = trace_model(model, other[0], other_target[0])
+    actual = edited(model, patch(name, trace))(source, target, source_mask=mask)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(actual, model(source, target, source_mask=mask), atol=1e-3)

@@ -78,5 +78,5 @@ class EncoderDecoder(Seq2Seq):
     def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
         """Return all weights; a part without attention contributes nothing."""
         memory = self.encoder(source, source_mask, need_weights=True)
-        decoded, _ = self.advance(target_in, self.decoder.start(memory), need_weights=True)
+        decoded, _ = self.advance(target_in, self.start(memory), need_weights=True)
         return AttentionMaps(memory.weights, decoded.self_weights, decoded.cross_weights)

@@ -1,0 +1,583 @@
+"""Look inside a model while it reads and writes, and change what it computes there.
+
+Every intermediate has a name: the path of its module in the model, and for an attention layer one of
+
+==========================  ======================================================================
+``LAYER.query``             queries ``[b h i e]``
+``LAYER.key``               keys ``[b g j e]``
+``LAYER.value``             values ``[b g j c]``
+``LAYER.scores``            scores ``[b h i j]`` before the softmax, with the bias, without the mask
+``LAYER.weights``           weights ``[b h i j]``
+``LAYER.heads``             output of each head ``[b h i c]``, before they are joined
+``LAYER``                   output of the layer ``[b i d]``
+``MODULE``                  output of any other part: embedding, recurrent stack, block, ... ``[b i d]``
+``state.FIELD...``          what the decoder carries from step to step, such as an LSTM's ``h`` and ``c``
+==========================  ======================================================================
+
+It works through the protocol (``encode``, ``start``, ``advance``, ``step``), so for an LSTM decoder as for a
+Transformer. The number of a row is that of the decoding step.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from selfattn.attention import Attended, MultiHeadAttention
+from selfattn.attention.cache import Cache
+from selfattn.attention.masks import Mask, as_mask
+from selfattn.attention.projections import KeyValue
+from selfattn.attention.scores import Score
+from selfattn.errors import UserError
+from selfattn.layers import RecurrentStack, TokenEmbedding
+from selfattn.layers.trees import map_leaves, named_tensors, with_tensors
+from selfattn.models.protocol import Decoded, EncoderMemory, Seq2Seq, stepped_logits
+
+OF_ATTENTION = ("query", "key", "value", "scores", "weights", "heads")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an intermediate stands.
+
+    Attributes:
+        name: of the intermediate.
+        step: number of the decoding step of its first row, from 0; None while the source is read.
+        steps: number of decoding steps that it covers.
+        rows: its axis of queries or positions; None where it has none: keys, values and states.
+        allowed: of weights and scores: which keys each query may see, bool, broadcastable to ``[b h i j]``; None: all.
+    """
+
+    name: str
+    step: int | None
+    steps: int
+    rows: int | None
+    allowed: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change of one intermediate.
+
+    :func:`ablate`, :func:`reweigh` and :func:`patch` make the usual ones.
+
+    Attributes:
+        name: of the intermediate.
+        change: returns what the model computes on with: a tensor of the same shape.
+
+    Example:
+        >>> double = Edit("encoder.embed", lambda tensor, place: 2 * tensor)
+    """
+
+    name: str
+    change: Callable[[Tensor, Place], Tensor]
+
+
+Visit = Callable[[Tensor, Place], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Every intermediate of a model while it read one source and wrote one target. There is no batch axis.
+
+    ``trace[name]`` is the intermediate of all steps: rows of steps are joined, rows of self-attention that see fewer
+    keys are padded with 0, keys and values are those of the last step, and states get an axis of steps in front. Of
+    the encoder it is what was computed while the source was read.
+
+    Attributes:
+        source: intermediates by name, while the source was read.
+        steps: for each decoding step its intermediates by name; a row axis has length 1.
+        axes: the axis of queries or positions by name; None where there is none.
+        source_tokens: texts of the source's tokens, where known.
+        target_tokens: texts of the target's tokens, where known; step ``k`` writes token ``k``.
+    """
+
+    source: Mapping[str, Tensor]
+    steps: Sequence[Mapping[str, Tensor]]
+    axes: Mapping[str, int | None] = field(repr=False)
+    source_tokens: tuple[str, ...] = ()
+    target_tokens: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all intermediates, in the order in which they are computed."""
+        return tuple(self.axes)
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self.axes:
+            raise UserError(_unknown(name, self.axes))
+        parts = [step[name] for step in self.steps if name in step]
+        if not parts:
+            return self.source[name]
+        axis = self.axes[name]
+        if axis is not None:
+            width = parts[-1].shape[-1]
+            return torch.cat([_widened(part, width) for part in parts], dim=axis)
+        return torch.stack(parts) if name.startswith("state.") else parts[-1]
+
+
+def intermediates(model: Seq2Seq) -> tuple[str, ...]:
+    """Return the names of all intermediates, in the order in which they are computed for a source of two tokens.
+
+    Raises:
+        UserError: there are none: an exported model computes elsewhere.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> [name for name in intermediates(build("rnn-attention", vocab_size=11)) if "cross" in name][-2:]
+        ['decoder.cross_attn.heads', 'decoder.cross_attn']
+    """
+    tokens = torch.zeros(2, dtype=torch.int64, device=model.device)
+    with torch.no_grad():
+        return trace_model(model, tokens, tokens[:1]).names
+
+
+def attention_layers(model: nn.Module) -> dict[str, MultiHeadAttention]:
+    """Return the attention layers of a model by name."""
+    return {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
+
+
+def trace_model(model: Seq2Seq, source: Tensor, target_in: Tensor) -> Trace:
+    """Let a model read a source and, step by step, a target; keep every intermediate.
+
+    Args:
+        model: any sequence-to-sequence model.
+        source: ids ``[s]``.
+        target_in: ids ``[t]``, beginning with ``<bos>``.
+
+    Raises:
+        UserError: nothing can be seen: an exported model computes elsewhere.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> model = build("rnn-attention", vocab_size=11).eval()
+        >>> trace = trace_model(model, torch.tensor([5, 6, 2]), torch.tensor([1, 7]))
+        >>> trace["decoder.cross_attn.weights"].shape, trace["state.recurrent.0.0"].shape
+        (torch.Size([1, 2, 3]), torch.Size([2, 128]))
+    """
+    read: dict[str, Tensor] = {}
+    steps: list[dict[str, Tensor]] = []
+    axes: dict[str, int | None] = {}
+
+    def keep(tensor: Tensor, place: Place) -> Tensor:
+        values = read if place.step is None else steps[-1]
+        values[place.name] = tensor.detach()[0].clone()
+        axes[place.name] = None if place.rows is None else place.rows - 1
+        return tensor
+
+    twin = _instrumented(model, keep, one_by_one=True)
+    state = twin.start(twin.encode(source[None], torch.ones_like(source, dtype=torch.bool)[None]))
+    for token in target_in:
+        steps.append({})
+        _, state = twin.step(token[None], state)
+    if not axes:
+        raise UserError(f"inside: {type(model).__name__} cannot be looked into; take the run that it was made from")
+    return Trace(read, steps, axes)
+
+
+def edited(model: Seq2Seq, *edits: Edit) -> Seq2Seq:
+    """Return a model that shares the weights and computes with these changes; the model itself stays as it is.
+
+    Args:
+        model: any sequence-to-sequence model of torch.
+        edits: applied in their order. Those of one ``edited`` call see what those of earlier calls left.
+
+    Raises:
+        UserError: there is no intermediate of a name. A change to another shape is refused when it runs.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> model = build("rnn-attention", vocab_size=11).eval()
+        >>> source, target_in = torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7]])
+        >>> without = edited(model, ablate("decoder.cross_attn"))
+        >>> logits = without(source, target_in, source_mask=source > 0)
+        >>> torch.equal(logits, model(source, target_in, source_mask=source > 0))
+        False
+    """
+    names = intermediates(model)
+    for edit in edits:
+        if edit.name not in names:
+            raise UserError(_unknown(edit.name, names))
+
+    def change(tensor: Tensor, place: Place) -> Tensor:
+        for edit in edits:
+            if edit.name == place.name:
+                shape = tensor.shape
+                tensor = edit.change(tensor, place)
+                if tensor.shape != shape:
+                    raise UserError(f"{edit.name}: a change must keep the shape {[*shape]}, got {[*tensor.shape]}")
+        return tensor
+
+    # States, keys and values belong to one step: what reads many steps at once would not see their change.
+    one_by_one = any(edit.name.startswith("state.") or edit.name.endswith((".key", ".value")) for edit in edits)
+    return _instrumented(model, change, one_by_one=one_by_one)
+
+
+def ablate(layer: str, heads: Sequence[int] | None = None, *, to: Tensor | float = 0.0) -> Edit:
+    """Replace the output of heads by a constant (Michel et al. 2019, section 2.3: by zero).
+
+    Args:
+        layer: name of the attention layer.
+        heads: numbers of the heads; default all.
+        to: a number, or a vector for each head of the layer ``[h c]``, as :func:`head_means` returns them; default 0.
+    """
+
+    def change(tensor: Tensor, place: Place) -> Tensor:
+        constant = to.to(tensor)[:, None] if isinstance(to, Tensor) else tensor.new_tensor(to)
+        return constant.expand_as(tensor)
+
+    return Edit(f"{layer}.heads", _of_heads(change, heads))
+
+
+def head_means(traces: Sequence[Trace], layer: str) -> Tensor:
+    """Return the mean output of each head over all positions of some traces, ``[h c]``.
+
+    Args:
+        traces: at least one.
+        layer: name of the attention layer.
+    """
+    rows = torch.cat([trace[f"{layer}.heads"] for trace in traces], dim=1)
+    return rows.mean(dim=1)
+
+
+def reweigh(
+    layer: str, to: Literal["uniform", "permuted"] | Trace, heads: Sequence[int] | None = None, *, seed: int = 0
+) -> Edit:
+    """Replace attention weights.
+
+    Args:
+        layer: name of the attention layer.
+        to: ``"uniform"``: the same for all keys that a query may see; ``"permuted"``: shuffled among them (Jain and
+            Wallace 2019, section 4.2.1); or a trace of another input, whose weights are taken step by step.
+        heads: numbers of the heads; default all.
+        seed: of the permutation; the same for every batch and step.
+    """
+    if isinstance(to, Trace):
+        return patch(f"{layer}.weights", to, heads=heads)
+    if to not in ("uniform", "permuted"):
+        raise UserError(f"reweigh: expected 'uniform', 'permuted' or a trace, got {to!r}")
+
+    def change(weights: Tensor, place: Place) -> Tensor:
+        allowed = torch.ones_like(weights, dtype=torch.bool)
+        if place.allowed is not None:
+            allowed = place.allowed.expand_as(weights)
+        if to == "uniform":
+            return allowed / allowed.sum(dim=-1, keepdim=True).clamp(min=1).to(weights.dtype)
+        return _permuted(weights, allowed, seed)
+
+    return Edit(f"{layer}.weights", _of_heads(change, heads))
+
+
+def patch(name: str, trace: Trace, *, steps: Sequence[int] | None = None, heads: Sequence[int] | None = None) -> Edit:
+    """Replace an intermediate by that of another input (activation patching; Vig et al. 2020).
+
+    For what is computed while the source is read, both sources need as many tokens. Steps beyond the end of the trace
+    stay as they are.
+
+    Args:
+        name: of the intermediate.
+        trace: of the other input, by the same model.
+        steps: numbers of the decoding steps that are patched; default all, and the reading of the source.
+        heads: numbers of the heads, where the intermediate has heads; default all.
+    """
+    if name not in trace.axes:
+        raise UserError(_unknown(name, trace.axes))
+    if heads is not None and name.rpartition(".")[2] not in OF_ATTENTION:
+        raise UserError(f"patch: {name} has no heads; leave `heads` out")
+
+    def change(tensor: Tensor, place: Place) -> Tensor:
+        result = tensor.clone()
+        if place.step is None:
+            if name in trace.source and steps is None:
+                result.copy_(_fitted(trace.source[name], result))
+            return result
+        for row in range(place.steps):
+            step = place.step + row
+            is_chosen = steps is None or step in steps
+            if not is_chosen or step >= len(trace.steps) or name not in trace.steps[step]:
+                continue
+            of_step = result
+            if place.rows is not None and place.steps == result.shape[place.rows]:  # else: hypotheses of one step
+                of_step = result.narrow(place.rows, row, 1)
+            of_step.copy_(_fitted(trace.steps[step][name], of_step))
+        return result
+
+    return Edit(name, _of_heads(change, heads))
+
+
+def _of_heads(change: Callable[[Tensor, Place], Tensor], heads: Sequence[int] | None) -> Visit:
+    """Restrict a change to some heads."""
+    if heads is None:
+        return change
+
+    def chosen(tensor: Tensor, place: Place) -> Tensor:
+        count = tensor.shape[1]
+        if wrong := [head for head in heads if not 0 <= head < count]:
+            raise UserError(f"{place.name}: head {wrong[0]}: the layer has heads 0 to {count - 1}")
+        result = tensor.clone()
+        result[:, list(heads)] = change(tensor, place)[:, list(heads)]
+        return result
+
+    return chosen
+
+
+def _permuted(weights: Tensor, allowed: Tensor, seed: int) -> Tensor:
+    """Shuffle the weights among the allowed keys; hidden keys between them change nothing."""
+    j = weights.shape[-1]
+    numbers = torch.rand(j, generator=torch.Generator().manual_seed(seed)).to(weights.device)
+    rank = (allowed.cumsum(dim=-1) - 1).clamp(min=0)  # among the allowed keys
+    shuffled = numbers[rank].masked_fill(~allowed, torch.inf).argsort(dim=-1)
+    places = torch.arange(j, device=weights.device, dtype=torch.float32).expand_as(weights)
+    in_order = places.masked_fill(~allowed, torch.inf).argsort(dim=-1)
+    return torch.zeros_like(weights).scatter(-1, shuffled, weights.gather(-1, in_order))
+
+
+def _fitted(value: Tensor, target: Tensor) -> Tensor:
+    """Give a value of a trace, which has no batch axis, the shape of what it replaces."""
+    value = value[None].to(target)
+    if value.shape[-1] < target.shape[-1] and value.shape[1:-1] == target.shape[1:-1] and value.dim() == 4:
+        value = _widened(value, target.shape[-1])
+    try:
+        return value.expand_as(target)
+    except RuntimeError:
+        shapes = f"{[*value.shape[1:]]} and here {[*target.shape[1:]]}"
+        raise UserError(f"patch: the trace has the shape {shapes}; take inputs of as many tokens") from None
+
+
+def _widened(rows: Tensor, width: int) -> Tensor:
+    return F.pad(rows, (0, width - rows.shape[-1]))
+
+
+def _unknown(name: str, names: Mapping[str, Any] | Sequence[str]) -> str:
+    return f"inside: there is no {name!r}; there is {', '.join(names)}"
+
+
+class _Clock:
+    """Knows which decoding step is being computed."""
+
+    def __init__(self) -> None:
+        self.step: int | None = None
+        self.steps = 1
+        self.rows: dict[str, int] = {}  # of this call of `advance`, by the name of the layer
+
+    def begin(self, step: int | None, steps: int = 1) -> None:
+        self.step = step
+        self.steps = steps
+        self.rows = {}
+
+    def place(self, name: str, rows: int) -> tuple[int | None, int]:
+        """Return the first step of a tensor and the number of its steps: some decoders take each step by itself."""
+        if self.step is None:
+            return None, rows
+        steps = min(rows, self.steps)
+        first = self.step + self.rows.get(name, 0)
+        self.rows[name] = self.rows.get(name, 0) + steps
+        return first, steps
+
+
+def _instrumented(model: Seq2Seq, visit: Visit, *, one_by_one: bool) -> Seq2Seq:
+    """Return a twin of a model that hands every intermediate to ``visit`` and goes on with what that returns.
+
+    Args:
+        model: shares its weights with the twin.
+        visit: sees the intermediates.
+        one_by_one: take each decoding step by itself, and visit the decoder's state behind it.
+    """
+    twin: Seq2Seq = sharing_weights(model)
+    clock = _Clock()
+    for name, module in _shown(twin):
+        module.register_forward_hook(partial(_visit_output, name, clock, visit))
+        if isinstance(module, MultiHeadAttention):
+            vars(module)["attend_with"] = partial(_visit_attention, name, clock, visit, module.attend_with)
+    encode = twin.encode
+    start = twin.start
+    maps = twin.attention_maps
+
+    def encode_first(*arguments: Any, **named: Any) -> Any:
+        clock.begin(None)
+        return encode(*arguments, **named)
+
+    def map_first(*arguments: Any, **named: Any) -> Any:
+        clock.begin(None)
+        return maps(*arguments, **named)
+
+    def start_first(memory: Any) -> Any:
+        state = start(memory)
+        clock.begin(0, 0)
+        return state
+
+    def counted(take: Callable[..., Any], tokens: Tensor, state: Any, **named: Any) -> tuple[Any, Any]:
+        before = (clock.step or 0) + clock.steps
+        clock.begin(before, tokens.shape[1] if tokens.dim() == 2 else 1)
+        result, new = take(tokens, state, **named)
+        return result, _visit_state(new, before, visit) if one_by_one else new
+
+    def advance(tokens: Tensor, state: Any, *, need_weights: bool = False) -> tuple[Decoded, Any]:
+        if not one_by_one or tokens.shape[1] == 1:
+            return counted(read, tokens, state, need_weights=need_weights)
+        first = (clock.step or 0) + clock.steps
+        parts = []
+        for token in torch.split(tokens, 1, dim=1):
+            decoded, state = counted(read, token, state, need_weights=need_weights)
+            parts.append(decoded)
+        clock.begin(first, len(parts))  # the output layer reads all of them at once
+        return _joined(parts), state
+
+    vars(twin).update(encode=encode_first, start=start_first, attention_maps=map_first)
+    if "advance" in model.defines:
+        read = twin.advance
+        vars(twin).update(advance=advance, pre_logits=partial(Seq2Seq.pre_logits, twin))
+    else:
+        vars(twin).update(step=partial(counted, twin.step), forward=partial(_forward, twin))
+    return twin
+
+
+def _forward(model: Seq2Seq, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+    return stepped_logits(model, target_in, model.start(model.encode(source, source_mask)))
+
+
+def _visit_attention(
+    name: str,
+    clock: _Clock,
+    visit: Visit,
+    compute: Callable[..., Attended],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    score: Score,
+    mask: Mask,
+    bias: Tensor | None,
+    dropout_p: float,
+    need_weights: bool,
+) -> Attended:
+    """Attend as the layer does, and hand over everything on the way."""
+    step, steps = clock.place(name, query.shape[2])
+    rows = partial(Place, step=step, steps=steps, rows=2)
+    query = visit(query, rows(f"{name}.query"))
+    key = visit(key, Place(f"{name}.key", step, steps, None))
+    value = visit(value, Place(f"{name}.value", step, steps, None))
+    sizes = (*query.shape[:3], key.shape[2])
+    allowed = as_mask(mask, False, sizes).for_sizes(sizes[2], sizes[3], query.device).allowed
+    groups = query.shape[1] // key.shape[1]
+    plain = score(query, key.repeat_interleave(groups, dim=1))
+    plain = plain if bias is None else plain + bias
+    scores = visit(plain, rows(f"{name}.scores", allowed=allowed))
+    if scores is not plain:
+        score = _Given(scores)
+        bias = None
+    attended = compute(query, key, value, score=score, mask=mask, bias=bias, dropout_p=dropout_p, need_weights=True)
+    assert attended.weights is not None
+    weights = visit(attended.weights, rows(f"{name}.weights", allowed=allowed))
+    output = attended.output
+    if weights is not attended.weights:
+        dropped = F.dropout(weights, dropout_p, training=dropout_p > 0)
+        output = dropped @ value.repeat_interleave(groups, dim=1)
+    output = visit(output, rows(f"{name}.heads"))
+    return Attended(output, weights if need_weights else None)
+
+
+class _Given(Score):
+    """Scores that are there already."""
+
+    equal_widths = False
+
+    def __init__(self, scores: Tensor) -> None:
+        super().__init__()
+        self.scores = scores
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        return self.scores
+
+
+def _visit_output(name: str, clock: _Clock, visit: Visit, module: nn.Module, inputs: Any, output: Any) -> Any:
+    """Hand over what a part returns: its tensor, or the first of several, or an encoder's states."""
+    if isinstance(output, EncoderMemory):
+        return dataclasses.replace(output, states=visit(output.states, Place(name, None, 1, 1)))
+    first = output[0] if isinstance(output, tuple) and output else output
+    if not isinstance(first, Tensor):
+        return output
+    if first.dim() == 3:
+        step, steps = clock.place(f"{name}/", first.shape[1])
+        changed = visit(first, Place(name, step, steps, 1))
+    else:
+        changed = visit(first, Place(name, clock.step, 1, None))
+    if first is output:
+        return changed
+    return output._replace(**{output._fields[0]: changed}) if hasattr(output, "_fields") else (changed, *output[1:])
+
+
+def _visit_state(state: Any, step: int, visit: Visit) -> Any:
+    """Hand over the tensors of a decoder's state; keys and values are visited where they are used."""
+    changes = {}
+    for part in dataclasses.fields(state):
+        value = getattr(state, part.name)
+        if "of_source" in part.metadata or _has_keys(value):
+            continue
+        tensors = []
+        for name, tensor in named_tensors(value, f"state.{part.name}"):
+            tensors.append(visit(tensor, Place(name, step, 1, None)))
+        changes[part.name] = with_tensors(value, iter(tensors))
+    return dataclasses.replace(state, **changes)
+
+
+def _has_keys(tree: Any) -> bool:
+    kinds: list[type] = []
+    map_leaves(lambda leaf: kinds.append(type(leaf)), tree, (Cache, KeyValue, Mask))
+    return bool({Cache, KeyValue, Mask} & {*kinds})
+
+
+def _joined(parts: Sequence[Decoded]) -> Decoded:
+    """Join what a decoder returned for single steps."""
+    cross = [torch.cat(rows, dim=2) for rows in zip(*(part.cross_weights for part in parts), strict=True)]
+    width = max([weights.shape[-1] for weights in parts[-1].self_weights], default=0)
+    own = [
+        torch.cat([_widened(weights, width) for weights in rows], dim=2)
+        for rows in zip(*(part.self_weights for part in parts), strict=True)
+    ]
+    return Decoded(torch.cat([part.states for part in parts], dim=1), parts[0].output, tuple(own), tuple(cross))
+
+
+def _shown(model: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """Iterate over the parts that have a name of their own: not what is inside an attention layer or an RNN."""
+    for name, module in model.named_children():
+        full = f"{path}{name}"
+        if isinstance(module, nn.Dropout):
+            continue
+        if not isinstance(module, nn.ModuleList):
+            yield full, module
+        if not isinstance(module, MultiHeadAttention | TokenEmbedding | RecurrentStack):
+            yield from _shown(module, f"{full}.")
+
+
+def sharing_weights(module: nn.Module) -> Any:
+    """Return a copy of a module that shares its weights and buffers; hooks and modes are the copy's own.
+
+    Example:
+        >>> layer = nn.Sequential(nn.Linear(2, 3))
+        >>> twin = sharing_weights(layer)
+        >>> twin is layer, twin[0] is layer[0], twin[0].weight is layer[0].weight
+        (False, False, True)
+    """
+    return _twin(module, {})
+
+
+def _twin(module: nn.Module, twins: dict[int, nn.Module]) -> nn.Module:
+    if id(module) in twins:
+        return twins[id(module)]
+    twin = module.__class__.__new__(module.__class__)
+    twins[id(module)] = twin
+    for name, value in vars(module).items():
+        if name == "_modules":
+            value = {key: None if part is None else _twin(part, twins) for key, part in value.items()}
+        elif isinstance(value, dict):
+            value = value.copy()
+        twin.__dict__[name] = value
+    return twin

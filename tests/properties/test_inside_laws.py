@@ -1,0 +1,169 @@
+"""What is changed inside a model is changed alike however it is computed; nothing else changes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from selfattn.decoding.beam import beam_search
+from selfattn.errors import UserError
+from selfattn.models.build import build
+from selfattn.models.inside import (
+    Edit,
+    ablate,
+    attention_layers,
+    edited,
+    head_means,
+    intermediates,
+    patch,
+    reweigh,
+    trace_model,
+)
+from selfattn.models.protocol import Seq2Seq, stepped_logits
+
+Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
+
+
+def logits_of(model: Seq2Seq, case: Any) -> Tensor:
+    logits: Tensor = model(case.source, case.target, source_mask=case.source_mask)
+    return logits
+
+
+def steps_of(model: Seq2Seq, case: Any) -> Tensor:
+    return stepped_logits(model, case.target, model.start(model.encode(case.source, case.source_mask)))
+
+
+@torch.no_grad()
+def test_looking_changes_nothing_and_changes_are_the_same_by_step(close: Close, zoo: Any, variant: str) -> None:
+    model = zoo.model(variant)
+    case = zoo.case([5, 3], 4, 7)
+    names = intermediates(model)
+    plain = logits_of(model, case)
+    close(logits_of(edited(model, *(Edit(name, lambda x, place: x.clone()) for name in names)), case), plain)
+    layers = list(attention_layers(model))
+    changes = (ablate(layers[0], [0]), reweigh(layers[-1], "uniform"), reweigh(layers[0], "permuted")) if layers else ()
+    for edit in changes:
+        twin = edited(model, edit)
+        logits = logits_of(twin, case)
+        close(steps_of(twin, case), logits)
+        alone = case.pick([1]).padded(3, 0)
+        assert alone.source_mask.all()  # neither padding nor a neighbour is felt
+        close(logits_of(twin, alone), logits[[1]])
+    assert torch.equal(logits_of(model, case), plain)
+
+
+@torch.no_grad()
+def test_patches_of_another_input(close: Close, zoo: Any, state_variant: str) -> None:
+    """By its own values nothing changes; by another input's values of the last part everything is the other's."""
+    model = zoo.model(state_variant)
+    case = zoo.case([5, 5], 4, 11)
+    traces = [trace_model(model, case.source[row], case.target[row]) for row in (0, 1)]
+    mine = case.pick([0])
+    twin = edited(model, *(patch(name, traces[0]) for name in traces[0].names))
+    close(logits_of(twin, mine), logits_of(model, mine))
+    close(steps_of(twin, mine), logits_of(model, mine))
+    last = [name for name in traces[1].names if name.endswith("output")]
+    if last:
+        twin = edited(model, patch(last[-1], traces[1], steps=[1, 3]))
+        expected = logits_of(model, mine).clone()
+        expected[:, [1, 3]] = logits_of(model, case.pick([1]))[:, [1, 3]]
+        close(logits_of(twin, mine), expected)
+
+
+@torch.no_grad()
+def test_a_trace_holds_what_the_layers_compute(zoo: Any, state_variant: str, close: Close) -> None:
+    model = zoo.model(state_variant)
+    case = zoo.case([5], 3, 13)
+    trace = trace_model(model, case.source[0], case.target[0])
+    maps = model.attention_maps(case.source, case.target, source_mask=case.source_mask)
+    cross = [name for name in attention_layers(model) if name.endswith("cross_attn")]
+    for name, weights in zip(cross, maps.cross if cross else (), strict=True):
+        close(trace[f"{name}.weights"], weights[0])
+        heads = trace[f"{name}.weights"] @ trace[f"{name}.value"].repeat_interleave(
+            len(weights[0]) // len(trace[f"{name}.value"]), dim=0
+        )
+        close(trace[f"{name}.heads"], heads)
+
+
+@torch.no_grad()
+def test_the_state_of_an_lstm_decoder_is_patched() -> None:
+    """Without attention the state is all that is known of the source: from the next step on the other input speaks."""
+    model = build("rnn-plain", vocab_size=11, seed=0).eval()
+    source = torch.tensor([[5, 6, 7, 2], [8, 3, 9, 2]])
+    target = torch.tensor([[1, 4, 5, 6]]).expand(2, -1)
+    other = trace_model(model, source[1], target[1])
+    states = [name for name in other.names if name.startswith("state.recurrent")]
+    assert len(states) == 2  # h and c
+    logits = model(source, target, source_mask=source > 0)
+    twin = edited(model, *(patch(name, other, steps=[1]) for name in states))
+    changed = twin(source[:1], target[:1], source_mask=source[:1] > 0)
+    torch.testing.assert_close(changed[0, :2], logits[0, :2])
+    torch.testing.assert_close(changed[0, 2:], logits[1, 2:])
+    assert not torch.allclose(logits[0, 2:], logits[1, 2:], atol=1e-3)
+
+
+@torch.no_grad()
+def test_ablation_by_hand() -> None:
+    """The textbook's decoder without its context: the output layer reads zeros in its place."""
+    model: Any = build("rnn-attention", vocab_size=11, seed=0).eval()
+    source, target = torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7, 8]])
+    state = model.start(model.encode(source, source > 0))
+    h, _ = model.decoder.stack(model.decoder.embed(target), state.recurrent)
+    expected = model.decoder.output(torch.cat([torch.zeros_like(h), h], dim=-1))
+    twin = edited(model, ablate("decoder.cross_attn"))
+    torch.testing.assert_close(twin(source, target, source_mask=source > 0), expected)
+    mean = head_means([trace_model(model, source[0], target[0])], "decoder.cross_attn")
+    context = mean.expand_as(h)
+    expected = model.decoder.output(torch.cat([context, h], dim=-1))
+    twin = edited(model, ablate("decoder.cross_attn", to=mean))
+    torch.testing.assert_close(twin(source, target, source_mask=source > 0), expected)
+
+
+@pytest.mark.parametrize("name", ["transformer", "rnn-multi-head", "bahdanau-gru", "luong-general", "decoder-only"])
+@torch.no_grad()
+def test_a_beam_search_decodes_the_changed_model(name: str) -> None:
+    model = build(name, vocab_size=11, seed=3).eval()
+    source = torch.tensor([[5, 6, 7, 2], [8, 3, 2, 0]])
+    mask = torch.tensor([[True] * 4, [True] * 3 + [False]])
+    other = trace_model(model, torch.tensor([4, 9, 7, 2]), torch.tensor([1, 5, 5, 5, 5, 5]))
+    layer = list(attention_layers(model))[-1]
+    edits = [reweigh(layer, "permuted"), patch(f"{layer}.heads", other, steps=[0, 2])]
+    twin = edited(model, *edits)
+    for row, found in enumerate(beam_search(twin, source, mask, bos_id=1, eos_id=2, max_length=5, beam_size=3)):
+        ids = found[0].ids
+        target = torch.tensor([[1, *ids]])
+        s = int(mask[row].sum())
+        logits = twin(source[row : row + 1, :s], target, source_mask=mask[row : row + 1, :s]).log_softmax(-1)
+        written = torch.tensor([*ids, 2][: len(ids) + found[0].finished])
+        score = logits[0, : len(written)].gather(-1, written[:, None]).sum()
+        assert score.item() == pytest.approx(found[0].log_probability, abs=1e-4)
+
+
+def test_what_cannot_be_done_is_refused() -> None:
+    model = build("transformer", vocab_size=11, seed=0).eval()
+    source, target = torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7]])
+    trace = trace_model(model, torch.tensor([5, 2]), target[0])
+
+    def run(make: Callable[[], Any]) -> None:
+        make()(source, target, source_mask=source > 0)
+
+    for make, message in (
+        (lambda: edited(model, ablate("decoder.layers.0.cross")), "there is no 'decoder.layers.0.cross.heads'; there"),
+        (lambda: edited(model, ablate("encoder.layers.0.self_attn", [9])), "head 9: the layer has heads 0 to 3"),
+        (
+            lambda: edited(model, patch("encoder.embed", trace)),
+            r"\[2, 96\] and here \[3, 96\]; take inputs of as",
+        ),
+        (lambda: edited(model, Edit("encoder.embed", lambda x, place: x[:, :1])), r"keep the shape \[1, 3, 96\], got"),
+        (lambda: patch("encoder.embed", trace, heads=[0]), "encoder.embed has no heads; leave `heads` out"),
+        (lambda: patch("encoder.nothing", trace), "there is no 'encoder.nothing'"),
+        (
+            lambda: reweigh("encoder.layers.0.self_attn", "even"),
+            "expected 'uniform', 'permuted' or a trace, got 'even'",
+        ),  # type: ignore[arg-type]
+        (lambda: trace["decoder"], "there is no 'decoder'; there is encoder.embed"),
+    ):
+        with pytest.raises(UserError, match=message):
+            run(make)
