@@ -7,6 +7,7 @@ from selfattn.attention import positions as positions
 from selfattn.attention import scores as scores
 from selfattn.comparison.compare import compare as compare
 from selfattn.comparison.options import CompareOptions as CompareOptions
+from selfattn.comparison.outputs import compare_outputs as compare_outputs
 from selfattn.data.pairs import Pair as Pair
 from selfattn.decoding.options import DecodingOptions as DecodingOptions
 from selfattn.decoding.scoring import TargetScore as TargetScore

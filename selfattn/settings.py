@@ -375,7 +375,7 @@ def _options(given: Settings) -> Iterator[str]:
             continue
         if value is True:
             yield option(name)
-        elif name == "set":  # settings of models may hold commas
+        elif name in ("set", "system"):  # settings of models may hold commas, files of systems do
             yield from (f"{option(name)} {shlex.quote(setting)}" for setting in value)
         else:
             is_files = isinstance(value, tuple) and any(isinstance(path, Path) for path in value)

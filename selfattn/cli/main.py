@@ -20,6 +20,7 @@ from selfattn import __version__
 from selfattn.cli import claims, runs
 from selfattn.cli.config import read_config, write_config
 from selfattn.cli.options import BasicHelp, checked, unwrapped
+from selfattn.cli.outputs import OUTPUTS_HELP, outputs_command
 from selfattn.cli.tasks import compare_command, train_command
 from selfattn.cli.tokenizer import inspect, train
 from selfattn.errors import UserError, as_options, say, visible
@@ -71,6 +72,10 @@ def make_commands(arguments: Sequence[str] = (), everything: bool = False) -> Ap
                 groups[group].command(make(task), name=name)
             elif group == "train" or task.takes_pairs:
                 groups[group].command(make_app(name, help=unwrapped(help or task.__doc__ or "")))
+    if list(arguments[:2]) == ["compare", "outputs"]:
+        groups["compare"].command(outputs_command(), name="outputs")
+    else:
+        groups["compare"].command(make_app("outputs", help=OUTPUTS_HELP))
     groups["tokenizer"].command(train)
     groups["tokenizer"].command(inspect)
     groups["claims"].default(claims.list_claims)

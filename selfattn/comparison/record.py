@@ -11,6 +11,7 @@ from typing import Any
 from selfattn.codec import encode
 from selfattn.comparison.check import make_gates
 from selfattn.comparison.costs import ModelTimes, read_costs
+from selfattn.comparison.judged import JudgedOutputs, task_of, word_analyses
 from selfattn.comparison.models import primary_pair
 from selfattn.comparison.plan import Plan
 from selfattn.comparison.run_table import RunTable
@@ -28,7 +29,7 @@ from selfattn.models.presets import PRESETS, Preset, get_preset
 from selfattn.models.sizing import body
 from selfattn.results.attention import Attention, AttentionExample, ModelAttention
 from selfattn.results.plan import AtBudget, Budgets, Interim
-from selfattn.results.quality import BucketGroup, Estimate, IntervalMethod
+from selfattn.results.quality import BucketGroup, Estimate, IntervalMethod, NgramGroup
 from selfattn.results.record import SCHEMA, Difference, MeanOverRuns, Model, Record, Timing
 from selfattn.runs.task import TaskData, task_of_settings
 
@@ -188,7 +189,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         data: settings of the training data, of which the task is made.
         outputs: of all runs; those of the largest budget decide.
     """
-    task = task_of_settings(record.task, data, "results.json")
+    task = task_of(record.task, data, "results.json")
     metrics = {name: make_metric(name, task.language) for name in record.units}
     metric = metrics[record.headline.metric]
     models = outputs.main
@@ -216,6 +217,11 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         return Estimate(statistics.mean(values), runs=values)
 
     over = next(iter(comparison.estimates.values())).over
+    buckets = _buckets(models, metric, task)
+    ngrams: tuple[NgramGroup, ...] = ()
+    if isinstance(task, JudgedOutputs):
+        words, ngrams = word_analyses(task, outputs, labels)
+        buckets = (*buckets, words)
     repeated = len(labels) - len(set(labels))
     return replace(
         record,
@@ -225,7 +231,8 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         ),
         interval=IntervalMethod(LEVEL, "closed form" if metric.is_mean else "bootstrap", over, repeated),
         pairs=tuple(chain.from_iterable(scored.pairs for scored in (comparison, *further))),
-        buckets=_buckets(models, metric, task),
+        buckets=buckets,
+        ngrams=ngrams,
         differences=_differences(models, pairs),
         budgets=record.budgets and _with_quality(record.budgets, outputs, metric, references, labels),
     )
@@ -286,11 +293,12 @@ def _buckets(models: Mapping[str, Sequence[Answered]], metric: Metric, task: Tas
     group = partial(BucketGroup, metric=metric.name, kind=metric.unit, better=metric.better)
     fields = score_fields(outputs, pairs, labels) if any(pair.spans for pair in pairs) else []
     often = sorted(fields, key=lambda part: -part.items)[:_MOST_FIELDS]
-    rare = score_rare_words(outputs, references, first.words, labels) if first.words else ()
-    lengths = by_length([pair.source for pair in pairs], words=cut)
+    rare = score_rare_words(outputs, references, first.words, labels) if first.words and task.has_words else ()
+    side = "source" if any(pair.source for pair in pairs) else "target"
+    lengths = by_length([getattr(pair, side) for pair in pairs], words=cut)
     groups = [
         group(task.tag_name, score(by_tag(pairs), metric=metric)),
-        group("length", score(lengths, metric=metric), note=f"{unit} of the source"),
+        group("length", score(lengths, metric=metric), note=f"{unit} of the {side}"),
         BucketGroup("field", tuple(part for part in fields if part in often), note=_FIELDS),
         BucketGroup("rare words", rare, WordRecall.name, note=_RARE),
     ]

@@ -26,7 +26,8 @@ from selfattn.runs.run import Run, load
 from selfattn.training.device import use_threads
 
 RESULTS = "results.json"
-_OF_OUTPUTS = ("test_items", "interval", "pairs", "buckets", "differences", "gates", "budgets")  # fields of the record
+# Fields of the record that follow from the outputs.
+_OF_OUTPUTS = ("test_items", "interval", "pairs", "buckets", "differences", "gates", "budgets", "ngrams")
 _OUTPUT_GATES = ("endings", "repetition", "variety")
 _DEPTHS = defaultdict(lambda: 1, models=3, pairs=2, buckets=2, gates=2)  # of a figure in the record
 _LABELS = ("name", "first", "second", "metric", "model", "seed", "budget")

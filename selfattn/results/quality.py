@@ -107,6 +107,36 @@ class BucketGroup(Plain):
 
 
 @dataclass(frozen=True)
+class Ngram(Plain):
+    """A run of words that two models get right unequally often.
+
+    Attributes:
+        text: its words, with a space between.
+        reference: how often the references have it.
+        first: how often the first model has it where the reference has it, mean over runs.
+        second: the same of the second.
+        score: ``(first + 1) / (first + second + 2)``.
+        separated: whether every run of one has it more often than every run of the other.
+    """
+
+    text: str
+    reference: int
+    first: float
+    second: float
+    score: Share
+    separated: bool
+
+
+@dataclass(frozen=True)
+class NgramGroup(Plain):
+    """The runs of words that tell two models apart most: those the first gets right more often, then the others."""
+
+    first: str
+    second: str
+    ngrams: tuple[Ngram, ...]
+
+
+@dataclass(frozen=True)
 class Point(Plain):
     """One validation during training; losses are nats a token, `tokens` are target tokens seen so far.
 

@@ -10,7 +10,17 @@ from annotated_types import Ge, Gt, Le, MinLen
 from selfattn.codec import Plain
 from selfattn.results.attention import Agreement, Attention, ModelAlignment
 from selfattn.results.plan import Budgets, Interim, PlanCheck
-from selfattn.results.quality import BucketGroup, Curve, Estimate, Headline, IntervalMethod, PairTest, Share, Unit
+from selfattn.results.quality import (
+    BucketGroup,
+    Curve,
+    Estimate,
+    Headline,
+    IntervalMethod,
+    NgramGroup,
+    PairTest,
+    Share,
+    Unit,
+)
 
 SCHEMA = 2
 ANALYSIS = 2  # version of the analysis of new comparisons
@@ -257,6 +267,9 @@ class Record(Plain):
         interim: planned interim analyses; None without.
         outputs_sha256: of the archive of all outputs beside the report, uncompressed; empty without it.
         demo: whether the page on which the models answer, `demo.html`, lies beside the report.
+        trained: whether selfattn trained the models. False where files of outputs were judged: then nothing is known of
+            sizes (`parameters` is 0), training and plan, and the seeds are the numbers of a model's files.
+        ngrams: for pairs of models whose outputs were judged, the runs of words that tell them apart.
     """
 
     schema: int
@@ -284,6 +297,8 @@ class Record(Plain):
     interim: Interim | None = None
     margin: Annotated[float, Gt(0)] | None = None
     analysis: Annotated[int, Ge(1), Le(ANALYSIS)] = 1
+    trained: bool = True
+    ngrams: tuple[NgramGroup, ...] = ()
 
     @property
     def seeds(self) -> list[int]:

@@ -73,6 +73,11 @@ class _Sacrebleu(Metric):
         counted = self.sacrebleu._extract_corpus_statistics(self.prepare(outputs), [self.prepare(references)])
         return np.asarray(counted, dtype=np.float64)
 
+    def words(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return the words of each text as the metric cuts it; what stands between spaces where it cuts none."""
+        cut: Any = getattr(self.sacrebleu, "tokenizer", str)
+        return [cut(text.rstrip()).split() for text in self.prepare(texts)]
+
     def score(self, sums: Array) -> Array:
         """Return the scores ``[..]`` of summed counts ``[.. k]``."""
         rows = sums.reshape(-1, sums.shape[-1]).tolist()
@@ -125,6 +130,22 @@ class Bleu(_Sacrebleu):
 
     def __init__(self, language: str = "") -> None:
         super().__init__(language, tokenize=bleu_tokeniser(language), force=True)
+
+
+@final
+@register.metric("bleu_tokens")
+class TokenBleu(_Sacrebleu):
+    """BLEU on text that is cut into words already, with spaces between: sacreBLEU's with ``--tokenize none``.
+
+    Example:
+        >>> TokenBleu().signature.partition("|version")[0]
+        'nrefs:1|case:mixed|eff:no|tok:none|smooth:exp'
+    """
+
+    beside = ("chrf",)
+
+    def __init__(self, language: str = "") -> None:
+        super().__init__(language, tokenize="none", force=True)
 
 
 @final

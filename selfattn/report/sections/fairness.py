@@ -19,6 +19,8 @@ _SIZES = tuple(field.name for field in fields(Cost) if field.name != "decoding")
 @b.section("cost")
 def cost_section(record: Record) -> tuple[b.Block, ...]:
     """One table a kind of cost; those without any figure but the times are left out."""
+    if not record.trained:
+        return ()
     sizes = [name for name in _SIZES if any(getattr(model.cost, name) is not None for model in record.models)]
     parts = (
         ("time", _table(record, "times", _TIMES), "cost.note"),
@@ -90,7 +92,9 @@ def _gate(record: Record, gate: Gate) -> b.Row:
 
 @b.section("fairness")
 def fairness_section(record: Record) -> tuple[b.Block, ...]:
-    """Return sizes, settings, tuning, the models, and what all share."""
+    """Return sizes, settings, tuning, the models, and what all share; of outputs from elsewhere nothing is known."""
+    if not record.trained:
+        return ()
     differing = differing_settings(record)
     differ = (b.Heading(message("settings.differ"), "differing"), b.Paragraph(message("settings.text")), differing)
     models = (
@@ -154,8 +158,8 @@ def shared_settings(record: Record) -> dict[str, str]:
 def reproduce_section(record: Record) -> tuple[b.Block, ...]:
     """Return the command, its conditions, and where the runs lie."""
     runs = "\n".join(chain.from_iterable(model.run_dirs for model in record.models))
-    code = b.Code(runs, "run-list", message("reproduce.runs"))
-    name = message("reproduce.runs")
+    code = b.Code(runs, "run-list", message("reproduce.runs" if record.trained else "reproduce.files"))
+    name = message("reproduce.runs" if record.trained else "reproduce.files")
     return (
         b.Code(record.command, "command", message("reproduce.command")),
         b.Facts(_reproduction(record)),
@@ -169,8 +173,11 @@ def _reproduction(record: Record) -> tuple[tuple[TextLike, TextLike], ...]:
     signature = record.headline.signature
     seeds = record.seeds
     facts: list[tuple[TextLike, TextLike]] = [(message("reproduce.signature"), signature)] if signature else []
-    facts.append((message("reproduce.seeds"), ", ".join(map(str, seeds))))
-    facts.append((message("reproduce.tuning"), tuning_badge(record).text))
+    if record.trained:
+        facts.append((message("reproduce.seeds"), ", ".join(map(str, seeds))))
+        facts.append((message("reproduce.tuning"), tuning_badge(record).text))
+    else:
+        facts += [(name, str(value)) for name, value in record.settings.items() if value]
     timings = [model.timing.train_seconds for model in record.models]
     if all(timings):
         total = amount(sum(sum(time.runs) if time.runs else time.mean for time in timings if time))

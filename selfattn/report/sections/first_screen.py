@@ -39,18 +39,16 @@ def brief(record: Record) -> tuple[b.Block, ...]:
 def summary(record: Record) -> b.Table:
     """Return a row for each model, the best mean first."""
     metric = headline_name(record)
-    columns = (
+    columns = [
         b.Column(message("col.model"), numeric=False),
         b.Column(message("col.quality", metric=metric, unit=headline_unit(record))),
         b.Column(message("col.strip", metric=metric), axis=record_scale(record)),
         b.Column(message("col.standing"), numeric=False),
-        b.Column(message("short.parameters")),
-        b.Column(message("unit.flops")),
-        b.Column(message("cost.train_seconds")),
-        b.Column(message("short.predict")),
-    )
+    ]
+    costs = ("short.parameters", "unit.flops", "cost.train_seconds", "short.predict") if record.trained else ()
+    columns += [b.Column(message(key)) for key in costs]
     rows = tuple(b.Row(_cells(record, model), model.name) for model in ranked(record))
-    return b.Table("summary", columns, rows, "summary")
+    return b.Table("summary", tuple(columns), rows, "summary")
 
 
 def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
@@ -58,11 +56,16 @@ def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
     p = ""
     if model is not best and not is_single(record) and ranking.comparable(record, model, best):
         p = f"p\u00a0{p_text(ranking.pair_test(record, model, best).p_holm)}"
-    return (
+    cells = (
         model.name,
         b.quality_cell(quality(record, model), record.headline.kind),
         b.Strip(((model.name, quality(record, model)),)),
         b.Styled(standing(record, model), p),
+    )
+    if not record.trained:
+        return cells
+    return (
+        *cells,
         compact(model.parameters),
         compact(model.cost.training_flops_per_token),
         _mean(model.timing.train_seconds),

@@ -67,13 +67,17 @@ def differences_section(record: Record) -> tuple[b.Block, ...]:
     if not record.differences:
         return ()
     names = [model.name for model in ranked(record)]
-    heads = (b.Column(message("col.source"), numeric=False), b.Column(message("col.target"), numeric=False))
-    columns = (*heads, *(b.Column(name, numeric=False, model=True) for name in names))
+    has_sources = any(item.source for item in record.differences)
+    sides = ("col.source", "col.target") if has_sources else ("col.target",)
+    columns = (
+        *(b.Column(message(side), numeric=False) for side in sides),
+        *(b.Column(name, numeric=False, model=True) for name in names),
+    )
     rows = tuple(
         b.Row(
             (
-                b.Styled(item.source, item.format, quoted=True),
-                b.Styled(item.target, quoted=True),
+                *([b.Styled(item.source, item.format, quoted=True)] if has_sources else []),
+                b.Styled(item.target, "" if has_sources else item.format, quoted=True),
                 *(b.MarkedAnswer(item.predictions.get(name), item.target) for name in names),
             )
         )

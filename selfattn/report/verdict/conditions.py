@@ -47,6 +47,8 @@ def amount_of_training(record: Record, budget: float | None = None) -> Message:
 
 def condition(record: Record) -> Message:
     """Return how much each model was trained, and how its learning rate was chosen."""
+    if not record.trained:
+        return message("condition.outputs")
     return message(f"condition.{how_tuned(record)}", training=amount_of_training(record))
 
 

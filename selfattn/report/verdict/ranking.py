@@ -209,6 +209,10 @@ def matched_statement(record: Record) -> Message:
 
 def badges(record: Record) -> tuple[Badge, ...]:
     """Return the facts that decide how far the verdict can be believed."""
+    fewest = min(len(model.seeds) for model in record.models)
+    if not record.trained:
+        files = message("badge.files", count=fewest) if fewest > 1 else message("badge.file")
+        return Badge("ok" if fewest >= _SEEDS else "warn", files), Badge("note", message("badge.elsewhere"))
     gates = [gate for gate in record.gates if not gate.note]
     passed = sum(gate.passed for gate in gates)
     total = len(gates)
@@ -218,7 +222,6 @@ def badges(record: Record) -> tuple[Badge, ...]:
     if len(record.models) > 1:
         near = matched_within(record) <= record.matching.limit
         facts.append(Badge("ok" if near else "warn", matched_statement(record)))
-    fewest = min(len(model.seeds) for model in record.models)
     seeds = message("badge.seeds", count=fewest) if fewest > 1 else message("badge.seed")
     if record.interim and record.interim.ended < max(record.interim.looks):
         seeds = message("badge.interim", ended=record.interim.ended, most=max(record.interim.looks))

@@ -29,6 +29,8 @@ def question(record: Record) -> Message:
         kind = "pair.same" if same else "pair"
     else:
         kind = "pair.any" if pair else "one" if len(record.models) == 1 else "many"
+    if not record.trained:
+        kind = {"pair.any": "outputs", "pair": "outputs"}.get(kind, f"outputs.{kind}")
     names = {f"name{k}": spoken(record, model) for k, model in enumerate(pair or record.models[:1])}
     return ranking.in_task_words(record, f"question.{kind}", task=record.task, count=len(record.models), **names)
 
@@ -44,7 +46,7 @@ def verdict(record: Record) -> Verdict:
         more = message("verdict.stopped.scores", scores=bare, metric=headline_name(record))
         others = [*reasons[1:], more, *remarks]
     elif pair:
-        lead = _pair_sentence(record, *pair)
+        lead = _one_file_sentence(record, *pair) if is_one_file(record) else _pair_sentence(record, *pair)
         others = [
             *_attention_sentence(record),
             *conditions.wrong_rate(record, pair),
@@ -97,6 +99,24 @@ def _pair_sentence(record: Record, first: Model, second: Model) -> Message:
     return message(f"verdict.{test.word}", gap=ranking.gap(record, test, len(first.seeds)), **values)
 
 
+def is_one_file(record: Record) -> bool:
+    """Return whether outputs of one training each were judged: nothing can be said of other trainings."""
+    return not record.trained and ranking.is_single(record)
+
+
+def _one_file_sentence(record: Record, first: Model, second: Model) -> Message:
+    """Return what one file of outputs each can show, and what it cannot."""
+    test = pair_test(record, first, second)
+    is_clear = test.p < test.alpha and (test.low > 0 or test.high < 0)
+    if (test.difference < 0) == (test.better == "higher"):
+        first, second = second, first
+    values: dict[str, str | Message] = {"scores": ranking.scores_of(record, first, second), "p": p_text(test.p)}
+    key = "verdict.file.clear" if is_clear else "verdict.file.same"
+    unit = message(f"difference.{record.headline.kind}")
+    gap = message("gap.items", difference=gap_text(test, record.headline.kind), unit=unit)
+    return message(key, gap=gap, model=spoken(record, first), **values)
+
+
 def _chance(record: Record, first: Model, second: Model, test: PairTest) -> Message:
     """Return why few runs leave it open, and about how many would settle it."""
     runs = [quality(record, model).runs for model in (first, second)]
@@ -120,6 +140,8 @@ def _field_sentence(record: Record) -> Message:
         return message("verdict.alone", scores=leader, **base)
     words = [pair_test(record, model, best).word for model in others]
     near = [model for model, word in zip(others, words, strict=True) if word != "worse"]
+    if is_one_file(record):
+        return message("verdict.file.field", scores=ranking.scores(record, [best, *others]), metric=base["metric"])
     if not near:
         return message("verdict.field.best", best=leader, next=ranking.scores(record, others[:1]), **base)
     few = "too few seeds to tell"
@@ -237,6 +259,10 @@ def _ceiling_sentence(record: Record) -> list[Message]:
 def _seed_sentence(record: Record) -> Message:
     """Return how many runs and test items there are, and what the intervals cover."""
     items = ranking.in_task_words(record, "items", count=f"{record.test_items:,}")
+    if not record.trained:
+        files = ", ".join(f"{model.name} {len(model.seeds)}" for model in record.models)
+        over = message("over.items" if ranking.is_single(record) else "over.seeds")
+        return message("verdict.files", files=files, items=items, over=over)
     if ranking.is_single(record):
         return message("verdict.seed", seed=", ".join(map(str, record.seeds)), items=items)
     key = "verdict.seeds.items" if record.interval and record.interval.over == "items" else "verdict.seeds"

@@ -1,0 +1,303 @@
+"""Judge outputs of systems that were trained anywhere: from files of lines to the same record and report."""
+
+import dataclasses
+import platform
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import chain, combinations
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from selfattn import __version__
+from selfattn.codec import short
+from selfattn.comparison.archive import ARCHIVE, write_archive
+from selfattn.comparison.judged import KIND, JudgedOutputs
+from selfattn.comparison.outputs_options import OutputsOptions
+from selfattn.comparison.record import measure
+from selfattn.comparison.report import check_free_of_others
+from selfattn.comparison.run_table import RunTable
+from selfattn.comparison.tested import Answer, Answered
+from selfattn.data.readers.columns import read_column
+from selfattn.data.readers.containers import inner_name
+from selfattn.data.readers.lines import checked_encoding, read_text_lines
+from selfattn.errors import SettingError, UserError, say
+from selfattn.evaluation.metrics.metric import Metric, make_metric
+from selfattn.evaluation.metrics.translation import Bleu, script_warning
+from selfattn.experiments.plan import PLAN
+from selfattn.files import writing
+from selfattn.registry import is_name
+from selfattn.report.blocks import Outputs
+from selfattn.report.write import ReportFiles, write_report
+from selfattn.results.reading import read_record
+from selfattn.results.record import ANALYSIS, SCHEMA, Model, Record
+from selfattn.settings import as_declared, changed, check_bounds, command_line
+from selfattn.words.messages import SOURCE
+
+_TABLES = (".tsv", ".tab", ".csv", ".json", ".jsonl", ".ndjson")  # files that a line of does not have one text in
+
+Texts: TypeAlias = str | Path | Sequence[str]
+"""A file with a text a line, FILE:COLUMN of a table, or the texts themselves."""
+
+
+def compare_outputs(
+    reference: Texts,
+    systems: Mapping[str, Sequence[Texts]],
+    *,
+    metric: str | Sequence[str],
+    out: str | Path,
+    source: Texts | None = None,
+    language: str | None = None,
+    tags: Texts | None = None,
+    train: Texts | None = None,
+    margin: float | None = None,
+    encoding: str | None = None,
+    lang: str = SOURCE,
+) -> tuple[Record, ReportFiles]:
+    """Compare systems by their outputs alone, and write the report.
+
+    With several files of each system, one for each training, intervals and tests are over trainings and items. With one
+    file each they are over the items alone.
+
+    Args:
+        reference: the right outputs: a file with one a line, ``FILE:COLUMN`` of a TSV or CSV file, or a list of texts.
+        systems: for each system, by its name, the outputs of each of its trainings.
+        metric: name of a metric, or of several, of which the first decides.
+        out: directory for the report; an older one of the same comparison is replaced.
+        source: the inputs; default unknown. Items with the same input count as repeats.
+        language: of the references, a code or an English name; default unknown.
+        tags: kind of each item; default none.
+        train: the training's targets, to count how often training shows a word; default the references are counted.
+        margin: smallest difference that matters, in points; default none.
+        encoding: of the files; default UTF-8, or what a byte order mark says.
+        lang: language of the report.
+
+    Returns:
+        The record, and the paths of the report's files.
+
+    Raises:
+        UserError: a file cannot be read, has another number of lines, or is given twice; or a setting is not allowed.
+
+    Example:
+        >>> import tempfile
+        >>> right = ["a b", "c d", "e f", "g h"]
+        >>> outputs = {"A": [["a b", "c d", "e x", "g h"]], "B": [["a b", "c x", "x x", "g x"]]}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     record, files = compare_outputs(right, outputs, out=folder, metric="exact_match")
+        >>> [model.metrics["exact_match"].mean for model in record.models], record.interval.over
+        ([0.75, 0.25], 'items')
+    """
+    options = _options(
+        reference=_label(reference),
+        system=tuple(_systems(systems)),
+        metric=metric,
+        out=out,
+        source=_label(source),
+        language=language,
+        tags=_label(tags),
+        train=_label(train),
+        margin=margin,
+        encoding=encoding,
+        lang=lang,
+    )
+    command = command_line("compare outputs", changed(options))
+    _check_out(options.out, command)
+    metrics = _metrics(options)
+    used = checked_encoding(encoding)
+    right = _read(reference, used)
+    outputs = {name: [_read(run, used) for run in runs] for name, runs in systems.items()}
+    sources = None if source is None else _read(source, used)
+    kinds = None if tags is None else _read(tags, used)
+    _check_lengths(right, [sources, kinds, *chain.from_iterable(outputs.values())])
+    _refuse_empty(right)
+    _refuse_copies(right, outputs, metrics[0])
+    _check_script(right, options.language, metrics)
+    task = JudgedOutputs(metrics[0].language, metrics[0].name)
+    counts = {} if train is None else _counts(task, _read(train, used), right, outputs)
+    table = _table(right, sources, kinds, outputs, counts)
+    data = {"kind": KIND, "language": metrics[0].language, "metric": metrics[0].name}
+    record = measure(_frame(options, command, metrics, outputs, len(right.texts)), data, table)
+    with writing(options.out, "choose another place"):
+        options.out.mkdir(parents=True, exist_ok=True)
+    record = replace(record, outputs_sha256=write_archive(options.out / ARCHIVE, data, table))
+    written = {name: tuple(tuple(run.texts) for run in runs) for name, runs in outputs.items()}
+    inputs = sources.texts if sources else [""] * len(right.texts)
+    return record, write_report(record, options.out, options.lang, Outputs(tuple(inputs), tuple(right.texts), written))
+
+
+# what is given
+
+
+class _File(NamedTuple):
+    """A file, or texts that were handed over.
+
+    Attributes:
+        label: its name for messages.
+        texts: one a line, as they are.
+    """
+
+    label: str
+    texts: Sequence[str]
+
+
+Runs: TypeAlias = Mapping[str, Sequence[_File]]
+"""The outputs of each training, by system."""
+
+
+def _options(**given: Any) -> OutputsOptions:
+    hints = {field.name: field.type for field in dataclasses.fields(OutputsOptions)}
+    options = OutputsOptions(**{name: as_declared(name, value, hints[name]) for name, value in given.items()})
+    check_bounds(options)
+    return options
+
+
+def _label(texts: Texts | None) -> str | None:
+    """Return the name of a file; of texts their number."""
+    if texts is None:
+        return None
+    return str(texts) if isinstance(texts, str | Path) else f"<{len(texts)} texts>"
+
+
+def _systems(systems: Mapping[str, Sequence[Texts]]) -> Iterator[str]:
+    """Check systems, and yield each as the command line has it."""
+    if not systems:
+        raise SettingError("`system`: expected one or more, each as NAME=FILE,FILE,...")
+    for name, runs in systems.items():
+        if not is_name(name):
+            raise SettingError(f"`system`: a name has at most 100 letters, digits, - and _, found {short(name)}")
+        if isinstance(runs, str | Path) or not runs:
+            raise SettingError(f"`system` {name}: expected a list of outputs, one for each training")
+        yield f"{name}={','.join(str(_label(run)) for run in runs)}"
+
+
+def _check_out(out: Path, command: str) -> None:
+    """Refuse a directory with another experiment, or with the report of another comparison."""
+    check_free_of_others(out)
+    advice = "choose another `out`"
+    if (out / PLAN).exists():
+        raise SettingError(f"{out}: holds an experiment with its plan; {advice}")
+    results = out / "results.json"
+    if results.exists() and read_record(results).command != command:
+        raise SettingError(f"{out}: holds the report of another comparison; {advice}")
+
+
+def _metrics(options: OutputsOptions) -> list[Metric]:
+    """Return the metrics, the one that decides first, and those that stand beside it."""
+    if not options.metric or len(set(options.metric)) < len(options.metric):
+        raise SettingError(f"`metric` {','.join(options.metric)}: expected different names")
+    language = options.language or ""
+    first = make_metric(options.metric[0], language)
+    names = dict.fromkeys([*options.metric, *first.beside])
+    return [make_metric(name, language) for name in names]
+
+
+def _read(texts: Texts, encoding: str | None) -> _File:
+    """Read one text a line, as it is."""
+    label = str(_label(texts))
+    if not isinstance(texts, str | Path):
+        if not texts or not all(isinstance(text, str) for text in texts):
+            raise SettingError(f"{label}: expected a file, or a list of texts")
+        return _File(label, list(texts))
+    path = Path(texts)
+    name, colon, column = label.rpartition(":")
+    if colon and not path.exists() and Path(name).exists():
+        return _File(label, read_column(Path(name), column, encoding))
+    if inner_name(path).suffix.lower() in _TABLES:
+        raise UserError(f"{path}: a table; name a column of a TSV or CSV file, as in {path}:2 or {path}:output")
+    lines = read_text_lines(path, encoding)
+    if all("\t" in line for line in lines):
+        raise UserError(f"{path}: has a tab in every line; name the column, as in {path}:2")
+    return _File(label, lines)
+
+
+def _check_lengths(right: _File, files: Iterable[_File | None]) -> None:
+    expected = len(right.texts)
+    for file in files:
+        if file is not None and len(file.texts) != expected:
+            counts = f"{len(file.texts):,} lines, but {right.label} has {expected:,}"
+            raise UserError(f"{file.label}: {counts}; line k of every file has to belong to item k")
+
+
+def _refuse_empty(right: _File) -> None:
+    for number, text in enumerate(right.texts, 1):
+        if not text.strip():
+            raise UserError(f"{right.label}:{number}: an empty reference; leave this line out of every file")
+
+
+def _refuse_copies(right: _File, outputs: Runs, metric: Metric) -> None:
+    """Refuse outputs that are the reference, or those of another training.
+
+    Answers that are all right are equal by themselves, and a share of right answers may well reach 100 %.
+    """
+    runs = [_File(f"{name}: {run.label}", run.texts) for name, several in outputs.items() for run in several]
+    for run in runs:
+        if run.texts == right.texts:
+            if not metric.is_mean:
+                raise UserError(f"{run.label}: equals {right.label} in every line; give what the system wrote")
+            say(f"{run.label}: equals {right.label} in every line; make sure that the system wrote it")
+    for first, second in combinations(runs, 2):
+        if first.texts == second.texts and first.texts != right.texts:
+            raise UserError(f"{second.label}: has the same lines as {first.label}; give each training's own outputs")
+
+
+def _check_script(right: _File, language: str | None, metrics: Sequence[Metric]) -> None:
+    """Refuse text that BLEU would cut wrongly because nobody named its language; only say it where somebody did."""
+    is_cut = any(metric.name == Bleu.name for metric in metrics)
+    warning = script_warning(right.texts, language or "") if is_cut else None
+    if warning and language is None:
+        advice = "`language`; und leaves it as it is"
+        raise UserError(f"{right.label}: {warning.removeprefix('targets: ')} ({advice})")
+    if warning:
+        say(warning)
+
+
+# what is made of it
+
+
+def _counts(task: JudgedOutputs, training: _File, right: _File, outputs: Runs) -> dict[str, int]:
+    """Count in the training text the words that references and outputs have."""
+    files = [right, *chain.from_iterable(outputs.values())]
+    texts = list(chain.from_iterable(file.texts for file in files))
+    counts = Counter(chain.from_iterable(task.words(training.texts)))
+    return {word: counts[word] for word in chain.from_iterable(task.words(texts))}
+
+
+def _table(
+    right: _File, sources: _File | None, tags: _File | None, outputs: Runs, counts: Mapping[str, int]
+) -> RunTable[Answered]:
+    """Put outputs into the form in which a comparison has those of its runs; files count from 1."""
+    nothing = [""] * len(right.texts)
+    inputs = sources.texts if sources else nothing
+    kinds = tags.texts if tags else nothing
+    rows: list[tuple[float, str, Answered]] = []
+    for name, runs in outputs.items():
+        for number, run in enumerate(runs, 1):
+            items = zip(inputs, right.texts, kinds, run.texts, strict=True)
+            answers = [Answer(source, target, tag, (), output, True) for source, target, tag, output in items]
+            rows.append((1.0, name, Answered(number, False, answers, {}, counts)))
+    return RunTable.gather(rows)
+
+
+def _frame(options: OutputsOptions, command: str, metrics: Sequence[Metric], outputs: Runs, items: int) -> Record:
+    """Return the record without what follows from the outputs."""
+    settings = {name: getattr(options, name) for name in ("reference", "source", "tags", "train", "language")}
+    models = []
+    for name, runs in outputs.items():
+        seeds = tuple(range(1, len(runs) + 1))
+        models.append(Model(name, False, 0, seeds, {}, run_dirs=tuple(run.label for run in runs)))
+    return Record(
+        schema=SCHEMA,
+        task=KIND,
+        created=datetime.now().astimezone().isoformat(timespec="seconds"),
+        command=command,
+        environment={"selfattn": __version__, "python": platform.python_version()},
+        settings={name: value for name, value in settings.items() if value is not None},
+        test_items=items,
+        models=tuple(models),
+        headline=metrics[0].headline,
+        units={metric.name: metric.unit for metric in metrics},
+        margin=options.margin,
+        analysis=ANALYSIS,
+        trained=False,
+    )

@@ -1,0 +1,35 @@
+"""Runs of words that one model gets right more often than another, where outputs were judged."""
+
+from selfattn.report import blocks as b
+from selfattn.results.quality import NgramGroup
+from selfattn.results.record import Record
+from selfattn.words.messages import message
+
+
+@b.section("ngrams", after="buckets")
+def ngrams_section(record: Record) -> tuple[b.Block, ...]:
+    """Return a table for each pair."""
+    blocks: list[b.Block] = []
+    for number, group in enumerate(record.ngrams):
+        if group.ngrams:
+            head = message("ngrams.pair", first=group.first, second=group.second)
+            blocks += [b.Heading(head, f"ngrams-{number}"), _table(group, f"ngrams-{number}")]
+    return (b.Paragraph(message("ngrams.text")), *blocks) if blocks else ()
+
+
+def _table(group: NgramGroup, name: str) -> b.Table:
+    columns = (
+        b.Column(message("ngrams.words"), numeric=False),
+        b.Column(group.first, model=True),
+        b.Column(group.second, model=True),
+        b.Column(message("ngrams.reference")),
+        b.Column(message("ngrams.more"), numeric=False),
+        b.Column(message("ngrams.separated"), numeric=False),
+    )
+    rows = []
+    for gram in group.ngrams:
+        more = group.first if gram.first > gram.second else group.second
+        every = message("ngrams.yes" if gram.separated else "ngrams.no")
+        counts = (f"{count:.4g}" for count in (gram.first, gram.second, gram.reference))
+        rows.append(b.Row((b.Styled(gram.text, quoted=True), *counts, more, every)))
+    return b.Table(name, columns, tuple(rows), shown=20)

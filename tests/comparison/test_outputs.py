@@ -1,0 +1,218 @@
+"""Outputs of systems that were trained elsewhere are judged as those of a comparison are."""
+
+import gzip
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sacrebleu
+
+from selfattn import compare_outputs
+from selfattn.comparison.verify import verify
+from selfattn.errors import UserError
+from selfattn.report.render.markdown import markdown_of
+from selfattn.report.write import document
+from selfattn.results.record import Record
+
+Cli = Callable[..., Any]
+WORDS = ["the", "a", "cat", "dog", "house", "sees", "eats", "runs", "small", "big", "red", "old", "and", "or", "not"]
+
+
+def references(count: int = 60) -> list[str]:
+    chance = random.Random(0)
+    return [" ".join(chance.choices(WORDS, k=8)) + f" {number}." for number in range(count)]
+
+
+def outputs(wrong: float, seed: int, right: list[str]) -> list[str]:
+    """The references with some words exchanged."""
+    chance = random.Random(seed)
+    lines = []
+    for text in right:
+        words = [chance.choice(WORDS) if chance.random() < wrong else word for word in text.split()]
+        lines.append(" ".join(words))
+    return lines
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    right = references()
+    (tmp_path / "ref").write_text("\n".join(right) + "\n")
+    (tmp_path / "src").write_text("\n".join(text[::-1] for text in right) + "\n")
+    (tmp_path / "kinds").write_text("\n".join(["odd", "even"] * 30) + "\n")
+    for name, wrong in (("a", 0.1), ("b", 0.4)):
+        for seed in (1, 2, 3):
+            (tmp_path / f"{name}{seed}").write_text("\n".join(outputs(wrong, 10 * seed + len(name), right)) + "\n")
+    return tmp_path
+
+
+def page(record: Record, lang: str = "en") -> str:
+    return markdown_of(document(record), lang)
+
+
+def test_three_files_of_each_system_are_compared_over_trainings_and_items(files: Path, cli: Cli) -> None:
+    systems = [f"--system={name}={','.join(str(files / f'{name}{seed}') for seed in (1, 2, 3))}" for name in "ab"]
+    sides = [
+        "--reference",
+        files / "ref",
+        "--source",
+        files / "src",
+        "--tags",
+        files / "kinds",
+        "--language",
+        "en",
+        "--metric",
+        "bleu",
+    ]
+    done = cli("compare", "outputs", *sides, *systems, "--out", files / "out")
+    assert done.code == 0, done.err
+    assert "Are the outputs of a better than those of b?" in done.out
+    assert "3 output files each" in done.out
+    again = cli("verify", files / "out")
+    assert (again.code, again.out.splitlines()[-1].endswith("all agree")) == (0, True)
+    assert "agrees   ngrams" in again.out
+    text = (files / "out" / "report.md").read_text()
+    for part in ("over runs and test items", "| odd |", "accuracy of words by frequency", "right more often"):
+        assert part in text
+
+
+def test_scores_are_those_of_sacrebleu_to_the_last_digit(tmp_path: Path) -> None:
+    right = references()
+    systems = {name: [outputs(wrong, seed, right) for seed in (1, 2)] for name, wrong in (("a", 0.1), ("b", 0.3))}
+    record, _ = compare_outputs(right, systems, out=tmp_path, metric=("bleu", "ter"), language="en")
+    for model in record.models:
+        for run, texts in enumerate(systems[model.name]):
+            assert model.metrics["bleu"].runs[run] == sacrebleu.corpus_bleu(texts, [right]).score
+            assert model.metrics["chrf"].runs[run] == sacrebleu.corpus_chrf(texts, [right]).score
+            assert model.metrics["ter"].runs[run] == sacrebleu.corpus_ter(texts, [right]).score
+
+
+def test_one_file_each_says_first_what_it_cannot_show(tmp_path: Path) -> None:
+    right = references()
+    systems = {"a": [outputs(0.1, 1, right)], "b": [outputs(0.5, 2, right)]}
+    record, _ = compare_outputs(right, systems, out=tmp_path, metric="bleu", language="en")
+    assert record.interval is not None
+    assert record.interval.over == "items"
+    lead = document(record).verdict.lead
+    assert "a is ahead" in lead.say("en")
+    assert "one file each cannot show" in lead.say("en")
+    assert "다시 학습해도 같을지는 알 수 없습니다" in lead.say("ko")
+    assert "seeds each" not in page(record)
+
+
+@pytest.mark.parametrize(
+    ("systems", "more", "message"),
+    [
+        (["a=a1,short"], [], r"short: 59 lines, but ref has 60"),
+        (["a=a1,a1"], [], r"a: a1: has the same lines as a: a1; give each training's own outputs"),
+        (["a=a1", "b=a1"], [], r"b: a1: has the same lines as a: a1"),
+        (["a=ref"], [], r"a: ref: equals ref in every line"),
+        (["a=a1", "a=a2"], [], r"--system a: named twice; .* a=FILE,FILE"),
+        (["a"], [], r"--system a: expected NAME=FILE,FILE"),
+        (["a=a1,"], [], r"--system a=a1,: expected NAME=FILE,FILE"),
+        (["../a=a1"], [], r"--system: a name has at most 100 letters"),
+        (["a=gone"], [], r"gone: .*(missing|no such file|not there)"),
+        (["a=t.tsv"], [], r"t.tsv: a table; name a column .* t.tsv:2 or t.tsv:output"),
+        (["a=t.tsv:none"], [], r"t.tsv:1: no column 'none'; choose one of 'source', 'output'"),
+        (["a=t.tsv:3"], [], r"t.tsv:1: 2 column\(s\) a line, so there is no column 3"),
+        (["a=tabs"], [], r"tabs: has a tab in every line; name the column, as in tabs:2"),
+        (["a=a1"], ["--language", "xx"], r"unknown language 'xx'"),
+        (["a=a1"], ["--metric", "blue"], r"metric 'blue' is not known"),
+        (["a=a1"], ["--metric", "bleu,bleu"], r"--metric bleu,bleu: expected different names"),
+        (["a=a1"], ["--margin", "0"], r"--margin"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_line(
+    files: Path, systems: list[str], more: list[str], message: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    lines = Path("a2").read_text().splitlines()
+    Path("short").write_text("\n".join(lines[1:]) + "\n")
+    Path("t.tsv").write_text("source\toutput\n" + "".join(f"{line}\t{line}\n" for line in lines))
+    Path("tabs").write_text("".join(f"{line}\t{line}\n" for line in lines))
+    chosen = [f"--system={system}" for system in systems]
+    metric = [] if "--metric" in more else ["--metric", "bleu"]
+    done = cli("compare", "outputs", "--reference", "ref", *chosen, *metric, *more, "--out", "out")
+    assert (done.code, done.err.count("\n")) == (2, 1), done.err
+    assert re.search(message, done.err), done.err
+    assert not Path("out").exists()
+
+
+def test_files_of_windows_and_columns_of_tables_are_read(
+    files: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    lines = {name: Path(name).read_text().splitlines() for name in ("ref", "a1", "a2")}
+    lines["a1"][3] = ""  # an output may be empty
+    Path("ref.txt").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines["ref"]).encode())
+    rows = ["first\tsecond", *("\t".join(row) for row in zip(lines["a1"], lines["a2"], strict=True))]
+    Path("t.tsv").write_text("\n".join(rows) + "\n")
+    system = "--system=a=t.tsv:first,t.tsv:second"
+    done = cli(
+        "compare", "outputs", "--reference", "ref.txt", system, "--language", "en", "--metric", "bleu", "--out", "out"
+    )
+    assert done.code == 0, done.err
+    record, _ = compare_outputs(
+        lines["ref"], {"a": [lines["a1"], lines["a2"]]}, out=files / "same", metric="bleu", language="en"
+    )
+    assert record.outputs_sha256 in Path("out/results.json").read_text()
+
+
+def test_an_empty_reference_and_text_of_another_script_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"<2 texts>:2: an empty reference; leave this line out of every file"):
+        compare_outputs(["a", " "], {"a": [["a", "b"]]}, out=tmp_path / "out", metric="bleu")
+    japanese = ["私は学生です。", "今日は雨です。"]
+    with pytest.raises(UserError, match=r"written in .*; name their language, such as ja .*und"):
+        compare_outputs(japanese, {"a": [["私は学生だ。", "雨です。"]]}, out=tmp_path / "out", metric="bleu")
+
+
+def test_right_answers_may_be_equal_where_a_share_is_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = ["1", "2", "3"]
+    systems = {"a": [right, right], "b": [["1", "2", "-"], ["1", "-", "3"]]}
+    record, _ = compare_outputs(right, systems, out=tmp_path, metric="exact_match")
+    assert record.models[0].metrics["exact_match"].mean == 1
+    assert "make sure that the system wrote it" in capsys.readouterr().err
+
+
+def test_only_the_same_comparison_is_written_again(tmp_path: Path) -> None:
+    right = ["1", "2", "3"]
+    for _ in range(2):
+        compare_outputs(right, {"a": [["1", "2", "-"]]}, out=tmp_path, metric="exact_match")
+    with pytest.raises(UserError, match=r"holds the report of another comparison"):
+        compare_outputs(right, {"b": [["1", "2", "-"]]}, out=tmp_path, metric="exact_match")
+
+
+@pytest.mark.parametrize(
+    ("task", "reference", "source", "language", "metric"),
+    [
+        ("ted", "ted.ref.detok.eng", "ted.orig.slk", "en", "bleu"),
+        ("multited", "multited.ref.jpn", None, "ja", "bleu_tokens"),
+    ],
+)
+@pytest.mark.slow
+def test_public_outputs_score_as_sacrebleu_says(
+    task: str,
+    reference: str,
+    source: str | None,
+    language: str,
+    metric: str,
+    shared_data: Callable[[str], Path],
+    tmp_path: Path,
+) -> None:
+    end = reference.partition(".ref")[2]
+    paths = {name: [shared_data(f"outputs/{task}.{name}{end}.gz")] for name in ("sys1", "sys2")}
+    right = shared_data(f"outputs/{reference}.gz")
+    inputs = source and shared_data(f"outputs/{source}.gz")
+    record, _ = compare_outputs(right, paths, source=inputs, out=tmp_path, metric=metric, language=language)
+    lines = {path: gzip.decompress(path.read_bytes()).decode().split("\n")[:-1] for (path,) in paths.values()}
+    references = [gzip.decompress(right.read_bytes()).decode().split("\n")[:-1]]
+    cut = "13a" if metric == "bleu" else "none"
+    for model in record.models:
+        texts = lines[paths[model.name][0]]
+        assert model.metrics[metric].runs == (sacrebleu.corpus_bleu(texts, references, tokenize=cut).score,)
+        assert model.metrics["chrf"].runs == (sacrebleu.corpus_chrf(texts, references).score,)
+    assert not [finding.name for finding in verify(tmp_path) if finding.differences]
