@@ -25,3 +25,5 @@ from selfattn.attention.scores import Score as Score
 from selfattn.attention.scores import dot as dot
 from selfattn.attention.scores import make_score as make_score
 from selfattn.attention.scores import scaled_dot as scaled_dot
+from selfattn.attention.steps import AttentionSteps as AttentionSteps
+from selfattn.attention.steps import attention_steps as attention_steps

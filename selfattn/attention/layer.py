@@ -227,7 +227,7 @@ class MultiHeadAttention(nn.Module):
             x, memory = _without_unread(x, memory, mask)
         # project
         keys = memory if isinstance(memory, KeyValue) else self.project_context(memory, key_positions)
-        query = x.heads if isinstance(x, Query) else self._query_heads(self.q_proj(x) if self.project else x)
+        query = x.heads if isinstance(x, Query) else self.project_query(x)
         # place
         if self.position is not None:
             query, bias = placed(self.position, query, keys, positions, bias)
@@ -272,6 +272,10 @@ class MultiHeadAttention(nn.Module):
         if weights is not None:
             weights = rearrange(weights, "b h (w i) j -> (b w) h i j", i=x.shape[1])
         return Attended(output.reshape(*x.shape[:2], -1), weights)
+
+    def project_query(self, x: Tensor) -> Tensor:
+        """Project queries ``[b i d]``, and cut them into heads ``[b h i e]``; positions are placed later."""
+        return self._query_heads(self.q_proj(x) if self.project else x)
 
     def _query_heads(self, query: Tensor) -> Tensor:
         """Cut projected queries ``[b i (h e)]`` into heads, and normalise them."""

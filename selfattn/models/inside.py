@@ -30,7 +30,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from selfattn.attention import Attended, MultiHeadAttention
+from selfattn.attention import Attended, AttentionSteps, MultiHeadAttention
 from selfattn.attention.cache import Cache
 from selfattn.attention.masks import Mask, as_mask
 from selfattn.attention.projections import KeyValue
@@ -121,6 +121,15 @@ class Trace:
             width = parts[-1].shape[-1]
             return torch.cat([_widened(part, width) for part in parts], dim=axis)
         return torch.stack(parts) if name.startswith("state.") else parts[-1]
+
+    def attention(self, layer: str) -> AttentionSteps:
+        """Return the steps of one attention layer, as a batch of one; its table shows how one query attends.
+
+        Args:
+            layer: its name, such as ``"decoder.cross_attn"``.
+        """
+        parts = [self[f"{layer}.{part}"][None] for part in OF_ATTENTION]
+        return AttentionSteps(*parts, self[layer][None])
 
 
 def intermediates(model: Seq2Seq) -> tuple[str, ...]:

@@ -1,11 +1,16 @@
 """The code in README and docs runs as it stands, each page as one program."""
 
+import json
 import re
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+make_notebooks = SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "make_notebooks.py")))
+slug = make_notebooks.slug
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 RUN_ELSEWHERE = re.compile(r"<!-- (needs a trained run|tests/plugins/\w+\.py|run by [\w/.]+: \w+) -->\n$")
 A_FILE = re.compile(r"^<!-- (tests/plugins/\w+\.py) -->\n```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -43,15 +48,44 @@ def test_the_korean_concepts_run_the_english_program() -> None:
 
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"^#{1,3} (.*)$", re.MULTILINE)
+
+
+def prose(page: Path) -> str:
+    return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
 def test_what_a_page_links_to_is_there() -> None:
     for page in DOCUMENTS:
-        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-        for target in LINK.findall(text):
-            if not target.startswith(("http://", "https://", "mailto:")):
-                assert (page.parent / target).exists(), f"{page}: {target}"
+        for target, anchor in LINK.findall(prose(page)):
+            if target.startswith(("http://", "https://", "mailto:")):
+                continue
+            to = page.parent / target if target else page
+            assert to.exists(), f"{page}: {target}"
+            if anchor and to.suffix == ".md":
+                assert anchor in map(slug, HEADING.findall(prose(to))), f"{page}: {target}#{anchor}"
+
+
+def test_every_step_of_the_concepts_is_compared_with_the_library() -> None:
+    """Each program asserts, is short, and each section has one."""
+    page = (ROOT / "docs" / "concepts.md").read_text("utf-8")
+    for program in BLOCK.findall(page):
+        lines = [line for line in program.splitlines() if line.strip() and not line.startswith(("import", "from"))]
+        assert "assert" in program
+        assert 5 <= len(lines) <= 15, program
+    for section in re.split(r"^## \d+\. ", page, flags=re.MULTILINE)[1:]:
+        assert "```python" in section, section[:40]
+
+
+@pytest.mark.parametrize("path", sorted(make_notebooks.made()), ids=lambda path: path.name)
+def test_a_notebook_is_as_new_as_its_source(path: Path) -> None:
+    """Its cells are those of the page; what ran in them may be kept in it."""
+    source = json.loads(make_notebooks.made()[path])
+    committed = json.loads(path.read_text(encoding="utf-8"))
+    cells = [{key: each[key] for key in ("cell_type", "source", "metadata")} for each in committed["cells"]]
+    expected = [{key: each[key] for key in ("cell_type", "source", "metadata")} for each in source["cells"]]
+    assert cells == expected, f"{path.name} is older than its source: run python docs/make_notebooks.py"
 
 
 def test_lines_are_short() -> None:

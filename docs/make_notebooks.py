@@ -1,0 +1,107 @@
+"""Make the notebooks that have a source in text: `python docs/make_notebooks.py`.
+
+- `concepts.md` and `ko/concepts.md` become `notebooks/concepts.ipynb` and `notebooks/concepts.ko.ipynb`.
+- `class/source/lab.md` and `lab.ko.md` become, in `class/`, the lab of a student, whose answers are blank, and the one
+  of a lecturer, whose answers are filled in.
+
+A test says when a committed notebook is older than its source.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+_FENCE = re.compile(r"^```python(?: (\w+))?\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"(\]\()([^)#:\s]+)([^)]*\))")
+_TAGS = {"check": ["check", "hide-input"], "solution": ["solution"]}
+Cell = dict[str, Any]
+
+
+def cell(kind: str, text: str, tags: list[str] | None = None) -> Cell:
+    """Make a cell of a notebook."""
+    lines = text.strip("\n").splitlines(keepends=True)
+    metadata: dict[str, Any] = {"tags": tags} if tags else {}
+    if tags and "hide-input" in tags:
+        metadata["jupyter"] = {"source_hidden": True}
+    made: Cell = {"cell_type": kind, "metadata": metadata, "source": lines}
+    if kind == "code":
+        made |= {"execution_count": None, "outputs": []}
+    return made
+
+
+def notebook(cells: list[Cell], lang: str) -> str:
+    """Write cells as a notebook, the same bytes each time."""
+    numbered = [made | {"id": f"cell-{number}"} for number, made in enumerate(cells)]
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}, "lang": lang}
+    made = {"cells": numbered, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(made, ensure_ascii=False, indent=1) + "\n"
+
+
+def parts(text: str) -> Iterator[tuple[str, str]]:
+    """Divide a page into prose and code: pairs of a kind and a text."""
+    end = 0
+    for block in _FENCE.finditer(text):
+        yield "prose", text[end : block.start()]
+        yield block[1] or "code", block[2]
+        end = block.end()
+    yield "prose", text[end:]
+
+
+def moved(prose: str, page: Path, folder: Path) -> str:
+    """Let the links of a page lead from another folder to where they led."""
+
+    def link(match: re.Match[str]) -> str:
+        target = os.path.relpath(page.parent / match[2], folder)
+        return f"{match[1]}{Path(target).as_posix()}{match[3]}"
+
+    return _LINK.sub(link, prose)
+
+
+def slug(heading: str) -> str:
+    """Return the anchor of a heading, as GitHub and Sphinx make it.
+
+    Example:
+        >>> slug("2. The weighted sum, again")
+        '2-the-weighted-sum-again'
+    """
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def anchored(section: str) -> str:
+    """Put an anchor before the heading of a section: notebook programs make their own of headings."""
+    heading = re.match(r"## (.*)\n", section)
+    return f'<a id="{slug(heading[1])}"></a>\n\n{section}' if heading else section
+
+
+def concepts(page: Path, folder: Path, lang: str) -> str:
+    """Return the notebook of a page: a cell for each section's prose and for each program."""
+    cells = []
+    for kind, text in parts(page.read_text(encoding="utf-8")):
+        if kind == "prose":
+            for section in re.split(r"^(?=## )", moved(text, page, folder), flags=re.MULTILINE):
+                if section.strip():
+                    cells.append(cell("markdown", anchored(section)))
+        else:
+            cells.append(cell("code", text))
+    return notebook(cells, lang)
+
+
+def made() -> dict[Path, str]:
+    """Return every notebook that has a source, by its path."""
+    notebooks = DOCS / "notebooks"
+    return {
+        notebooks / "concepts.ipynb": concepts(DOCS / "concepts.md", notebooks, "en"),
+        notebooks / "concepts.ko.ipynb": concepts(DOCS / "ko" / "concepts.md", notebooks, "ko"),
+    }
+
+
+if __name__ == "__main__":
+    for path, text in made().items():
+        path.write_text(text, encoding="utf-8")
