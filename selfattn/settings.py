@@ -100,8 +100,9 @@ def _converted(name: str, value: Any, hint: Any) -> Any:
     expected = _expected(value, hint)
     if expected is not None:
         raise SettingError(f"`{name}`: expected {expected}, got {shown(value)}")
-    is_path = Path in (typing.get_args(hint) or (hint,))
-    if value is None or not is_path:
+    kinds = typing.get_args(hint) or (hint,)
+    is_choice = any(typing.get_origin(kind) is Literal and value in typing.get_args(kind) for kind in kinds)
+    if value is None or is_choice or Path not in kinds:
         return value
     try:
         os.fsencode(value)

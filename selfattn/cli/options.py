@@ -3,7 +3,9 @@
 # No `from __future__ import annotations`: the types of a command's arguments have to be known by value.
 
 import dataclasses
+import functools
 import inspect
+import operator
 import os
 import re
 import typing
@@ -37,12 +39,12 @@ def checked(type_: Any, tokens: Sequence[Token]) -> Any:
     for token in tokens:
         _check_text(token.value)
     if NoneType in kinds:  # else the word "none" would be one of its values
-        type_ = kinds[0]
+        type_ = functools.reduce(operator.or_, [kind for kind in kinds if kind is not NoneType])
     if type_ is int and not re.fullmatch(r"[+-]?\d+", text):
         raise ValueError(f"expected a whole number, got {text}")
     if type_ is int and len(text) > _DIGITS:
         raise ValueError(f"expected a whole number of at most {_DIGITS} digits, got {len(text)}")
-    if type_ is Path and not text:
+    if Path in (type_, *typing.get_args(type_)) and not text:
         raise ValueError("expected a path, got an empty text")
     return convert(type_, tokens)
 

@@ -291,9 +291,10 @@ def attention(
     from selfattn.integrations.explorer import explore
     from selfattn.integrations.foreign import foreign_model
     from selfattn.report.drawing.attention import attention_text
-    from selfattn.tokenizers.protocol import unknown_line
+    from selfattn.tokenizers.protocol import Unit, unit_of, unknown_line
 
     unknown = Counter[str]()
+    unit: Unit = "characters"
     if model := foreign_model(run):
         view = explore(*model, text, target, layers=layers, heads=heads)
     elif target is not None:
@@ -303,6 +304,7 @@ def attention(
     else:
         loaded = _load(run)
         unknown = loaded.unknown([text])
+        unit = unit_of(loaded.tokenizer.source)
         view = loaded.attention(text, dependence=save is not None and save.suffix in (".json", ".html"))
     picture = view.picture(layer, head).tolist()
     if save is not None:
@@ -314,7 +316,7 @@ def attention(
     rows = all_visible(view.target_tokens or view.source_tokens)
     console.print(attention_text(picture, columns, rows, columns=min(console.width, 120)))
     if unknown:
-        say(unknown_line(unknown))
+        say(unknown_line(unknown, unit))
     if save is not None:
         say(f"saved as {save}")
 

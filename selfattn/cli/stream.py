@@ -15,7 +15,7 @@ from selfattn.files import writing
 from selfattn.registry import TASKS
 from selfattn.runs.directory import RunConfig
 from selfattn.runs.run import Run
-from selfattn.tokenizers.protocol import unknown_line
+from selfattn.tokenizers.protocol import unit_of, unknown_line
 
 _BYTES_A_TOKEN = 64  # a line with more bytes per token is too long, whatever the tokens are
 _CHUNK = 1024  # lines that are read, predicted and written together
@@ -30,8 +30,8 @@ def predict_stream(
 ) -> None:
     """Write the outputs for each line.
 
-    Progress, unknown characters and lines that are too long are reported on standard error. If the source is a
-    terminal, each line is answered before the next is read.
+    Progress, unknown characters or words, and lines that are too long are reported on standard error. If the source is
+    a terminal, each line is answered before the next is read.
 
     Args:
         run: the model.
@@ -77,7 +77,7 @@ def predict_stream(
     finally:
         status.stop()
     if unknown:
-        say(unknown_line(unknown))
+        say(unknown_line(unknown, unit_of(run.tokenizer.source)))
     if cut_off:
         say(f"{cut_off:,} of {count:,} outputs were cut off at the longest length allowed; --max-length sets it")
 

@@ -10,7 +10,7 @@ from selfattn.cli.options import Files, Names
 from selfattn.errors import UserError, say
 from selfattn.files import writing
 from selfattn.ownership import new_directory, remove_remains
-from selfattn.tokenizers.load import SeparateTokenizer, TokenizerKind, load_tokenizer, train_tokenizer
+from selfattn.tokenizers.load import SUBWORDS, SeparateTokenizer, TokenizerKind, open_tokenizer, train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer, describe
 
 _MEASURED = 10_000  # most texts that a tokenizer is measured on
@@ -31,13 +31,13 @@ def train(
     Args:
         data: Files of pairs (TSV, CSV, JSON lines) or of one text per line, plain or packed.
         out: New directory for the tokenizer.
-        kind: Token type: characters, or subwords by unigram or BPE.
+        kind: Token type: characters, words (divided at spaces), or subwords by unigram or BPE.
         vocab_size: Vocabulary size. Default: 8,000; fewer for few texts, more for many characters.
         separate: Learn one vocabulary for the sources and one for the targets.
         columns: Source and target column, by name or number, separated by a comma.
         encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
     """
-    if kind == "characters" and vocab_size is not None:
+    if kind not in SUBWORDS and vocab_size is not None:
         raise UserError("--vocab-size goes with --kind bpe: give that as well, or leave it out")
     remove_remains(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -61,16 +61,16 @@ def inspect(
     encoding: str | None = None,
     text: tuple[str, ...] = (),
 ) -> str:
-    """Describe a tokenizer: coverage of characters, tokens per word, and the pieces and ids of texts.
+    """Describe a tokenizer: coverage of characters or words, tokens per word, and the pieces and ids of texts.
 
     Args:
-        path: Run directory, or a tokenizer's directory.
+        path: Run directory, a tokenizer's directory, or a SentencePiece model.
         data: Files to measure on, of pairs or of one text per line, plain or packed.
         columns: Source and target column, by name or number, separated by a comma.
         encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
         text: Text whose pieces to show. May be repeated.
     """
-    tokenizer = load_tokenizer(path / "tokenizer" if (path / "tokenizer").is_dir() else path)
+    tokenizer = open_tokenizer(path)
     if not data and not text:
         raise UserError("tokenizer inspect: no text to measure it on; give --data FILE or --text TEXT")
     sources, targets = _read(data, columns, encoding, sides=tokenizer.source is not tokenizer.target)

@@ -52,6 +52,25 @@ def plain_text(text: str, known: Container[str]) -> str:
     return "".join(character if character in known else _plain(character) for character in text).strip()
 
 
+def plain_words(text: str, known: Container[str]) -> str:
+    r"""Write words that a vocabulary lacks in their plain form, as `plain_text` does; several spaces become one.
+
+    ``plainWords`` in ``demo/templates/engine.js`` does the same.
+
+    Args:
+        text: a clean text.
+        known: the words of the vocabulary.
+
+    Example:
+        >>> plain_words("turn\u00a0left  twice", known={"turn", "left", "twice"})
+        'turn left twice'
+    """
+    words: list[str] = []
+    for word in text.split(" "):
+        words += [word] if word in known else plain_text(word, ()).split(" ")
+    return " ".join(word for word in words if word or "" in known).strip()
+
+
 def _plain(character: str) -> str:
     if _MARKS.match(character):
         return ""

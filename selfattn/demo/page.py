@@ -21,6 +21,7 @@ from selfattn.runs.run import Run
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
+from selfattn.tokenizers.words import WordTokenizer
 from selfattn.words.messages import LANGS, read_words
 
 _HOME = "selfattn.demo"
@@ -38,8 +39,8 @@ def write_demo(
     """Write a page on which a reader types and the models answer, step by step and side by side.
 
     Args:
-        runs: trained models of characters or subwords. What the page cannot run says so on the page: language models,
-            and models that read other subwords than the first.
+        runs: trained models of characters, words or subwords. What the page cannot run says so on the page: language
+            models, and models that read other words or subwords than the first.
         out: the HTML file, replaced where it is there.
         lang: the language that the page opens in; the other is in it too.
         examples: inputs to begin with, each with its right output or ``""``; default none.
@@ -98,7 +99,7 @@ def _names(runs: Sequence[Run]) -> list[str]:
 
 
 def _tokens(tokenizer: Tokenizer) -> str | dict[str, Any]:
-    """Return a tokenizer as the page reads it: all characters, or the pieces of words with their scores.
+    """Return a tokenizer as the page reads it: all characters, all words, or the pieces of words with their scores.
 
     Raises:
         UserError: it is of another kind.
@@ -106,10 +107,12 @@ def _tokens(tokenizer: Tokenizer) -> str | dict[str, Any]:
     match tokenizer:
         case CharTokenizer():
             return tokenizer.characters
+        case WordTokenizer():
+            return {"kind": "words", "words": tokenizer.words}
         case SubwordTokenizer():
             described = {"kind": tokenizer.settings.kind, "bytes": tokenizer.settings.byte_fallback}
             return described | {"pieces": list(tokenizer.vocabulary), "scores": list(tokenizer.vocabulary.values())}
-    raise UserError(f"{type(tokenizer).__name__}: a page runs models of characters and of subwords alone")
+    raise UserError(f"{type(tokenizer).__name__}: a page runs models of characters, words and our subwords alone")
 
 
 def obstacle(run: Run, first: Run) -> str:

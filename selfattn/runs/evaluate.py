@@ -113,7 +113,11 @@ def evaluation_lines(results: Mapping[str, Any], lang: str = SOURCE) -> Iterator
         for part, key in (("unseen", "evaluate.unseen"), ("unseen_casefold", "evaluate.unseen.casefold")):
             if name in results.get(part, {}):
                 yield _line("", f"{_percent(results[part][name]['mean'])}  {told(key, results[part]['items'])}")
-    for name, key in (("unknown_characters", "evaluate.unknown"), ("cut_off", "evaluate.cut")):
+    for name, key in (
+        ("unknown_characters", "evaluate.unknown"),
+        ("unknown_words", "evaluate.unknown.words"),
+        ("cut_off", "evaluate.cut"),
+    ):
         if results.get(name):
             yield told(key, results[name])
     if against:

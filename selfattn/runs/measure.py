@@ -18,6 +18,7 @@ from selfattn.runs.task import TaskData
 from selfattn.runs.task_metrics import metric_names
 from selfattn.runs.trained import TrainedModel
 from selfattn.runs.vocabulary import unknown_characters
+from selfattn.tokenizers.protocol import unit_of
 
 
 def measure_run(
@@ -70,7 +71,7 @@ def measure_pairs(
     Returns:
         Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``beam``, ``length_penalty``, ``items``,
         ``metrics``, ``signatures``, ``intervals``, ``interval``, ``by_format`` (where pairs have kinds),
-        ``unknown_characters`` of the inputs, ``cut_off`` outputs (at the longest length allowed). Where test pairs
+        ``unknown_characters``, or ``unknown_words``, of the inputs, ``cut_off`` outputs (at the longest length allowed). Where test pairs
         may repeat training pairs, also the results of those that do not: ``unseen``, and ``unseen_casefold`` with
         case ignored. With another run ``against``: its ``run``, ``model``, ``metrics`` and ``intervals``, ``p`` of
         each metric, and how many outputs are ``equal``.
@@ -90,7 +91,7 @@ def measure_pairs(
     results |= evaluate_outputs(outputs, pairs, metrics, others)
     if against is not None:
         results["against"] |= {"run": str(against.path), "model": against.config.preset}
-    results["unknown_characters"] = run.unknown(sources).total()
+    results[f"unknown_{unit_of(run.tokenizer.source)}"] = run.unknown(sources).total()
     for line in unknown_characters("targets", targets, run.tokenizer.target):
         say(line)
     results["cut_off"] = sum(not output.finished for output in best)
@@ -113,7 +114,7 @@ def measure_texts(run: TrainedModel, file: Path, encoding: str | None = None) ->
     Returns:
         Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``items`` (lines), ``characters``, ``tokens``,
         ``context``, ``metrics`` (``perplexity`` a token, ``bits_per_character`` and ``loss`` in nats a token) and
-        ``unknown_characters``.
+        ``unknown_characters``, or ``unknown_words``.
 
     Raises:
         UserError: the file is missing or not usable.
@@ -130,5 +131,5 @@ def measure_texts(run: TrainedModel, file: Path, encoding: str | None = None) ->
             "bits_per_character": scores.bits_per_character,
             "loss": -scores.per_token,
         },
-        "unknown_characters": run.unknown(lines).total(),
+        f"unknown_{unit_of(run.tokenizer)}": run.unknown(lines).total(),
     }

@@ -12,7 +12,7 @@ from typing import Any, Unpack, get_args
 import torch
 
 from selfattn.data.pairs import Pair, encode_pairs
-from selfattn.data.text import clean_text, compose, plain_text
+from selfattn.data.text import clean_text, compose, plain_text, plain_words
 from selfattn.decoding.options import DecodingOptions, DecodingSettings
 from selfattn.decoding.scoring import TargetScore, score_examples
 from selfattn.decoding.texts import Output, OwnSearch, continue_texts, decode_texts
@@ -36,6 +36,7 @@ from selfattn.runs.task import TaskData, task_of_settings
 from selfattn.settings import shown
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.tokenizers.words import WordTokenizer
 from selfattn.training.config import DeviceName
 from selfattn.training.device import choose_device
 
@@ -76,14 +77,17 @@ class Run:
         """Return a text as the model reads it, which is how the training texts were cleaned.
 
         Every method cleans its texts in this way: :func:`selfattn.data.text.clean_text`, and for a language model
-        :func:`selfattn.data.text.compose`. Where the vocabulary of the sources consists of characters, those that it
-        lacks get their plain form (:func:`selfattn.data.text.plain_text`). Places are those of the clean text.
+        :func:`selfattn.data.text.compose`. Where the vocabulary of the sources consists of characters or words, those
+        that it lacks get their plain form (:func:`selfattn.data.text.plain_text`, `plain_words`). Places are those of
+        the clean text.
         """
         if not self.takes_pairs:
             return compose(text)
         source = self.tokenizer.source
         clean = clean_text(text)
-        return plain_text(clean, source.characters) if isinstance(source, CharTokenizer) else clean
+        if isinstance(source, CharTokenizer):
+            return plain_text(clean, source.known)
+        return plain_words(clean, source.known) if isinstance(source, WordTokenizer) else clean
 
     def clean_pair(self, pair: Pair) -> Pair:
         """Return a pair without spans, with the source cleaned by :meth:`clean` and the target by `clean_text`."""
@@ -326,7 +330,7 @@ class Run:
         return Run(self.path, self.config, edited(self.model, *edits), self.tokenizer)
 
     def unknown(self, texts: Iterable[str]) -> Counter[str]:
-        """Count the characters of texts that are not in the vocabulary, after cleaning (:meth:`clean`)."""
+        """Count the characters, or words, of texts that the vocabulary lacks, after cleaning (:meth:`clean`)."""
         return self.tokenizer.source.unknown(*map(self.clean, checked_texts("unknown", texts)))
 
     def export(self, to: Format, out: str | os.PathLike[str], *, quantize: Quantized | None = None) -> Path:

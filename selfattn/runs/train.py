@@ -210,8 +210,8 @@ def _check_tokens(task: TaskData, start: "Run") -> None:
             actual = settings[name][0] if settings[name] else "none"
             reason = f"the tokens are those of `init_from` (`{name}` {actual})"
             raise SettingError(f"`{name}` {value}: {reason}; leave it out")
-    if task.sampling() and settings["tokenizer"] == ("characters",):
-        raise SettingError("`sampling`: the characters of `init_from` have one segmentation; leave it out")
+    if task.sampling() and not settings["vocab_size"]:
+        raise SettingError("`sampling`: the tokens of `init_from` have one segmentation; leave it out")
 
 
 def with_settings(config: ModelConfig, settings: Sequence[str], model: str = "") -> ModelConfig:

@@ -24,7 +24,7 @@ from selfattn.results.record import Gate
 from selfattn.runs.task import TaskData, TextData
 from selfattn.runs.task_metrics import metric_names, validation_names
 from selfattn.runs.vocabulary import refuse_unknown, unknown_notes
-from selfattn.tokenizers.protocol import BOS, EOS, PAD, Tokenizer
+from selfattn.tokenizers.protocol import BOS, EOS, PAD, Tokenizer, unit_of
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Processes
 from selfattn.training.validation import Criterion
@@ -118,8 +118,8 @@ def make_training_set(
     if pair := unclean(seen):
         advice = "clean them by selfattn.data.text.clean_pair"
         raise UserError(f"{splits.name}: {pair.source!r}, {pair.target!r}: not clean, as inputs of a run are; {advice}")
-    source = max((pair.source for pair in seen), key=len)
-    target = max((pair.target for pair in seen), key=len)
+    source = max((pair.source for pair in seen), key=length_in(tokenizer.source))
+    target = max((pair.target for pair in seen), key=length_in(tokenizer.target))
     longest = encode_pairs([Pair(source, target)], tokenizer)[0]
     warning = script_warning((pair.target for pair in seen[:_READ]), task.language) if task.language else None
     max_length = 2 * len(longest.target)  # twice as many as the longest seen
@@ -180,8 +180,8 @@ def output_limits(
 ) -> list[int]:
     """Return the most tokens that a validation lets a model write for each pair's source.
 
-    That is twice the longest target seen with a source up to twice as long, and 10 characters: a single long pair slows
-    the validation of no others. An untrained model often writes up to its limit.
+    That is twice the longest target seen with a source up to twice as long, and 10 characters (or words): a single long
+    pair slows the validation of no others. An untrained model often writes up to its limit.
 
     Args:
         pairs: of the validation.
@@ -199,16 +199,27 @@ def output_limits(
         >>> output_limits(pairs, encode_pairs(pairs, tokenizer), [Pair("aa", "bbb")], tokenizer)
         [8, 200]
     """
-    lengths = [(len(pair.source), len(example.target)) for pair, example in zip(pairs, examples, strict=True)]
+    of_source = length_in(tokenizer.source)
+    of_target = length_in(tokenizer.target)
+    source_lengths = [of_source(pair.source) for pair in pairs]
+    lengths = [(source, len(example.target)) for source, example in zip(source_lengths, examples, strict=True)]
     most = 0
-    for pair in sorted(known, key=lambda pair: (len(pair.source), -len(pair.target))):
-        if len(pair.target) > most:  # in characters; only these few are cut into tokens
-            most = len(pair.target)
-            lengths.append((len(pair.source), len(tokenizer.target.encode(pair.target)) + 1))
+    known_lengths = [(of_source(pair.source), of_target(pair.target), pair.target) for pair in known]
+    for source, length, target in sorted(known_lengths, key=lambda row: (row[0], -row[1])):
+        if length > most:  # only these few are cut into tokens
+            most = length
+            lengths.append((source, len(tokenizer.target.encode(target)) + 1))
     lengths.sort()
     longest = list(accumulate((target for _, target in lengths), max))
     sources = [source for source, _ in lengths]
-    return [2 * longest[bisect_right(sources, 2 * len(pair.source) + 10) - 1] for pair in pairs]
+    return [2 * longest[bisect_right(sources, 2 * source + 10) - 1] for source in source_lengths]
+
+
+def length_in(tokenizer: Tokenizer) -> Callable[[str], int]:
+    """Return the function that measures texts for a tokenizer: in words, else in characters, which is quick."""
+    if unit_of(tokenizer) == "words":
+        return lambda text: len(tokenizer.encode(text))
+    return len
 
 
 def _criterion(

@@ -1,20 +1,20 @@
-"""Characters that a vocabulary does not have: what is said about them, and when they are refused."""
+"""Characters and words that a vocabulary does not have: what is said about them, and when they are refused."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from selfattn.data.pairs import Pair
 from selfattn.errors import SettingError
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import ListedTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer
-from selfattn.tokenizers.protocol import Tokenizer, unknown_line
+from selfattn.tokenizers.protocol import Tokenizer, count_units, unit_of, unknown_line
 
 MOST_UNKNOWN = 0.01
 """Largest share of unknown tokens in the targets of a training that starts from another run."""
 
 
 def unknown_characters(what: str, texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
-    """Return a line with the share and examples of characters that a vocabulary does not have; none without any.
+    """Return a line with the share and examples of characters, or words, that a vocabulary lacks; none without any.
 
     Args:
         what: name of the texts.
@@ -22,14 +22,15 @@ def unknown_characters(what: str, texts: Sequence[str], tokenizer: Tokenizer) ->
         tokenizer: of their side.
 
     Example:
+        >>> from selfattn.tokenizers.char import CharTokenizer
         >>> unknown_characters("targets", ["abß", "ß"], CharTokenizer("ab"))
         ["targets: 2 characters that the model does not know, 1 different: 'ß' 2 (50.0 % of all)"]
     """
     unknown = tokenizer.unknown(*texts)
     if not unknown:
         return []
-    share = unknown.total() / sum(map(len, texts))
-    return [f"{what}: {unknown_line(unknown)} ({100 * share:.1f} % of all)"]
+    share = unknown.total() / count_units(tokenizer, texts)
+    return [f"{what}: {unknown_line(unknown, unit_of(tokenizer))} ({100 * share:.1f} % of all)"]
 
 
 def unknown_notes(
@@ -52,7 +53,7 @@ def unknown_notes(
 
 
 def refuse_unknown(texts: Sequence[str], tokenizer: Tokenizer) -> None:
-    """Refuse targets of which a model would learn little else than the token for unknown characters.
+    """Refuse targets of which a model would learn little else than the token for what is unknown.
 
     Bytes of subwords are not unknown: a model can learn and write them.
 
@@ -82,19 +83,36 @@ def token_settings(tokenizer: Tokenizer) -> dict[str, tuple[Any, ...]]:
         tokenizer: of a run.
 
     Returns:
-        For each of ``tokenizer``, ``vocab_size`` and ``separate`` the values that describe it; none for a tokenizer of
-        a plugin.
+        For each of ``tokenizer``, ``source_tokenizer``, ``target_tokenizer``, ``vocab_size`` and ``separate`` the
+        values that describe it; none for a tokenizer of a plugin.
 
     Example:
-        >>> token_settings(CharTokenizer("ab"))
-        {'tokenizer': ('characters',), 'vocab_size': (), 'separate': (False,)}
+        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> settings = token_settings(CharTokenizer("ab"))
+        >>> settings["tokenizer"], settings["separate"]
+        (('characters',), (False,))
     """
-    separate = isinstance(tokenizer, SeparateTokenizer)
-    kind: tuple[Any, ...] = ()
-    sizes: tuple[Any, ...] = ()
-    if isinstance(tokenizer.target, CharTokenizer):
-        kind = ("characters",)
-    elif settings := getattr(tokenizer.target, "settings", None):
-        kind = (settings.kind,)
-        sizes = (settings.vocab_size, len(tokenizer.target))
-    return {"tokenizer": kind, "vocab_size": sizes, "separate": (separate,)}
+    source = kind_of(tokenizer.source)
+    target = kind_of(tokenizer.target)
+    settings = getattr(tokenizer.target, "settings", None)
+    return {
+        "tokenizer": target if source == target else (),
+        "source_tokenizer": source,
+        "target_tokenizer": target,
+        "vocab_size": () if settings is None else (settings.vocab_size, len(tokenizer.target)),
+        "separate": (isinstance(tokenizer, SeparateTokenizer),),
+    }
+
+
+def kind_of(tokenizer: Tokenizer) -> tuple[str, ...]:
+    """Return the kind of a tokenizer of one side, as its option names it; nothing for one of a plugin.
+
+    Example:
+        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> kind_of(CharTokenizer("ab"))
+        ('characters',)
+    """
+    if isinstance(tokenizer, ListedTokenizer):
+        return (tokenizer.unit,)
+    settings = getattr(tokenizer, "settings", None)
+    return () if settings is None else (settings.kind,)

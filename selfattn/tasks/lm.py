@@ -17,7 +17,7 @@ from selfattn.errors import SettingError, UserError
 from selfattn.models.config import ModelConfig
 from selfattn.runs.task import TextData, Texts
 from selfattn.settings import Condition, Count, changed, check_bounds, check_conditions, excludes, needs
-from selfattn.tokenizers.load import TokenizerKind, train_tokenizer
+from selfattn.tokenizers.load import SUBWORDS, TokenizerKind, open_tokenizer, train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
 
@@ -31,19 +31,20 @@ class TextOptions:
         valid: Validation text. Default: a tenth of the distinct lines, at most --validation-items.
         encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
         context: Longest training window, in tokens. Longer lines are split.
-        tokenizer: Token type: characters, or subwords by unigram or BPE. Default: characters.
+        tokenizer: Token type (words: divided at spaces), or the directory of a tokenizer or a SentencePiece model.
+            Default: characters.
         vocab_size: Subword vocabulary size. Default: 8,000; fewer for few texts, more for many characters.
     """
 
     conditions: ClassVar[tuple[Condition, ...]] = (
-        needs("`tokenizer` bpe", lambda options: options.tokenizer not in (None, "characters"), "vocab_size"),
+        needs("`tokenizer` bpe", lambda options: options.tokenizer in SUBWORDS, "vocab_size"),
     )
 
     data: Path
     valid: Path | None = None
     encoding: str | None = None
     context: Count = 256
-    tokenizer: TokenizerKind | None = None
+    tokenizer: TokenizerKind | Path | None = None
     vocab_size: Count | None = None
 
     def __post_init__(self) -> None:
@@ -115,8 +116,11 @@ class LanguageModel(TextData):
         return Texts(train, valid, settings | ({} if encoding is None else {"encoding": encoding}))
 
     def text_tokenizer(self, texts: Sequence[str]) -> Tokenizer:
-        """Learn characters or subwords."""
-        return train_tokenizer(self.options.tokenizer or "characters", texts, self.options.vocab_size)
+        """Learn characters, words or subwords, or open a tokenizer that is there."""
+        kind = self.options.tokenizer or "characters"
+        if isinstance(kind, Path):
+            return open_tokenizer(kind)
+        return train_tokenizer(kind, texts, self.options.vocab_size)
 
 
 if __name__ == "__main__":  # `python -m tasks.lm` is `selfattn train lm`

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -36,7 +36,15 @@ from selfattn.settings import (
     needs,
 )
 from selfattn.tasks import baselines
-from selfattn.tokenizers.load import DEFAULT_VOCAB_SIZE, SeparateTokenizer, TokenizerKind, train_tokenizer
+from selfattn.tokenizers.listed import ListedTokenizer
+from selfattn.tokenizers.load import (
+    DEFAULT_VOCAB_SIZE,
+    SUBWORDS,
+    SeparateTokenizer,
+    TokenizerKind,
+    open_tokenizer,
+    train_tokenizer,
+)
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
 
@@ -95,7 +103,10 @@ class TranslationOptions:
         max_ratio: Largest length ratio of a training pair, relative to the usual ratio. 0: no limit.
         keep_overlap: Keep training pairs that share a text with validation or test.
         keep_duplicates: Keep repeated training pairs.
-        tokenizer: Token type. Default: characters for CLDR phrases, else BPE.
+        tokenizer: Token type (words: divided at spaces), or the directory of a tokenizer or a SentencePiece model.
+            Default: characters for CLDR phrases, else BPE.
+        source_tokenizer: Token type of the sources, where the targets have another.
+        target_tokenizer: Token type of the targets, such as words for phones with spaces between.
         vocab_size: Subword vocabulary size. Default: 8,000, or 2,000 below 10,000 pairs; more for many characters.
         separate: Learn one vocabulary per language instead of a joint one.
         sampling: Subword regularisation while training (BPE-dropout or unigram sampling). 0: none.
@@ -104,13 +115,17 @@ class TranslationOptions:
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "Data (default: CLDR phrases)": ("valid", "test", "hub", "hub_config", "columns", "encoding", "streaming"),
         "Cleaning and splitting of files and Hub datasets": _CLEANING,
-        "Tokens": ("tokenizer", "vocab_size", "separate", "sampling"),
+        "Tokens": ("tokenizer", "source_tokenizer", "target_tokenizer", "vocab_size", "separate", "sampling"),
     }
     conditions: ClassVar[tuple[Condition, ...]] = (
         needs("`data`", lambda options: options.data, "valid", "test", "encoding"),
         needs("`hub`", lambda options: options.hub is not None, "hub_config"),
         needs("`data` or `hub`", lambda options: not options.is_cldr, "columns", "streaming", *_CLEANING),
-        needs("`tokenizer` bpe", lambda options: options.kind != "characters", "vocab_size", "separate", "sampling"),
+        needs("`tokenizer` bpe", lambda options: set(options.kinds) & set(SUBWORDS), "vocab_size"),
+        needs("`tokenizer` bpe", lambda options: set(options.kinds) - {"characters", "words"}, "sampling"),
+        excludes("a directory as `tokenizer`", lambda options: isinstance(options.tokenizer, Path), "separate"),
+        excludes("a tokenizer for each side", lambda options: None not in options.of_sides, "tokenizer"),
+        excludes("a tokenizer for each side", lambda options: options.of_sides != (None, None), "separate"),
         excludes("`streaming`", lambda options: options.streaming, "keep_duplicates"),
     )
 
@@ -130,7 +145,9 @@ class TranslationOptions:
     max_ratio: float = 3.0
     keep_overlap: bool = False
     keep_duplicates: bool = False
-    tokenizer: TokenizerKind | None = None
+    tokenizer: TokenizerKind | Path | None = None
+    source_tokenizer: TokenizerKind | Path | None = None
+    target_tokenizer: TokenizerKind | Path | None = None
     vocab_size: Count | None = None
     separate: bool = False
     sampling: Share = 0.0
@@ -141,9 +158,15 @@ class TranslationOptions:
         return not self.data and self.hub is None
 
     @property
-    def kind(self) -> TokenizerKind:
-        """The kind of tokens."""
-        return self.tokenizer or ("characters" if self.is_cldr else "bpe")
+    def of_sides(self) -> tuple[TokenizerKind | Path | None, TokenizerKind | Path | None]:
+        """The tokenizers that were chosen for one side: of the sources, of the targets."""
+        return self.source_tokenizer, self.target_tokenizer
+
+    @property
+    def kinds(self) -> tuple[TokenizerKind | Path, TokenizerKind | Path]:
+        """The kinds of tokens of sources and targets, or the paths of tokenizers."""
+        usual = self.tokenizer or ("characters" if self.is_cldr else "bpe")
+        return self.source_tokenizer or usual, self.target_tokenizer or usual
 
     def __post_init__(self) -> None:
         if self.data and self.hub is not None:
@@ -278,17 +301,25 @@ class Translation(TaskData):
         return read_corpus(sources, languages, seed, cleaning=cleaning, **splitting)
 
     def tokenizer(self, splits: Splits) -> Tokenizer:
-        """Make the vocabulary from the training texts: characters or subwords."""
+        """Make the vocabulary from the training texts, or open one that is there."""
         options = self.options
         sample = splits.sample()
         most = _FEW_SUBWORDS if self._is_small else DEFAULT_VOCAB_SIZE
 
-        def train(texts: Iterable[str]) -> Tokenizer:
-            return train_tokenizer(options.kind, texts, options.vocab_size, most=most)
+        def made(kind: TokenizerKind | Path, texts: Iterable[str]) -> Tokenizer:
+            if not isinstance(kind, Path):
+                return train_tokenizer(kind, texts, options.vocab_size, most=most)
+            tokenizer = open_tokenizer(kind)
+            if options.sampling and isinstance(tokenizer.target, ListedTokenizer):
+                raise SettingError(f"`sampling`: the tokens of {kind} have one segmentation; leave it out")
+            return tokenizer
 
-        if options.separate:
-            return SeparateTokenizer(*(train(getattr(pair, side) for pair in sample) for side in ("source", "target")))
-        return train(text for pair in sample for text in (pair.source, pair.target))
+        source, target = options.kinds
+        if options.separate or options.of_sides != (None, None):
+            sources = made(source, (pair.source for pair in sample))
+            targets = made(target, (pair.target for pair in sample))
+            return SeparateTokenizer(sources.source, targets.target)
+        return made(source, chain.from_iterable((pair.source, pair.target) for pair in sample))
 
     @cached_property
     def _is_small(self) -> bool:

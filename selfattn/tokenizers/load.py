@@ -3,18 +3,26 @@
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 from selfattn.errors import UserError
-from selfattn.tokenizers import char
-from selfattn.tokenizers.protocol import BOS, EOS, PAD, UNK, Tokenizer
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import ListedTokenizer
+from selfattn.tokenizers.protocol import BOS, EOS, PAD, UNK, Tokenizer, unit_of
+from selfattn.tokenizers.words import WordTokenizer
 
-TokenizerKind = Literal["characters", "unigram", "bpe"]
+TokenizerKind = Literal["characters", "words", "unigram", "bpe"]
+SUBWORDS = ("unigram", "bpe")
+"""Kinds with a vocabulary of a chosen size."""
 
+RUN_FOLDER = "tokenizer"
+"""Folder of a run's tokenizer."""
 SOURCE = "source"
 TARGET = "target"
 DEFAULT_VOCAB_SIZE = 8000
 _SUBWORDS = "subword.json"
+_PIECES = "pieces.json"
+_NOTHING = "no tokenizer in it; name the folder tokenizer/ of a run, or train one"
 
 
 def train_tokenizer(
@@ -23,7 +31,7 @@ def train_tokenizer(
     """Train a tokenizer on texts.
 
     Args:
-        kind: characters, or subwords by unigram or BPE.
+        kind: characters, words (divided at spaces), or subwords by unigram or BPE.
         texts: of the training data.
         vocab_size: of subwords; default `most`, fewer for few texts, or more where half of `most` would not be left
             beside the characters of the texts.
@@ -37,7 +45,9 @@ def train_tokenizer(
         7
     """
     if kind == "characters":
-        return char.CharTokenizer(texts)
+        return CharTokenizer(texts)
+    if kind == "words":
+        return WordTokenizer(texts)
     # sentencepiece, which characters do without
     from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
@@ -49,8 +59,8 @@ def train_tokenizer(
 def load_tokenizer(directory: str | os.PathLike[str]) -> Tokenizer:
     """Load the tokenizer of a directory.
 
-    ``char.json`` is a `CharTokenizer`, ``subword.json`` a `SubwordTokenizer`, the folders ``source`` and ``target``
-    are a `SeparateTokenizer`.
+    ``char.json`` is a `CharTokenizer`, ``words.json`` a `WordTokenizer`, ``subword.json`` a `SubwordTokenizer`,
+    ``pieces.json`` a `PieceTokenizer`, the folders ``source`` and ``target`` are a `SeparateTokenizer`.
 
     Args:
         directory: from `save`; the folder ``tokenizer`` of a run.
@@ -67,23 +77,53 @@ def load_tokenizer(directory: str | os.PathLike[str]) -> Tokenizer:
         [5, 4]
     """
     folder = Path(directory)
-    if (folder / char.FILE_NAME).exists():
-        return char.CharTokenizer.load(folder)
+    kinds: list[type[ListedTokenizer]] = [CharTokenizer, WordTokenizer]
+    for kind in kinds:
+        if (folder / kind.file_name()).exists():
+            return kind.load(folder)
     if (folder / TARGET).exists():
         return SeparateTokenizer.load(folder)
-    if not (folder / _SUBWORDS).exists():
-        raise UserError(f"{folder}: no tokenizer in it; name the folder tokenizer/ of a run, or train one")
-    from selfattn.tokenizers.subword import SubwordTokenizer  # sentencepiece, which characters do without
+    # The others need sentencepiece, which characters and words do without.
+    if (folder / _SUBWORDS).exists():
+        from selfattn.tokenizers.subword import SubwordTokenizer
 
-    return SubwordTokenizer.load(folder)
+        return SubwordTokenizer.load(folder)
+    if (folder / _PIECES).exists():
+        from selfattn.tokenizers.pieces import PieceTokenizer
+
+        return PieceTokenizer.load(folder)
+    raise UserError(f"{folder}: {_NOTHING}")
+
+
+def open_tokenizer(path: Path) -> Tokenizer:
+    """Open a tokenizer that a user names: its directory, a run, or the file of a SentencePiece model.
+
+    Args:
+        path: a directory from `save`, a run directory, or a file that ends in ``.model``. A directory of another
+            program with a single such file stands for it.
+
+    Raises:
+        UserError: there is no tokenizer, or a broken file.
+    """
+    models = [path] if path.suffix == ".model" and path.is_file() else sorted(path.glob("*.model"))
+    if (path / RUN_FOLDER).is_dir():
+        return load_tokenizer(path / RUN_FOLDER)
+    if path.is_dir() and (len(models) != 1 or any(path.glob("*.json"))):
+        return load_tokenizer(path)
+    if len(models) == 1:
+        from selfattn.tokenizers.pieces import PieceTokenizer
+
+        return PieceTokenizer.open(models[0])
+    kinds = ", ".join(get_args(TokenizerKind))
+    raise UserError(f"`tokenizer` {path}: expected {kinds}, or the directory of a tokenizer; nothing is there")
 
 
 class SeparateTokenizer:
     """Two tokenizers, one for each side of a pair.
 
-    A model needs two embedding tables, with ``len(tokenizer.source)`` and ``len(tokenizer)`` rows, and cannot read
-    source and target as one sequence. `encode` and `unknown` use the source side, `decode`, `pieces` and ``len`` the
-    target side.
+    The two may be of different kinds. A model needs two embedding tables, with ``len(tokenizer.source)`` and
+    ``len(tokenizer)`` rows, and cannot read source and target as one sequence. `encode` and `unknown` use the source
+    side, `decode`, `pieces` and ``len`` the target side.
 
     Args:
         source: of the source side.
@@ -106,6 +146,7 @@ class SeparateTokenizer:
     def __init__(self, source: Tokenizer, target: Tokenizer) -> None:
         self.source = source
         self.target = target
+        self.unit = unit_of(source)
         self.encode = source.encode
         self.sample = source.sample
         self.spans = source.spans

@@ -3,13 +3,16 @@
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Protocol, Self
+from typing import Literal, Protocol, Self
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
 """The ids of the special tokens, the same in every tokenizer."""
 
 _SHOWN = 10  # of many unknown characters
+
+Unit = Literal["characters", "words"]
+"""What can be missing from a vocabulary."""
 
 
 class Tokenizer(Protocol):
@@ -25,6 +28,7 @@ class Tokenizer(Protocol):
         unk_id: of text outside the vocabulary: 3.
         source: tokenizer of the source side.
         target: tokenizer of the target side.
+        unit: what `unknown` counts.
 
     Example:
         >>> from selfattn.tokenizers.char import CharTokenizer
@@ -41,6 +45,7 @@ class Tokenizer(Protocol):
     unk_id: int
     source: "Tokenizer"
     target: "Tokenizer"
+    unit: Unit
 
     def __len__(self) -> int:
         """Return the size of the vocabulary, with special tokens."""
@@ -71,7 +76,7 @@ class Tokenizer(Protocol):
         """
 
     def unknown(self, *texts: str) -> Counter[str]:
-        """Count the characters of the texts that are not in the vocabulary."""
+        """Count the characters, or words, of the texts that are not in the vocabulary."""
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the tokenizer into a directory, which is created if it is missing."""
@@ -94,15 +99,34 @@ def printable(text: str) -> str:
     )
 
 
-def unknown_line(unknown: Counter[str]) -> str:
-    """List the characters that a model does not know.
+def unit_of(tokenizer: Tokenizer) -> Unit:
+    """Return what `unknown` of a tokenizer counts; characters where a plugin does not say."""
+    unit: Unit = getattr(tokenizer, "unit", "characters")
+    return unit
+
+
+def count_units(tokenizer: Tokenizer, texts: Iterable[str]) -> int:
+    """Count the characters, or words, of texts, known or not.
+
+    Example:
+        >>> from selfattn.tokenizers.words import WordTokenizer
+        >>> count_units(WordTokenizer(["go left"]), ["go left", "go"])
+        3
+    """
+    if unit_of(tokenizer) == "words":
+        return sum(len(tokenizer.encode(text)) for text in texts)
+    return sum(map(len, texts))
+
+
+def unknown_line(unknown: Counter[str], unit: Unit = "characters") -> str:
+    """List the characters, or words, that a model does not know.
 
     Example:
         >>> unknown_line(Counter("ßß"))
         "2 characters that the model does not know, 1 different: 'ß' 2"
     """
-    shown = ", ".join(f"{character!r} {times:,}" for character, times in unknown.most_common(_SHOWN))
-    return f"{unknown.total():,} characters that the model does not know, {len(unknown):,} different: {shown}"
+    shown = ", ".join(f"{part!r} {times:,}" for part, times in unknown.most_common(_SHOWN))
+    return f"{unknown.total():,} {unit} that the model does not know, {len(unknown):,} different: {shown}"
 
 
 def describe(tokenizer: Tokenizer, texts: Sequence[str], examples: Iterable[str] = ()) -> str:
@@ -110,7 +134,7 @@ def describe(tokenizer: Tokenizer, texts: Sequence[str], examples: Iterable[str]
 
     Args:
         tokenizer: of one side.
-        texts: to measure it on; coverage is the share of their characters, by count, that are in the vocabulary.
+        texts: to measure it on; coverage is the share of their characters, or words, that are in the vocabulary.
         examples: texts whose pieces and ids are shown; default none.
 
     Example:
@@ -127,12 +151,12 @@ def describe(tokenizer: Tokenizer, texts: Sequence[str], examples: Iterable[str]
     words = sum(len(text.split()) for text in texts)
     characters = sum(map(len, texts))
     tokens = sum(len(tokenizer.encode(text)) for text in texts)
-    listed = ", ".join(f"{printable(character)} ({count:,})" for character, count in unknown.most_common(8))
-    covered = 100 - 100 * unknown.total() / max(1, characters)
+    listed = ", ".join(f"{printable(part)} ({count:,})" for part, count in unknown.most_common(8))
+    covered = 100 - 100 * unknown.total() / max(1, count_units(tokenizer, texts))
     lines = [
         f"vocabulary  {len(tokenizer):,} tokens",
         f"measured    {len(texts):,} texts, {words:,} words, {characters:,} characters, {tokens:,} tokens",
-        f"coverage    {covered:.2f} % of the characters" + (f"; not covered: {listed}" if unknown else ""),
+        f"coverage    {covered:.2f} % of the {unit_of(tokenizer)}" + (f"; not covered: {listed}" if unknown else ""),
         f"fertility   {tokens / max(1, words):.2f} tokens per word, "
         f"{characters / max(1, tokens):.2f} characters per token",
     ]

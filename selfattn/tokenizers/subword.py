@@ -19,7 +19,7 @@ import sentencepiece
 from selfattn import codec
 from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_atomically
-from selfattn.tokenizers.protocol import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, printable
+from selfattn.tokenizers.protocol import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, Unit, printable
 from selfattn.tokenizers.sampling import SPACE_MARK, SegmentSampler
 
 SubwordKind = Literal["unigram", "bpe"]
@@ -115,6 +115,7 @@ class SubwordTokenizer:
     bos_id = BOS
     eos_id = EOS
     unk_id = UNK
+    unit: Unit = "characters"
 
     def __init__(self, model: bytes, settings: SubwordSettings) -> None:
         self.model = model

@@ -782,6 +782,33 @@ class CharTokenizer {
   decode(ids) { return ids.map((id) => this.piece(id)).join(""); }
 }
 
+/* Words that a vocabulary lacks in their plain form; several spaces become one. The same as `plain_words` of
+   selfattn.data.text. */
+function plainWords(text, known) {
+  const words = text.split(" ").flatMap((word) => (known.has(word) ? [word] : plainText(word, new Set()).split(" ")));
+  return words.filter((word) => word || known.has("")).join(" ").trim();
+}
+
+/* One token for each word: what stands between two spaces; ids follow the words of the data after the four specials. */
+class WordTokenizer {
+  constructor({ words }) {
+    this.words = words;
+    this.ids = new Map(words.map((word, k) => [word, k + 4]));
+  }
+
+  encode(text) { return this.split(text).map((word) => this.ids.get(word) ?? SPECIALS.unk); }
+
+  clean(text) { return plainWords(cleanText(text), this.ids); }
+
+  split(text) { return text ? text.split(" ") : []; }
+
+  unknown(text) { return this.split(text).filter((word) => !this.ids.has(word)); }
+
+  piece(id) { return id === SPECIALS.unk ? "\ufffd" : this.words[id - 4] ?? ""; }
+
+  decode(ids) { return ids.map((id) => this.piece(id)).join(" "); }
+}
+
 const SPACE = "\u2581"; // sentencepiece's sign for a space
 
 /* Pieces of words, segmented as sentencepiece does it. A piece has a score; `bytes` says whether what has no piece is
@@ -872,8 +899,11 @@ class SubwordTokenizer {
   }
 }
 
-/* A tokenizer from the page's data: a text of all characters, or the description of subwords. */
-function makeTokenizer(data) { return typeof data === "string" ? new CharTokenizer(data) : new SubwordTokenizer(data); }
+/* A tokenizer from the page's data: a text of all characters, or the description of words or subwords. */
+function makeTokenizer(data) {
+  if (typeof data === "string") return new CharTokenizer(data);
+  return data.kind === "words" ? new WordTokenizer(data) : new SubwordTokenizer(data);
+}
 
 /* The most probable; of equal ones the first. */
 function best(probabilities) {
