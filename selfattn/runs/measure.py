@@ -71,10 +71,10 @@ def measure_pairs(
     Returns:
         Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``beam``, ``length_penalty``, ``items``,
         ``metrics``, ``signatures``, ``intervals``, ``interval``, ``by_format`` (where pairs have kinds),
-        ``unknown_characters``, or ``unknown_words``, of the inputs, ``cut_off`` outputs (at the longest length allowed). Where test pairs
-        may repeat training pairs, also the results of those that do not: ``unseen``, and ``unseen_casefold`` with
-        case ignored. With another run ``against``: its ``run``, ``model``, ``metrics`` and ``intervals``, ``p`` of
-        each metric, and how many outputs are ``equal``.
+        ``unknown_characters``, or ``unknown_words``, of the inputs, ``cut_off`` outputs (at the longest length
+        allowed). Where test pairs may repeat training pairs, also the results of those that do not: ``unseen``, and
+        ``unseen_casefold`` with case ignored. With another run ``against``: its ``run``, ``model``, ``metrics`` and
+        ``intervals``, ``p`` of each metric, and how many outputs are ``equal``.
     """
     test = task.held_out(data, columns, encoding)
     pairs = test.pairs

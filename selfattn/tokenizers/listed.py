@@ -78,7 +78,7 @@ class ListedTokenizer(ABC):
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return the half-open range of characters of each id of ``encode(text)``: what stands before it is its."""
-        spans = []
+        spans: list[tuple[int, int]] = []
         start = 0
         for part in self.parts(text):
             end = start + len(part) + (len(self.between) if spans else 0)

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from selfattn.attention import RelativeBias
-from selfattn.data.text import clean_text, plain_text
+from selfattn.data.text import clean_text, plain_text, plain_words
 from selfattn.demo.page import _tokens, embedded_weights
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig, config_to_dict
@@ -28,6 +28,7 @@ from selfattn.models.protocol import EncoderMemory, Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
+from selfattn.tokenizers.words import WordTokenizer
 
 ENGINE = resources.files("selfattn.demo").joinpath("templates", "engine.js").read_text(encoding="utf-8")
 HARNESS = Path(__file__).with_name("harness.js").read_text(encoding="utf-8")
@@ -236,6 +237,19 @@ def test_characters_that_a_vocabulary_lacks_get_their_plain_form_as_in_the_libra
     texts = [text for text in texts if category(text[1]) != "Cn"]
     call = f"((text) => makeTokenizer({json.dumps(known.characters)}).clean(text))"
     assert ask_node(call, texts) == [plain_text(clean_text(text), known.characters) for text in texts]
+
+
+def test_words_are_read_and_written_as_in_the_library(ask_node: Ask) -> None:
+    tokenizer = WordTokenizer(["turn left", "t͡ɕʰ 2", "a  b"])
+    call = "(({ data, text }) => { const t = makeTokenizer(data), clean = t.clean(text), ids = t.encode(clean);"
+    call += " return [clean, ids, t.decode(ids), t.unknown(clean)]; })"
+    texts = ["turn  left", "turn\u00a0left 2", " a   b ", "２ t͡ɕʰ x y x", "\u2066left\u2069", *HARD]
+    answers = ask_node(call, [{"data": _tokens(tokenizer), "text": text} for text in texts])
+    for text, (clean, ids, again, unknown) in zip(texts, answers, strict=True):
+        expected = plain_words(clean_text(text), tokenizer.known)
+        assert (clean, ids) == (expected, tokenizer.encode(expected)), text
+        assert again == tokenizer.decode(ids)
+        assert set(unknown) == set(tokenizer.unknown(expected))
 
 
 SEGMENT = """(({ data, texts }) => {

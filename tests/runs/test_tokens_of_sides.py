@@ -1,0 +1,108 @@
+"""A tokenizer for each side: letters in, phones out; in every command that reads a run."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfattn.cli.runs import align, score
+from selfattn.data.pairs import Pair
+from selfattn.demo.page import write_demo
+from selfattn.errors import UserError
+from selfattn.runs.evaluate import evaluate_run, evaluation_lines
+from selfattn.runs.run import Run, load
+from selfattn.runs.train import train
+from selfattn.tasks.translation import Translation
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.words import WordTokenizer
+
+LETTERS = {"a": "a̠", "k": "kʰ", "t": "t͡ɕʰ", "n": "n"}
+SMALL = ("encoder.hidden_dim=16", "decoder.hidden_dim=16")
+Cli = Callable[..., Any]
+
+
+def pairs(path: Path, count: int = 120) -> Path:
+    words = ["".join("aktn"[(n // 4**place) % 4] for place in range(4)) for n in range(count)]
+    path.write_text("".join(f"{word}\t{' '.join(LETTERS[x] for x in word)}\n" for word in words), "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("phones")
+    return train(
+        "translation", source="und", target="und", data=pairs(folder / "a.tsv"), model="rnn-attention", epochs=1,
+        set=SMALL, source_tokenizer="characters", target_tokenizer="words", held_out=10, out=folder / "run",
+    )  # fmt: skip
+
+
+def test_a_phone_is_one_token_everywhere(run: Run, tmp_path: Path) -> None:
+    tokenizer = load(run.path).tokenizer
+    assert isinstance(tokenizer.source, CharTokenizer)
+    assert isinstance(tokenizer.target, WordTokenizer)
+    assert tokenizer.target.words == sorted(LETTERS.values())
+    assert run.config.max_length == 2 * 5
+    assert {part for text in run.predict(["akn", "ttt"]) for part in text.split()} <= set(LETTERS.values())
+    pair = Pair("tak", "t͡ɕʰ a̠ kʰ")
+    assert run.score([pair])[0].tokens == 4
+    assert run.aligned_parts(pair)[1] == ("t͡ɕʰ", " a̠", " kʰ")
+    assert all(source < 3 and target < 3 for source, target in run.align([pair])[0])
+    assert run.attention("tan").target_tokens[-1] == "<eos>"
+    write_demo([run], tmp_path / "demo.html")
+    assert '"words"' in (tmp_path / "demo.html").read_text("utf-8")
+
+
+def test_unknown_words_are_named_as_unknown_characters_are(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "b.tsv"
+    file.write_text("tak\tt͡ɕʰ a̠ q q\nzak\tn\n", "utf-8")
+    results = evaluate_run(run, [file])
+    assert results["unknown_characters"] == 1
+    message = "targets: 2 words that the model does not know, 1 different: 'q' 2 (40.0 % of all)"
+    assert message in capsys.readouterr().err
+    list(score(run.path, data=(file,)))
+    list(align(run.path, data=(file,)))
+    assert capsys.readouterr().err.count(message) == 2
+
+
+def test_words_that_a_source_lacks_are_counted(tmp_path: Path) -> None:
+    file = pairs(tmp_path / "a.tsv")
+    turned = tmp_path / "turned.tsv"
+    lines = [line.split("\t") for line in file.read_text("utf-8").splitlines()]
+    turned.write_text("".join(f"{target}\t{source}\n" for source, target in lines), "utf-8")
+    settings: Any = {"source": "und", "target": "und", "data": turned, "epochs": 1, "set": SMALL}
+    model = train("translation", model="rnn-plain", out=tmp_path / "run", tokenizer="words", **settings)
+    (tmp_path / "c.tsv").write_text("kʰ  x a̠\takan\n", "utf-8")
+    results = evaluate_run(model, [tmp_path / "c.tsv"])
+    assert results["unknown_words"] == 1  # two spaces in a row are one
+    assert "1 input words outside the vocabulary" in list(evaluation_lines(results))
+    again = train("translation", model="rnn-plain", out=tmp_path / "again", tokenizer=tmp_path / "run", **settings)
+    assert again.predict(["kʰ a̠"]) == model.predict(["kʰ a̠"])
+    assert [*again.path.glob("tokenizer/*")] == [again.path / "tokenizer/words.json"]
+
+
+def test_tokens_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+    data = pairs(tmp_path / "a.tsv")
+    for settings, message in (
+        ({"tokenizer": "words", "source_tokenizer": "bpe", "target_tokenizer": "words"}, "`tokenizer` has no effect"),
+        ({"source_tokenizer": "words", "separate": True}, "`separate` has no effect beside a tokenizer for each side"),
+        ({"tokenizer": "words", "vocab_size": 300}, "`vocab_size` goes with `tokenizer` bpe"),
+        ({"tokenizer": "words", "sampling": 0.1}, "`sampling` goes with `tokenizer` bpe"),
+        ({"tokenizer": tmp_path, "separate": True}, "`separate` has no effect beside a directory as `tokenizer`"),
+    ):
+        with pytest.raises(UserError, match=message):
+            Translation(data=(data,), **settings)
+    with pytest.raises(UserError, match=r"`tokenizer` wrods: expected characters, words"):
+        train("translation", data=data, target="und", tokenizer="wrods", out=tmp_path / "run")
+
+
+def test_the_command_line_takes_kinds_and_directories(run: Run, cli: Cli, tmp_path: Path) -> None:
+    done = cli("train", "translation", "--data", str(pairs(tmp_path / "a.tsv")), "--source", "und", "--target", "und",
+               "--tokenizer", str(run.path), "--set", SMALL[0], "--set", SMALL[1], "--epochs", "1",
+               "--model", "rnn-attention", "--out", str(tmp_path / "run"))  # fmt: skip
+    assert done.code == 0, done.err
+    tokenizer = load(tmp_path / "run").tokenizer
+    assert isinstance(tokenizer.source, CharTokenizer)
+    assert isinstance(tokenizer.target, WordTokenizer)

@@ -1,0 +1,99 @@
+"""Words are what stands between spaces: nothing of a text is lost, and what is unknown is named."""
+
+import io
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import sentencepiece
+from hypothesis import given
+from hypothesis import strategies as st
+
+from selfattn.data.text import plain_words
+from selfattn.errors import UserError
+from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer, open_tokenizer, train_tokenizer
+from selfattn.tokenizers.pieces import PieceTokenizer
+from selfattn.tokenizers.protocol import SPECIALS, describe
+from selfattn.tokenizers.words import WordTokenizer
+
+TEXTS = st.lists(st.text("a t͡ɕʰ", max_size=9).map(str.strip), min_size=1, max_size=4)
+
+
+@given(TEXTS)
+def test_nothing_of_a_known_text_is_lost(texts: list[str]) -> None:
+    tokenizer = WordTokenizer(texts)
+    for text in texts:
+        ids = tokenizer.encode(text)
+        assert tokenizer.decode(ids) == text
+        assert len(ids) == len(tokenizer.pieces(ids)) == (len(text.split(" ")) if text else 0)
+        ends = [0, *(end for _, end in tokenizer.spans(text))]
+        assert list(pairwise(ends)) == tokenizer.spans(text)
+        assert ends[-1] == len(text)
+
+
+def test_a_phone_of_several_code_points_is_one_token(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer("words", ["ʎ t͡ɕ͈ i", "k̚ i"])
+    assert len(tokenizer) == len(SPECIALS) + 4
+    tokenizer.save(tmp_path)
+    loaded = load_tokenizer(tmp_path)
+    assert isinstance(loaded, WordTokenizer)
+    assert loaded.words == ["i", "k̚", "t͡ɕ͈", "ʎ"]
+    assert loaded.unknown("i kʰ", "kʰ kʰ").most_common() == [("kʰ", 3)]
+    assert "coverage    50.00 % of the words; not covered: kʰ (1)" in describe(loaded, ["i kʰ"])
+
+
+@pytest.mark.parametrize("words", [["b", "a"], ["a", "a"], ["a b"], ["a", 3], "ab", {"a": 1}])
+def test_a_list_that_no_training_wrote_is_refused(tmp_path: Path, words: object) -> None:
+    (tmp_path / "words.json").write_text(json.dumps({"tokenizer": "words", "version": 1, "words": words}))
+    with pytest.raises(UserError, match=r"words.json: not a vocabulary of words, version 1; restore"):
+        load_tokenizer(tmp_path)
+
+
+def test_an_input_reaches_known_words_in_their_plain_form() -> None:
+    assert plain_words("turn\u00a0left  ２ x", {"turn", "left", "2"}) == "turn left 2 x"
+    assert plain_words("a  b", {"a", "b", ""}) == "a  b"
+    assert plain_words("a\u00a0b", {"a\u00a0b"}) == "a\u00a0b"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A SentencePiece model as others make them: with NFKC, <unk> as 0, no padding."""
+    written = io.BytesIO()
+    texts = iter(["hello ﬁne world 12"] * 20 + ["low lower lowest"] * 20)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=texts, model_writer=written, vocab_size=40, hard_vocab_limit=False, minloglevel=3
+    )
+    path = tmp_path / "spm" / "their.model"
+    path.parent.mkdir()
+    path.write_bytes(written.getvalue())
+    return path
+
+
+def test_a_model_of_another_program_is_used_as_it_is(model: Path, tmp_path: Path) -> None:
+    reference = sentencepiece.SentencePieceProcessor(model_file=str(model))
+    for place in (model, model.parent):
+        tokenizer = open_tokenizer(place)
+        assert isinstance(tokenizer, PieceTokenizer)
+        for text in ("hello ﬁne  world １２", "low", "", "newest"):
+            ids = tokenizer.encode(text)
+            pieces = [piece.replace(" ", "␣").replace("▁", "␣") for piece in reference.encode_as_pieces(text)]
+            assert [a for a, b in zip(tokenizer.pieces(ids), pieces, strict=True) if b != a] in ([], ["<unk>"])
+            assert len(tokenizer.spans(text)) == len(ids)
+            if tokenizer.unk_id not in ids:
+                assert tokenizer.decode(ids) == reference.decode(reference.encode(text))
+        assert [*tokenizer.unknown("ß low ß")] == ["ß"]
+    tokenizer.save(tmp_path / "saved")
+    assert load_tokenizer(tmp_path / "saved").encode("low world") == tokenizer.encode("low world")
+    (tmp_path / "saved/pieces.model").write_bytes(b"x")
+    with pytest.raises(UserError, match=r"pieces.model: damaged, or no model of sentencepiece"):
+        load_tokenizer(tmp_path / "saved")
+
+
+def test_a_tokenizer_that_is_not_there_is_refused_in_a_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"`tokenizer` wrods: expected characters, words, unigram, bpe, or the dir"):
+        open_tokenizer(Path("wrods"))
+    with pytest.raises(UserError, match="no tokenizer in it"):
+        open_tokenizer(tmp_path)
+    SeparateTokenizer(WordTokenizer(["a"]), WordTokenizer(["b"])).save(tmp_path / "run/tokenizer")
+    assert open_tokenizer(tmp_path / "run").decode([4]) == "b"
