@@ -10,10 +10,11 @@ from typing import Any
 from cyclopts import App
 from cyclopts.config import Dict, Json, Toml, Yaml
 
+from selfattn.cli.options import changed_settings
 from selfattn.codec import parse
 from selfattn.errors import UserError, option
 from selfattn.files import read_bytes, write_text, writing
-from selfattn.settings import changed, command_line, shown
+from selfattn.settings import command_line, shown
 
 MakeCommands = Callable[[Sequence[str]], App]
 _KINDS: dict[str, type[Any]] = {".toml": Toml, ".yaml": Yaml, ".yml": Yaml, ".json": Json}
@@ -124,10 +125,10 @@ def write_config(path: Path, commands: App, words: Sequence[str]) -> str:
 def _options_of(commands: App, words: Sequence[str]) -> dict[str, Any]:
     """Return the options of a command line that differ from the defaults, without ``resume``, as plain values."""
     _, bound, _ = commands.parse_args(words)
-    bound.apply_defaults()
-    if "options" not in bound.arguments:
+    if list(words[:1]) not in (["train"], ["compare"]):
         raise UserError("--write-config: is for `train TASK` and `compare TASK`; leave it out")
-    plain = json.loads(json.dumps(changed(bound.arguments["options"]), default=str))
+    settings = changed_settings(bound.arguments, bound.signature.parameters.values())
+    plain = json.loads(json.dumps(settings, default=str))
     return {option(name)[2:]: value for name, value in plain.items() if name != "resume"}
 
 

@@ -1,4 +1,4 @@
-"""Options of a command, made from a plain dataclass: its fields, their types and its docstring. Imports no torch."""
+"""Options of a command, read from a plain dataclass: its fields, their types and its docstring. Imports no torch."""
 
 # No `from __future__ import annotations`: the types of a command's arguments have to be known by value.
 
@@ -9,18 +9,22 @@ import operator
 import os
 import re
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
+import docstring_parser
 from cyclopts import Group, Parameter, Token, convert
 from cyclopts.help import DefaultFormatter
 
-from selfattn.errors import option
-from selfattn.settings import Bounds, bounds_of
+from selfattn.errors import UserError, option
+from selfattn.settings import bounds_of
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_BY_NAME = inspect.Parameter.KEYWORD_ONLY
 _DIGITS = 18  # most digits of a number that has no bounds of its own
 
 
@@ -72,13 +76,13 @@ Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True)]
 
 _TYPES: dict[Any, Any] = {
     tuple[str, ...]: Names,
-    tuple[int, ...]: Annotated[tuple[int, ...], _COMMAS],
+    tuple[int, ...]: Numbers,
     tuple[float, ...]: Annotated[tuple[float, ...], _COMMAS],
     tuple[Path, ...]: Files,
 }
 
 
-def options_of(
+def parameters_of(
     kind: type[Any],
     *,
     defaults: Mapping[str, Any] | None = None,
@@ -86,8 +90,8 @@ def options_of(
     all_open: bool = False,
     group: str = "",
     basic: Sequence[str] = (),
-) -> type[Any]:
-    """Make the dataclass that a command takes in place of a plain one: the same fields with what cyclopts needs.
+) -> list[inspect.Parameter]:
+    """Return the options of a command that stand for the fields of a dataclass.
 
     Args:
         kind: a dataclass that documents its fields under ``Attributes``. ``groups``, if there is such, maps headings to
@@ -108,35 +112,42 @@ def options_of(
         ...         width: Width in metres.
         ...     '''
         ...     width: int = 3
-        >>> options_of(Size)().width
-        3
+        >>> [(parameter.name, parameter.default) for parameter in parameters_of(Size)]
+        [('width', 3)]
     """
-    hints = typing.get_type_hints(kind, include_extras=True)
+    defaults = defaults or {}
+    hints = typing.get_type_hints(kind)
     bounds = bounds_of(kind)
-    hints |= {name: hint for name, hint in typing.get_type_hints(kind).items() if name in bounds}
     fields = [field for field in dataclasses.fields(kind) if field.name not in leave_out]
     groups = {group: [field.name for field in fields if field.name not in basic]} if group else {}
     groups |= getattr(kind, "groups", {})
     heading_of = {name: _heading(heading) for heading, names in groups.items() for name in names}
-    options: list[Any] = []
+    help_of = _help_of(kind)
+    parameters = []
     for field in fields:
-        type_ = hints[field.name]
         name = field.name
-        default: dict[str, Any] = {"default": field.default, "default_factory": field.default_factory}
-        if all_open or name in (defaults or {}):
-            default = {"default": None if all_open else (defaults or {})[name]}
-            if default["default"] is None and NoneType not in typing.get_args(type_):
-                type_ = type_ | None
-        type_ = type_ if name in getattr(kind, "repeated", ()) else _TYPES.get(type_, type_)
-        if hints[name] == bool | None:
-            type_ = Annotated[type_, Parameter(negative=option(f"no_{name}"))]
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        if all_open or name in defaults:
+            default = None if all_open else defaults[name]
+        if default is dataclasses.MISSING:
+            default = inspect.Parameter.empty
+        type_ = hints[name]
+        if default is None and NoneType not in typing.get_args(type_):
+            type_ = type_ | None
+        if name not in getattr(kind, "repeated", ()):
+            type_ = _TYPES.get(type_, type_)
+        notes: dict[str, Any] = {"help": help_of.get(name)}
+        if name in bounds:
+            notes["help"] = f"{help_of.get(name, '')} Range: {bounds[name]}."
         if name in heading_of:
-            type_ = Annotated[type_, Parameter(group=heading_of[name])]
-        options.append((name, type_, dataclasses.field(**default, kw_only=True)))
-    options_type = joined(fields=options)
-    names = [field.name for field in dataclasses.fields(kind)]
-    options_type.__doc__ = _as_help(kind.__doc__ or "", names, leave_out, bounds)
-    return options_type
+            notes["group"] = heading_of[name]
+        if hints[name] == bool | None:
+            notes["negative"] = option(f"no_{name}")
+        annotation: Any = Annotated[type_, Parameter(**notes)]  # type: ignore[valid-type]  # a type by value
+        parameters.append(inspect.Parameter(name, _BY_NAME, default=default, annotation=annotation))
+    return parameters
 
 
 @cache
@@ -145,28 +156,41 @@ def _heading(name: str) -> Group:
     return Group.create_ordered(name)
 
 
-def joined(*kinds: type[Any], fields: Sequence[Any] = ()) -> type[Any]:
-    """Make one dataclass with the fields and the help of several that :func:`options_of` made.
+def _help_of(kind: type[Any]) -> dict[str, str]:
+    """Return the help of a dataclass's fields: their documentation, with options by their names and without markup."""
+    names = {field.name for field in dataclasses.fields(kind)}
+    help_of = {}
+    for attribute in docstring_parser.parse(kind.__doc__ or "").params:
+        text = " ".join((attribute.description or "").split())
+        text = re.sub("``(.*?)``", lambda match: option(match[1]) if match[1] in names else match[1], text)
+        help_of[attribute.arg_name] = re.sub(r":\w+:`(?:[^`]*\.)?([^`]*)`", r"\1", text)
+    return help_of
+
+
+def takes(*parameters: inspect.Parameter) -> Callable[[Command], Command]:
+    """Let a function with ``**settings`` take these options instead, as the command line reads its signature.
 
     Args:
-        kinds: no two have a field of the same name.
-        fields: further ones, as ``dataclasses.make_dataclass`` takes them; default none.
+        parameters: of :func:`parameters_of`, each of another name.
     """
-    options = dataclasses.make_dataclass("Options", fields, bases=kinds[::-1], frozen=True)
-    options.__module__ = __name__  # cyclopts takes a class of the standard library for a plain type
-    return Parameter(name="*")(options)
+
+    def decorate(function: Command) -> Command:
+        signature = inspect.signature(function)
+        named = [parameter for parameter in signature.parameters.values() if parameter.kind != parameter.VAR_KEYWORD]
+        names = [parameter.name for parameter in (*named, *parameters)]
+        repeated = {name for name in names if names.count(name) > 1}
+        if repeated:
+            raise UserError(f"options {', '.join(sorted(repeated))}: two dataclasses have them; rename one")
+        function.__signature__ = signature.replace(parameters=[*named, *parameters])  # type: ignore[attr-defined]
+        return function
+
+    return decorate
 
 
-def _as_help(docstring: str, names: Sequence[str], leave_out: Sequence[str], bounds: Mapping[str, Bounds]) -> str:
-    """Return a docstring as help: options by their names, no markup, one line for each paragraph, ranges of numbers."""
-    text = docstring.partition("    Raises:")[0].partition("    Example:")[0]
-    for name in leave_out:  # else it would document another dataclass's field of this name
-        text = re.sub(rf"(?ms)^        {name}: .*?(?=^(        \w|$))", "", text)
-    text = re.sub("``(.*?)``", lambda match: option(match[1]) if match[1] in names else match[1], text)
-    text = unwrapped(re.sub(r":\w+:`(?:[^`]*\.)?([^`]*)`", r"\1", text))
-    for name in bounds:
-        text = re.sub(rf"(?m)^( *{name}: .*)$", rf"\1 Range: {bounds[name]}.", text)
-    return text
+def changed_settings(settings: Mapping[str, Any], parameters: Iterable[inspect.Parameter]) -> dict[str, Any]:
+    """Return the settings of a command that differ from their defaults."""
+    defaults = {parameter.name: parameter.default for parameter in parameters}
+    return {name: settings[name] for name in defaults if name in settings and settings[name] != defaults[name]}
 
 
 def unwrapped(docstring: str) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
 
-from selfattn.cli.options import Files, Names, Numbers, options_of
+from selfattn.cli.options import Files, Names, Numbers, changed_settings, parameters_of, takes
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.groups import refuse_turned
 from selfattn.data.readers.lines import checked_encoding
@@ -28,8 +28,7 @@ from selfattn.words.messages import LANGS, SOURCE
 Lang: TypeAlias = Literal[LANGS]  # type: ignore[valid-type]  # one for each folder of catalogues
 _BASIC = ("beam", "sample", "n_best", "max_length")
 # Without --n-best, each input has one output line without a number in front.
-Decoding: Any = options_of(DecodingOptions, defaults={"n_best": None}, group="Decoding", basic=_BASIC)
-DEFAULT_DECODING = Decoding()
+_DECODING = parameters_of(DecodingOptions, defaults={"n_best": None}, group="Decoding", basic=_BASIC)
 _ALIGN = (
     needs("`data`", lambda options: options.data, "columns", "encoding", "layer", "head", "shift", "words"),
     needs("`gold`", lambda options: options.gold, "sentences", "base"),
@@ -163,11 +162,8 @@ def evaluate(
     return result if json_ else evaluation_lines(result, lang)
 
 
-def predict(
-    *runs: Path,
-    decoding: Decoding = DEFAULT_DECODING,
-    engine: Literal["torch", "onnx", "ctranslate2"] = "torch",
-) -> None:
+@takes(*_DECODING)
+def predict(*runs: Path, engine: Literal["torch", "onnx", "ctranslate2"] = "torch", **decoding: Any) -> None:
     """Read lines from standard input and write the model's output for each to standard output.
 
     Every input line gives one output line, in the same order. A language model continues each line. Several runs with
@@ -180,13 +176,13 @@ def predict(
     """
     if not runs:
         raise UserError("predict: name a RUN, the directory of a trained model, or several to average")
-    options = DecodingOptions(**vars(decoding) | {"n_best": 1 if decoding.n_best is None else decoding.n_best})
+    options = DecodingOptions(**changed_settings(decoding, _DECODING))
     if sys.stdin is None:
         raise UserError("standard input is closed; leave it open, or redirect it to a file")
     from selfattn.cli.stream import predict_stream
 
     run = _load(*runs, engine=engine)
-    predict_stream(run, sys.stdin.buffer, sys.stdout.buffer, options, numbered=decoding.n_best is not None)
+    predict_stream(run, sys.stdin.buffer, sys.stdout.buffer, options, numbered=decoding.get("n_best") is not None)
 
 
 def score(run: Path, /, *, data: Files, columns: Names = (), encoding: str | None = None) -> Iterable[str]:
