@@ -145,7 +145,7 @@ def parameters_of(
             notes["group"] = heading_of[name]
         if hints[name] == bool | None:
             notes["negative"] = option(f"no_{name}")
-        annotation: Any = Annotated[type_, Parameter(**notes)]  # type: ignore[valid-type]  # a type by value
+        annotation: Any = Annotated[type_, Parameter(**notes)]
         parameters.append(inspect.Parameter(name, _BY_NAME, default=default, annotation=annotation))
     return parameters
 

@@ -233,14 +233,12 @@ class Replica:
         return parallel
 
     def loss(self, compute: Callable[[Seq2Seq], Tensor], *, is_last: bool = True) -> Tensor:
-        """Return a loss of the trained model whose backward pass adds gradients up over the processes.
+        """Return a loss of the trained model whose backward pass adds gradients up over several processes.
 
         Args:
             compute: the loss.
             is_last: whether it is the last of the losses whose gradients are accumulated; only it sends. Default True.
         """
-        if self.processes.count == 1:
-            return compute(self.model)
         with nullcontext() if is_last else self._parallel.no_sync():
             loss: Tensor = self._parallel(compute)
         return loss

@@ -103,7 +103,11 @@ def train_model(
         replica = Replica(model, processes)
         loop = _Loop(replica, examples, validation, config, criterion, observers, checkpoints)
         try:
-            status = loop.run()
+            loop.resume()
+            while (status := processes.decide(loop.reason())) is None:  # the first process decides
+                loop.train_to_validation()
+                if loop.state.progress.since_tokens:
+                    loop.validate()
         except KeyboardInterrupt:
             status = "interrupted"
         state = loop.state
@@ -151,16 +155,7 @@ class _Loop:
     def _rank(self, report: EpochReport) -> tuple[float, float]:
         return self.criterion.value(report.measures), -report.valid_loss
 
-    def run(self) -> Status:
-        """Train until there is a reason to stop."""
-        self._resume()
-        while (status := self.processes.decide(self._reason())) is None:  # the first process decides
-            self._train_to_validation()
-            if self.state.progress.since_tokens:
-                self._validate()
-        return status
-
-    def _reason(self) -> Status | None:
+    def reason(self) -> Status | None:
         """Return why the training stops here; None where it does not."""
         config = self.config
         progress = self.state.progress
@@ -182,7 +177,7 @@ class _Loop:
         most = self.config.max_steps
         return progress.epoch >= self.config.epochs if most is None else progress.step >= most
 
-    def _train_to_validation(self) -> None:
+    def train_to_validation(self) -> None:
         """Take steps until a validation is due or the training is over."""
         progress = self.state.progress
         if progress.since_tokens and not progress.position and not self.config.validate_every:
@@ -281,7 +276,7 @@ class _Loop:
             except KeyboardInterrupt:
                 self.is_stop_requested = True
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
         """Validate the averaged weights, each process a share of the data; the first process keeps the report."""
         state = self.state
         progress = self.state.progress
@@ -334,7 +329,7 @@ class _Loop:
                 check_finite(f"size of {name}", size, progress.step, progress.lr, self.config.precision)
             self.checkpoints.write(checkpoint)
 
-    def _resume(self) -> None:
+    def resume(self) -> None:
         """Resume from the checkpoint, where there is one."""
         if self.checkpoints is None:
             return

@@ -22,7 +22,7 @@ _NAMED = 20  # examples of a step that a message lists
 
 
 class Stepper:
-    """Take the steps of a training: gradients, learning rate, new weights.
+    """What the steps of a training need, and its loss; :func:`take_steps` takes them.
 
     Dropout draws from PyTorch's global generators, whose states come back after each step; ``chance`` keeps the place
     of its stream in between.
@@ -51,51 +51,6 @@ class Stepper:
         self.chance.seed(seed_for(self.config.seed, f"dropout/{epoch}"))
         self.coins.manual_seed(seed_for(self.config.seed, f"forcing/{epoch}"))
 
-    def step(self, group: Sequence[Batch], number: int, *, total_steps: int) -> tuple[float, int, float]:
-        """Take one step.
-
-        The loss is the mean over the target tokens of all batches, so accumulation weighs tokens, not batches.
-
-        Args:
-            group: batches of the step, all of them in each process, on any device.
-            number: of the step, counted from 1 over all epochs.
-            total_steps: of the schedule.
-
-        Returns:
-            The loss (nats per token), the number of target tokens, and the learning rate.
-
-        Raises:
-            UserError: the loss is not finite, or the warm-up is longer than the training.
-        """
-        config = self.config
-        warmup_steps = self.warmup_steps(total_steps)
-        lr = config.lr * lr_factor(config.schedule, number, total_steps=total_steps, warmup_steps=warmup_steps)
-        for parameters in self.optimizer.param_groups:
-            parameters["lr"] = lr
-        if self.processes.count > 1:  # each has random numbers of its own, which no checkpoint needs to keep
-            place = f"{number}/{self.processes.rank}"
-            self.chance.seed(seed_for(config.seed, f"dropout/step/{place}"))
-            self.coins.manual_seed(seed_for(config.seed, f"forcing/step/{place}"))
-        tokens = sum(int(batch.target_mask.sum()) for batch in group)
-        self.optimizer.zero_grad(set_to_none=True)
-        losses: list[tuple[Tensor, float]] = []
-        for batch in group:
-            rows, count = self.processes.rows_of(batch)
-            compute = partial(self._loss, rows.to(self.device), number, total_steps)
-            with self.chance.drawing():
-                loss = self.replica.loss(compute, is_last=batch is group[-1])
-                share = count / tokens  # exactly 1 for a single batch in a single process
-                (loss * share).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
-            losses.append((loss.detach(), share))
-        # Read only when all work is queued: reading from a GPU waits for it.
-        value = self.processes.sum(sum(loss.item() * share for loss, share in losses))
-        if not math.isfinite(value):
-            check_finite("loss", value, number, lr, config.precision, self._described(group))
-        if config.clip_norm:
-            torch.nn.utils.clip_grad_norm_(self.replica.model.parameters(), config.clip_norm)
-        self.optimizer.step()
-        return value, tokens, lr
-
     def warmup_steps(self, total_steps: int) -> int:
         """Return the number of warm-up steps.
 
@@ -112,7 +67,7 @@ class Stepper:
             raise UserError(f"`warmup_steps`: {steps}, but the training has {total_steps} steps; give fewer")
         return steps
 
-    def _described(self, group: Sequence[Batch]) -> str:
+    def described(self, group: Sequence[Batch]) -> str:
         """Name the examples of a step by their places in the epoch, from 1, and the three largest gradients.
 
         The size of a gradient is its largest absolute value; NaN counts as infinite.
@@ -127,7 +82,15 @@ class Stepper:
         largest = ", ".join(f"{name} {sizes[name]:.2g}" for name in nlargest(3, sizes, key=sizes.__getitem__))
         return f", of examples {shown} of the epoch; largest gradients: {largest}"
 
-    def _loss(self, batch: Batch, number: int, total_steps: int, model: Seq2Seq) -> Tensor:
+    def loss(self, batch: Batch, number: int, total_steps: int, model: Seq2Seq) -> Tensor:
+        """Return the loss of a batch in a step, in nats per token.
+
+        Args:
+            batch: on the device of the model.
+            number: of the step, counted from 1 over all epochs.
+            total_steps: of the schedule.
+            model: to be trained.
+        """
         config = self.config
         if config.r_drop:
             batch = batch.changed(lambda tensor: tensor.repeat(2, 1), batch.indices * 2)  # each row has its own dropout
@@ -168,6 +131,7 @@ def take_steps(
 ) -> Iterator[StepTaken]:
     """Take one step for each group of batches. Every training of the package goes through this loop.
 
+    The loss of a step is the mean over the target tokens of its batches, so accumulation weighs tokens, not batches.
     A step is taken when the next value is asked for, so the caller decides what happens between two steps, and when the
     training ends.
 
@@ -194,11 +158,40 @@ def take_steps(
         >>> losses[-1] < losses[0]
         True
     """
+    config = stepper.config
+    replica = stepper.replica
+    processes = stepper.processes
+    warmup_steps = stepper.warmup_steps(total_steps)
     for number, group in enumerate(groups, first):
-        loss, tokens, lr = stepper.step(group, number, total_steps=total_steps)
+        lr = config.lr * lr_factor(config.schedule, number, total_steps=total_steps, warmup_steps=warmup_steps)
+        for parameters in stepper.optimizer.param_groups:
+            parameters["lr"] = lr
+        if processes.count > 1:  # each has random numbers of its own, which no checkpoint needs to keep
+            place = f"{number}/{processes.rank}"
+            stepper.chance.seed(seed_for(config.seed, f"dropout/step/{place}"))
+            stepper.coins.manual_seed(seed_for(config.seed, f"forcing/step/{place}"))
+        tokens = sum(int(batch.target_mask.sum()) for batch in group)
+        stepper.optimizer.zero_grad(set_to_none=True)
+        losses: list[tuple[Tensor, float]] = []
+        for batch in group:
+            rows, count = processes.rows_of(batch)
+            compute = partial(stepper.loss, rows.to(stepper.device), number, total_steps)
+            with stepper.chance.drawing():
+                is_last = batch is group[-1]
+                loss = compute(replica.model) if processes.count == 1 else replica.loss(compute, is_last=is_last)
+                share = count / tokens  # exactly 1 for a single batch in a single process
+                (loss * share).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+            losses.append((loss.detach(), share))
+        # Read only when all work is queued: reading from a GPU waits for it.
+        value = processes.sum(sum(loss.item() * share for loss, share in losses))
+        if not math.isfinite(value):
+            check_finite("loss", value, number, lr, config.precision, stepper.described(group))
+        if config.clip_norm:
+            torch.nn.utils.clip_grad_norm_(replica.model.parameters(), config.clip_norm)
+        stepper.optimizer.step()
         if average is not None:
             average.stepped()
-        yield StepTaken(group, loss, tokens, lr)
+        yield StepTaken(group, value, tokens, lr)
 
 
 def check_finite(name: str, value: float, step: int, lr: float, precision: str, details: str = "") -> None:

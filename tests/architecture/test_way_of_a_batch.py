@@ -13,6 +13,7 @@ from selfattn.models.encoder_decoder.model import EncoderDecoder
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(selfattn.__file__).parent
+FRAMES = 12
 SMALL = (
     "--epochs 1 --items-per-epoch 8 --validation-items 4 --set encoder.hidden_dim=4 --set decoder.hidden_dim=4 --quick"
 )
@@ -53,10 +54,10 @@ def walk(monkeypatch: pytest.MonkeyPatch, out: Path, command: str, method: str, 
     return walks[0]
 
 
-@pytest.mark.parametrize(("command", "frames"), [("compare", 16), ("train", 14)])
-def test_the_way_of_a_training_step(command: str, frames: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_way_of_a_training_step(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     files = walk(monkeypatch, tmp_path / "out", command, "pre_logits", through="training/step.py")
-    assert len(files) <= frames, files
+    assert len(files) <= FRAMES, files
     rest = iter(files)
     if command == "compare":
         assert all(file in rest for file in listed("A training step")), files

@@ -17,7 +17,7 @@ from selfattn.models.presets import PRESETS
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Replica
-from selfattn.training.step import Stepper, make_optimizer
+from selfattn.training.step import Stepper, make_optimizer, take_steps
 
 LAYERS, VOCAB = 4, 8000
 HIDES = ("masked_fill", "where", "bitwise_not", "softmax")
@@ -74,9 +74,10 @@ def test_operators_of_a_training_step(name: str, most: int) -> None:
     model, config = build(PRESETS[name].config, vocab_size=13, pad_id=0, seed=0).train(), TrainingConfig(batch_size=4)
     stepper = Stepper(Replica(model), make_optimizer(model, config), config, torch.Generator())
     batch = collate([Example([5, 6, 7, 2], [8, 9, 2])] * 4, 0, 1, range(4))
-    for number in (1, 2):  # the first makes what the optimizer keeps
-        with Counted() as counted:
-            stepper.step([batch], number, total_steps=9)
+    steps = take_steps(stepper, [[batch]] * 2, total_steps=9)
+    next(steps)  # which makes what the optimizer keeps
+    with Counted() as counted:
+        next(steps)
     assert sum(counted.calls.values()) <= most
     if name == "transformer":
         assert "masked_fill" not in counted.calls, "nothing is masked, yet something is filled in"

@@ -23,7 +23,7 @@ from selfattn.training.distributed import Replica
 from selfattn.training.loop import Outcome, train_model
 from selfattn.training.loss import divergence, token_loss
 from selfattn.training.observer import EpochReport, Observer, StepReport
-from selfattn.training.step import Stepper
+from selfattn.training.step import Stepper, take_steps
 from selfattn.training.validation import Criterion
 
 VOCAB = 13
@@ -103,8 +103,8 @@ def gradients(config: TrainingConfig, group: list[Batch], model_config: EncoderD
     model = build(model_config, vocab_size=VOCAB, pad_id=0, seed=0).double()
     optimizer = torch.optim.SGD(model.parameters())
     stepper = Stepper(Replica(model), optimizer, config, torch.Generator().manual_seed(0))
-    loss, tokens, _ = stepper.step(group, 1, total_steps=1)
-    return loss, tokens, {name: parameter.grad for name, parameter in model.named_parameters()}
+    (taken,) = take_steps(stepper, [group], total_steps=1)
+    return taken.loss, taken.tokens, {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
 def test_observers_hear_of_the_plan_every_step_and_every_epoch() -> None:
@@ -337,8 +337,9 @@ def test_two_passes_add_their_divergence(large: int, monkeypatch: pytest.MonkeyP
         config = TrainingConfig(r_drop=alpha)
         stepper = Stepper(Replica(model), optimizer, config, torch.Generator().manual_seed(0))
         stepper.begin_epoch(0)
-        losses[alpha], tokens, _ = stepper.step([batch], 1, total_steps=1)
-        assert tokens == int(batch.target_mask.sum())
+        (taken,) = take_steps(stepper, [[batch]], total_steps=1)
+        assert taken.tokens == int(batch.target_mask.sum())
+        losses[alpha] = taken.loss
     model = build(EncoderDecoderConfig(encoder=stack, decoder=stack), vocab_size=VOCAB, pad_id=0, seed=0)
     stepper.begin_epoch(0)
     source, target_in, mask = (x.repeat(2, 1) for x in (batch.source, batch.target_in, batch.source_mask))

@@ -31,7 +31,7 @@ from selfattn.training.loss import (
     teacher_forcing_probability,
     token_loss,
 )
-from selfattn.training.step import Stepper, lr_factor, make_optimizer
+from selfattn.training.step import Stepper, lr_factor, make_optimizer, take_steps
 from selfattn.training.weights import put_into
 
 TRUE_MASK = torch.tensor([[True, True]])
@@ -302,8 +302,7 @@ def test_a_step_forces_with_the_probability_of_its_number(monkeypatch: pytest.Mo
     for end in (1.0, 0.0):
         config = TrainingConfig(teacher_forcing_end=end)
         stepper = Stepper(Replica(model), make_optimizer(model, config), config, torch.Generator())
-        for number in range(1, 7):
-            stepper.step([batch], number, total_steps=6)
+        assert len(list(take_steps(stepper, [[batch]] * 6, total_steps=6))) == 6
     assert probabilities == pytest.approx([0.8, 0.6, 0.4, 0.2, 0.0])  # nothing is sampled where it is 1
 
 
