@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from selfattn.cli.options import options_of
-from selfattn.settings import changed
+from selfattn.cli.options import changed_settings, parameters_of, takes
+from selfattn.words.messages import SOURCE
 
 OUTPUTS_HELP = (
     "Compare systems by their outputs, whoever trained them.\n\n"
@@ -17,17 +17,19 @@ def outputs_command() -> Callable[..., None]:
     """Make the command."""
     from selfattn.comparison.outputs_options import OutputsOptions, systems_of
 
-    def command(*, options: Any) -> None:
+    parameters = parameters_of(OutputsOptions)
+
+    @takes(*parameters)
+    def run(**options: Any) -> None:
         from rich.console import Console
 
         from selfattn.comparison.outputs import compare_outputs
         from selfattn.report.render.terminal import print_summary
 
-        settings = changed(options)
+        settings = changed_settings(options, parameters)
         systems = systems_of(settings.pop("system"))
         record, files = compare_outputs(settings.pop("reference"), systems, **settings)
-        print_summary(record, Console(highlight=False), files.html, options.lang)
+        print_summary(record, Console(highlight=False), files.html, options.get("lang", SOURCE))
 
-    command.__doc__ = OUTPUTS_HELP
-    command.__annotations__["options"] = options_of(OutputsOptions)
-    return command
+    run.__doc__ = OUTPUTS_HELP
+    return run
