@@ -2,6 +2,7 @@ from selfattn.attention import AttentionPosition as AttentionPosition
 from selfattn.attention import EmbeddingPosition as EmbeddingPosition
 from selfattn.attention import KeyValue as KeyValue
 from selfattn.attention import MultiHeadAttention as MultiHeadAttention
+from selfattn.attention import Normalizer as Normalizer
 from selfattn.attention import Score as Score
 from selfattn.attention import attend as attend
 from selfattn.attention import key_mask as key_mask

@@ -1,4 +1,4 @@
-"""Registries: scores, positions, model families and their presets, tasks, metrics, report sections and claims by name.
+"""Registries: all kinds of parts by name, such as scores, positions, model families, tasks, metrics and claims.
 
 The project's parts and those of plugins register alike, by a decorator. This module imports no torch; a registry
 imports the project's parts when the first one is needed.
@@ -151,6 +151,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
 
 SCORES: Registry[Any] = Registry("score", "selfattn.attention.scores")
+NORMALIZERS: Registry[Any] = Registry("normalizer", "selfattn.attention.normalizers")
 POSITIONS: Registry[Any] = Registry("position", "selfattn.attention.positions")
 FAMILIES: Registry[Any] = Registry("model family", "selfattn.models.families")
 PRESETS: Registry[Any] = Registry("model", "selfattn.models.families")
@@ -158,7 +159,7 @@ TASKS: Registry[Any] = Registry("task", "selfattn.tasks.builtin")
 METRICS: Registry[Any] = Registry("metric", "selfattn.evaluation.metrics.builtin")
 SECTIONS: Registry[Any] = Registry("section", "selfattn.report.sections")
 CLAIMS: Registry[Any] = Registry("claim", "selfattn.claims.suite")
-REGISTRIES = (SCORES, POSITIONS, FAMILIES, PRESETS, TASKS, METRICS, SECTIONS, CLAIMS)
+REGISTRIES = (SCORES, NORMALIZERS, POSITIONS, FAMILIES, PRESETS, TASKS, METRICS, SECTIONS, CLAIMS)
 
 
 class register:  # noqa: N801  # reads as a verb: @register.score("cosine")
@@ -173,6 +174,7 @@ class register:  # noqa: N801  # reads as a verb: @register.score("cosine")
     """
 
     score = SCORES.register
+    normalizer = NORMALIZERS.register
     position = POSITIONS.register
     family = FAMILIES.register
     preset = PRESETS.register

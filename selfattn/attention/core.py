@@ -15,12 +15,8 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from selfattn.attention.masks import Mask, as_mask, check_broadcasts
+from selfattn.attention.normalizers import Normalizer, check_normalizer, softmax
 from selfattn.attention.scores import Score, check_score, scaled_dot
-
-
-def softmax(scores: Tensor) -> Tensor:
-    """Turn scores ``[b h i j]`` into distributions over the keys."""
-    return scores.softmax(dim=-1)
 
 
 def _reference(
@@ -31,8 +27,8 @@ def _reference(
     score: Callable[[Tensor, Tensor], Tensor],
     allowed: Tensor | None,
     bias: Tensor | None,
+    normalize: Callable[[Tensor], Tensor],
     dropout_p: float,
-    normalize: Callable[[Tensor], Tensor] = softmax,
 ) -> tuple[Tensor, Tensor]:
     """Attention as its formula: return the outputs ``[b h i c]`` and the weights ``[b h i j]``."""
     scores = score(query, key)  # [b h i e], [b h j e'] -> [b h i j], in float32 at least
@@ -61,29 +57,32 @@ def attend(
     value: Tensor,
     *,
     score: Score = scaled_dot,
+    normalize: Normalizer = softmax,
     mask: Tensor | Mask | None = None,
     bias: Tensor | None = None,
     causal: bool = False,
     dropout_p: float = 0.0,
     need_weights: bool = False,
 ) -> Attended:
-    r"""Attend: ``softmax(score(query, key) + bias, over the allowed keys) @ value``.
+    r"""Attend: ``normalize(score(query, key) + bias, over the allowed keys) @ value``, by default with the softmax.
 
     .. math:: o_i = \sum_j a_{ij} v_j, \qquad a_{ij} = \frac{\exp s(q_i, k_j)}{\sum_{j'} \exp s(q_i, k_{j'})}
 
     With the scaled dot score this is equation (1) of Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1;
     with the additive score it is section 3.1 of Bahdanau et al. 2015; with dot, general, concat and location it is
-    section 3.1 of Luong et al. 2015.
+    section 3.1 of Luong et al. 2015. Other ways from scores to weights are in
+    :mod:`selfattn.attention.normalizers`.
 
     Two paths compute the same function. Scores that are a dot product of (projected) vectors go through
-    ``torch.nn.functional.scaled_dot_product_attention``, the fused path. Other scores, and every call that asks for
-    the weights, take the reference path, which is the formula above written out.
+    ``torch.nn.functional.scaled_dot_product_attention``, the fused path. Other scores, normalizers that are no softmax
+    over the keys and a zero, and every call that asks for the weights, take the reference path, which is the formula
+    above written out.
 
     A query that may attend to nothing gets output 0 and weights 0. Neither it nor a key that no query may see is read:
     NaN there changes nothing, forward or backward. A key that only some queries may see changes nothing for the others,
     bit for bit, as long as its products stay finite in the dtype: its scores, and in the backward pass the products of
     its value with the output's gradient (in float32, values up to 1e30 do).
-    The softmax runs in float32 or wider. NaN in a bias reaches the outputs of the queries that it is added to.
+    Normalizers run in float32 or wider. NaN in a bias reaches the outputs of the queries that it is added to.
 
     Both paths have first derivatives. Forward-mode differentiation and ``torch.func`` take the reference path by
     themselves, as they have to. For second derivatives in reverse mode (``create_graph=True``) compute the output under
@@ -96,6 +95,8 @@ def attend(
             (``g = h`` is the ordinary case, ``g = 1`` multi-query attention).
         value: ``[b g j c]``.
         score: how a query is compared with a key; default scaled dot product.
+        normalize: how the scores of a query become weights, such as :data:`~selfattn.attention.sparsemax`; default
+            the softmax.
         mask: bool, broadcastable to ``[b h i j]``; True = may attend. Default: everything. Models hand over a
             :class:`~selfattn.attention.masks.Mask`.
         bias: added to the scores, floating point and finite (the mask hides, not a bias of minus infinity),
@@ -110,11 +111,11 @@ def attend(
 
     Raises:
         ValueError: query, key or value is not 4-dimensional; batch sizes or key lengths differ; the key-value heads
-            do not divide the query heads; mask or bias does not broadcast to ``[b h i j]``; the score gives another
-            shape than ``[b h i j]``; ``dropout_p`` is outside ``[0, 1)``.
+            do not divide the query heads; mask or bias does not broadcast to ``[b h i j]``; score or normalizer gives
+            another shape than ``[b h i j]``; ``dropout_p`` is outside ``[0, 1)``.
         TypeError: query, key or value is no dense floating point tensor of at least 16 bits; their dtypes differ
-            outside autocast; the score is no :class:`~selfattn.attention.scores.Score`; the mask is not bool; the bias
-            is not floating point.
+            outside autocast; the score is no :class:`~selfattn.attention.scores.Score`; ``normalize`` is no
+            :class:`~selfattn.attention.normalizers.Normalizer`; the mask is not bool; the bias is not floating point.
 
     Example:
         Scores ln 1 and ln 3 give weights 1/4 and 3/4:
@@ -129,11 +130,12 @@ def attend(
         (7.0, [0.25, 0.75])
     """
     check_score(score, "attend")
+    check_normalizer(normalize, "attend")
     _check(query, key, value, score, bias, dropout_p)
     mask = as_mask(mask, causal, (*query.shape[:3], key.shape[2]))
-    query, key, value, mask, bias, empty = _guard(query, key, value, mask, bias)
+    query, key, value, mask, bias, empty = _guard(query, key, value, mask, bias, normalize)
     weights: Tensor | None = None
-    output = None if need_weights else _fused(query, key, value, score, mask, bias, dropout_p)
+    output = None if need_weights else _fused(query, key, value, score, normalize, mask, bias, dropout_p)
     if output is None:
         output, weights = _reference(
             query,
@@ -141,6 +143,7 @@ def attend(
             score=partial(_scores, score),
             allowed=mask.for_sizes(query.shape[2], key.shape[2], query.device).allowed,
             bias=bias,
+            normalize=normalize if normalize.zero_keys == 0 else partial(_weights, normalize),
             dropout_p=dropout_p,
         )
     if empty is not None:
@@ -150,12 +153,12 @@ def attend(
 
 
 def _guard(
-    query: Tensor, key: Tensor, value: Tensor, mask: Mask, bias: Tensor | None
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask, bias: Tensor | None, normalize: Normalizer
 ) -> tuple[Tensor, Tensor, Tensor, Mask, Tensor | None, Tensor | None]:
     """Settle mask and bias, and zero what is hidden, so that NaN there cannot spread.
 
-    A query that may see no key gets all keys here and a zero output at the end, so that no softmax is taken over an
-    empty set.
+    A query that may see no key gets all keys here and a zero output at the end, so that no weights are computed over
+    an empty set.
 
     Returns:
         Query, key, value, mask and bias; and which queries may see no key, bool ``[b h i 1]`` in broadcast, or None
@@ -176,16 +179,25 @@ def _guard(
         key = key.masked_fill(unseen, 0)
         value = value.masked_fill(unseen, 0)
         mask = Mask(mask.allowed | empty)
-    if bias is not None and query.dtype == torch.float16 and bias.dtype != torch.float16:
+    is_narrow = query.dtype == torch.float16 and normalize.zero_keys == 0
+    if bias is not None and is_narrow and bias.dtype != torch.float16:
         bias = _within_float16(bias, mask.for_sizes(i, j, query.device).allowed)
     return query, key, value, mask, bias, empty
 
 
 def _fused(
-    query: Tensor, key: Tensor, value: Tensor, score: Score, mask: Mask, bias: Tensor | None, dropout_p: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score: Score,
+    normalize: Normalizer,
+    mask: Mask,
+    bias: Tensor | None,
+    dropout_p: float,
 ) -> Tensor | None:
     """Compute the outputs ``[b h i c]`` with PyTorch's kernel, or return None where it does not do or is slow."""
-    if _is_slow(query):
+    zeros = normalize.zero_keys
+    if zeros is None or (zeros and bias is not None) or _is_slow(query):
         return None
     # Without gradients the CPU's kernel reads each key-value head where it lies, bit for bit as if it were repeated.
     grouped = key.shape[1] != query.shape[1] and query.device.type == "cpu" and not torch.is_grad_enabled()
@@ -201,7 +213,7 @@ def _fused(
     j = key.shape[2]
     # The kernel's own causal mask is left-aligned, as ours is with as many keys as queries.
     is_causal = False
-    if mask.causal and bias is None and i == j:
+    if mask.causal and bias is None and i == j and not zeros:
         is_causal = True
     else:
         mask = mask.for_sizes(i, j, query.device)
@@ -211,11 +223,21 @@ def _fused(
         added = mask.additive.to(query.dtype)
     else:
         added = mask.allowed
+    if zeros:
+        key, value, added = _with_zeros(zeros, key, value, added)
     output: Tensor = F.scaled_dot_product_attention(
         query, key, value, added, dropout_p, is_causal=is_causal, scale=scale, enable_gqa=grouped
     )
     _explain_second_derivatives(output)
     return output
+
+
+def _with_zeros(zeros: int, key: Tensor, value: Tensor, added: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Add keys of score 0 and value 0, which every query may see."""
+    if added is not None:
+        full = added.expand(*added.shape[:-1], key.shape[2])
+        added = F.pad(full, (0, zeros), value=added.dtype == torch.bool)
+    return F.pad(key, (0, 0, 0, zeros)), F.pad(value, (0, 0, 0, zeros)), added
 
 
 def _for_heads(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -231,6 +253,15 @@ def _scores(score: Score, query: Tensor, key: Tensor) -> Tensor:
     scores = score(query, key)
     _check_sizes(score, "forward", "scores [b h i j]", [*scores.shape], [*query.shape[:3], key.shape[2]])
     return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+
+
+def _weights(normalize: Normalizer, scores: Tensor) -> Tensor:
+    """Turn scores into weights ``[b h i j]``, 0 for hidden keys."""
+    weights = normalize(scores)
+    if weights.shape != scores.shape:
+        sizes = f"{[*scores.shape]}, got {[*weights.shape]}"
+        raise ValueError(f"attend: expected {type(normalize).__name__}.forward to return weights [b h i j] {sizes}")
+    return weights.masked_fill(scores == -torch.inf, 0)
 
 
 def _within_float16(bias: Tensor, allowed: Tensor | None) -> Tensor:

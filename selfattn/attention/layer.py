@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from selfattn.attention.core import Attended, attend, is_transformed
 from selfattn.attention.masks import Mask, as_mask, without_unread_keys, without_unread_queries
+from selfattn.attention.normalizers import Normalizer, check_normalizer, make_normalizer
 from selfattn.attention.placing import check_positions, placed, rotated
 from selfattn.attention.positions import AttentionPosition
 from selfattn.attention.projections import JoinedLinears, KeyValue, Query
@@ -36,6 +37,9 @@ class MultiHeadAttention(nn.Module):
         num_kv_heads: number of key-value heads; default ``num_heads``; 1 is multi-query attention (Shazeer 2019).
         score: a :class:`~selfattn.attention.scores.Score`, or its name: ``dot``, ``scaled_dot``, ``general``,
             ``additive``, ``concat``, ``location``, or one that was registered; default ``"scaled_dot"``.
+        normalize: a :class:`~selfattn.attention.normalizers.Normalizer`, or its name: ``softmax``, ``softmax1``,
+            ``softmax_sink``, ``sparsemax``, ``entmax15``, ``sigmoid``, or one that was registered; default
+            ``"softmax"``.
         project: False leaves out all four projections: heads are slices of the inputs, the output is the joined
             weighted sums ``[b i context_dim]``. Default True.
         position: what tells the attention where a token stands: ``Rotary``, ``Alibi`` or ``RelativeBias`` of
@@ -48,7 +52,8 @@ class MultiHeadAttention(nn.Module):
     Raises:
         ValueError: a width is below 1 or not divisible by its number of heads; the key-value heads do not divide the
             heads.
-        TypeError: the score is no :class:`~selfattn.attention.scores.Score`.
+        TypeError: the score is no :class:`~selfattn.attention.scores.Score`, or ``normalize`` no
+            :class:`~selfattn.attention.normalizers.Normalizer`.
 
     Example:
         >>> layer = MultiHeadAttention(8, num_heads=2)
@@ -66,6 +71,7 @@ class MultiHeadAttention(nn.Module):
         num_heads: int,
         num_kv_heads: int | None = None,
         score: str | Score = "scaled_dot",
+        normalize: str | Normalizer = "softmax",
         project: bool = True,
         position: AttentionPosition | None = None,
         bias: bool = True,
@@ -98,6 +104,8 @@ class MultiHeadAttention(nn.Module):
         self.k_norm = nn.RMSNorm(key_width) if qk_norm else None
         self.score = make_score(score, head_dim, key_width) if isinstance(score, str) else score
         check_score(self.score, "MultiHeadAttention")
+        self.normalize = make_normalizer(normalize, num_heads) if isinstance(normalize, str) else normalize
+        check_normalizer(self.normalize, "MultiHeadAttention")
         self.position = position
         self._joined: JoinedLinears | None = None
         self.join_projections()
@@ -239,6 +247,7 @@ class MultiHeadAttention(nn.Module):
             keys.key,
             keys.value,
             score=self.score,
+            normalize=self.normalize,
             mask=mask,
             bias=bias,
             dropout_p=self.dropout if self.training else 0.0,

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from selfattn.attention import MultiHeadAttention, ScaledDot
+from selfattn.attention import MultiHeadAttention, ScaledDot, Softmax
 from selfattn.convert.plain import (
     check_class,
     check_copyable,
@@ -39,7 +39,17 @@ _PARTS: dict[type[nn.Module], set[str]] = {
     nn.MultiheadAttention: {"out_proj"},
     nn.TransformerEncoderLayer: _TORCH_PARTS,
     nn.TransformerDecoderLayer: _TORCH_PARTS | {"multihead_attn", "dropout3", *_DECODER.values()},
-    MultiHeadAttention: {"q_proj", "k_proj", "v_proj", "out_proj", "q_norm", "k_norm", "score", "position"},
+    MultiHeadAttention: {
+        "q_proj",
+        "k_proj",
+        "v_proj",
+        "out_proj",
+        "q_norm",
+        "k_norm",
+        "score",
+        "normalize",
+        "position",
+    },
     TransformerBlock: {"self_attn", "cross_attn", "feed_forward", "dropout", *_DECODER},
 }
 # Functions, and modules without settings of their own, that are one of our activations.
@@ -100,7 +110,8 @@ def attention_to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
     """Make the ``nn.MultiheadAttention`` that computes what ``layer`` computes, with a copy of its weights.
 
     Args:
-        layer: with projections, as many key-value heads as heads, the scaled dot score and no positions.
+        layer: with projections, as many key-value heads as heads, the scaled dot score, the softmax and no
+            positions.
 
     Returns:
         A module with ``batch_first=True``, in the same dtype, on the same device, in the same mode.
@@ -124,6 +135,7 @@ def attention_to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
     what_it_has = {
         f"{layer.num_kv_heads} key-value heads for {layer.num_heads} heads": layer.num_kv_heads != layer.num_heads,
         f"the score {type(layer.score).__name__}": type(layer.score) is not ScaledDot,
+        f"the normalizer {type(layer.normalize).__name__}": type(layer.normalize) is not Softmax,
         f"positions ({type(layer.position).__name__})": layer.position is not None,
         "qk_norm=True": layer.q_norm is not None,
     }

@@ -30,6 +30,7 @@ _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 _HELD = {  # settings of a stack, and the values of them that the engine computes as we do
     "position": ("sinusoidal", "learned"),
     "score": ("scaled_dot",),
+    "normalize": ("softmax",),
     "norm": ("layer",),
     "activation": tuple(_ACTIVATIONS),
     "qk_norm": (False,),

@@ -57,9 +57,11 @@ class Checked:
 
     Attributes:
         fixed: settings that have one value today. They stay in the JSON: hashes of published plans cover them.
+        later: settings that came after plans were published. They are in the JSON where they differ from the default.
     """
 
     fixed: ClassVar[dict[str, Any]] = {}
+    later: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         for problem in itertools.chain(self._of_fields(), self.problems()):
@@ -230,6 +232,8 @@ def config_to_dict(config: Any) -> dict[str, Any]:
     values: dict[str, Any] = {"kind": kinds[type(config)], **config.fixed}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
+        if field.name in config.later and value == field.default:
+            continue
         values[field.name] = config_to_dict(value) if dataclasses.is_dataclass(value) else value
     return values
 

@@ -6,7 +6,7 @@ Every intermediate has a name: the path of its module in the model, and for an a
 ``LAYER.query``             queries ``[b h i e]``
 ``LAYER.key``               keys ``[b g j e]``
 ``LAYER.value``             values ``[b g j c]``
-``LAYER.scores``            scores ``[b h i j]`` before the softmax, with the bias, without the mask
+``LAYER.scores``            scores ``[b h i j]`` before the normalizer, with the bias and without the mask
 ``LAYER.weights``           weights ``[b h i j]``
 ``LAYER.heads``             output of each head ``[b h i c]``, before they are joined
 ``LAYER``                   output of the layer ``[b i d]``
@@ -30,7 +30,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from selfattn.attention import Attended, AttentionSteps, MultiHeadAttention
+from selfattn.attention import Attended, AttentionSteps, MultiHeadAttention, Normalizer
 from selfattn.attention.cache import Cache
 from selfattn.attention.masks import Mask, as_mask
 from selfattn.attention.projections import KeyValue
@@ -462,6 +462,7 @@ def _visit_attention(
     value: Tensor,
     *,
     score: Score,
+    normalize: Normalizer,
     mask: Mask,
     bias: Tensor | None,
     dropout_p: float,
@@ -482,7 +483,8 @@ def _visit_attention(
     if scores is not plain:
         score = _Given(scores)
         bias = None
-    attended = compute(query, key, value, score=score, mask=mask, bias=bias, dropout_p=dropout_p, need_weights=True)
+    shared: dict[str, Any] = {"normalize": normalize, "mask": mask, "dropout_p": dropout_p, "need_weights": True}
+    attended = compute(query, key, value, score=score, bias=bias, **shared)
     assert attended.weights is not None
     weights = visit(attended.weights, rows(f"{name}.weights", allowed=allowed))
     output = attended.output

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from selfattn.models.config import PARTS, Checked, Divides, Dropout, Layers, Size, Width
-from selfattn.registry import POSITIONS, SCORES, build_part
+from selfattn.registry import NORMALIZERS, POSITIONS, SCORES, build_part
 
 if TYPE_CHECKING:
     from torch import nn
@@ -37,6 +37,7 @@ class TransformerConfig(Checked):
         sinusoid_layout: sines and cosines in turn, or in two halves as in Marian.
         scale_embedding: multiply the token embeddings by the square root of dim.
         score: how a query is compared with a key.
+        normalize: how the scores of a query become weights.
         qk_norm: RMS-normalise queries and keys in each head.
         max_length: number of learned positions, and longest text of the location score.
         dropout: of embeddings and of each part's output.
@@ -56,6 +57,7 @@ class TransformerConfig(Checked):
     sinusoid_layout: Literal["interleaved", "halves"] = "interleaved"
     scale_embedding: bool = True
     score: Annotated[str, SCORES] = "scaled_dot"
+    normalize: Annotated[str, NORMALIZERS] = "softmax"
     qk_norm: bool = False
     max_length: Size = 512
     dropout: Dropout = 0.0
@@ -65,6 +67,7 @@ class TransformerConfig(Checked):
     # What a decoder of RNNs decides by its attention: see RNNDecoderConfig.
     architecture: ClassVar[str] = "transformer"
     fixed: ClassVar[dict[str, Any]] = {"window": None}
+    later: ClassVar[tuple[str, ...]] = ("normalize",)
     can_tie: ClassVar[bool] = True
 
     def problems(self) -> Iterator[str]:
@@ -140,6 +143,7 @@ class TransformerConfig(Checked):
                 num_heads=self.num_heads,
                 num_kv_heads=self.num_kv_heads,
                 score=attention.make_score(self.score, head_dim, head_dim, max_length=self.max_length),
+                normalize=self.normalize,
                 position=position,
                 dropout=self.attention_dropout,
                 qk_norm=self.qk_norm,

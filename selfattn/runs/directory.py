@@ -392,8 +392,8 @@ def used_plugins(task: str, metrics: Iterable[str], *models: ModelConfig) -> dic
         models: configurations.
     """
     names = {task, *metrics, *(value for model in models for _, value in flat(encode(model)) if isinstance(value, str))}
-    kinds = registry.SCORES, registry.POSITIONS, registry.FAMILIES, registry.TASKS, registry.METRICS
-    return registry.plugins_of(names, *kinds)
+    parts = registry.SCORES, registry.NORMALIZERS, registry.POSITIONS, registry.FAMILIES
+    return registry.plugins_of(names, *parts, registry.TASKS, registry.METRICS)
 
 
 def _files_of(tokenizer: Tokenizer) -> set[str]:

@@ -30,11 +30,11 @@ def zoo() -> Zoo:
 
 @pytest.fixture(scope="session")
 def _plugins() -> Plugins:
-    return Plugins(path for kind in ("score", "position", "family") for path in HERE.glob(f"*_{kind}.py"))
+    return Plugins(path for kind in ("score", "normalizer", "position", "family") for path in HERE.glob(f"*_{kind}.py"))
 
 
 @pytest.fixture
 def plugins(_plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> Plugins:
-    """Load the score, the position and the family for one test."""
+    """Load the score, the normalizer, the position and the family for one test."""
     _plugins.bring(monkeypatch)
     return _plugins

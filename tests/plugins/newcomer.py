@@ -1,4 +1,4 @@
-"""Seven plugins in one file, one of each kind, written from docs/how-to/extend.md alone."""
+"""Eight plugins in one file, one of each kind, written from docs/how-to/extend.md alone."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from selfattn.plugin import (
     Memory,
     Metric,
     ModelConfig,
+    Normalizer,
     Pair,
     Preset,
     Score,
@@ -38,6 +39,12 @@ class NegativeDistance(Score):
 
     def forward(self, query, key):
         return -self.scale * torch.cdist(query, key)
+
+
+@register.normalizer("halves")
+class Halves(Normalizer):
+    def forward(self, scores):
+        return scores.softmax(dim=-1) / 2
 
 
 @register.position("nearby")

@@ -1,4 +1,4 @@
-"""Plugins of all seven kinds, written from the documentation alone, work together."""
+"""Plugins of all eight kinds, written from the documentation alone, work together."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ def _isolated() -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_seven_plugins_from_the_documentation_work(cli: Cli, tmp_path: Path) -> None:
+def test_eight_plugins_from_the_documentation_work(cli: Cli, tmp_path: Path) -> None:
     def call(*words: object) -> str:
         done = cli("--plugin", FILE, *words)
         assert done.code == 0, done.err
@@ -30,6 +30,7 @@ def test_seven_plugins_from_the_documentation_work(cli: Cli, tmp_path: Path) -> 
         "compare", "doubling", "--models", "bag,far=rnn-attention,near=transformer", "--metric", "length_error",
         "--set", "far:decoder.score=minus_distance", "--set", "far:encoder.hidden_dim=8",
         "--set", "far:decoder.hidden_dim=8", "--set", "near:encoder.position=nearby", "--set", "near:encoder.dim=8",
+        "--set", "near:encoder.normalize=halves",
         "--set", "near:decoder.dim=8", "--quick", "--apart", *small, "--out", out,
     )  # fmt: skip
     assert "all parts are tried on two batches first" in said

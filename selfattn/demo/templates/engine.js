@@ -292,8 +292,9 @@ function rmsNorm(weights, name, eps = 1e-6) {
 const NORMS = { layer: layerNorm, rms: rmsNorm };
 
 class MultiHeadAttention {
-  constructor(weights, name, { numHeads, numKvHeads = numHeads, score, project = true, position = null }) {
+  constructor(weights, name, { numHeads, numKvHeads = numHeads, score, normalize, project = true, position = null }) {
     Object.assign(this, { numHeads, numKvHeads, position, scoreName: score });
+    named({ softmax }, normalize ?? "softmax", "normalizer");
     this.score = named(SCORES, score, "score")(weights, `${name}.score`);
     const part = (which) => (project ? weights.linear(`${name}.${which}_proj`) : same);
     [this.query, this.key, this.value, this.out] = ["q", "k", "v", "out"].map(part);
@@ -349,7 +350,7 @@ function feedForward(weights, name, activation) {
 
 class TransformerBlock {
   constructor(weights, name, config, position) {
-    const settings = { numHeads: config.num_heads, score: config.score };
+    const settings = { numHeads: config.num_heads, score: config.score, normalize: config.normalize };
     const own = { ...settings, numKvHeads: config.num_kv_heads ?? config.num_heads };
     const norm = (part) => named(NORMS, config.norm, "norm")(weights, `${name}.${part}_norm`);
     this.selfAttn = new MultiHeadAttention(weights, `${name}.self_attn`, { ...own, position });
@@ -582,7 +583,7 @@ class RNNDecoder {
       : [];
     if (!["none", "peeky"].includes(config.attention)) {
       this.crossAttn = new MultiHeadAttention(weights, "decoder.cross_attn", {
-        numHeads: config.num_heads, score: config.score, project: config.project,
+        numHeads: config.num_heads, score: config.score, normalize: config.normalize, project: config.project,
       });
     }
   }

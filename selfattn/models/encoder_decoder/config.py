@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from selfattn.models.config import PARTS, Checked, Divides, Dropout, Layers, Limits, ModelConfig, Size, Width
 from selfattn.models.transformer_config import TransformerConfig
-from selfattn.registry import SCORES, register
+from selfattn.registry import NORMALIZERS, SCORES, register
 
 if TYPE_CHECKING:
     from torch import nn
@@ -84,6 +84,7 @@ class RNNDecoderConfig(Checked):
         residual: add a layer's input to its output, from the second layer on.
         initial_state: copied from the encoder, or projected.
         score: how the state is compared with the source.
+        normalize: how the scores of the source become weights.
         max_source_length: longest source of the location score.
         num_heads: attention heads; more than one need ``project``.
         project: whether the attention has projections.
@@ -99,6 +100,7 @@ class RNNDecoderConfig(Checked):
     residual: bool = False
     initial_state: Literal["copy", "project"] = "copy"
     score: Annotated[str, SCORES] = "dot"
+    normalize: Annotated[str, NORMALIZERS] = "softmax"
     max_source_length: Size = 512
     num_heads: Annotated[int, Divides("hidden_dim")] = 1
     project: bool = False
@@ -108,6 +110,7 @@ class RNNDecoderConfig(Checked):
     direction: ClassVar[Literal["forward"]] = "forward"
     most_tokens: ClassVar[None] = None
     fixed: ClassVar[dict[str, Any]] = {"score_dim": None}
+    later: ClassVar[tuple[str, ...]] = ("normalize",)
 
     def problems(self) -> Iterator[str]:
         """Say what its attention has no use for."""
@@ -187,7 +190,9 @@ class RNNDecoderConfig(Checked):
         width = self.hidden_dim
         key_width = (width if self.project else source_dim) // heads
         score = attention.make_score(self.score, width // heads, key_width, max_length=self.max_source_length)
-        attend = attention.MultiHeadAttention(width, source_dim, num_heads=heads, score=score, project=self.project)
+        attend = attention.MultiHeadAttention(
+            width, source_dim, num_heads=heads, score=score, normalize=self.normalize, project=self.project
+        )
         # A tied output reads vectors of the embedding's width, so the layer before it makes such vectors.
         inner = self.embed_dim if tie_output else width
         joined = width + attend.output_dim

@@ -1,0 +1,173 @@
+"""Normalizers by hand, beside the authors' library, compiled, under torch.func and autocast, and in a layer."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad, gradcheck
+
+from selfattn.attention import (
+    MultiHeadAttention,
+    Normalizer,
+    attend,
+    entmax15,
+    make_normalizer,
+    sigmoid,
+    softmax1,
+    sparsemax,
+)
+from selfattn.convert.torch_modules import attention_to_torch
+from selfattn.errors import UserError
+from selfattn.models.config import config_from_dict, config_to_dict, override
+from selfattn.models.presets import get_preset
+from selfattn.registry import NORMALIZERS
+
+NAMES = ["softmax", "softmax1", "softmax_sink", "sparsemax", "entmax15", "sigmoid"]
+every = pytest.mark.parametrize("name", NAMES)
+
+
+def layer_of(name: str, **settings: Any) -> MultiHeadAttention:
+    layer = MultiHeadAttention(8, num_heads=2, normalize=name, **settings).eval()
+    with torch.no_grad():
+        for parameter in layer.normalize.parameters():
+            parameter += torch.tensor([0.5, -0.7])
+    return layer
+
+
+def test_the_list_of_normalizers_is_this() -> None:
+    assert [name for name in NORMALIZERS if NORMALIZERS.plugin_of(name) is None] == NAMES
+    assert all(f"``{name}``" in str(MultiHeadAttention.__doc__) for name in NAMES)
+
+
+def test_values_by_hand() -> None:
+    scores = torch.tensor([1.0, 3.0]).log()
+    assert softmax1(scores).tolist() == pytest.approx([1 / 5, 3 / 5])
+    assert sigmoid(scores).tolist() == pytest.approx([1 / (1 + 2), 3 / (3 + 2)])
+    assert sparsemax(torch.tensor([0.6, 0.4, 0.1, -9.0])).tolist() == pytest.approx([1.7 / 3, 1.1 / 3, 0.2 / 3, 0])
+    # (1.2 / 2 - tau)^2 + (0 - tau)^2 = 1 has the solution tau = 0.3 - sqrt(0.41).
+    root = 0.41**0.5
+    assert entmax15(torch.tensor([1.2, 0.0, -9.0])).tolist() == pytest.approx([(0.3 + root) ** 2, (root - 0.3) ** 2, 0])
+
+
+# entmax 1.3, the library of Peters et al. 2019 (pip install entmax), in float64: sparsemax(x) and entmax15(x), and the
+# gradients of their sums weighted with 1, 2, ..., 7.
+X = torch.tensor([0.3, -1.2, 0.9, 0.55, -0.1, 2.0, -3.0], dtype=torch.float64)
+PUBLISHED = [
+    (
+        sparsemax,
+        0.4,
+        [0.0, 0.0, 0.233333333, 0.093333333, 0.0, 0.673333333, 0.0],
+        [0.0, 0.0, -1.333333333, -0.333333333, 0.0, 1.666666667, 0.0],
+    ),
+    (
+        entmax15,
+        1.0,
+        [0.003779056, 0.0, 0.130663474, 0.034772564, 0.0, 0.830784906, 0.0],
+        [-0.236040031, 0.0, -0.664993189, -0.156576783, 0.0, 1.057610002, 0.0],
+    ),
+    (
+        entmax15,
+        0.4,
+        [0.113892546, 0.001404728, 0.209287674, 0.150140516, 0.066295795, 0.458978741, 0.0],
+        [-1.023019939, -0.076134479, -0.471822849, -0.012148473, 0.249407055, 1.333718686, 0.0],
+    ),
+]
+
+
+@pytest.mark.parametrize(("normalize", "scale", "weights", "gradient"), PUBLISHED)
+def test_the_authors_library(normalize: Normalizer, scale: float, weights: list[float], gradient: list[float]) -> None:
+    scores = (scale * X).requires_grad_()
+    result = normalize(scores)
+    (result * torch.arange(1, 8)).sum().backward()
+    assert scores.grad is not None
+    assert result.tolist() == pytest.approx(weights, abs=1e-8)
+    assert scores.grad.tolist() == pytest.approx(gradient, abs=1e-8)
+
+
+@every
+def test_gradients_also_the_second(name: str) -> None:
+    layer = layer_of(name).double()
+    scores = torch.randn(1, 2, 3, 5, dtype=torch.float64)
+    scores[..., 4] = -torch.inf
+    shown = torch.isfinite(scores)
+
+    def weights(x: Tensor) -> Tensor:
+        return layer.normalize(torch.where(shown, x, -torch.inf))
+
+    x = scores.nan_to_num(neginf=0.0).requires_grad_()
+    assert gradcheck(weights, [x])
+    assert torch.autograd.gradgradcheck(weights, [x])
+
+
+@every
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # PyTorch's own use of it, in forward mode
+def test_compiled_under_torch_func_and_in_forward_mode(name: str) -> None:
+    torch.compiler.reset()
+    layer = layer_of(name)
+    compiled = torch.compile(layer, fullgraph=True, backend="eager")
+    x, mask = torch.randn(3, 5, 8), torch.rand(3, 1, 5, 5) < 0.6
+    torch.testing.assert_close(compiled(x, mask=mask).output, layer(x, mask=mask).output)
+    rows = torch.func.vmap(lambda x, mask: layer(x[None], mask=mask[None]).output[0])(x, mask)
+    torch.testing.assert_close(rows, layer(x, mask=mask).output)
+    with forward_ad.dual_level():
+        moved = forward_ad.unpack_dual(layer(forward_ad.make_dual(x, x), causal=True).output).tangent
+    _, expected = torch.autograd.functional.jvp(lambda x: layer(x, causal=True, need_weights=True).output, x, x)
+    torch.testing.assert_close(moved, expected)
+
+
+@every
+def test_nan_in_a_query_is_not_hidden(name: str) -> None:
+    query, key = torch.tensor([[[[torch.nan], [1.0]]]]), torch.ones(1, 1, 3, 1)
+    output = attend(query, key, key, normalize=make_normalizer(name), need_weights=True).output.flatten()
+    assert output.isnan().tolist() == [True, False]
+
+
+@every
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_normalizers_run_in_float32(name: str, dtype: torch.dtype) -> None:
+    class Watched(Normalizer):
+        def forward(self, scores: Tensor) -> Tensor:
+            assert scores.dtype == torch.float32
+            weights = make_normalizer(name, 2)(scores)
+            assert weights.dtype == torch.float32
+            return weights
+
+    layer = layer_of(name)
+    layer.normalize = Watched()
+    x = torch.randn(3, 5, 8)
+    with torch.autocast("cpu", dtype):
+        assert layer(x, causal=True).output.isfinite().all()
+
+
+def test_large_scores_and_a_bias_beyond_float16() -> None:
+    query = torch.full((1, 1, 1, 2), 100.0, dtype=torch.float16)
+    key = torch.tensor([[[[100.0, 100.0], [-100.0, 1.0]]]], dtype=torch.float16)
+    for name in NAMES:
+        attended = attend(query, key, key, normalize=make_normalizer(name), bias=torch.tensor([1e6, 0.0]))
+        assert torch.equal(attended.output, key[:, :, :1]), name
+
+
+def test_what_is_no_normalizer_is_refused() -> None:
+    x = torch.randn(1, 1, 2, 3)
+    with pytest.raises(TypeError, match="attend: expected an instance of Normalizer"):
+        attend(x, x, x, normalize=torch.softmax)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="normalizer 'sparsmax' is not known; did you mean sparsemax"):
+        MultiHeadAttention(8, num_heads=2, normalize="sparsmax")
+
+    class Flat(Normalizer):
+        def forward(self, scores: Tensor) -> Tensor:
+            return scores[..., :1]
+
+    with pytest.raises(ValueError, match=r"expected Flat\.forward to return weights \[b h i j\] \[1, 1, 2, 2\], got"):
+        attend(x, x, x, normalize=Flat())
+    with pytest.raises(ValueError, match=r"attention_to_torch: .*the normalizer Sparsemax"):
+        attention_to_torch(layer_of("sparsemax"))
+
+
+def test_a_setting_is_in_the_record_where_it_differs_from_the_default() -> None:
+    config = get_preset("transformer").config
+    assert "normalize" not in config_to_dict(config)["encoder"]  # hashes of published plans cover the record
+    changed = override(config, {"encoder.normalize": "entmax15"})
+    assert config_to_dict(changed)["encoder"]["normalize"] == "entmax15"
+    assert config_from_dict(config_to_dict(changed)) == changed
