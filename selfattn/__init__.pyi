@@ -18,6 +18,12 @@ from selfattn.integrations.explorer import explore as explore
 from selfattn.integrations.own_weights import explore_weights as explore_weights
 from selfattn.integrations.watch import watch as watch
 from selfattn.models.build import build as build
+from selfattn.models.inside import Edit as Edit
+from selfattn.models.inside import Trace as Trace
+from selfattn.models.inside import ablate as ablate
+from selfattn.models.inside import head_means as head_means
+from selfattn.models.inside import patch as patch
+from selfattn.models.inside import reweigh as reweigh
 from selfattn.plugin_loading import load_plugin as load_plugin
 from selfattn.registry import register as register
 from selfattn.runs.attention_view import AttentionView as AttentionView

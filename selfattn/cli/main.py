@@ -17,7 +17,7 @@ from typing import Any
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnknownCommandError, UnusedCliTokensError
 
 from selfattn import __version__
-from selfattn.cli import claims, runs
+from selfattn.cli import claims, inside, runs
 from selfattn.cli.config import read_config, write_config
 from selfattn.cli.options import BasicHelp, checked, unwrapped
 from selfattn.cli.outputs import OUTPUTS_HELP, outputs_command
@@ -84,7 +84,7 @@ def make_commands(arguments: Sequence[str] = (), everything: bool = False) -> Ap
     groups["claims"].command(claims.page)
     for part in groups.values():
         app.command(part)
-    for command in runs.COMMANDS:
+    for command in (*runs.COMMANDS, inside.heads):
         command.__doc__ = unwrapped(command.__doc__ or "")
         app.command(command)
     return app

@@ -175,13 +175,16 @@ def trace_model(model: Seq2Seq, source: Tensor, target_in: Tensor) -> Trace:
     steps: list[dict[str, Tensor]] = []
     axes: dict[str, int | None] = {}
 
+    original, edits = _edits_of(model)
+
     def keep(tensor: Tensor, place: Place) -> Tensor:
+        tensor = _changed(tensor, place, edits)
         values = read if place.step is None else steps[-1]
         values[place.name] = tensor.detach()[0].clone()
         axes[place.name] = None if place.rows is None else place.rows - 1
         return tensor
 
-    twin = _instrumented(model, keep, one_by_one=True)
+    twin = _instrumented(original, keep, one_by_one=True)
     state = twin.start(twin.encode(source[None], torch.ones_like(source, dtype=torch.bool)[None]))
     for token in target_in:
         steps.append({})
@@ -195,8 +198,8 @@ def edited(model: Seq2Seq, *edits: Edit) -> Seq2Seq:
     """Return a model that shares the weights and computes with these changes; the model itself stays as it is.
 
     Args:
-        model: any sequence-to-sequence model of torch.
-        edits: applied in their order. Those of one ``edited`` call see what those of earlier calls left.
+        model: any sequence-to-sequence model of torch; one that was edited before keeps its changes.
+        edits: applied in their order, after those of the model.
 
     Raises:
         UserError: there is no intermediate of a name. A change to another shape is refused when it runs.
@@ -210,23 +213,33 @@ def edited(model: Seq2Seq, *edits: Edit) -> Seq2Seq:
         >>> torch.equal(logits, model(source, target_in, source_mask=source > 0))
         False
     """
-    names = intermediates(model)
+    original, earlier = _edits_of(model)
+    names = intermediates(original)
     for edit in edits:
         if edit.name not in names:
             raise UserError(_unknown(edit.name, names))
-
-    def change(tensor: Tensor, place: Place) -> Tensor:
-        for edit in edits:
-            if edit.name == place.name:
-                shape = tensor.shape
-                tensor = edit.change(tensor, place)
-                if tensor.shape != shape:
-                    raise UserError(f"{edit.name}: a change must keep the shape {[*shape]}, got {[*tensor.shape]}")
-        return tensor
-
+    edits = (*earlier, *edits)
     # States, keys and values belong to one step: what reads many steps at once would not see their change.
     one_by_one = any(edit.name.startswith("state.") or edit.name.endswith((".key", ".value")) for edit in edits)
-    return _instrumented(model, change, one_by_one=one_by_one)
+    twin = _instrumented(original, partial(_changed, edits=edits), one_by_one=one_by_one)
+    vars(twin)["inside"] = (original, edits)
+    return twin
+
+
+def _edits_of(model: Seq2Seq) -> tuple[Seq2Seq, tuple[Edit, ...]]:
+    """Return the model that an edited one was made from, and its edits."""
+    original, edits = vars(model).get("inside", (model, ()))
+    return original, edits
+
+
+def _changed(tensor: Tensor, place: Place, edits: Sequence[Edit]) -> Tensor:
+    for edit in edits:
+        if edit.name == place.name:
+            shape = tensor.shape
+            tensor = edit.change(tensor, place)
+            if tensor.shape != shape:
+                raise UserError(f"{edit.name}: a change must keep the shape {[*shape]}, got {[*tensor.shape]}")
+    return tensor
 
 
 def ablate(layer: str, heads: Sequence[int] | None = None, *, to: Tensor | float = 0.0) -> Edit:

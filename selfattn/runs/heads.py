@@ -1,0 +1,150 @@
+"""What each attention head is worth: the score of a run without it (Michel et al. 2019, section 3)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from selfattn.codec import Plain
+from selfattn.data.readers.records import Columns
+from selfattn.errors import UserError
+from selfattn.evaluation.metrics.evaluate import evaluate_outputs
+from selfattn.evaluation.metrics.metric import make_metric
+from selfattn.evaluation.statistics.variances import holm
+from selfattn.models.inside import ablate, attention_layers, head_means, reweigh
+from selfattn.results.quality import Unit
+from selfattn.runs.run import Run
+from selfattn.runs.task_metrics import metric_names
+
+MEANS_OVER = 20
+"""Number of inputs over which the mean output of a head is taken."""
+
+
+@dataclass(frozen=True)
+class HeadScore(Plain):
+    """Score of a run without one head.
+
+    Attributes:
+        layer: name of the attention layer.
+        head: counted from 0.
+        score: without the head.
+        difference: from the score of the unchanged run.
+        p: of the paired test, two-sided, corrected for the number of heads (Holm 1979).
+    """
+
+    layer: str
+    head: int
+    score: float
+    difference: float
+    p: float
+
+
+@dataclass(frozen=True)
+class HeadScores(Plain):
+    """Scores of a run without each of its heads.
+
+    Attributes:
+        metric: name of the metric.
+        unit: of the score.
+        signature: of the metric and its test; empty where nothing is left open.
+        items: number of pairs.
+        score: of the unchanged run.
+        to: what stands in the place of a head: ``zero``, ``mean`` or ``uniform`` weights.
+        heads: in the order of the model.
+    """
+
+    metric: str
+    unit: Unit
+    signature: str
+    items: int
+    score: float
+    to: str
+    heads: tuple[HeadScore, ...]
+
+
+def score_heads(
+    run: Run,
+    data: Sequence[Path] = (),
+    *,
+    columns: Columns = None,
+    encoding: str | None = None,
+    metric: str | None = None,
+    items: int | None = 500,
+    to: str = "zero",
+) -> HeadScores:
+    """Measure a run without each of its heads, one at a time. Decoding is greedy.
+
+    Args:
+        run: trained on pairs, with attention.
+        data: files of pairs; default the test part of the run's data.
+        columns: see `selfattn.data.readers.pairs.read_pairs`.
+        encoding: see there.
+        metric: name of the metric; default the one that decides for the task.
+        items: number of pairs, from the first on; None for all. Default 500.
+        to: what stands in the place of a head: ``zero``, its ``mean`` output over some inputs, or ``uniform`` weights.
+
+    Raises:
+        UserError: the run is a language model, has no attention or computes with another engine, or the data are not
+            usable.
+    """
+    if to not in ("zero", "mean", "uniform"):
+        raise UserError(f"heads: expected zero, mean or uniform, got {to!r}")
+    layers = attention_layers(run.model)
+    if not run.takes_pairs or not layers:
+        raise UserError(
+            f"{run.path}: {run.config.preset} has no heads to leave out; take a run of pairs with attention"
+        )
+    pairs = run.task.held_out(data, columns, encoding).pairs[:items]
+    sources = [pair.source for pair in pairs]
+    measure = make_metric(metric or metric_names(run.task)[0], run.task.language)
+    plain = run.predict(sources)
+    traces = [run.trace(source) for source in sources[:MEANS_OVER] if run.clean(source)] if to == "mean" else []
+    rows: list[tuple[str, int, dict[str, Any]]] = []
+    for layer, module in layers.items():
+        for head in range(module.num_heads):
+            if to == "uniform":
+                edit = reweigh(layer, "uniform", [head])
+            else:
+                edit = ablate(layer, [head], to=head_means(traces, layer) if to == "mean" else 0.0)
+            outputs = run.intervene(edit).predict(sources)
+            rows.append((layer, head, evaluate_outputs(outputs, pairs, [measure], plain)))
+    name = measure.name
+    score = float(rows[0][2]["against"]["metrics"][name])
+    p_values = holm([results["against"]["p"][name] for _, _, results in rows])
+    heads = []
+    for (layer, head, results), p in zip(rows, p_values, strict=True):
+        without = float(results["metrics"][name])
+        heads.append(HeadScore(layer, head, without, without - score, p))
+    signature = rows[0][2].get("signatures", {}).get(name, "")
+    return HeadScores(name, measure.unit, signature, len(pairs), score, to, tuple(heads))
+
+
+def head_lines(scores: HeadScores) -> Iterator[str]:
+    """Write the scores as a table: a line for each head."""
+    scale = 100 if scores.unit == "share" else 1
+    unit = " %" if scores.unit == "share" else ""
+    signature = f"  ({scores.signature})" if scores.signature else ""
+    yield f"{scores.metric} on {scores.items:,} pairs: {scale * scores.score:.2f}{unit} with all heads{signature}"
+    replaced = {"zero": "its output is 0", "mean": "its output is its mean", "uniform": "its weights are uniform"}
+    yield f"without a head ({replaced[scores.to]}); p: paired test, corrected for {len(scores.heads)} heads"
+    yield ""
+    width = max(len(head.layer) for head in scores.heads)
+    yield f"{'layer':<{width}}  head   score  difference       p"
+    for head in scores.heads:
+        p = "<0.0001" if head.p < 0.0001 else f"{head.p:.4f}"
+        values = f"{scale * head.score:6.2f}  {scale * head.difference:+10.2f}  {p:>7}"
+        yield f"{head.layer:<{width}}  {head.head:>4}  {values}"
+
+
+def heads_svg(scores: HeadScores) -> str:
+    """Draw what is lost without each head: a row for each layer, the darker the more of the score is lost."""
+    from selfattn.report.drawing.attention import attention_svg
+
+    layers = list(dict.fromkeys(head.layer for head in scores.heads))
+    most = 1 + max(head.head for head in scores.heads)
+    rows = [[0.0] * most for _ in layers]
+    for head in scores.heads:
+        lost = abs(head.difference) / scores.score if scores.score else 0.0
+        rows[layers.index(head.layer)][head.head] = min(1.0, lost)
+    title = f"share of {scores.metric} that is lost without a head"
+    return attention_svg(rows, [str(number) for number in range(most)], layers, title=title)

@@ -1,0 +1,134 @@
+"""A run is looked into and changed inside; the command that leaves heads out."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from selfattn import Run, ablate, load, patch
+from selfattn.cli.main import main
+from selfattn.errors import SettingError, UserError
+from selfattn.runs.heads import HeadScores, heads_svg, score_heads
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "inside.md"
+TEXT = "13 May 2008"
+
+
+def test_the_programs_of_the_how_to_run(
+    runs: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "dates").symlink_to(runs["transformer"].path.resolve())
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    programs = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(programs) == 5
+    for program in programs:
+        exec(program, names)
+    assert capsys.readouterr().out.count("\n") == 11
+
+
+def test_a_trace_is_of_the_own_output_or_of_another(runs: dict[str, Run]) -> None:
+    run = runs["rnn-attention"]
+    trace = run.trace(TEXT)
+    view = run.attention(TEXT, dependence=False)
+    assert trace.source_tokens == view.source_tokens
+    assert trace.target_tokens == view.target_tokens
+    torch.testing.assert_close(trace["decoder.cross_attn.weights"], view.weights[0])
+    other = run.trace(TEXT, "2008")
+    assert len(other.steps) == 5
+    assert other["state.recurrent.0.0"].shape == (5, trace["state.recurrent.0.0"].shape[1])
+
+
+def test_a_changed_run_leaves_the_run_as_it_was(runs: dict[str, Run]) -> None:
+    run = runs["transformer"]
+    before = run.decode([TEXT], beam=2)
+    layer = "decoder.layers.0.cross_attn"
+    changed = run.intervene(ablate(layer))
+    again = changed.intervene(patch(layer, run.trace(TEXT)))  # behind the ablation: the output is as it was
+    assert changed.decode([TEXT], beam=2) != before
+    assert again.predict([TEXT]) == run.predict([TEXT])
+    assert run.decode([TEXT], beam=2) == before
+
+
+def test_scores_without_heads(runs: dict[str, Run], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run = runs["transformer"]
+    scores = score_heads(run, items=5, metric="character_error_rate", to="mean")
+    assert scores.items == 5
+    heads = [(head.layer, head.head) for head in scores.heads]
+    assert len(heads) == len(set(heads)) == 12
+    pairs = run.task.held_out().pairs[:5]
+    sources = [pair.source for pair in pairs]
+    silent = score_heads(run, items=5, metric="character_error_rate").heads[5]
+    outputs = run.intervene(ablate(silent.layer, [silent.head])).predict(sources)
+    errors = sum(map(distance, outputs, [pair.target for pair in pairs]))
+    assert silent.score == pytest.approx(errors / sum(len(pair.target) for pair in pairs))
+    assert all(head.difference == pytest.approx(head.score - scores.score) for head in scores.heads)
+    main(["heads", str(run.path), "--items", "3", "--save", str(tmp_path / "heads.svg")])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4 + 12
+    assert (tmp_path / "heads.svg").read_text().startswith("<svg")
+    main(["heads", str(run.path), "--items", "3", "--to", "uniform", "--json"])
+    assert len(json.loads(capsys.readouterr().out)["heads"]) == 12
+
+
+def distance(first: str, second: str) -> int:
+    """The edit distance of two texts, by the table of all beginnings."""
+    row = list(range(len(second) + 1))
+    for i, a in enumerate(first, 1):
+        before, row = row, [i]
+        for j, b in enumerate(second, 1):
+            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b)))
+    return row[-1]
+
+
+def test_the_picture_is_dark_where_the_score_is_lost() -> None:
+    def head(layer: str, number: int, difference: float) -> dict[str, Any]:
+        return {"layer": layer, "head": number, "score": 0.5, "difference": difference, "p": 0.5}
+
+    heads = [head("a", 0, -0.25), head("b", 0, 0.0), head("b", 1, -0.5)]
+    values: dict[str, Any] = {"metric": "exact_match", "unit": "share", "signature": "", "items": 3, "to": "zero"}
+    from selfattn.codec import decode
+
+    scores = decode(HeadScores, values | {"score": 0.5, "heads": heads}, file="here", advice="")
+    picture = heads_svg(scores)
+    assert "a ← 0: 0.5000" in picture
+    assert "b ← 1: 1.0000" in picture
+    assert "b ← 0" not in picture
+
+
+def test_what_cannot_be_looked_into_is_refused(
+    runs: dict[str, Run], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = runs["rnn-plain"]
+    for call, message in (
+        (lambda: run.trace(""), "trace: the text is empty"),
+        (lambda: run.trace(3), "trace"),  # type: ignore[arg-type]
+        (lambda: run.intervene(ablate("decoder.cross_attn")), "there is no 'decoder.cross_attn.heads'; there is"),
+        (lambda: score_heads(run), "rnn-plain has no heads to leave out"),
+        (lambda: score_heads(run, to="one"), "expected zero, mean or uniform, got 'one'"),
+    ):
+        with pytest.raises((UserError, SettingError), match=message):
+            call()
+    (tmp_path / "mine.svg").write_text("a drawing")
+    for arguments, message in (
+        (["--items", "-1"], "--items -1: expected a whole number of at least 0"),
+        (["--save", str(tmp_path / "a.png")], "choose a name ending in .svg"),
+        (["--save", str(tmp_path / "mine.svg")], "mine.svg"),
+    ):
+        with pytest.raises(SystemExit) as caught:
+            main(["heads", str(runs["transformer"].path), *arguments])
+        assert caught.value.code == 2
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_an_exported_run_computes_elsewhere(runs: dict[str, Run], tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    exported = load(runs["transformer"].export("onnx", tmp_path / "onnx"))
+    with pytest.raises(UserError, match="cannot be looked into; take the run that it was made from"):
+        exported.trace(TEXT)
