@@ -376,7 +376,7 @@ def _options(given: Settings) -> Iterator[str]:
             continue
         if value is True:
             yield option(name)
-        elif name in ("set", "system"):  # settings of models may hold commas, files of systems do
+        elif name in ("set", "space", "system"):  # settings of models may hold commas, files of systems do
             yield from (f"{option(name)} {shlex.quote(setting)}" for setting in value)
         else:
             is_files = isinstance(value, tuple) and any(isinstance(path, Path) for path in value)

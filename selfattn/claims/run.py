@@ -14,7 +14,8 @@ from selfattn.codec import encode, read, write
 from selfattn.errors import SettingError, UserError, described
 from selfattn.experiments.plan import PLAN, Plan, backfill_ledger, begin, check_ledger, resume
 from selfattn.experiments.progress import Reporter
-from selfattn.experiments.queue import Runner, Workers, run_all, search, stop_workers
+from selfattn.experiments.queue import Runner, Workers, run_all, stop_workers
+from selfattn.experiments.tuning import search
 from selfattn.files import sha256_of, writing
 from selfattn.registry import CLAIMS, plugins_of
 from selfattn.results.claims import CLAIMS_SCHEMA, ClaimResult, ClaimsRecord, Rate, Trial

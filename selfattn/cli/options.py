@@ -95,8 +95,8 @@ def parameters_of(
 
     Args:
         kind: a dataclass that documents its fields under ``Attributes``. ``groups``, if there is such, maps headings to
-            fields that only ``--help-all`` shows; ``repeated`` names lists of texts that are given by repeating the
-            option instead of by commas.
+            fields that only ``--help-all`` shows; ``repeated`` names lists of texts that follow one another, or the
+            option again, instead of commas.
         defaults: defaults that differ from the dataclass, by name.
         leave_out: fields that are no options.
         all_open: make None every default, for "not given". Default False.
@@ -139,6 +139,8 @@ def parameters_of(
         if name not in getattr(kind, "repeated", ()):
             type_ = _TYPES.get(type_, type_)
         notes: dict[str, Any] = {"help": help_of.get(name)}
+        if name in getattr(kind, "repeated", ()):
+            notes["consume_multiple"] = True
         if name in bounds:
             notes["help"] = f"{help_of.get(name, '')} Range: {bounds[name]}."
         if name in heading_of:

@@ -5,19 +5,30 @@ from contextlib import ExitStack, redirect_stderr
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import Any, Unpack
 
 from selfattn.comparison.check import decisions
-from selfattn.comparison.costs import measure_costs, step_seconds, steps_of
+from selfattn.comparison.costs import measure_costs, step_key, step_seconds, steps_of
 from selfattn.comparison.models import choose, match_models, primary_pair
-from selfattn.comparison.options import MOST_SEEDS, NOT_THE_RESULT, SEEDS, CompareOptions, CompareSettings
-from selfattn.comparison.plan import Plan, PlannedModel
+from selfattn.comparison.options import NOT_THE_RESULT, SEEDS, TRIALS, CompareOptions, CompareSettings
+from selfattn.comparison.plan import Plan, PlannedModel, Training
 from selfattn.comparison.record import make_record
 from selfattn.comparison.report import check_free_of_others, write_comparison
 from selfattn.comparison.tested import Tested, is_tested, read_runs
 from selfattn.comparison.testing import batch_shape
-from selfattn.comparison.trainings import Trainings, grid, space, tune
+from selfattn.comparison.trainings import Trainings
+from selfattn.comparison.tuning import (
+    READ_IN_A_STEP,
+    check_space,
+    check_tunings,
+    default_space,
+    default_tunings,
+    planned_trials,
+    read_space,
+    tune,
+)
 from selfattn.errors import SettingError, say
 from selfattn.evaluation.statistics.design import obrien_fleming
 from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, resume, write_plan
@@ -38,7 +49,8 @@ _REHEARSAL: dict[str, Any] = {
     **{"jobs": 1, "backend": "local", "address": None},
     **{"resume": False, "max_steps": 2, "validation_items": 5, "test_items": 5},
 }
-_NOT_REHEARSED = ("epochs", "warmup_steps", "rates", "tuning_seeds", "budget_in")  # without an effect in two batches
+# Without an effect in two batches.
+_NOT_REHEARSED = ("epochs", "warmup_steps", "space", "trials", "tunings", "tuning_seed", "budget_in")
 LENGTH = ("epochs", "max_steps", "items_per_epoch")  # settings that decide the length of a training
 
 
@@ -98,7 +110,7 @@ def compare(
                 _rehearse(task, settings_by_name)
             plan = stack.enter_context(begin(options.out, plan, decisions(plan, trainings)))
         if not plan.tuned:
-            plan = write_plan(options.out, tune(plan, trainings))
+            plan = write_plan(options.out, tune(plan, options.out, trainings.run_all))
         for seeds in (plan.ended,) if plan.ended else plan.looks or (None,):
             so_far = replace(plan, ended=seeds)
             trainings.run_all(so_far.runs())
@@ -145,18 +157,32 @@ def forecast(
     recipe = trainings.recipe
     with use_threads(options.threads):
         plan = make_plan(trainings, chosen)
-        seconds = step_seconds({name: planned.config for name, planned in plan.models.items()}, trainings)
-    rates = 0 if plan.tuned else len(grid(options, recipe))
-    # The best rate and its neighbours are tried with all tuning seeds.
-    count = plan.seeds + rates + min(rates, 3) * (len(plan.tuning_seeds) - 1)
+        trials: list[Training] = []
+        for planned in planned_trials(plan).values():
+            trials += [trial.training for trial in planned]
+        runs = plan.runs()
+        sizes = {step_key(job.name, replace(recipe, **job.model.training)): job for job in trials or runs}
+        seconds = step_seconds(
+            {key: (job.model.config, replace(recipe, **job.model.training)) for key, job in sizes.items()}, trainings
+        )
     full = steps_of(trainings.data(trainings.first_seed)[0], recipe)
-    total = count * len(plan.variants) * len(seconds)
-    steps = count * sum(variant.applied_to(recipe, full).max_steps or full for variant in plan.variants.values())
-    with connect_backend(trainings.workers, total) as (_, jobs):
-        minutes = steps * sum(seconds.values()) / jobs / 60
+    plan = replace(plan, steps=full)
+    # The final runs of a model take as long as its trials do on average: what will be chosen is not known.
+    count = len(trials) + len(runs)
+    taken: dict[str, list[float]] = {name: [] for name in plan.models}
+    for job in trials or runs:
+        steps = job.variant.applied_to(recipe, plan.steps_with(job.model.training)).max_steps
+        total = steps or plan.steps_with(job.model.training)
+        taken[job.name].append(total * seconds[step_key(job.name, replace(recipe, **job.model.training))])
+    with connect_backend(trainings.workers, count) as (_, jobs):
+        minutes = sum(mean(each) for each in taken.values()) * count / len(taken) / jobs / 60
+    lines = [f"{key}: {1000 * step:.1f} ms a step" for key, step in seconds.items()]
+    if trials:
+        each = f"{plan.tunings} tunings of {plan.tuning_trials} trials for each model and budget"
+        lines.append(f"{each}, settings from {', '.join(plan.space)}")
     return [
-        *(f"{name}: {steps:,} steps of {1000 * step:.1f} ms" for name, step in seconds.items()),
-        f"{total} trainings, {jobs} in parallel: about {minutes:,.1f} minutes, plus validation, tests and report",
+        *lines,
+        f"{count} trainings, {jobs} in parallel: about {minutes:,.1f} minutes, plus validation, tests and report",
     ]
 
 
@@ -186,31 +212,61 @@ def _prepare(task: str | TaskData, settings: Mapping[str, Any]) -> tuple[Trainin
     usual = prepared.usual_comparison()
     if chosen_options.get("quick") or any(name in training for name in LENGTH):
         usual = {name: usual[name] for name in ("models", "out", "match")}  # the others hold for the usual training
+    usual_training = {name: usual.pop(name) for name in list(usual) if name in TrainingConfig.__dataclass_fields__}
     options = CompareOptions(**usual | chosen_options)
-    wants_tuning = options.tune or chosen_options.get("rates")
-    if options.tune is False and chosen_options.get("rates"):
-        raise SettingError("`rates` are tried by tuning: leave out `no_tune` or `rates`")
-    if "lr" in training and wants_tuning:
-        raise SettingError("`lr` is one rate for all models: leave it out to try several, or give `no_tune`")
     usual |= {name: getattr(options, name) for name in NOT_THE_RESULT}  # no part of the command
     written = changed(options) | {name: getattr(options, name) for name in chosen_options if name in usual}
     written = {name: value for name, value in written.items() if name not in usual or value != usual[name]}
     if options.tune is False:
         written["no_tune"] = not written.pop("tune")
-    is_usual = options.tune is None and not options.quick and "lr" not in training
+    tune = options.tune
+    if tune is None:
+        is_usual = not options.quick and "lr" not in training
+        tune = is_usual or any(chosen_options.get(name) for name in ("space", "trials", "tunings"))
+    seeds = options.seeds or (1 if options.quick else SEEDS,)
     options = replace(
-        options,
-        tune=bool(wants_tuning or is_usual),
-        first_seed=options.first_seed or 0,
-        budgets=options.budgets or (1.0,),
+        options, tune=tune, seeds=seeds, first_seed=options.first_seed or 0, budgets=options.budgets or (1.0,)
     )
     check_conditions(changed(options).keys() & chosen_options.keys(), options, CompareOptions.conditions)
     if options.metric is not None:
         prepared = decided_by(prepared, options.metric)
     command = command_line(f"compare {prepared.name}", written | prepared.changed_options() | training)
-    recipe = replace(prepared.recipe(options.quick), **training | {"seed": 0})
+    recipe = replace(prepared.recipe(options.quick), **usual_training | training | {"seed": 0})
     check_conditions(training, recipe, (*TrainingConfig.conditions, *prepared.training_conditions()))
-    return Trainings(prepared, recipe, options, command), choose(prepared, options)
+    models = choose(prepared, options)
+    if tune:
+        options = _with_tuning(options, models, recipe, training, is_chosen="space" in chosen_options)
+    return Trainings(prepared, recipe, options, command), models
+
+
+def _with_tuning(
+    options: CompareOptions,
+    models: Mapping[str, PlannedModel],
+    recipe: TrainingConfig,
+    training: Mapping[str, Any],
+    *,
+    is_chosen: bool,
+) -> CompareOptions:
+    """Return the options with what tuning tries: all of the space that is chosen, of others what is not given."""
+    space: list[str] = []
+    for text in options.space or default_space(recipe):
+        names = {axis.name for axes in read_space([text], list(models)).values() for axis in axes}
+        given = names & training.keys()
+        if given and is_chosen:
+            raise SettingError(f"`{min(given)}` is one value for all trainings, and `space` tries several: give one")
+        if not given:
+            space.append(text)
+    if not space:
+        raise SettingError("`tune`: nothing is left to be tried, because all settings of the space are given")
+    check_space(space, models, recipe)
+    tunings = options.tunings or default_tunings(options.seeds)
+    check_tunings(tunings, options.seeds)
+    trials = options.trials or TRIALS
+    first = options.tuning_seed
+    last_run = (options.first_seed or 0) + max(options.seeds)
+    if first < last_run and first + tunings * trials > (options.first_seed or 0):
+        raise SettingError(f"`tuning_seed` {first}: these are seeds of final runs; choose one from {last_run}")
+    return replace(options, space=tuple(space), tunings=tunings, trials=trials)
 
 
 def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
@@ -237,11 +293,22 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
         shape=batch_shape(data.validation, recipe),
     )
     same = ("quick", "first_seed", "test_draw", "budget_in", "pilot", "margin", "threads")
+    tuning: dict[str, Any] = {}
+    if options.tune:
+        names = {axis.name for axes in read_space(options.space, list(chosen)).values() for axis in axes}
+        read = {name: getattr(recipe, name) for name in READ_IN_A_STEP if name in names}
+        tuning = {
+            "space": options.space,
+            "tuning_seed": options.tuning_seed,
+            "tuning_trials": options.trials,
+            "tunings": options.tunings,
+            "read_in_a_step": {name: value for name, value in read.items() if value is not None},
+        }
     return Plan(
         **{name: getattr(options, name) for name in same},
         task=task.name,
         command=trainings.command,
-        seeds=max(options.seeds, default=1 if options.quick else SEEDS),
+        seeds=max(options.seeds),
         budgets=tuple(sorted(options.budgets)),
         steps=steps_of(data, recipe) if options.budgets != (1.0,) else 0,
         examples=examples,
@@ -249,14 +316,13 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
         models={name: replace(model, config=sized[name]) for name, model in chosen.items()},
         headline=headline(task),
         matching=matching,
-        space=space(options, recipe) if options.tune else {},
-        tuning_seeds=tuple(range(MOST_SEEDS, MOST_SEEDS + options.tuning_seeds)) if options.tune else (),
         looks=looks,
         bounds=obrien_fleming(looks) if looks else (),
         baseline=task.stated_baseline,
         tuned=not options.tune,
         analysis=ANALYSIS,
         plugins=used_plugins(task.name, metric_names(task), *(model.config for model in chosen.values())),
+        **tuning,
     )
 
 

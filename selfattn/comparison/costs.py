@@ -6,8 +6,8 @@ wall clock stands in each run's record.
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from pathlib import Path
 
@@ -60,6 +60,7 @@ class ModelTimes(Plain):
         predict_batch_ms: milliseconds an input in batches, decoded as in the test.
         peak_share: training FLOP a second as a share of the machine's peak; None where not measured.
         decoding: by method, batch and length; empty where not measured.
+        steps: seconds of a training step of runs that read more or less in one, by :func:`step_key`.
     """
 
     step_seconds: float
@@ -67,6 +68,7 @@ class ModelTimes(Plain):
     predict_batch_ms: float
     peak_share: float | None = None
     decoding: tuple[DecodingCost, ...] = ()
+    steps: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,9 @@ def measure_costs(trainings: Trainings, plan: Plan) -> None:
     runs = read_runs(trainings.options.out, plan)
     sound = [name for name in runs.models if not all(run.failed for run in runs.of(name))]
     firsts = {name: runs.finished(name) for name in sound}
+    trained = [run for run in runs.all() if not run.failed]
     with writing(path):
-        codec.write(path, Costs(_times_of(trainings, firsts) if firsts else {}), checksum=True)
+        codec.write(path, Costs(_times_of(trainings, firsts, trained) if firsts else {}), checksum=True)
 
 
 def read_costs(comparison: Path) -> Mapping[str, ModelTimes]:
@@ -140,22 +143,31 @@ def by_turns(actions: Mapping[str, Callable[[int], object]], turns: int) -> dict
     return {name: statistics.median(seconds[_WARM_UP:]) for name, seconds in taken.items()}
 
 
-def step_seconds(models: Mapping[str, ModelConfig], trainings: Trainings) -> dict[str, float]:
+def step_key(name: str, training: TrainingConfig) -> str:
+    """Name a model with how much its steps read, such as ``transformer, batch_size 8``."""
+    read = {"batch_size": training.batch_size, "max_tokens": training.max_tokens, "accumulate": training.accumulate}
+    usual = TrainingConfig()
+    parts = [f"{key} {value}" for key, value in read.items() if key == "batch_size" or value != getattr(usual, key)]
+    return ", ".join([name, *parts])
+
+
+def step_seconds(models: Mapping[str, tuple[ModelConfig, TrainingConfig]], trainings: Trainings) -> dict[str, float]:
     """Time a training step of each model, by turns, at the middle of its schedule.
 
     Args:
-        models: by name.
-        trainings: have the recipe, the data and the device.
+        models: with their trainings, by any name.
+        trainings: have the data and the device.
 
     Returns:
         Seconds, the median of some steps.
     """
-    recipe = trainings.recipe
     data = trainings.data(trainings.first_seed)[0]
-    shape = batch_shape(data.validation, recipe)
     size = len(data.tokenizer)
     place = choose_device(trainings.options.device)
-    steps = {name: _step(config, size, shape, recipe, place) for name, config in models.items()}
+    steps = {
+        name: _step(config, size, batch_shape(data.validation, training), training, place)
+        for name, (config, training) in models.items()
+    }
     return by_turns(steps, _STEPS)
 
 
@@ -187,18 +199,24 @@ def _batch(shape: BatchShape, vocab_size: int) -> Batch:
     return collate(list(map(Example, sources, targets)), 0, 1, range(shape.batch))
 
 
-def _times_of(trainings: Trainings, tested: Mapping[str, Tested]) -> dict[str, ModelTimes]:
-    """Time a run of each model."""
+def _times_of(trainings: Trainings, tested: Mapping[str, Tested], trained: Sequence[Tested]) -> dict[str, ModelTimes]:
+    """Time a run of each model, and steps of all that read as much in one as some run does."""
     options = trainings.options
     data = trainings.data(trainings.first_seed)[0]
-    steps = step_seconds({name: run.config.model for name, run in tested.items()}, trainings)
+    keys = {run.path: step_key(run.name, run.config.training) for run in trained}
+    every = step_seconds({keys[run.path]: (run.config.model, run.config.training) for run in trained}, trainings)
+    steps = {name: every[keys[run.path]] for name, run in tested.items()}
+    of_model = {name: {keys[run.path]: every[keys[run.path]] for run in trained if run.name == name} for name in tested}
     runs = {name: load(run.path) for name, run in tested.items()}
     texts = [pair.source for pair in next(iter(tested.values())).answered.pairs][:_INPUTS]
     single = {name: (lambda turn, run=run: run.predict([texts[turn % len(texts)]])) for name, run in runs.items()}
     batch = {name: (lambda _, run=run: run.decode(texts, trainings.task.decoding)) for name, run in runs.items()}
     alone = by_turns(single, min(_SINGLE, len(texts)))
     together = by_turns(batch, _BATCHES)
-    times = {name: ModelTimes(steps[name], 1000 * alone[name], 1000 * together[name] / len(texts)) for name in runs}
+    times = {
+        name: ModelTimes(steps[name], 1000 * alone[name], 1000 * together[name] / len(texts), steps=of_model[name])
+        for name in runs
+    }
     if options.quick:
         return times
     size = len(data.tokenizer)

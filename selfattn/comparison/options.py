@@ -12,7 +12,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from selfattn.errors import SettingError
 from selfattn.runs.task import Budget
-from selfattn.settings import LARGEST, Condition, Count, CountOrZero, check_bounds, needs
+from selfattn.settings import Condition, Count, CountOrZero, check_bounds, needs
 from selfattn.training.config import MOST_THREADS, DeviceName, TrainingSettings
 from selfattn.words.messages import LANGS, SOURCE
 
@@ -21,7 +21,9 @@ Backend = Literal["local", "dask", "ray"]
 BudgetIn = Literal["steps", "examples"]
 NOT_THE_RESULT = ("resume", "jobs", "backend", "address", "plan_only")  # options that the results do not depend on
 SEEDS = 3
-MOST_SEEDS = 10_000
+MOST_SEEDS = 10_000  # from it on seeds are those of the tuning
+MOST_TRIALS = 4096
+TRIALS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +49,13 @@ class CompareOptions:
         match: Quantity that is made equal for all models, to their median: parameters (outside embeddings), body
             (outside the vocabulary), or training FLOPs.
         apart: Compare models of different sizes; the report says so.
-        tune: Try several learning rates for each model. On by default, except with --quick or --lr.
-        rates: Learning rates to try, such as 1e-3,2e-3,4e-3. Default: the task's grid.
-        tuning_seeds: Number of tuning seeds. The best learning rate and its neighbours are tried with all of them.
+        tune: Tune settings of the training for each model. On by default, except with --quick or --lr.
+        space: What tuning tries of a setting: lr=1e-3..1e-2:log, batch=8,16,32, warmup=0..0.4; MODEL:lr=... for one
+            model. Several may follow. Default: that of the task, without settings that are given.
+        trials: Trainings that a tuning tries, each with settings and a seed of its own. Default: 4.
+        tunings: Independent tunings of each model; their final runs are compared as clusters. Default: one for each
+            seed up to 5, more only as the number of seeds demands.
+        tuning_seed: First seed of the trials; it also draws their settings. Default: 10,000.
         metric: Metric that decides, by name. Default: the first metric of the task.
         margin: Smallest difference that matters, in points. Written into the plan.
         jobs: Trainings to run in parallel. Default: one per core or GPU.
@@ -60,17 +66,17 @@ class CompareOptions:
         plan_only: Print the planned trainings and their time, and stop.
     """
 
-    repeated: ClassVar[tuple[str, ...]] = ("set",)
+    repeated: ClassVar[tuple[str, ...]] = ("set", "space")
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "Fairness": ("match", "apart"),
-        "Tuning (on validation items)": ("tune", "rates", "tuning_seeds"),
+        "Tuning (on validation items)": ("tune", "space", "trials", "tunings", "tuning_seed"),
         "Budgets": ("budgets", "budget_in"),
         "Plan": ("metric", "margin", "first_seed", "test_draw", "pilot"),
         "Parallel training": ("jobs", "backend", "address", "threads", "device"),
     }
 
     conditions: ClassVar[tuple[Condition, ...]] = (
-        needs("`tune`", lambda options: options.tune, "rates", "tuning_seeds"),
+        needs("`tune`", lambda options: options.tune, "space", "trials", "tunings", "tuning_seed"),
         needs("`budgets`", lambda options: options.budgets != (1.0,), "budget_in"),
     )
 
@@ -92,8 +98,10 @@ class CompareOptions:
     match: Budget | None = None
     apart: bool = False
     tune: bool | None = None
-    rates: tuple[float, ...] = ()
-    tuning_seeds: Count = 2
+    space: tuple[str, ...] = ()
+    trials: Annotated[int, Ge(1), Le(MOST_TRIALS)] | None = None
+    tunings: Annotated[int, Ge(1), Le(MOST_SEEDS)] | None = None
+    tuning_seed: CountOrZero = MOST_SEEDS
     jobs: Count | None = None
     backend: Backend = "local"
     address: str | None = None
@@ -106,10 +114,6 @@ class CompareOptions:
         rising = list(self.seeds) == sorted(set(self.seeds))
         if not rising or not all(0 < count <= MOST_SEEDS - (self.first_seed or 0) for count in self.seeds):
             raise SettingError(f"`seeds` {_listed(self.seeds)}: expected rising numbers; seeds stay below {MOST_SEEDS}")
-        fits = all(0 < rate <= LARGEST for rate in self.rates) and len(set(self.rates)) == len(self.rates)
-        if len(self.rates) == 1 or not fits:
-            reason = f"expected two or more different rates above 0, at most {LARGEST:g}"
-            raise SettingError(f"`rates` {_listed(self.rates)}: {reason}")
         check_cluster(self.backend, self.address)
         for share in self.budgets:
             if not 0 < share <= 1 or self.budgets.count(share) > 1:
@@ -137,8 +141,10 @@ class CompareSettings(TrainingSettings, total=False):
     match: Budget | None
     apart: bool
     tune: bool | None
-    rates: float | Sequence[float]
-    tuning_seeds: int
+    space: str | Sequence[str]
+    trials: int | None
+    tunings: int | None
+    tuning_seed: int
     jobs: int | None
     backend: Backend
     address: str | None

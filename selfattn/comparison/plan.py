@@ -14,7 +14,7 @@ from selfattn.codec import Plain, short
 from selfattn.comparison.options import MOST_SEEDS, BudgetIn
 from selfattn.errors import SettingError
 from selfattn.experiments import plan as experiments
-from selfattn.models.config import ModelConfig
+from selfattn.models.config import ModelConfig, override, probabilities
 from selfattn.registry import is_name
 from selfattn.results.quality import Headline
 from selfattn.results.record import ANALYSIS, UNMATCHED, Baseline, Matching, TuningTrial
@@ -28,12 +28,35 @@ class PlannedModel(Plain):
     Attributes:
         preset: preset that it is based on.
         config: its configuration.
-        training: settings of its training that tuning chose.
+        training: settings of its training that tuning tries or chose.
     """
 
     preset: str
     config: ModelConfig
     training: Mapping[str, Any] = field(default_factory=dict)
+
+    def at_point(self, point: Mapping[str, float]) -> PlannedModel:
+        """Return the model with tuned settings: of its training, and probabilities of the model such as dropout.
+
+        Args:
+            point: values by name; ``dropout`` stands for that of all parts of the model.
+
+        Raises:
+            UserError: there is no such setting, it is part of the architecture, or its value is not allowed.
+        """
+        known = probabilities(self.config)
+        training: dict[str, Any] = {}
+        settings: dict[str, Any] = {}
+        for name, value in point.items():
+            if name in TrainingConfig.__dataclass_fields__:
+                training[name] = value
+                continue
+            paths = [path for path in known if path == name or (path.endswith(f".{name}") and name == "dropout")]
+            if not paths:
+                numbers = ", ".join(known) or "none"
+                raise SettingError(f"no number of the training, and no probability of this model; it has {numbers}")
+            settings |= dict.fromkeys(paths, value)
+        return replace(self, config=override(self.config, settings, ""), training=training)
 
 
 @dataclass(frozen=True)
@@ -115,8 +138,11 @@ class Plan(experiments.Plan):
         margin: smallest difference worth having, in points.
         headline: metric of the verdict.
         matching: what the models were sized for.
-        space: what tuning tries, as text, setting by setting; empty without tuning.
-        tuning_seeds: of the trials of the tuning.
+        space: what tuning tries of which setting, as text; see `selfattn.comparison.tuning.read_space`.
+        tuning_seed: first seed of the trials of the tuning.
+        tuning_trials: number of trials of each tuning; 0 without tuning.
+        tunings: number of tunings of each model; run k has the choice of tuning k modulo this number.
+        read_in_a_step: settings of the recipe that decide how much a step reads, where they are tuned.
         trials: of the tuning, by model, the largest budget first.
         looks: numbers of seeds at which interim analyses are planned; empty without.
         bounds: two-sided p below which each look decides.
@@ -142,8 +168,11 @@ class Plan(experiments.Plan):
     margin: Annotated[float, Gt(0)] | None = None
     headline: Headline = field(default_factory=Headline)
     matching: Matching = UNMATCHED
-    space: Mapping[str, str] = field(default_factory=dict)
-    tuning_seeds: tuple[int, ...] = ()
+    space: tuple[str, ...] = ()
+    tuning_seed: Annotated[int, Ge(0)] = MOST_SEEDS
+    tuning_trials: Annotated[int, Ge(0)] = 0
+    tunings: Annotated[int, Ge(1)] = 1
+    read_in_a_step: Mapping[str, int] = field(default_factory=dict)
     trials: Mapping[str, tuple[TuningTrial, ...]] = field(default_factory=dict)
     looks: tuple[int, ...] = ()
     bounds: tuple[float, ...] = ()
@@ -176,28 +205,41 @@ class Plan(experiments.Plan):
         """The largest budget; the figures of the report are about this one."""
         return max(self.budgets)
 
-    def planned(self, name: str, budget: float) -> PlannedModel:
-        """Return a model with the settings that were tuned for a budget."""
-        return replace(self.models[name], training=self.chosen(name, budget))
+    def tuning_of(self, seed: int) -> int:
+        """Return the number of the tuning whose choice the runs with a seed have."""
+        return (seed - self.first_seed) % self.tunings
 
-    def chosen(self, name: str, budget: float) -> Mapping[str, Any]:
-        """Return the settings that tuning chose for a model and a budget."""
+    def chosen(self, name: str, budget: float, seed: int) -> Mapping[str, Any]:
+        """Return the settings that tuning chose for a run; empty without tuning."""
         of_trials = None if budget == self.main else budget
+        place = (True, of_trials, self.tuning_of(seed))
         trials = self.trials.get(name, ())
-        return next((trial.settings for trial in trials if trial.chosen and trial.budget == of_trials), {})
+        return next((t.settings for t in trials if (t.chosen, t.budget, t.tuning) == place), {})
+
+    def planned(self, name: str, budget: float, seed: int) -> PlannedModel:
+        """Return a model with the settings that were tuned for a run."""
+        return self.models[name].at_point(self.chosen(name, budget, seed))
+
+    def steps_with(self, training: Mapping[str, Any]) -> int:
+        """Return the steps of the full training with tuned settings: more where a step reads less."""
+        steps: float = self.steps
+        for name, usual in self.read_in_a_step.items():
+            steps *= usual / training.get(name, usual)
+        return round(steps)
 
     def runs(self) -> list[Training]:
         """List every run, seed after seed."""
         runs: list[Training] = []
         for seed, (budget, variant), name in product(self.seed_numbers, self.variants.items(), self.models):
+            model = self.planned(name, budget, seed)
             run = Training(
                 run_name(name, seed, variant),
                 name,
-                self.planned(name, budget),
+                model,
                 seed,
                 budget,
                 variant,
-                self.steps,
+                self.steps_with(model.training),
                 leading=(seed, budget) == (self.first_seed, self.main),
                 seal=self.seal.sha256,
             )

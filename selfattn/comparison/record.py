@@ -10,28 +10,31 @@ from typing import Any
 
 from selfattn.codec import encode
 from selfattn.comparison.check import make_gates
-from selfattn.comparison.costs import ModelTimes, read_costs
+from selfattn.comparison.costs import ModelTimes, read_costs, step_key
 from selfattn.comparison.judged import JudgedOutputs, task_of, word_analyses
 from selfattn.comparison.models import primary_pair
 from selfattn.comparison.plan import Plan
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answered, Tested
+from selfattn.comparison.tuning import read_space
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.exact import WordRecall
 from selfattn.evaluation.metrics.metric import Metric, make_metric
 from selfattn.evaluation.statistics.buckets import by_length, by_tag, score_fields, score_groups, score_rare_words
 from selfattn.evaluation.statistics.design import ALL_BUDGETS, budget_differences, locate
-from selfattn.evaluation.statistics.significance import MIN_SEEDS, score_counts
+from selfattn.evaluation.statistics.significance import MIN_SEEDS, by_tuning, score_counts
 from selfattn.evaluation.statistics.variances import ALPHA, LEVEL
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
 from selfattn.models.sizing import body
 from selfattn.results.attention import Attention, AttentionExample, ModelAttention
 from selfattn.results.plan import AtBudget, Budgets, Interim
-from selfattn.results.quality import BucketGroup, Estimate, IntervalMethod, NgramGroup
-from selfattn.results.record import SCHEMA, Difference, MeanOverRuns, Model, Record, Timing
+from selfattn.results.quality import BucketGroup, BudgetDifference, Estimate, IntervalMethod, NgramGroup
+from selfattn.results.record import SCHEMA, Difference, MeanOverRuns, Model, Record, Timing, Tuning
 from selfattn.runs.task import TaskData, task_of_settings
+
+Tunings = Mapping[str, Sequence[int]]  # for each model the number of each run's tuning
 
 _UNDISTURBED = "undisturbed: steps times the median step; steps and decoding timed by turns after the trainings"
 _NOT_DATA = ("kind", "validation_items")
@@ -67,14 +70,17 @@ def make_record(
     for run in trained.all():
         if run.config.task != first.config.task or run.answered.pairs != pairs:
             raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; name runs of one test")
+    tuned: set[str] = set()
+    for axes in read_space(plan.space, list(plan.models)).values():
+        tuned |= {axis.name for axis in axes}
     trainings = [_training(run) for run in firsts.values()]
     shared = {name: v for name, v in trainings[0].items() if all(other.get(name) == v for other in trainings)}
+    shared = {name: value for name, value in shared.items() if name not in tuned}
     task = task_of_settings(first.config.task, first.config.data, str(first.path))
     metrics = {name: make_metric(name, task.language) for name in (plan.headline.metric, *first.result.scores)}
     data = {name: value for name, value in first.config.data.items() if name not in _NOT_DATA}
     times = read_costs(comparison)
     planned = {
-        "tuning_space": dict(plan.space),
         "test_draw": plan.test_draw,
         "training_time": _UNDISTURBED if times else "",
     }
@@ -100,8 +106,19 @@ def make_record(
         budgets=_budgets(trained, plan) if len(plan.budgets) > 1 else None,
         margin=plan.margin,
         analysis=plan.analysis,
+        tuning=_tuning(plan),
     )
     return measure(record, first.config.data, outputs or outputs_of(trained))
+
+
+def _tuning(plan: Plan) -> Tuning | None:
+    """Describe the tuning of a plan; None without."""
+    if not plan.space:
+        return None
+    spaces: dict[str, dict[str, str]] = {}
+    for name, axes in read_space(plan.space, list(plan.models)).items():
+        spaces[name] = {axis.name: str(axis).partition("=")[2] for axis in axes}
+    return Tuning(plan.tuning_trials, plan.tunings, plan.tuning_seed, spaces)
 
 
 def outputs_of(trained: RunTable[Tested]) -> RunTable[Answered]:
@@ -130,7 +147,8 @@ def _model(name: str, runs: Sequence[Tested], shared: Mapping[str, Any], plan: P
     first = next(run for run in runs if not run.failed)
     known = first.config.preset in PRESETS
     preset = get_preset(first.config.preset) if known else Preset("", "", lambda: first.config.model)
-    training = {key: value for key, value in _training(first).items() if key not in shared}
+    tuned = {axis.name for axis in read_space(plan.space, list(plan.models))[name]}
+    training = {key: value for key, value in _training(first).items() if key not in shared.keys() | tuned}
     cost = first.result.cost
     if times:
         cost = replace(cost, peak_share=times.peak_share, decoding=times.decoding)
@@ -153,13 +171,16 @@ def _model(name: str, runs: Sequence[Tested], shared: Mapping[str, Any], plan: P
         config=config_to_dict(first.config.model) | ({"training": training} if training else {}),
         run_dirs=tuple(f"runs/{run.path.name}" for run in runs),
         failed=tuple(run.seed for run in runs if run.failed),
+        tunings=tuple(plan.tuning_of(run.seed) for run in runs) if plan.tunings > 1 else (),
     )
 
 
 def _timing(runs: Sequence[Tested], times: ModelTimes) -> Timing:
     """Return the times of a model alone on the machine."""
-    last = [run.metrics[-1] for run in runs if not run.failed]
-    seconds = [times.step_seconds * report.step for report in last]
+    finished = [run for run in runs if not run.failed]
+    last = [run.metrics[-1] for run in finished]
+    steps = [times.steps.get(step_key(run.name, run.config.training), times.step_seconds) for run in finished]
+    seconds = [each * report.step for each, report in zip(steps, last, strict=True)]
     speed = [report.tokens / taken for report, taken in zip(last, seconds, strict=True)]
     single = [times.predict_ms] * len(last)
     batch = [times.predict_batch_ms] * len(last)
@@ -198,14 +219,17 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
     labels = [task.repeats(pair) for pair in pairs]
     texts = _texts(models)
     primary = primary_pair(task, list(models))
+    tunings = {model.name: model.tunings for model in record.models} if record.models[0].tunings else None
     alpha = record.interim.bound if record.interim else ALPHA
     counts = metric.count_runs(texts, references)
-    comparison = score_counts(counts, metric, clusters=labels).comparison(primary, alpha)
+    scores = score_counts(counts, metric, clusters=labels)
+    comparison = (by_tuning(scores, tunings) if tunings else scores).comparison(primary, alpha)
     # Beside the metric that decides, others: two scores that agree are worth more than one.
     beside = [make_metric(name, task.language) for name in metric.beside]
-    further = [
-        score_counts(other.count_runs(texts, references), other, clusters=labels).comparison() for other in beside
-    ]
+    further = []
+    for other in beside:
+        scores = score_counts(other.count_runs(texts, references), other, clusters=labels)
+        further.append((by_tuning(scores, tunings) if tunings else scores).comparison())
 
     def estimate(model: str, name: str) -> Estimate:
         if name == metric.name:
@@ -217,7 +241,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         return Estimate(statistics.mean(values), runs=values)
 
     over = next(iter(comparison.estimates.values())).over
-    buckets = _buckets(models, metric, task)
+    buckets = _buckets(models, metric, task, tunings)
     ngrams: tuple[NgramGroup, ...] = ()
     if isinstance(task, JudgedOutputs):
         words, ngrams = word_analyses(task, outputs, labels)
@@ -234,7 +258,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         buckets=buckets,
         ngrams=ngrams,
         differences=_differences(models, pairs),
-        budgets=record.budgets and _with_quality(record.budgets, outputs, metric, references, labels),
+        budgets=record.budgets and _with_quality(record.budgets, outputs, metric, references, labels, tunings),
     )
 
 
@@ -244,15 +268,23 @@ def _texts(models: Mapping[str, Sequence[Answered]]) -> dict[str, list[list[str]
 
 
 def _with_quality(
-    budgets: Budgets, outputs: RunTable[Answered], metric: Metric, references: Sequence[str], labels: Sequence[Hashable]
+    budgets: Budgets,
+    outputs: RunTable[Answered],
+    metric: Metric,
+    references: Sequence[str],
+    labels: Sequence[Hashable],
+    tunings: Tunings | None,
 ) -> Budgets:
     """Estimate every budget's trainings, and the difference of the primary pair over budgets."""
     counts = {cell.budget: metric.count_runs(_texts(outputs.at(cell.budget)), references) for cell in budgets.cells}
-    differences = budget_differences(counts, metric, budgets.pair, clusters=labels) if budgets.pair else ()
+    differences: Sequence[BudgetDifference] = ()
+    if budgets.pair:
+        differences = budget_differences(counts, metric, budgets.pair, clusters=labels, tunings=tunings)
     by_budget = {difference.budget: difference for difference in differences}
     cells = []
     for cell in budgets.cells:
-        estimates = score_counts(counts[cell.budget], metric, clusters=labels).estimates()
+        scores = score_counts(counts[cell.budget], metric, clusters=labels)
+        estimates = (by_tuning(scores, tunings) if tunings else scores).estimates()
         counted = {name: sum(run.failed for run in runs) for name, runs in outputs.at(cell.budget).items()}
         failed = {name: count for name, count in counted.items() if count}
         cells.append(replace(cell, models=estimates, difference=by_budget.get(cell.budget), failed=failed))
@@ -281,7 +313,9 @@ def _differences(models: Mapping[str, Sequence[Answered]], pairs: Sequence[Pair]
     return tuple(differences)
 
 
-def _buckets(models: Mapping[str, Sequence[Answered]], metric: Metric, task: TaskData) -> tuple[BucketGroup, ...]:
+def _buckets(
+    models: Mapping[str, Sequence[Answered]], metric: Metric, task: TaskData, tunings: Tunings | None
+) -> tuple[BucketGroup, ...]:
     """Divide the test by tag, length, field, rare words and probe, and measure every model on every part."""
     first = next(iter(models.values()))[0]
     pairs = first.pairs
@@ -289,11 +323,11 @@ def _buckets(models: Mapping[str, Sequence[Answered]], metric: Metric, task: Tas
     references = [pair.target for pair in pairs]
     labels = [task.repeats(pair) for pair in pairs]
     unit, cut = ("characters", list) if metric.is_mean else ("words", str.split)
-    score = partial(score_groups, outputs=outputs, references=references, clusters=labels)
+    score = partial(score_groups, outputs=outputs, references=references, clusters=labels, tunings=tunings)
     group = partial(BucketGroup, metric=metric.name, kind=metric.unit, better=metric.better)
-    fields = score_fields(outputs, pairs, labels) if any(pair.spans for pair in pairs) else []
+    fields = score_fields(outputs, pairs, labels, tunings) if any(pair.spans for pair in pairs) else []
     often = sorted(fields, key=lambda part: -part.items)[:_MOST_FIELDS]
-    rare = score_rare_words(outputs, references, first.words, labels) if first.words and task.has_words else ()
+    rare = score_rare_words(outputs, references, first.words, labels, tunings) if first.words and task.has_words else ()
     side = "source" if any(pair.source for pair in pairs) else "target"
     lengths = by_length([getattr(pair, side) for pair in pairs], words=cut)
     groups = [
@@ -307,6 +341,8 @@ def _buckets(models: Mapping[str, Sequence[Answered]], metric: Metric, task: Tas
         pairs = next(iter(probed.values()))[0].pairs
         references = [pair.target for pair in pairs]
         labels = [task.repeats(pair) for pair in pairs]
-        buckets = score_groups({name: range(len(pairs))}, _texts(probed), references, metric, clusters=labels)
+        buckets = score_groups(
+            {name: range(len(pairs))}, _texts(probed), references, metric, clusters=labels, tunings=tunings
+        )
         groups.append(group(name, buckets, note=_UNSEEN))
     return tuple(part for part in groups if part.buckets)

@@ -14,7 +14,7 @@ import traceback
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, chdir, contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -80,7 +80,6 @@ class Trial(Protocol):
 
 
 T = TypeVar("T", bound=Trial)
-K = TypeVar("K")
 
 
 class Runner(ABC, Generic[T]):
@@ -173,41 +172,6 @@ def run_all(runner: Runner[T], trials: Sequence[T]) -> dict[str, str]:
             raise KeyboardInterrupt
     logs.clear([trial.label for trial in trials if trial.label not in failed])
     return failed
-
-
-def search(
-    grids: Mapping[K, Sequence[float]],
-    measure: Callable[[Mapping[K, Sequence[float]]], Mapping[K, Sequence[tuple[float, float]]]],
-    beyond: Callable[[K, Sequence[float], float], Sequence[float]],
-    *,
-    widenings: int,
-) -> tuple[Mapping[K, Sequence[float]], Mapping[K, float]]:
-    """Find the best learning rate of each arm by trials; widen the search where a best lies at an edge.
-
-    Args:
-        grids: rates to try for each arm.
-        measure: returns the loss of each rate, and a second one that breaks ties.
-        beyond: returns further rates for an arm, given those tried and the best.
-        widenings: most times that the search is widened.
-
-    Returns:
-        The rates of each arm in the order in which they were tried, and the best one of each arm.
-
-    Example:
-        >>> def measure(tried): return {arm: [(abs(rate - 4), 0) for rate in rates] for arm, rates in tried.items()}
-        >>> def beyond(arm, rates, best): return [2 * best] if best == max(rates) else []
-        >>> search({"a": [1, 2]}, measure, beyond, widenings=3)
-        ({'a': [1, 2, 4, 8]}, {'a': 4})
-    """
-    tried = {arm: list(rates) for arm, rates in grids.items()}
-    while True:
-        losses = measure(tried)
-        best = {arm: tried[arm][same.index(min(same))] for arm, same in losses.items()}
-        more = {arm: beyond(arm, rates, best[arm]) for arm, rates in tried.items()} if widenings else {}
-        if not any(more.values()):
-            return tried, best
-        tried = {arm: [*rates, *more[arm]] for arm, rates in tried.items()}
-        widenings = widenings - 1
 
 
 @contextmanager

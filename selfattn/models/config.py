@@ -314,6 +314,24 @@ def override(config: Any, settings: dict[str, Any], where: str = "`set` ") -> An
     return dataclasses.replace(config, **changes)
 
 
+def probabilities(config: Any, prefix: str = "") -> list[str]:
+    """Return the dotted paths of all probabilities of a configuration.
+
+    Example:
+        >>> from selfattn.models.presets import get_preset
+        >>> probabilities(get_preset("transformer").config)
+        ['encoder.dropout', 'decoder.dropout']
+    """
+    paths: list[str] = []
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            paths += probabilities(value, f"{prefix}{field.name}.")
+        elif type(value) is float:
+            paths.append(f"{prefix}{field.name}")
+    return paths
+
+
 def _problem(value: Any, annotation: Any) -> str | None:
     """Say what is wrong with the value of a field, or return None."""
     notes = getattr(annotation, "__metadata__", ())

@@ -146,12 +146,13 @@ class TuningTrial(Plain):
 
     Attributes:
         settings: what was tried, by name.
-        seed: of the training; every setting is tried with the same seeds, which no confirming run has.
+        seed: of the training, which no confirming run has.
         valid: headline metric on validation items; None where the training diverged.
         seconds: of training.
         chosen: whether the model was trained with these settings; true of all trials that have them.
         loss: lowest on validation items, nats a token; None if unknown.
         budget: share of the training; None for the largest.
+        tuning: number of the tuning that it belongs to, from 0.
     """
 
     settings: Mapping[str, object]
@@ -161,6 +162,29 @@ class TuningTrial(Plain):
     chosen: bool = False
     loss: float | None = None
     budget: Share | None = None
+    tuning: Annotated[int, Ge(0)] = 0
+
+
+@dataclass(frozen=True)
+class Tuning(Plain):
+    """How the models were tuned.
+
+    Attributes:
+        trials: of each tuning.
+        tunings: independent ones of each model; with several, they are the units of the statistics.
+        seed: first seed of the trials; it also draws their settings.
+        space: what was tried of each setting, by model.
+    """
+
+    trials: Annotated[int, Ge(1)]
+    tunings: Annotated[int, Ge(1)]
+    seed: int
+    space: Mapping[str, Mapping[str, str]]
+
+    @property
+    def is_common(self) -> bool:
+        """Whether all models had the same space."""
+        return len({tuple(sorted(axes.items())) for axes in self.space.values()}) <= 1
 
 
 @dataclass(frozen=True)
@@ -172,6 +196,7 @@ class Model(Plain):
         parameters_body: parameters without a vocabulary axis: neither embeddings nor an untied output matrix.
         trials: of its tuning: every setting with every tuning seed; empty where settings were given.
         failed: seeds whose training diverged; these runs score zero.
+        tunings: for each run the number of its tuning, where tunings are the units of the statistics; else empty.
     """
 
     name: Annotated[str, MinLen(1)]
@@ -192,6 +217,7 @@ class Model(Plain):
     config: Mapping[str, object] = field(default_factory=dict)
     run_dirs: tuple[str, ...] = ()
     failed: tuple[int, ...] = ()
+    tunings: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -263,6 +289,7 @@ class Record(Plain):
         budgets: results at several budgets; None with a single budget.
         margin: smallest difference worth having, in points (percentage points of a share); None if not stated.
         analysis: its version: 1 is about the runs that were seen, 2 about the mean run, stuck ones included.
+        tuning: how the models were tuned; None without tuning.
         plan: departures from the plan, the ledger, and what is known of plans of runs that were put together.
         interim: planned interim analyses; None without.
         outputs_sha256: of the archive of all outputs beside the report, uncompressed; empty without it.
@@ -299,6 +326,7 @@ class Record(Plain):
     analysis: Annotated[int, Ge(1), Le(ANALYSIS)] = 1
     trained: bool = True
     ngrams: tuple[NgramGroup, ...] = ()
+    tuning: Tuning | None = None
 
     @property
     def seeds(self) -> list[int]:

@@ -24,7 +24,8 @@ from selfattn.training.config import TrainingConfig
 
 LOCALES = ("en_US",)
 # The comparison, by the pilot in docs/log.md, whose seeds are others.
-RATES = (4e-3, 8e-3, 1.6e-2, 3.2e-2)
+DATES = 5000
+SPACE = ("lr=1e-3..1.6e-2:log", "batch_size=4,8,16", "warmup=0.1..0.4")
 SEEDS = 5
 FIRST_SEED = 400
 TEST_ITEMS = 2000
@@ -90,7 +91,6 @@ class Dates(TaskData):
     compare_help = "Compare models on dates: train each, test on unseen dates, write the report."
     models = ("rnn-attention", "rnn-peeky", "transformer")
     match = None
-    budgets = (0.125,)  # 25,000 dates, where models differ: with 80,000 all are nearly perfect
     suggested = "evaluate"
     tag_name = "format"
     options: DateOptions
@@ -131,10 +131,17 @@ class Dates(TaskData):
         return replace(RECIPE, epochs=10, items_per_epoch=None) if self.options.data else RECIPE
 
     def usual_comparison(self) -> dict[str, Any]:
-        """Return the default models, budgets, learning rates and seeds; those of the dates come from a pilot."""
+        """Return the default models, number of dates, space of the tuning and seeds; the latter come from a pilot."""
         if self.options.data:
-            return super().usual_comparison() | {"budgets": (1.0,)}
-        usual = {"rates": RATES, "seeds": (SEEDS,), "first_seed": FIRST_SEED, "test_items": TEST_ITEMS}
+            return super().usual_comparison()
+        usual = {
+            "epochs": 1,
+            "items_per_epoch": DATES,
+            "space": SPACE,
+            "seeds": (SEEDS,),
+            "first_seed": FIRST_SEED,
+            "test_items": TEST_ITEMS,
+        }
         return super().usual_comparison() | usual
 
     def test_items(self, quick: bool) -> int | None:

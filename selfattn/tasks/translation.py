@@ -63,7 +63,7 @@ SMALL = 10_000
 FEW_SENTENCES = replace(SENTENCES, max_tokens=1024)
 _FEW_SUBWORDS = 2000
 # The comparison on phrases, by the pilot in docs/log.md, whose seeds are others.
-RATES = (2e-3, 4e-3, 8e-3, 1.6e-2)
+SPACE = ("lr=1e-3..1.6e-2:log", "batch_size=8,16,32", "warmup=0.1..0.4")
 SEEDS = 4
 FIRST_SEED = 230
 _PHRASES = """Without --data, models translate phrases that are generated from the Unicode CLDR: dates, times, units,
@@ -356,10 +356,10 @@ class Translation(TaskData):
         return config if self.options.is_cldr else config.enlarged(width=128, dropout=0.3, longest=512)
 
     def usual_comparison(self) -> dict[str, Any]:
-        """Return the default models, budgets, learning rates and seeds, for phrases or for sentences."""
+        """Return the default models, budgets, space of the tuning and seeds, for phrases or for sentences."""
         if self.options.is_cldr:
             usual = {"models": ("rnn-attention", "transformer"), "seeds": (SEEDS,), "first_seed": FIRST_SEED}
-            return super().usual_comparison() | usual | {"rates": RATES}
+            return super().usual_comparison() | usual | {"space": SPACE}
         return super().usual_comparison() | {"models": ("luong-bidirectional", "transformer"), "budgets": (1.0,)}
 
     def test_items(self, quick: bool) -> int | None:

@@ -45,11 +45,11 @@ def test_a_number_of_300_digits_is_refused_by_name(
 
 
 @pytest.mark.parametrize("rates", ["1e-3,inf", "1e-3,nan", "0,1e-3", "-1,1e-3", "1e-3", "1e-3,1e-3", ",", "", "a,b"])
-def test_rates_are_checked_before_the_first_trial(
+def test_a_space_is_checked_before_the_first_trial(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rates: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "--rates" in cli("compare", "dates", "--quick", "--out", "new", f"--rates={rates}").refusal()
+    assert "--space" in cli("compare", "dates", "--quick", "--out", "new", f"--space=lr={rates}").refusal()
     assert not list(tmp_path.iterdir())
 
 

@@ -1,6 +1,6 @@
-"""Tuning gives every model the same chance: one grid of rates for all, wider at an edge, with seeds of its own."""
+"""Tuning gives every model the same chance: as many trials of one space, each with a seed of its own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import log
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,115 +9,126 @@ from typing import Any
 import pytest
 
 from selfattn.comparison import compare as compare_module
-from selfattn.comparison import trainings as tuning
-from selfattn.comparison.compare import _prepare, make_plan
-from selfattn.comparison.options import MOST_SEEDS, CompareOptions
-from selfattn.comparison.plan import Plan, PlannedModel
+from selfattn.comparison import tuning
+from selfattn.comparison.compare import _prepare, compare, make_plan
+from selfattn.comparison.options import MOST_SEEDS
+from selfattn.comparison.plan import Plan, PlannedModel, read_plan
+from selfattn.comparison.verify import verify
 from selfattn.errors import SettingError
 from selfattn.models.presets import PRESETS
 from selfattn.results.quality import Headline
-from selfattn.tasks.dates import RATES, Dates
+from selfattn.tasks.dates import SPACE, Dates
 from selfattn.training.config import TrainingConfig
 
-RECIPE = TrainingConfig(lr=0.004)
+MODELS = ("rnn-attention", "transformer")
 Measure = Callable[[Any], tuple[float | None, float]]
 
 
-def tuned(
-    monkeypatch: pytest.MonkeyPatch, measure: Mapping[str, Measure], better: Any = "higher", **options: Any
-) -> tuple[Plan, list[Any]]:
-    """Tune models whose trials are measured by functions: the score (None: diverged) and the loss of a training."""
+def planned(**changes: Any) -> Plan:
+    settings = {
+        "task": "dates", "command": "", "quick": False, "seeds": 5, "tuned": False, "steps": 800,
+        "models": {name: PlannedModel(name, PRESETS[name].config) for name in MODELS},
+        "space": ("lr=1e-3..1.6e-2:log", "batch_size=8,16"), "tuning_trials": 4, "tunings": 5,
+        "read_in_a_step": {"batch_size": 16},
+    }  # fmt: skip
+    return Plan(**settings | changes)  # type: ignore[arg-type]
+
+
+def tuned(monkeypatch: pytest.MonkeyPatch, measure: Measure, **changes: Any) -> tuple[Plan, list[Any]]:
+    """Tune models whose trials are measured by a function: the score (None: diverged) and the loss of a training."""
     jobs: list[Any] = []
 
     def directory(path: Path) -> Any:
         job = next(job for job in jobs if path == Path("out") / job.path)
-        valid, loss = next(same for name, same in measure.items() if job.label.startswith(name))(job)
+        valid, loss = measure(job)
         record = SimpleNamespace(train_seconds=1.0, status="diverged" if valid is None else "finished")
         report = SimpleNamespace(measures={"exact_match": valid}, valid_loss=loss)
         return SimpleNamespace(metrics=lambda: [report], record=lambda: record)
 
     monkeypatch.setattr(tuning, "RunDirectory", directory)
-    settings = CompareOptions(models=tuple(measure), out=Path("out"), tune=True, **options)
-    plan = Plan(
-        task="dates", command="", quick=False, seeds=3, tuned=False, headline=Headline(better=better), steps=800,
-        models={name: PlannedModel(name, PRESETS[name].config) for name in measure},
-        budgets=settings.budgets or (1.0,), space={"lr": ""},
-        tuning_seeds=tuple(range(MOST_SEEDS, MOST_SEEDS + settings.tuning_seeds)),
-    )  # fmt: skip
-    runner: Any = SimpleNamespace(options=settings, recipe=RECIPE)
-    runner.run_all = lambda more: jobs.extend(job for job in more if job not in jobs)
-    return tuning.tune(plan, runner), jobs
+    return tuning.tune(planned(**changes), Path("out"), jobs.extend), jobs
 
 
 def near(best: float) -> Measure:
     """A model with this best rate; its score says little, its loss nothing."""
-    return lambda job: (1 - abs(log(job.model.training.get("lr", RECIPE.lr) / best)) / 10, 1.0)
+    return lambda job: (1 - abs(log(job.model.training["lr"] / best)) / 10, 1.0)
 
 
-def rates_of(plan: Plan, name: str, budget: float | None = None) -> list[Any]:
-    return [trial.settings["lr"] for trial in plan.trials[name] if trial.budget == budget]
-
-
-def test_all_models_try_the_same_grid_with_seeds_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, jobs = tuned(monkeypatch, {"rnn-attention": near(0.008), "transformer": near(0.002)})
-    grid = [0.001, 0.002, 0.004, 0.008, 0.016]
-    for name, best in (("rnn-attention", 0.008), ("transformer", 0.002)):
-        around = [best / 2, best, 2 * best]  # which have the second seed, too
-        assert rates_of(plan, name) == grid + around
-        assert [trial.seed for trial in plan.trials[name]] == 5 * [10_000] + 3 * [10_001]
-        assert [trial.settings for trial in plan.trials[name] if trial.chosen] == 2 * [{"lr": best}]
-        assert plan.planned(name, plan.main).training == {"lr": best}
-    assert {job.seed for job in jobs} == {trial.seed for trial in plan.trials["transformer"]} == {10_000, 10_001}
+def test_all_models_have_as_many_trials_each_with_a_seed_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, jobs = tuned(monkeypatch, near(0.004))
+    for name in MODELS:
+        trials = plan.trials[name]
+        assert [trial.seed for trial in trials] == list(range(MOST_SEEDS, MOST_SEEDS + 20))
+        assert [trial.tuning for trial in trials] == [number // 4 for number in range(20)]
+        for number in range(5):  # the best of four, of which each half of the rates has two
+            of_tuning = [trial for trial in trials if trial.tuning == number]
+            (chosen,) = [trial for trial in of_tuning if trial.chosen]
+            assert chosen.valid == max(trial.valid or 0 for trial in of_tuning)
+            assert sum(float(str(trial.settings["lr"])) < 0.004 for trial in of_tuning) == 2
+    assert plan.trials[MODELS[0]] != plan.trials[MODELS[1]]  # each has a sequence of its own
     assert not {job.seed for job in jobs} & {run.seed for run in plan.runs()}
-    assert not any(job.tested for job in jobs)
     assert [job.seed for job in jobs] == sorted(job.seed for job in jobs)  # a worker keeps the data of a seed
-    assert plan.tuned
+    other, _ = tuned(monkeypatch, near(0.004), tuning_seed=20_000)
+    assert [t.settings for t in other.trials[MODELS[0]]] != [t.settings for t in plan.trials[MODELS[0]]]
 
 
-def test_a_model_goes_on_beyond_the_grid_while_its_best_rate_lies_at_an_edge(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Around the rate that one family likes, the other's lies outside."""
-    models = {"rnn-attention": near(0.1), "transformer": near(0.0005)}
-    plan, _ = tuned(monkeypatch, models, rates=(0.002, 0.004, 0.008), tuning_seeds=1)
-    assert rates_of(plan, "transformer") == [0.002, 0.004, 0.008, 0.001, 0.0005, 0.00025]
-    assert rates_of(plan, "rnn-attention") == [0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128]
-    assert [plan.chosen(name, plan.main)["lr"] for name in plan.models] == [0.128, 0.0005]
-    far, _ = tuned(monkeypatch, {"transformer": near(1e-9)}, rates=(0.002, 0.004), tuning_seeds=1)
-    assert len(rates_of(far, "transformer")) == 2 + 4  # after four times the best may lie at an edge
+def test_every_run_has_the_choice_of_its_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, _ = tuned(monkeypatch, near(0.004), seeds=10)
+    for run in plan.runs():
+        (chosen,) = [t for t in plan.trials[run.name] if t.chosen and t.tuning == run.seed % 5]
+        assert run.model.training == chosen.settings
+        assert run.steps == (800 if chosen.settings["batch_size"] == 16 else 1600)  # as many pairs
 
 
-def test_the_mean_over_tuning_seeds_decides_then_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    scores = {0.001: (0.9, 0.1), 0.002: (0.6, 0.6), 0.004: (0.5, 0.7), 0.008: (0.0, 0.0), 0.016: (0.0, 0.0)}
+def test_equal_scores_are_ordered_by_loss_and_a_diverged_trial_is_the_worst(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, _ = tuned(monkeypatch, lambda job: (0.5, job.model.training["lr"]), tunings=1)
+    assert plan.chosen("transformer", 1.0, 0)["lr"] == min(t.settings["lr"] for t in plan.trials["transformer"])
+    fewest, _ = tuned(
+        monkeypatch, lambda job: (job.model.training["lr"], 1.0), tunings=1, headline=Headline(better="lower")
+    )
+    assert fewest.chosen("transformer", 1.0, 0) == plan.chosen("transformer", 1.0, 0)
+    last, _ = tuned(monkeypatch, lambda job: (None if job.seed < MOST_SEEDS + 3 else 0.0, 9.0), tunings=1)
+    assert [trial.chosen for trial in last.trials["transformer"]] == [False, False, False, True]
 
+
+def test_every_budget_has_trials_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     def measure(job: Any) -> tuple[float, float]:
-        rate = job.model.training["lr"]
-        return scores[rate][job.seed - MOST_SEEDS], rate  # of equals the lower loss
+        return near({1.0: 0.002, 0.125: 0.008}[job.variant.share])(job)
 
-    plan, _ = tuned(monkeypatch, {"transformer": measure})
-    assert plan.chosen("transformer", plan.main) == {"lr": 0.002}
-    fewest, _ = tuned(monkeypatch, {"transformer": measure}, better="lower", rates=(0.002, 0.004, 0.008, 0.016))
-    assert fewest.chosen("transformer", fewest.main) == {"lr": 0.008}
-
-
-def test_a_trial_that_diverged_is_the_worst_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def measure(job: Any) -> tuple[float | None, float]:
-        rate, is_second = job.model.training["lr"], job.seed > MOST_SEEDS
-        return (None if rate > 0.004 and is_second else rate), 1.0
-
-    plan, _ = tuned(monkeypatch, {"transformer": measure})
-    assert plan.chosen("transformer", plan.main) == {"lr": 0.004}
-    assert [trial.valid for trial in plan.trials["transformer"]][-2:] == [None, None]
+    plan, jobs = tuned(monkeypatch, measure, budgets=(0.125, 1.0), tunings=1, tuning_trials=16)
+    assert len({job.path for job in jobs}) == len(jobs) == 64
+    for budget, best in ((1.0, 0.002), (0.125, 0.008)):
+        assert plan.chosen("transformer", budget, 0)["lr"] == pytest.approx(best, rel=0.2)
 
 
-def test_every_budget_has_a_grid_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    def measure(job: Any) -> tuple[float, float]:
-        return near({1.0: 0.002, 0.5: 0.004, 0.125: 0.008}[job.variant.share])(job)
-
-    plan, jobs = tuned(monkeypatch, {"transformer": measure}, budgets=(0.125, 0.5, 1.0))
-    assert {(job.variant.share, job.steps) for job in jobs} == {(0.125, 800), (0.5, 800), (1.0, 800)}
-    assert len({job.path for job in jobs}) == len(jobs) == 24
-    for budget, rate in ((0.125, 0.008), (0.5, 0.004), (1.0, 0.002)):
-        assert plan.planned("transformer", budget).training == plan.chosen("transformer", budget) == {"lr": rate}
-        assert len(rates_of(plan, "transformer", None if budget == 1 else budget)) == 8
+def test_a_space_is_understood_or_refused() -> None:
+    models = {name: PlannedModel(name, PRESETS[name].config) for name in MODELS}
+    recipe = TrainingConfig(lr=0.004)
+    texts = ("lr=1e-3..1e-2:log", "batch=8,16", "dropout=0.1,0.3", "transformer:lr=1e-4..1e-2:log")
+    tuning.check_space(texts, models, recipe)
+    spaces = tuning.read_space(texts, MODELS)
+    assert [str(axis) for axis in spaces["transformer"]][:2] == ["lr=0.0001..0.01:log", "batch_size=8,16"]
+    dropped = models["transformer"].at_point({"dropout": 0.3, "lr": 0.1})
+    assert (dropped.config.encoder.dropout, dropped.config.decoder.dropout, dropped.training) == (0.3, 0.3, {"lr": 0.1})
+    for text, problem in (
+        ("lr", "expected name=LOW..HIGH"),
+        ("lr=1e-3..x", "expected name=LOW..HIGH"),
+        ("lr=1e-2..1e-3", "the range is empty"),
+        ("warmup=0..0.4:log", "begins at 0"),
+        ("batch=8", "2 to 64 different values"),
+        ("batch=8,8", "2 to 64 different values"),
+        ("batch=1.5,8", "expected whole numbers"),
+        ("lr=-1,0.1", "`lr`: expected a number"),
+        ("warmup=0.1..1.5", "`warmup`: expected a number"),
+        ("epochs=1,2", "it is not tuned"),
+        ("encoder.num_layers=1,2", "no probability of this model"),
+        ("lrr=1e-3..1e-2", "no probability of this model"),
+        ("rnn:lr=1e-3..1e-2", "'rnn' is not a model"),
+    ):
+        with pytest.raises(SettingError, match=problem):
+            tuning.check_space((text,), models, recipe)
+    with pytest.raises(SettingError, match="stands there twice"):
+        tuning.check_space(("batch=8,16", "batch_size=8,32"), models, recipe)
 
 
 def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(
@@ -125,28 +136,44 @@ def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(
 ) -> None:
     monkeypatch.setattr(compare_module, "steps_of", lambda *_: 1)  # without drawing an epoch
 
-    def planned(**changes: Any) -> tuple[bool, str, Mapping[str, str]]:
+    def plan_of(**changes: Any) -> Plan:
         few = {"models": ("rnn-attention",), "validation_items": 5, "test_items": 5}
-        plan = make_plan(*_prepare("dates", {"out": tmp_path} | few | changes))
-        return not plan.tuned, plan.command, plan.space
+        return make_plan(*_prepare("dates", {"out": tmp_path} | few | changes))
 
-    usual = ", ".join(f"{rate:g}" for rate in RATES)
-    assert planned()[2] == {"lr": f"{usual}; beyond if best at an edge"}
-    assert planned(quick=True, tune=True)[2] == {"lr": "0.001, 0.002, 0.004, 0.008, 0.016; beyond if best at an edge"}
-    assert planned(quick=True, rates=(0.1, 0.2))[2] == {"lr": "0.1, 0.2; beyond if best at an edge"}
+    assert (plan_of().space, plan_of().tunings, plan_of().tuning_trials) == (SPACE, 5, 4)
+    assert plan_of(batch_size=32).space == (SPACE[0], SPACE[2])
+    assert plan_of(epochs=3).space[:2] == ("lr=0.001..0.016:log", "batch_size=8,16,32,64")
+    assert plan_of(quick=True, tune=True).tunings == 1
+    assert plan_of(quick=True, space=("lr=0.1,0.2",)).space == ("lr=0.1,0.2",)
+    assert "--space lr=0.1,0.2" in plan_of(space=("lr=0.1,0.2",)).command
     for changes, written in (({"tune": False}, "--no-tune"), ({"quick": True}, "--quick"), ({"lr": 0.01}, "--lr 0.01")):
-        is_tuned, command, space = planned(**changes)
-        assert not is_tuned
-        assert not space
-        assert written in command
-    assert "tune" not in planned()[1]
+        plan = plan_of(**changes)
+        assert (plan.tuned, plan.space, written in plan.command) == (True, (), True)
+    assert "tune" not in plan_of().command
     for wrong, problem in (
-        ({"lr": 0.01, "rates": (0.1, 0.2)}, "`lr` is one rate for all models"),
-        ({"lr": 0.01, "tune": True}, "`lr` is one rate for all models"),
-        ({"tune": False, "rates": (0.1, 0.2)}, "`rates` are tried by tuning"),
-        ({"rates": (0.1,)}, "`rates` 0.1: expected two or more"),
-        ({"rates": (0.1, -1.0)}, "`rates` 0.1,-1: expected two or more"),
+        ({"lr": 0.01, "space": ("lr=0.1,0.2",)}, "`lr` is one value for all trainings"),
+        ({"tune": False, "trials": 8}, "`trials` goes with `tune`"),
+        ({"seeds": 6, "tunings": 4}, "`tunings` 4: `seeds` 6 cannot be divided"),
+        ({"tuning_seed": 401}, "`tuning_seed` 401: these are seeds of final runs"),
     ):
         with pytest.raises(SettingError, match=problem):
-            planned(**wrong)
+            plan_of(**wrong)
     assert Dates().usual_comparison()["first_seed"] + Dates().usual_comparison()["seeds"][0] < 900  # of the pilot
+
+
+def test_tuned_runs_are_compared_as_clusters_of_their_tunings(tmp_path: Path, settings: dict[str, Any]) -> None:
+    out = tmp_path / "out"
+    changes = {"seeds": 4, "budgets": (1.0,), "space": ("lr=0.002..0.004:log", "batch_size=4,8"), "trials": 1}
+    given = {name: value for name, value in settings.items() if name not in ("batch_size", "warmup_steps")}
+    record, _ = compare("dates", **given | changes | {"tunings": 2, "out": out})
+    plan = read_plan(out)
+    assert [model.tunings for model in record.models] == [(1, 0, 1, 0)] * 2 or [(0, 1, 0, 1)] * 2
+    assert record.tuning is not None
+    assert (record.tuning.trials, record.tuning.tunings, record.tuning.is_common) == (1, 2, True)
+    assert record.pairs[0].word == "too few seeds to tell"  # four runs, but two tunings
+    for run in plan.runs():
+        assert run.model.training == {**plan.chosen(run.name, 1.0, run.seed)}
+    assert record.plan is not None
+    assert record.plan.departures == ()
+    assert not [gate for gate in record.gates if gate.name == "same training" and not gate.passed]
+    assert all(not finding.differences for finding in verify(out))

@@ -70,7 +70,7 @@ def test_settings_mean_the_same_wherever_they_stand(tmp_path: Path) -> None:
 def test_what_is_left_out_follows_the_task_and_what_is_given_holds(tmp_path: Path) -> None:
     options = CompareOptions(models=MODELS, out=tmp_path)
     _, usual, _ = prepared("dates", options)
-    assert (usual.budgets, usual.first_seed, usual.seeds) == ((0.125,), 400, (5,))
+    assert (usual.budgets, usual.first_seed, usual.seeds) == ((1.0,), 400, (5,))
     command, given, _ = prepared("dates", dataclasses.replace(options, budgets=(1.0,), first_seed=0))
     assert (given.budgets, given.first_seed) == ((1.0,), 0)
     assert "--first-seed 0 --budgets 1.0" in command
@@ -107,7 +107,7 @@ WRONG_VALUES = [
     ({"models": None}, "`models`: expected a text, got None"),
     ({"seeds": "3"}, "`seeds`: expected a whole number, got '3'"),
     ({"seeds": True}, "`seeds`: expected a whole number, got True"),
-    ({"rates": ("a", "b")}, "`rates`: expected a number, got 'a'"),
+    ({"space": 3}, "`space`: expected a text, got 3"),
     ({"out": 3}, "`out`: expected a path, got 3"),
     ({"locales": 3}, "`locales`: expected a text, got 3"),
 ]

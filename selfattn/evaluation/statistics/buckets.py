@@ -8,7 +8,7 @@ import numpy as np
 from selfattn.data.pairs import Pair, Span
 from selfattn.evaluation.metrics.exact import WordRecall
 from selfattn.evaluation.metrics.metric import Metric
-from selfattn.evaluation.statistics.significance import score_counts, score_runs
+from selfattn.evaluation.statistics.significance import by_tuning, score_counts, score_runs
 from selfattn.results.quality import Bucket
 
 # How often training shows a word: never, hardly, sometimes, often. Both ends belong to the bin.
@@ -60,6 +60,7 @@ def score_groups(
     *,
     resamples: int = 500,
     clusters: Sequence[Hashable] | None = None,
+    tunings: Mapping[str, Sequence[Hashable]] | None = None,
 ) -> tuple[Bucket, ...]:
     """Estimate each model's score on each group, over seeds and the items of the group.
 
@@ -70,6 +71,7 @@ def score_groups(
         metric: any.
         resamples: how often to draw the items of a group again, where the score is no mean; default 500.
         clusters: a label for each test item, shared by those that repeat one another; default none do.
+        tunings: see `significance.by_tuning`; default the runs are the units.
 
     Example:
         >>> from selfattn.evaluation.metrics.metric import make_metric
@@ -84,6 +86,7 @@ def score_groups(
         chosen = {model: values[:, list(places)] for model, values in counts.items()}
         labels = None if clusters is None else [clusters[place] for place in places]
         scores = score_counts(chosen, metric, resamples=resamples, clusters=labels)
+        scores = scores if tunings is None else by_tuning(scores, tunings)
         buckets.append(Bucket(name, len(places), scores.estimates()))
     return tuple(buckets)
 
@@ -93,6 +96,7 @@ def score_rare_words(
     references: Sequence[str],
     training: Mapping[str, int],
     clusters: Sequence[Hashable] | None = None,
+    tunings: Mapping[str, Sequence[Hashable]] | None = None,
 ) -> tuple[Bucket, ...]:
     """Estimate each model's word recall, by how often training has the words; an item may be in several groups.
 
@@ -101,6 +105,7 @@ def score_rare_words(
         references: one for each test item.
         training: how often the training's targets have each word.
         clusters: see `score_groups`.
+        tunings: see `score_groups`.
 
     Returns:
         For each of `FREQUENCIES` the items whose references have such a word, and the recall of those words alone.
@@ -116,7 +121,9 @@ def score_rare_words(
         recall = WordRecall(training=training, seen=(low, high))
         if places := np.flatnonzero(recall.counts(references, references)[:, 1]).tolist():
             group = {range_name(low, high): places}
-            buckets += score_groups(group, outputs, references, recall, resamples=2000, clusters=clusters)
+            buckets += score_groups(
+                group, outputs, references, recall, resamples=2000, clusters=clusters, tunings=tunings
+            )
     return tuple(buckets)
 
 
@@ -157,7 +164,10 @@ def span_fields(prediction: str, target: str, spans: Sequence[Span]) -> dict[str
 
 
 def score_fields(
-    outputs: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence[Pair], clusters: Sequence[Hashable] | None = None
+    outputs: Mapping[str, Sequence[Sequence[str]]],
+    pairs: Sequence[Pair],
+    clusters: Sequence[Hashable] | None = None,
+    tunings: Mapping[str, Sequence[Hashable]] | None = None,
 ) -> list[Bucket]:
     """Estimate how often each field is right, as `span_fields` judges.
 
@@ -165,6 +175,7 @@ def score_fields(
         outputs: for each model the outputs of each of its runs.
         pairs: the test items.
         clusters: a label for each item, shared by those that repeat one another; default none do.
+        tunings: see `score_groups`.
 
     Returns:
         For each field its quality, over the pairs that have it; fields in the order in which they first occur.
@@ -197,7 +208,9 @@ def score_fields(
             for model, runs in judged.items()
         }
         labels = None if clusters is None else [clusters[place] for place in places]
-        buckets.append(Bucket(field, len(places), score_runs(right, labels).estimates()))
+        scores = score_runs(right, labels)
+        scores = scores if tunings is None else by_tuning(scores, tunings)
+        buckets.append(Bucket(field, len(places), scores.estimates()))
     return buckets
 
 

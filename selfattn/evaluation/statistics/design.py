@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy import optimize, special
 
 from selfattn.evaluation.metrics.metric import Array, Metric
-from selfattn.evaluation.statistics.significance import MIN_SEEDS, score_counts
+from selfattn.evaluation.statistics.significance import MIN_SEEDS, by_tuning, score_counts
 from selfattn.evaluation.statistics.variances import ALPHA, Variances, t_quantile, to_log_odds, variances
 from selfattn.results.quality import BudgetDifference, Crossing, PairTest
 
@@ -176,6 +176,7 @@ def budget_differences(
     *,
     level: float = ALL_BUDGETS,
     clusters: Sequence[Hashable] | None = None,
+    tunings: Mapping[str, Sequence[Hashable]] | None = None,
 ) -> tuple[BudgetDifference, ...]:
     """Measure the difference between two models at every budget, with simultaneous intervals over seeds and items.
 
@@ -188,6 +189,7 @@ def budget_differences(
         pair: the two models; first minus second.
         level: of all intervals together; default `ALL_BUDGETS`.
         clusters: see `significance.score_runs`.
+        tunings: see `significance.by_tuning`; default the runs are the units.
 
     Raises:
         ValueError: see `significance.score_counts`.
@@ -203,10 +205,10 @@ def budget_differences(
         Crossing(kind='located', between=(1.0, 2.0), changes=1)
     """
     alpha = round((1 - level) / len(counts), 12)
-    tests = {
-        budget: score_counts({name: models[name] for name in pair}, metric, clusters=clusters).pair(*pair, alpha)
-        for budget, models in sorted(counts.items())
-    }
+    tests = {}
+    for budget, models in sorted(counts.items()):
+        scores = score_counts({name: models[name] for name in pair}, metric, clusters=clusters)
+        tests[budget] = (scores if tunings is None else by_tuning(scores, tunings)).pair(*pair, alpha)
     return tuple(BudgetDifference(budget, test.difference, test.low, test.high) for budget, test in tests.items())
 
 
