@@ -71,9 +71,9 @@ def test_what_is_left_out_follows_the_task_and_what_is_given_holds(tmp_path: Pat
     options = CompareOptions(models=MODELS, out=tmp_path)
     _, usual, _ = prepared("dates", options)
     assert (usual.budgets, usual.first_seed, usual.seeds) == ((1.0,), 400, (5,))
-    command, given, _ = prepared("dates", dataclasses.replace(options, budgets=(1.0,), first_seed=0))
-    assert (given.budgets, given.first_seed) == ((1.0,), 0)
-    assert "--first-seed 0 --budgets 1.0" in command
+    command, given, _ = prepared("dates", dataclasses.replace(options, budgets=(0.5,), first_seed=0))
+    assert (given.budgets, given.first_seed) == ((0.5,), 0)
+    assert "--first-seed 0 --budgets 0.5" in command
 
 
 @pytest.mark.parametrize(
