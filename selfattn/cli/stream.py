@@ -13,7 +13,7 @@ from selfattn.decoding.texts import NOTHING, Output
 from selfattn.errors import UserError, say, visible
 from selfattn.files import writing
 from selfattn.registry import TASKS
-from selfattn.runs.directory import RunConfig
+from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run
 from selfattn.tokenizers.protocol import unit_of, unknown_line
 

@@ -35,8 +35,8 @@ from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, r
 from selfattn.experiments.queue import connect_backend, stop_workers
 from selfattn.report.write import ReportFiles
 from selfattn.results.record import ANALYSIS, Record
-from selfattn.runs.directory import used_plugins
 from selfattn.runs.inputs import gathered
+from selfattn.runs.record import used_plugins
 from selfattn.runs.task import TaskData, make_task, task_class
 from selfattn.runs.task_metrics import decided_by, headline, metric_names
 from selfattn.settings import changed, check_conditions, command_line, divide

@@ -24,7 +24,8 @@ from selfattn.files import sha256_of, writing
 from selfattn.results.attention import Agreement, ModelAlignment, ShownAttention
 from selfattn.results.quality import Curve, Headline, Point
 from selfattn.results.record import Cost, Gate
-from selfattn.runs.directory import RunConfig, RunDirectory, RunRecord
+from selfattn.runs.directory import RunDirectory
+from selfattn.runs.record import RunConfig, RunRecord
 from selfattn.training.observer import EpochReport
 
 SCHEMA = 2

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from selfattn.attention import MultiHeadAttention
 from selfattn.attention.masks import unread
 from selfattn.convert.plain import check_plain
-from selfattn.errors import UserError
+from selfattn.errors import UserError, described
 from selfattn.files import write_atomically
 from selfattn.layers.trees import leaves_beside, named_tensors, with_tensors
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq, stepped_logits
@@ -226,7 +226,7 @@ def _write(graph: Graph, args: tuple[Any, ...], axes: tuple[Any, ...], inputs: l
     except Exception as error:
         if type(graph.model).__module__.startswith("selfattn."):
             raise
-        reason = f"{type(graph.model).__name__} has no graph ({type(error).__name__}: {_first_line(error)})"
+        reason = f"{type(graph.model).__name__} has no graph ({described(error)})"
         raise UserError(f"onnx: {reason}; no branch may read data") from error
     file = torch.onnx.export(program, input_names=inputs, output_names=list(graph(*args)), dynamo=True, verbose=False)
     assert file is not None
@@ -319,7 +319,7 @@ def _session(path: Path) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions have no base of their own
-        raise UserError(f"{path}: onnxruntime cannot read it ({_first_line(error)}); export the run again") from None
+        raise UserError(f"{path}: onnxruntime cannot read it ({described(error)}); export the run again") from None
 
 
 def _run(session: Any, outputs: list[str], inputs: dict[str, Tensor]) -> list[Tensor]:
@@ -327,8 +327,4 @@ def _run(session: Any, outputs: list[str], inputs: dict[str, Tensor]) -> list[Te
     try:
         return [torch.from_numpy(array) for array in session.run(outputs, arrays)]
     except Exception as error:  # such as a missing position
-        raise ValueError(_first_line(error)) from None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+        raise ValueError(described(error)) from None

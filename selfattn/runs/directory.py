@@ -1,11 +1,11 @@
 """The directory of a run: settings, weights, tokenizer, metrics, and how it was made.
 
 =========================== =================================================================================
-config.json                 :class:`RunConfig`: task, preset, model, training and data settings, longest output, ...
+config.json                 `RunConfig`: task, preset, model, training and data settings, longest output, ...
 model.safetensors           the weights of the best validation: averages, where ``average`` is set
 tokenizer/                  the vocabulary
 metrics.jsonl               one JSON object for each validation, see :class:`selfattn.training.observer.EpochReport`
-run.json                    :class:`RunRecord`: status, parameters, seconds, versions, machine, command, commit, ...
+run.json                    `RunRecord`: status, parameters, seconds, versions, machine, command, commit, ...
 .lock                       held while a process trains here
 last/checkpoint.safetensors everything that is needed to resume, see :mod:`selfattn.training.checkpoint`
 =========================== =================================================================================
@@ -18,9 +18,9 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -29,16 +29,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from selfattn import plugin_loading, registry
-from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, refuse_newer, write, write_jsonl
-from selfattn.errors import UserError, say
+from selfattn import plugin_loading
+from selfattn.codec import decode, encode, read, read_json, read_jsonl, refuse_newer, write, write_jsonl
+from selfattn.errors import UserError
 from selfattn.files import LOCK, names_in, open_regular, reading, sha256_of, write_atomically, writing
-from selfattn.models.config import ModelConfig
 from selfattn.ownership import check_ours, is_ours
+from selfattn.runs.record import RunConfig, RunRecord
 from selfattn.tokenizers.load import load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.training.checkpoint import CheckpointFile
-from selfattn.training.config import TrainingConfig
 from selfattn.training.launch import is_main_process
 from selfattn.training.observer import EpochReport
 
@@ -51,66 +49,6 @@ RECORD = "run.json"
 CHECKPOINT = "last/checkpoint.safetensors"
 _ADVICE = "restore the file or train again"
 UNFINISHED = ("running", "interrupted", "failed")
-_DERIVED = ("data.parts.", "data.length_ratio")
-
-
-@dataclass(frozen=True)
-class RunConfig(Plain):
-    """Everything that decides a run: the same code makes the same weights from it.
-
-    Attributes:
-        task: name, such as ``dates``.
-        preset: named model that the settings started from.
-        model: configuration of the model.
-        training: configuration of the training.
-        data: where the pairs come from, as plain JSON values that the task understands.
-        max_length: most tokens of an output, ``<eos>`` included.
-        plugins: plugins that the run uses, with their versions, see :func:`selfattn.registry.plugins_of`.
-        init_from: SHA-256 of the weights that the training started from; None for weights drawn at random.
-    """
-
-    task: str
-    preset: str
-    model: ModelConfig
-    training: TrainingConfig
-    data: Mapping[str, Any]
-    max_length: int
-    plugins: Mapping[str, str] = field(default_factory=dict)
-    init_from: str | None = None
-
-
-@dataclass(frozen=True)
-class RunRecord(Plain):
-    """How a run was made, and its progress.
-
-    Attributes:
-        status: ``running``, ``failed``, or one of :data:`selfattn.training.loop.Status`.
-        created: start, ISO 8601.
-        command: that made it.
-        seed: of every random stream.
-        parameters: of the model.
-        parameters_non_embedding: parameters outside embeddings.
-        train_seconds: of training so far.
-        versions: of libraries, by name.
-        machine: description of the machine.
-        commit: of the checkout, if any.
-        resumed: times when the training was resumed, ISO 8601.
-        files: SHA-256 of each file by its path: of the present content, and of the content before, because a process
-            may be killed between writing the record and the file.
-    """
-
-    status: str
-    created: str
-    command: str
-    seed: int
-    parameters: int
-    parameters_non_embedding: int
-    train_seconds: float
-    versions: Mapping[str, str]
-    machine: Mapping[str, str | int | None]
-    commit: str | None = None
-    resumed: tuple[str, ...] = ()
-    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class RunDirectory:
@@ -383,19 +321,6 @@ def _tied_names(model: nn.Module) -> list[list[str]]:
     return list(names.values())
 
 
-def used_plugins(task: str, metrics: Iterable[str], *models: ModelConfig) -> dict[str, str]:
-    """Return the plugins that a task, its metrics and models use, with their versions.
-
-    Args:
-        task: name of the task.
-        metrics: names of the metrics.
-        models: configurations.
-    """
-    names = {task, *metrics, *(value for model in models for _, value in flat(encode(model)) if isinstance(value, str))}
-    parts = registry.SCORES, registry.NORMALIZERS, registry.POSITIONS, registry.FAMILIES
-    return registry.plugins_of(names, *parts, registry.TASKS, registry.METRICS)
-
-
 def _files_of(tokenizer: Tokenizer) -> set[str]:
     """Return the names of the files that a tokenizer saves."""
     with tempfile.TemporaryDirectory() as folder:
@@ -452,79 +377,6 @@ def check_is_free(path: Path, *, resumes: bool = True) -> None:
         raise UserError(f"{path}: already holds a run, which is never overwritten; choose another `out`{rest}")
     if names:
         raise UserError(f"{path}: holds other files; choose another `out`, or an empty directory")
-
-
-def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) -> RunDirectory | None:
-    """Open the directory of a run to resume it.
-
-    Args:
-        path: of the run.
-        config: must be that of the run; a run that failed may resume with a lower learning rate, and a finished one
-            with more epochs or steps.
-        tokenizer: must be that of the run.
-        command: that resumes it; the record of a lengthened run has it too.
-
-    Returns:
-        The directory; None where no run has begun yet.
-
-    Raises:
-        UserError: the run is of other settings or plugins; the message names the first that differs.
-    """
-    run = RunDirectory(path)
-    if not (path / RECORD).exists() or not run.record().files:  # killed before its settings were there
-        return None
-    saved = run.config(exact=True)
-    record = run.record()
-    is_slower = record.status == "failed" and config.training.lr < saved.training.lr  # what diverged needs it
-    if is_slower:
-        saved = replace(saved, training=replace(saved.training, lr=config.training.lr))
-    length = "epochs" if saved.training.max_steps is None else "max_steps"
-    before, now = (getattr(training, length) for training in (saved.training, config.training))
-    # Killed between its record and its settings, a lengthened run is no longer finished, and not yet longer.
-    is_pending = record.status == "interrupted" and sha256_of(path / CONFIG) != record.files[CONFIG][0]
-    is_longer = (record.status == "finished" or is_pending) and now is not None and now > before
-    if is_longer:
-        saved = replace(saved, training=replace(saved.training, **{length: now}))
-    _compare(encode(saved), encode(config), path)
-    with tempfile.TemporaryDirectory() as folder:
-        tokenizer.save(folder)
-        is_same = files_in(Path(folder)) == files_in(path / TOKENIZER)
-    if not is_same:
-        raise UserError(f"{path / TOKENIZER}: not the tokenizer of these data; choose another `out`")
-    if is_longer:
-        if not is_pending:
-            CheckpointFile(path / CHECKPOINT).plan_again()
-        say(
-            f"{path}: lengthened from {before:,} to {now:,} {length.replace('_', ' ')}; the learning rate follows the "
-            f"longer schedule from here on, so the result is not that of {now:,} from the start"
-        )
-        earlier = record.command.rpartition(" && ")[0] if is_pending else record.command
-        run.save_config(config, status="interrupted", command=f"{earlier} && {command} --resume")
-    elif is_slower:
-        run.save_config(config)
-    return run
-
-
-def _compare(saved: Mapping[str, Any], requested: Mapping[str, Any], path: Path) -> None:
-    before, now = (
-        {name: repr(value) for name, value in flat(values) if not name.startswith("plugins")}
-        for values in (saved, requested)
-    )
-    # What was chosen goes before what follows from it, such as the parts of a corpus.
-    for name in sorted((*before, *now), key=lambda name: name.startswith(_DERIVED)):
-        if before.get(name) != now.get(name):
-            old = before.get(name, "nothing")
-            new = now.get(name, "nothing")
-            raise UserError(f"{path}: begun with {name} = {old}, now asked for {new}; choose another `out`")
-
-
-def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Iterate over nested values, by names such as ``training.lr``."""
-    for name, value in values.items():
-        if isinstance(value, Mapping) and value:
-            yield from flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 def files_in(folder: Path) -> dict[str, bytes]:

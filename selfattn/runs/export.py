@@ -14,7 +14,8 @@ from selfattn.models.ensemble import EnsembleConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.ownership import new_directory, remove_remains
 from selfattn.registry import TASKS
-from selfattn.runs.directory import CONFIG, TOKENIZER, RunConfig, RunDirectory, check_is_free
+from selfattn.runs.directory import CONFIG, TOKENIZER, RunDirectory, check_is_free
+from selfattn.runs.record import RunConfig
 from selfattn.tokenizers.protocol import Tokenizer
 
 Format = Literal["onnx", "ctranslate2"]

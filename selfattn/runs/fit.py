@@ -19,19 +19,10 @@ from selfattn.files import in_use, writing
 from selfattn.models.build import count_parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
-from selfattn.runs.directory import (
-    CHECKPOINT,
-    METRICS,
-    UNFINISHED,
-    RunConfig,
-    RunDirectory,
-    RunRecord,
-    check_is_free,
-    check_resumable,
-    reopen,
-    used_plugins,
-)
+from selfattn.runs.directory import CHECKPOINT, METRICS, UNFINISHED, RunDirectory, check_is_free, check_resumable
 from selfattn.runs.environment import commit, machine, versions
+from selfattn.runs.record import RunConfig, RunRecord, used_plugins
+from selfattn.runs.reopen import reopen
 from selfattn.runs.run import Run, build_model, check_limits, load
 from selfattn.runs.training_set import TrainingSet
 from selfattn.streams import alone

@@ -21,7 +21,8 @@ from selfattn.files import write_text
 from selfattn.models.ensemble import EnsembleConfig
 from selfattn.ownership import is_ours
 from selfattn.registry import PRESETS
-from selfattn.runs.directory import METRICS, RECORD, TOKENIZER, WEIGHTS, RunConfig, RunDirectory, RunRecord, flat
+from selfattn.runs.directory import METRICS, RECORD, TOKENIZER, WEIGHTS, RunDirectory
+from selfattn.runs.record import RunConfig, RunRecord, flat
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

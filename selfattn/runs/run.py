@@ -28,10 +28,11 @@ from selfattn.models.inside import Edit, Trace, edited, sharing_weights, trace_m
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView
-from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunConfig, RunDirectory, files_in
+from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunDirectory, files_in
 from selfattn.runs.export import Engine, Format, Quantized, export, export_once, format_of, open_exported
 from selfattn.runs.inputs import checked_pairs, checked_text, checked_texts, decoding_options
 from selfattn.runs.measure import measure_run
+from selfattn.runs.record import RunConfig
 from selfattn.runs.task import TaskData, task_of_settings
 from selfattn.settings import shown
 from selfattn.tokenizers.char import CharTokenizer

@@ -130,8 +130,9 @@ def train(
     """
     from selfattn.interrupts import first_interrupt
     from selfattn.models.presets import get_preset
-    from selfattn.runs.directory import WEIGHTS, RunConfig, RunDirectory, check_is_free, check_resumable, used_plugins
+    from selfattn.runs.directory import WEIGHTS, RunDirectory, check_is_free, check_resumable
     from selfattn.runs.fit import fit
+    from selfattn.runs.record import RunConfig, used_plugins
     from selfattn.runs.run import load
     from selfattn.runs.training_set import make_training_set
     from selfattn.training.launch import process_count

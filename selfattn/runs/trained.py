@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import Output
 from selfattn.models.protocol import Seq2Seq
-from selfattn.runs.directory import RunConfig
+from selfattn.runs.record import RunConfig
 from selfattn.tokenizers.protocol import Tokenizer
 
 

@@ -37,7 +37,7 @@ _ADVICE = "restore it or train again"
 
 
 @dataclass
-class Progress(Plain):
+class TrainingProgress(Plain):
     """Progress of a training.
 
     Attributes:
@@ -137,7 +137,7 @@ class Checkpoint:
     """
 
     tensors: Mapping[str, Tensor]
-    progress: Progress
+    progress: TrainingProgress
     reports: tuple[EpochReport, ...]
 
     def part(self, name: str) -> dict[str, Tensor]:
@@ -149,7 +149,7 @@ class Checkpoint:
 @dataclass(frozen=True)
 class _Metadata(Plain):
     version: int
-    progress: Progress
+    progress: TrainingProgress
     reports: tuple[EpochReport, ...]
 
 
@@ -268,7 +268,7 @@ class TrainingState:
         self.average = average
         self.coins = coins
         self.chance = chance
-        self.progress = Progress()
+        self.progress = TrainingProgress()
         self.reports: list[EpochReport] = []
         self.best_weights: Weights | None = None
 

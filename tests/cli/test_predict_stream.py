@@ -16,7 +16,7 @@ from selfattn.cli.stream import bounded_lines, input_limit, predict_stream
 from selfattn.decoding.options import GREEDY
 from selfattn.errors import UserError
 from selfattn.models.presets import PRESETS
-from selfattn.runs.directory import RunConfig
+from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run
 from selfattn.runs.task import TaskData
 from selfattn.runs.train import with_settings

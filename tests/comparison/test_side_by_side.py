@@ -18,7 +18,8 @@ from selfattn.comparison import trainings
 from selfattn.comparison.compare import compare
 from selfattn.errors import UserError
 from selfattn.experiments.progress import Logs, Progress
-from selfattn.runs.directory import CHECKPOINT, RunConfig, RunDirectory
+from selfattn.runs.directory import CHECKPOINT, RunDirectory
+from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run
 from selfattn.runs.training_set import TrainingSet
 

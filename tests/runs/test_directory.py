@@ -16,8 +16,9 @@ from selfattn.files import write_atomically
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.transformer_config import TransformerConfig
-from selfattn.runs.directory import RunConfig, RunDirectory, RunRecord, check_is_free
+from selfattn.runs.directory import RunDirectory, check_is_free
 from selfattn.runs.environment import commit, machine, versions
+from selfattn.runs.record import RunConfig, RunRecord
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import EpochReport

@@ -11,7 +11,7 @@ from selfattn.data.pairs import Example
 from selfattn.errors import UserError
 from selfattn.streams import GlobalStream
 from selfattn.training import checkpoint as module
-from selfattn.training.checkpoint import Checkpoint, CheckpointFile, Progress, TrainingState
+from selfattn.training.checkpoint import Checkpoint, CheckpointFile, TrainingProgress, TrainingState
 from selfattn.training.distributed import Replica
 from selfattn.training.weights import ExponentialAverage, named_weights, put_into
 
@@ -39,7 +39,7 @@ def test_without_a_number_of_steps_a_fiftieth_of_the_time_goes_into_checkpoints(
         clock.now += 2.0
 
     monkeypatch.setattr(module, "write_atomically", slow)
-    file.write(Checkpoint({}, Progress(), ()))  # takes 2 seconds: the next 100 seconds behind it
+    file.write(Checkpoint({}, TrainingProgress(), ()))  # takes 2 seconds: the next 100 seconds behind it
     clock.now = 231.0
     assert not file.is_due(2)
     clock.now = 232.0
@@ -50,11 +50,11 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     file = CheckpointFile(tmp_path / "new" / "folder" / "c.safetensors", every=1)
     assert file.read() is None
     tensors = {"model/a": torch.arange(3.0).requires_grad_(), "model/b/c": torch.ones(2, 3).T, "best/a": torch.zeros(1)}
-    file.write(Checkpoint(tensors, Progress(epoch=2, step=7, lr=0.5), ()))
+    file.write(Checkpoint(tensors, TrainingProgress(epoch=2, step=7, lr=0.5), ()))
     data = file.read()
     assert data is not None
     found = file.parse(data)
-    assert found.progress == Progress(epoch=2, step=7, lr=0.5)
+    assert found.progress == TrainingProgress(epoch=2, step=7, lr=0.5)
     assert found.part("model").keys() == {"a", "b/c"}
     assert torch.equal(found.part("model")["b/c"], torch.ones(3, 2))
     assert torch.equal(found.part("model")["a"], torch.arange(3.0))
@@ -62,7 +62,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 def test_a_changed_number_and_a_newer_version_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = CheckpointFile(tmp_path / "c.safetensors", every=1)
-    file.write(Checkpoint({"model/a": torch.ones(3)}, Progress(), ()))
+    file.write(Checkpoint({"model/a": torch.ones(3)}, TrainingProgress(), ()))
     data = file.read()
     assert data is not None
     with pytest.raises(UserError, match=r"not a complete checkpoint \(its checksum differs"):
@@ -86,7 +86,7 @@ def test_every_below_1_is_refused(tmp_path: Path) -> None:
 
 
 def test_progress_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, progress = Clock(monkeypatch), Progress()
+    clock, progress = Clock(monkeypatch), TrainingProgress()
     batch = collate([Example([5, 6, 7, 2], [8, 2]), Example([5, 2], [8, 9, 2])], 0, 1, [0, 1])  # 14 places, 3 empty
     with progress.timed():
         clock.now += 4.0

@@ -1,0 +1,91 @@
+"""What a run records: the settings that decide it, and how it was made."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from selfattn import registry
+from selfattn.codec import Plain, encode
+from selfattn.models.config import ModelConfig
+from selfattn.training.config import TrainingConfig
+
+
+@dataclass(frozen=True)
+class RunConfig(Plain):
+    """Everything that decides a run: the same code makes the same weights from it.
+
+    Attributes:
+        task: name, such as ``dates``.
+        preset: named model that the settings started from.
+        model: configuration of the model.
+        training: configuration of the training.
+        data: where the pairs come from, as plain JSON values that the task understands.
+        max_length: most tokens of an output, ``<eos>`` included.
+        plugins: plugins that the run uses, with their versions, see :func:`selfattn.registry.plugins_of`.
+        init_from: SHA-256 of the weights that the training started from; None for weights drawn at random.
+    """
+
+    task: str
+    preset: str
+    model: ModelConfig
+    training: TrainingConfig
+    data: Mapping[str, Any]
+    max_length: int
+    plugins: Mapping[str, str] = field(default_factory=dict)
+    init_from: str | None = None
+
+
+@dataclass(frozen=True)
+class RunRecord(Plain):
+    """How a run was made, and its progress.
+
+    Attributes:
+        status: ``running``, ``failed``, or one of :data:`selfattn.training.loop.Status`.
+        created: start, ISO 8601.
+        command: that made it.
+        seed: of every random stream.
+        parameters: of the model.
+        parameters_non_embedding: parameters outside embeddings.
+        train_seconds: of training so far.
+        versions: of libraries, by name.
+        machine: description of the machine.
+        commit: of the checkout, if any.
+        resumed: times when the training was resumed, ISO 8601.
+        files: SHA-256 of each file by its path: of the present content, and of the content before, because a process
+            may be killed between writing the record and the file.
+    """
+
+    status: str
+    created: str
+    command: str
+    seed: int
+    parameters: int
+    parameters_non_embedding: int
+    train_seconds: float
+    versions: Mapping[str, str]
+    machine: Mapping[str, str | int | None]
+    commit: str | None = None
+    resumed: tuple[str, ...] = ()
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def used_plugins(task: str, metrics: Iterable[str], *models: ModelConfig) -> dict[str, str]:
+    """Return the plugins that a task, its metrics and models use, with their versions.
+
+    Args:
+        task: name of the task.
+        metrics: names of the metrics.
+        models: configurations.
+    """
+    names = {task, *metrics, *(value for model in models for _, value in flat(encode(model)) if isinstance(value, str))}
+    parts = registry.SCORES, registry.NORMALIZERS, registry.POSITIONS, registry.FAMILIES
+    return registry.plugins_of(names, *parts, registry.TASKS, registry.METRICS)
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Iterate over nested values, by names such as ``training.lr``."""
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value

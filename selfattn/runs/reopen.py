@@ -1,0 +1,81 @@
+"""Open the directory of a run again: to resume it, to lengthen it, or with a lower learning rate after a failure."""
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from selfattn.codec import encode
+from selfattn.errors import UserError, say
+from selfattn.files import sha256_of
+from selfattn.runs.directory import CHECKPOINT, CONFIG, RECORD, TOKENIZER, RunDirectory, files_in
+from selfattn.runs.record import RunConfig, flat
+from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.training.checkpoint import CheckpointFile
+
+_DERIVED = ("data.parts.", "data.length_ratio")
+
+
+def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) -> RunDirectory | None:
+    """Open the directory of a run to resume it.
+
+    Args:
+        path: of the run.
+        config: must be that of the run; a run that failed may resume with a lower learning rate, and a finished one
+            with more epochs or steps.
+        tokenizer: must be that of the run.
+        command: that resumes it; the record of a lengthened run has it too.
+
+    Returns:
+        The directory; None where no run has begun yet.
+
+    Raises:
+        UserError: the run is of other settings or plugins; the message names the first that differs.
+    """
+    run = RunDirectory(path)
+    if not (path / RECORD).exists() or not run.record().files:  # killed before its settings were there
+        return None
+    saved = run.config(exact=True)
+    record = run.record()
+    is_slower = record.status == "failed" and config.training.lr < saved.training.lr  # what diverged needs it
+    if is_slower:
+        saved = replace(saved, training=replace(saved.training, lr=config.training.lr))
+    length = "epochs" if saved.training.max_steps is None else "max_steps"
+    before, now = (getattr(training, length) for training in (saved.training, config.training))
+    # Killed between its record and its settings, a lengthened run is no longer finished, and not yet longer.
+    is_pending = record.status == "interrupted" and sha256_of(path / CONFIG) != record.files[CONFIG][0]
+    is_longer = (record.status == "finished" or is_pending) and now is not None and now > before
+    if is_longer:
+        saved = replace(saved, training=replace(saved.training, **{length: now}))
+    _compare(encode(saved), encode(config), path)
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer.save(folder)
+        is_same = files_in(Path(folder)) == files_in(path / TOKENIZER)
+    if not is_same:
+        raise UserError(f"{path / TOKENIZER}: not the tokenizer of these data; choose another `out`")
+    if is_longer:
+        if not is_pending:
+            CheckpointFile(path / CHECKPOINT).plan_again()
+        say(
+            f"{path}: lengthened from {before:,} to {now:,} {length.replace('_', ' ')}; the learning rate follows the "
+            f"longer schedule from here on, so the result is not that of {now:,} from the start"
+        )
+        earlier = record.command.rpartition(" && ")[0] if is_pending else record.command
+        run.save_config(config, status="interrupted", command=f"{earlier} && {command} --resume")
+    elif is_slower:
+        run.save_config(config)
+    return run
+
+
+def _compare(saved: Mapping[str, Any], requested: Mapping[str, Any], path: Path) -> None:
+    before, now = (
+        {name: repr(value) for name, value in flat(values) if not name.startswith("plugins")}
+        for values in (saved, requested)
+    )
+    # What was chosen goes before what follows from it, such as the parts of a corpus.
+    for name in sorted((*before, *now), key=lambda name: name.startswith(_DERIVED)):
+        if before.get(name) != now.get(name):
+            old = before.get(name, "nothing")
+            new = now.get(name, "nothing")
+            raise UserError(f"{path}: begun with {name} = {old}, now asked for {new}; choose another `out`")
