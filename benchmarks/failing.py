@@ -86,7 +86,9 @@ def outcomes(first: Model, second: Model, seeds: int, *, repeats: int, seed: tup
         scores = score_runs({"a": first.draw(generator, seeds, ease), "b": second.draw(generator, seeds, ease)})
         pair = scores.pair("a", "b")
         word = choose_word(pair, seeds)
-        test = compare_mean_runs(scores, "a", "b")
+        comparison = compare_mean_runs(scores)
+        test = comparison.between("a", "b")
+        mean_run = comparison.estimates["a"]
         counts["wrong today"] += word in wrong_word
         counts["right today"] += word in right_word
         counts["covered today"] += pair.low <= lead <= pair.high
@@ -94,7 +96,7 @@ def outcomes(first: Model, second: Model, seeds: int, *, repeats: int, seed: tup
         counts["right"] += test.word in right_word
         counts["where it trains"] += test.word in ("better where it trains", "worse where it trains")
         counts["covered"] += test.low <= lead <= test.high
-        counts["mean covered"] += test.models["a"].low <= first.truth <= test.models["a"].high
+        counts["mean covered"] += (mean_run.low or 0.0) <= first.truth <= (mean_run.high or 1.0)
     return {name: count / repeats for name, count in counts.items()}
 
 

@@ -23,14 +23,15 @@ from selfattn.evaluation.metrics.exact import WordRecall
 from selfattn.evaluation.metrics.metric import Metric, make_metric
 from selfattn.evaluation.statistics.buckets import by_length, by_tag, score_fields, score_groups, score_rare_words
 from selfattn.evaluation.statistics.design import ALL_BUDGETS, budget_differences, locate
-from selfattn.evaluation.statistics.significance import MIN_SEEDS, by_tuning, score_counts
+from selfattn.evaluation.statistics.mean_run import compare_mean_runs, mean_runs
+from selfattn.evaluation.statistics.significance import MIN_SEEDS, RunScores, by_tuning, score_counts
 from selfattn.evaluation.statistics.variances import ALPHA, LEVEL
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
 from selfattn.models.sizing import body
 from selfattn.results.attention import Attention, AttentionExample, ModelAttention
 from selfattn.results.plan import AtBudget, Budgets, Interim
-from selfattn.results.quality import BucketGroup, BudgetDifference, Estimate, IntervalMethod, NgramGroup
+from selfattn.results.quality import BucketGroup, BudgetDifference, Estimate, IntervalMethod, NgramGroup, PairTest
 from selfattn.results.record import SCHEMA, Difference, MeanOverRuns, Model, Record, Timing, Tuning
 from selfattn.runs.task import TaskData, task_of_settings
 
@@ -222,14 +223,17 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
     tunings = {model.name: model.tunings for model in record.models} if record.models[0].tunings else None
     alpha = record.interim.bound if record.interim else ALPHA
     counts = metric.count_runs(texts, references)
+    analyse = compare_mean_runs if record.analysis > 1 else RunScores.comparison
     scores = score_counts(counts, metric, clusters=labels)
-    comparison = (by_tuning(scores, tunings) if tunings else scores).comparison(primary, alpha)
+    comparison = analyse(by_tuning(scores, tunings) if tunings else scores, primary, alpha)
+    tests = list(comparison.pairs)
     # Beside the metric that decides, others: two scores that agree are worth more than one.
-    beside = [make_metric(name, task.language) for name in metric.beside]
-    further = []
-    for other in beside:
-        scores = score_counts(other.count_runs(texts, references), other, clusters=labels)
-        further.append((by_tuning(scores, tunings) if tunings else scores).comparison())
+    for name in metric.beside:
+        further = make_metric(name, task.language)
+        scores = score_counts(further.count_runs(texts, references), further, clusters=labels)
+        tests += analyse(by_tuning(scores, tunings) if tunings else scores).pairs
+    if record.analysis > 1:
+        tests = [_with_identical(test, texts) for test in tests]
 
     def estimate(model: str, name: str) -> Estimate:
         if name == metric.name:
@@ -254,12 +258,19 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
             replace(model, metrics={name: estimate(model.name, name) for name in metrics}) for model in record.models
         ),
         interval=IntervalMethod(LEVEL, "closed form" if metric.is_mean else "bootstrap", over, repeated),
-        pairs=tuple(chain.from_iterable(scored.pairs for scored in (comparison, *further))),
+        pairs=tuple(tests),
         buckets=buckets,
         ngrams=ngrams,
         differences=_differences(models, pairs),
-        budgets=record.budgets and _with_quality(record.budgets, outputs, metric, references, labels, tunings),
+        budgets=record.budgets and _with_quality(record, record.budgets, outputs, metric, references, labels, tunings),
     )
+
+
+def _with_identical(test: PairTest, texts: Mapping[str, Sequence[Sequence[str]]]) -> PairTest:
+    """Return a test that says so where the runs of both models wrote the same, in whatever order of seeds."""
+    outputs = [sorted(map(tuple, texts[name])) for name in (test.first, test.second)]
+    is_identical = outputs[0] == outputs[1]
+    return replace(test, word="identical outputs") if is_identical else test
 
 
 def _texts(models: Mapping[str, Sequence[Answered]]) -> dict[str, list[list[str]]]:
@@ -268,6 +279,7 @@ def _texts(models: Mapping[str, Sequence[Answered]]) -> dict[str, list[list[str]
 
 
 def _with_quality(
+    record: Record,
     budgets: Budgets,
     outputs: RunTable[Answered],
     metric: Metric,
@@ -284,7 +296,8 @@ def _with_quality(
     cells = []
     for cell in budgets.cells:
         scores = score_counts(counts[cell.budget], metric, clusters=labels)
-        estimates = (by_tuning(scores, tunings) if tunings else scores).estimates()
+        scores = by_tuning(scores, tunings) if tunings else scores
+        estimates = scores.estimates() if record.analysis == 1 else mean_runs(scores)
         counted = {name: sum(run.failed for run in runs) for name, runs in outputs.at(cell.budget).items()}
         failed = {name: count for name, count in counted.items() if count}
         cells.append(replace(cell, models=estimates, difference=by_budget.get(cell.budget), failed=failed))

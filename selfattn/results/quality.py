@@ -21,6 +21,25 @@ Over = Literal["items", "seeds and items"]  # what varies in an interval
 
 
 @dataclass(frozen=True)
+class WhereItTrains(Plain):
+    """The quality of the runs that are not stuck, and how many are.
+
+    Attributes:
+        mean: mean over the runs that are not stuck.
+        low: lower end of its interval.
+        high: upper end of its interval.
+        stuck: number of stuck runs.
+        most_stuck: largest share of stuck trainings that the runs allow.
+    """
+
+    mean: float
+    low: float
+    high: float
+    stuck: int
+    most_stuck: Share
+
+
+@dataclass(frozen=True)
 class Estimate(Plain):
     """A measured quality with its interval.
 
@@ -29,12 +48,15 @@ class Estimate(Plain):
         low: lower end of the interval; None when no interval was computed.
         high: upper end of the interval; None when no interval was computed.
         runs: one value a seed, in the order of the model's `seeds`.
+        trains: the runs that are not stuck; the interval of the mean then holds for the mean run, stuck ones included.
+            None where the interval is that of the runs that were seen.
     """
 
     mean: float
     low: float | None = None
     high: float | None = None
     runs: tuple[float, ...] = ()
+    trains: WhereItTrains | None = None
 
     @property
     def over(self) -> Over:
@@ -199,9 +221,37 @@ class Crossing(Plain):
     changes: int = 0
 
 
-Word = Literal["better", "worse", "no difference seen", "too few seeds to tell"]
+Word = Literal[
+    "better",
+    "worse",
+    "better where it trains",
+    "worse where it trains",
+    "no difference seen",
+    "identical outputs",
+    "too few seeds to tell",
+]
 MarginWord = Literal["more", "perhaps less", "equivalent", "cannot tell"]
-_TURNED: dict[Word, Word] = {"better": "worse", "worse": "better"}
+_TURNED: dict[Word, Word] = {
+    "better": "worse",
+    "worse": "better",
+    "better where it trains": "worse where it trains",
+    "worse where it trains": "better where it trains",
+}
+
+
+@dataclass(frozen=True)
+class Gap(Plain):
+    """A difference of two models with its interval: first minus second.
+
+    Attributes:
+        difference: in the unit of the metric.
+        low: lower end of the interval.
+        high: upper end.
+    """
+
+    difference: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -254,6 +304,8 @@ class PairTest(Plain):
         better: whether higher or lower scores are better.
         odds: the difference in log-odds, where the scores are shares of right answers: p, and whether the interval
             excludes 0, come from it. `difference`, `low` and `high` are in the unit of the metric all the same.
+        trains: the difference of the runs that are not stuck, which p and `odds` are about; `difference`, `low` and
+            `high` are then those of the mean runs, stuck ones included. None where all are about the runs seen.
     """
 
     first: str
@@ -271,11 +323,18 @@ class PairTest(Plain):
     separated: bool = False
     better: Better = "higher"
     odds: LogOdds | None = None
+    trains: Gap | None = None
+
+    @property
+    def tested(self) -> Gap:
+        """The difference that p is about: that of the runs which are not stuck, where these are told apart."""
+        return self.trains or Gap(self.difference, self.low, self.high)
 
     def beside(self, margin: float) -> MarginWord:
         """Compare the difference with the smallest that is worth having, in either direction.
 
         It is equivalent if the interval lies inside the margin: two one-sided tests at 2.5 % each (Schuirmann 1987).
+        Where stuck runs are told apart, the interval is that of the others.
 
         Args:
             margin: above 0, in the unit of the difference.
@@ -285,13 +344,14 @@ class PairTest(Plain):
             >>> [test.beside(margin) for margin in (0.5, 1.0, 3.0)]
             ['more', 'perhaps less', 'equivalent']
         """
+        gap = self.tested
         if self.word == "too few seeds to tell":
             return "cannot tell"
-        if max(-self.low, self.high) <= margin:
+        if max(-gap.low, gap.high) <= margin:
             return "equivalent"
-        if self.word == "no difference seen":
+        if self.word in ("no difference seen", "identical outputs"):
             return "cannot tell"
-        return "more" if max(self.low, -self.high) > margin else "perhaps less"
+        return "more" if max(gap.low, -gap.high) > margin else "perhaps less"
 
     def turned(self) -> PairTest:
         """Return the same test with the two models exchanged."""
@@ -304,6 +364,7 @@ class PairTest(Plain):
             high=-self.low,
             word=_TURNED.get(self.word, self.word),
             odds=self.odds and LogOdds(-self.odds.difference, -self.odds.high, -self.odds.low),
+            trains=self.trains and Gap(-self.trains.difference, -self.trains.high, -self.trains.low),
         )
 
 
@@ -338,14 +399,14 @@ def separated(first: Sequence[float], second: Sequence[float]) -> bool:
     return bool(min(first) > max(second) or max(first) < min(second))
 
 
-def is_estimable(test: PairTest | BudgetDifference, unit: Unit) -> bool:
+def is_estimable(test: PairTest | Gap | BudgetDifference, unit: Unit) -> bool:
     """Say whether a difference is known well enough to be shown.
 
     It is not where the interval includes 0 and its half-width is above 25 points of 100: then so few runs, which vary
     so much, say nothing about the size of the difference.
 
     Args:
-        test: of two models.
+        test: of two models; where stuck runs are told apart, that of the others counts.
         unit: of the metric.
 
     Example:
@@ -355,7 +416,8 @@ def is_estimable(test: PairTest | BudgetDifference, unit: Unit) -> bool:
         True
     """
     most = 0.25 if unit == "share" else 25.0
-    return not test.low <= 0 <= test.high or (test.high - test.low) / 2 <= most
+    gap = test.tested if isinstance(test, PairTest) else test
+    return not gap.low <= 0 <= gap.high or (gap.high - gap.low) / 2 <= most
 
 
 def leaders(pairs: Sequence[PairTest], first: str, second: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The mean run of a model, stuck runs included, and what may be said of two models that may get stuck.
+"""The mean run of a model, stuck runs included, and what may be said of models that may get stuck.
 
 Good runs show how good a model is where it trains. How often it gets stuck, few runs cannot show: with five good runs,
 half of all trainings may fail. So two questions are answered apart: which model is better where it trains, and which
@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from selfattn.evaluation.metrics.metric import Array
-from selfattn.evaluation.statistics.significance import MIN_SEEDS, RunScores, choose_word
-from selfattn.evaluation.statistics.variances import ALPHA
-from selfattn.results.quality import PairTest
+from selfattn.evaluation.statistics.significance import MIN_SEEDS, RunScores
+from selfattn.evaluation.statistics.variances import ALPHA, Clusters
+from selfattn.results.quality import Comparison, Estimate, Gap, PairTest, WhereItTrains, Word
 
-MeanRunWord = Literal[
-    "better", "worse", "better where it trains", "worse where it trains", "no difference seen", "too few seeds to tell"
-]
 _STUCK = 0.5  # of the best run's score
+_FLOOR = 0.0  # the lowest score that a stuck run may have
+_UNBOUNDED: dict[Word, Word] = {"better": "better where it trains", "worse": "worse where it trains"}
 
 
 def clopper_pearson(count: int, total: int, alpha: float = ALPHA) -> tuple[float, float]:
@@ -55,63 +53,18 @@ def stuck_runs(scores: Array) -> npt.NDArray[np.bool_]:
     return np.asarray(scores < _STUCK * scores.max())
 
 
-@dataclass(frozen=True)
-class MeanRun:
-    """The expected score of a further training of a model, stuck ones included.
-
-    Attributes:
-        mean: of all runs.
-        low: lower end of the 95 % interval.
-        high: upper end.
-        good: mean of the runs that are not stuck.
-        runs: how many there are.
-        stuck: how many of them are stuck.
-        most_stuck: largest share of stuck trainings that these runs allow (Clopper and Pearson 1934, 97.5 %).
-    """
-
-    mean: float
-    low: float
-    high: float
-    good: float
-    runs: int
-    stuck: int
-    most_stuck: float
-
-
-@dataclass(frozen=True)
-class MeanRunTest:
-    """What may be said of the mean runs of two models.
-
-    Attributes:
-        models: the mean run of each, by name.
-        difference: of the means of all runs, the first minus the second.
-        low: lower end of its 95 % interval.
-        high: upper end.
-        where_it_trains: the test of the runs that are not stuck.
-        word: verdict on the first. "better" and "worse" are about the mean run.
-    """
-
-    models: Mapping[str, MeanRun]
-    difference: float
-    low: float
-    high: float
-    where_it_trains: PairTest
-    word: MeanRunWord
-
-
-def compare_mean_runs(scores: RunScores, first: str, second: str, *, floor: float = 0.0) -> MeanRunTest:
-    r"""Compare the mean runs of two models of which some runs may be stuck.
+def compare_mean_runs(scores: RunScores, primary: tuple[str, str] | None = None, alpha: float = ALPHA) -> Comparison:
+    r"""Estimate every model's mean run, and test every pair of models of which some runs may be stuck.
 
     A model's mean run is :math:`m = (1 - \pi) g + \pi s` with the share :math:`\pi` of stuck runs, the mean
     :math:`g` of the good ones and the mean :math:`s` of the stuck ones. The interval of m joins that of g with the
-    exact one of :math:`\pi`; for its lower end further stuck runs score ``floor``:
+    exact one of :math:`\pi`; for its lower end further stuck runs score 0:
 
-    .. math:: m - \sqrt{((1 - \hat\pi)(g - g_l))^2 + ((\pi_u - \hat\pi)(g - f))^2}, \quad
+    .. math:: m - \sqrt{((1 - \hat\pi)(g - g_l))^2 + ((\pi_u - \hat\pi) g)^2}, \quad
         m + \sqrt{((1 - \hat\pi)(g_u - g))^2 + ((\hat\pi - \pi_l)(g - s))^2}
 
-    The interval of the difference follows from those of both models (Zou and Donner 2008).
-
-    The first rule that holds decides:
+    The interval of a difference follows from those of both models (Zou and Donner 2008). p and odds are those of the
+    good runs (`PairTest.trains`). The first rule that holds decides:
 
     1. Fewer than three good runs of one model: "too few seeds to tell".
     2. The interval of the difference excludes 0, and the good runs are different in the same direction, in points and
@@ -120,57 +73,106 @@ def compare_mean_runs(scores: RunScores, first: str, second: str, *, floor: floa
        has the better mean run.
     4. Otherwise the word for the good runs: "no difference seen" or "too few seeds to tell".
 
-    Args:
-        scores: of all runs; higher is better.
-        first: name of a model.
-        second: name of the other.
-        floor: the lowest score that a stuck run may have; default 0.
+    Where lower scores are better, a stuck run may score anything: estimates and tests are those of all runs, and say at
+    most which model is better where it trains. The same holds for a model with one run.
 
-    Raises:
-        ValueError: lower scores are better, so that half of the best score means nothing.
+    Args:
+        scores: of all runs.
+        primary: see `RunScores.comparison`.
+        alpha: see `RunScores.comparison`.
 
     Example:
         >>> from selfattn.evaluation.statistics.significance import score_runs
         >>> answers = np.random.default_rng(0).random((2, 5, 2000)) < [[[0.97]], [[0.93]]]
-        >>> test = compare_mean_runs(score_runs({"a": answers[0], "b": answers[1]}), "a", "b")
-        >>> test.word, round(test.models["a"].most_stuck, 2)
+        >>> comparison = compare_mean_runs(score_runs({"a": answers[0], "b": answers[1]}))
+        >>> comparison.between("a", "b").word, round(comparison.estimates["a"].trains.most_stuck, 2)
         ('better where it trains', 0.52)
     """
-    if scores.better != "higher":
-        raise ValueError(f"{scores.metric}: lower is better; stuck runs are told by half of the best score")
-    stuck = {name: stuck_runs(scores.runs[name]) for name in (first, second)}
-    good = without(scores, stuck)
-    estimates = good.estimates()
-    models = {}
-    for name, is_stuck in stuck.items():
+    if scores.better == "lower":
+        comparison = scores.comparison(primary, alpha)
+        pairs = [replace(pair, word=_UNBOUNDED.get(pair.word, pair.word)) for pair in comparison.pairs]
+        return replace(comparison, pairs=tuple(pairs))
+    estimates = mean_runs(scores)
+    at_alpha = estimates if alpha == ALPHA else mean_runs(scores, alpha)
+    stuck = {name: stuck_runs(runs) for name, runs in scores.runs.items()}
+    pairs = []
+    for pair in without(scores, stuck).comparison(primary, alpha).pairs:
+        of_pair = at_alpha if pair.primary else estimates
+        pairs.append(_mean_run_test(pair, of_pair[pair.first], of_pair[pair.second]))
+    return Comparison(estimates, tuple(pairs))
+
+
+def mean_runs(scores: RunScores, alpha: float = ALPHA) -> dict[str, Estimate]:
+    """Estimate the mean run of each model, see :func:`compare_mean_runs`.
+
+    Args:
+        scores: of all runs; of a metric for which lower is better the estimates are those of the runs seen.
+        alpha: probability that an interval misses; default 0.05.
+
+    Example:
+        >>> from selfattn.evaluation.statistics.significance import score_runs
+        >>> answers = np.random.default_rng(0).random((4, 500)) < [[0.97], [0.98], [0.97], [0.1]]
+        >>> estimate = mean_runs(score_runs({"a": answers}))["a"]
+        >>> round(estimate.mean, 2), round(estimate.trains.mean, 2), estimate.trains.stuck
+        (0.76, 0.97, 1)
+    """
+    if scores.better == "lower":
+        return scores.estimates(alpha)
+    stuck = {name: stuck_runs(runs) for name, runs in scores.runs.items()}
+    estimates = {}
+    for name, centre in without(scores, stuck).estimates(alpha).items():
         runs = scores.runs[name]
+        is_stuck = stuck[name]
+        if len(runs) == 1 or centre.low is None or centre.high is None:
+            estimates[name] = centre
+            continue
         count = int(is_stuck.sum())
         share = count / len(runs)
-        least, most = clopper_pearson(count, len(runs))
-        centre = estimates[name]
+        units = len(scores.units(name))  # tunings, where their runs share their luck
+        least, most = clopper_pearson(math.ceil(share * units), units, alpha)
+        least = min(least, share)
         mean = float(runs.mean())
-        stuck_mean = float(runs[is_stuck].mean()) if count else floor
-        good_low = centre.mean if centre.low is None else centre.low
-        good_high = centre.mean if centre.high is None else centre.high
-        below = math.hypot((1 - share) * (centre.mean - good_low), (most - share) * (centre.mean - floor))
-        above = math.hypot((1 - share) * (good_high - centre.mean), (share - least) * (centre.mean - stuck_mean))
-        low = max(floor, mean - below)
+        stuck_mean = float(runs[is_stuck].mean()) if count else _FLOOR
+        below = math.hypot((1 - share) * (centre.mean - centre.low), (most - share) * (centre.mean - _FLOOR))
+        above = math.hypot((1 - share) * (centre.high - centre.mean), (share - least) * (centre.mean - stuck_mean))
+        low = max(_FLOOR, mean - below)
         high = min(scores.bounds[1], mean + above)
-        models[name] = MeanRun(mean, low, high, centre.mean, len(runs), count, most)
-    a = models[first]
-    b = models[second]
-    difference = a.mean - b.mean
-    low = difference - math.hypot(a.mean - a.low, b.high - b.mean)
-    high = difference + math.hypot(a.high - a.mean, b.mean - b.low)
-    pair = good.pair(first, second)
-    fewest = min(len(good.runs[name]) for name in models)
-    test = replace(pair, word=choose_word(pair, fewest))
-    return MeanRunTest(models, difference, low, high, test, _word(test, low, high, fewest))
+        trains = WhereItTrains(centre.mean, centre.low, centre.high, count, most)
+        estimates[name] = Estimate(mean, low, high, tuple(map(float, runs)), trains)
+    return estimates
 
 
-def _word(test: PairTest, low: float, high: float, fewest: int) -> MeanRunWord:
+def _mean_run_test(pair: PairTest, first: Estimate, second: Estimate) -> PairTest:
+    """Return the test of two mean runs.
+
+    Args:
+        pair: test of the runs that are not stuck.
+        first: mean run of its first model.
+        second: mean run of its second model.
+    """
+    if first.trains is None or second.trains is None:
+        return replace(pair, word=_UNBOUNDED.get(pair.word, pair.word))
+    difference = first.mean - second.mean
+    first_below, first_above = _reaches(first)
+    second_below, second_above = _reaches(second)
+    low = difference - math.hypot(first_below, second_above)
+    high = difference + math.hypot(first_above, second_below)
+    fewest = min(len(first.runs) - first.trains.stuck, len(second.runs) - second.trains.stuck)
+    trains = Gap(pair.difference, pair.low, pair.high)
+    word = _word(pair, low, high, fewest)
+    return replace(pair, difference=difference, low=low, high=high, trains=trains, word=word)
+
+
+def _reaches(estimate: Estimate) -> tuple[float, float]:
+    """Return how far the interval of a mean goes below and above it."""
+    low = estimate.mean if estimate.low is None else estimate.low
+    high = estimate.mean if estimate.high is None else estimate.high
+    return estimate.mean - low, high - estimate.mean
+
+
+def _word(test: PairTest, low: float, high: float, fewest: int) -> Word:
     """Return the verdict on the mean run from the test of the good runs and the interval of the difference."""
-    if fewest < MIN_SEEDS:
+    if fewest < MIN_SEEDS or test.word == "too few seeds to tell":
         return "too few seeds to tell"
     odds = test.odds
     if test.word == "better" and (odds is None or odds.low > 0):
@@ -200,4 +202,9 @@ def without(scores: RunScores, left_out: Mapping[str, npt.NDArray[np.bool_]]) ->
     right = None
     if scores.right is not None:
         right = {name: scores.right[name][~left_out[name]] for name in ordered}
-    return replace(scores, runs=ordered, right=right, covariance=scores.covariance[np.ix_(places, places)])
+    tunings: dict[str, Clusters] | None = None
+    if scores.tunings is not None:
+        remaining = {name: scores.tunings[name][~left_out[name]] for name in ordered}
+        tunings = {name: np.unique(labels, return_inverse=True)[1] for name, labels in remaining.items()}
+    covariance = scores.covariance[np.ix_(places, places)]
+    return replace(scores, runs=ordered, right=right, covariance=covariance, tunings=tunings)

@@ -58,8 +58,8 @@ def estimate(scores: npt.ArrayLike, bounds: tuple[float, float] | None = None) -
     return (replace(runs, bounds=bounds) if bounds else runs).estimates()["model"]
 
 
-def wilson(share: float, items: float) -> tuple[float, float]:
-    r"""Return the 95 % Wilson score interval of a share (Wilson 1927).
+def wilson(share: float, items: float, alpha: float = ALPHA) -> tuple[float, float]:
+    r"""Return the Wilson score interval of a share (Wilson 1927).
 
     .. math:: \frac{p + z^2 / 2n \pm z \sqrt{p (1 - p) / n + z^2 / 4 n^2}}{1 + z^2 / n}
 
@@ -67,13 +67,14 @@ def wilson(share: float, items: float) -> tuple[float, float]:
         share: of right answers, 0 to 1.
         items: how many there were, above 0; the effective number where answers depend on one another (Korn and
             Graubard 1998), infinite for an interval without width.
+        alpha: probability that the interval misses the share; default 0.05.
 
     Example:
         >>> low, high = wilson(1.0, 100)
         >>> round(low, 3), high
         (0.963, 1.0)
     """
-    excess = t_quantile(math.inf, ALPHA) ** 2 / items
+    excess = t_quantile(math.inf, alpha) ** 2 / items
     centre = share + excess / 2
     reach = math.sqrt(excess * share * (1 - share) + excess**2 / 4)
     # But for rounding, both ends stay on their side of the share and within 0 and 1.
@@ -132,20 +133,20 @@ class RunScores:
     bounds: tuple[float, float] = (-math.inf, math.inf)
     tunings: Mapping[str, Clusters] | None = None
 
-    def estimates(self) -> dict[str, Estimate]:
-        """Return every model's score with its interval."""
-        return {name: self._estimate(name) for name in self.runs}
+    def estimates(self, alpha: float = ALPHA) -> dict[str, Estimate]:
+        """Return every model's score with the interval that covers 1 - alpha, default 95 %."""
+        return {name: self._estimate(name, alpha) for name in self.runs}
 
-    def _estimate(self, name: str) -> Estimate:
+    def _estimate(self, name: str, alpha: float) -> Estimate:
         runs = self.runs[name]
         mean = float(runs.mean())
-        half = variances([runs], self._covariance(name), self.items, self._tunings(name)).half_width()
+        half = variances([runs], self._covariance(name), self.items, self._tunings(name)).half_width(alpha)
         low = max(self.bounds[0], mean - half)
         high = min(self.bounds[1], mean + half)
         if self.right is not None:
             # The effective number of items is the one that would give a plain sample this half-width.
-            variance = t_quantile(math.inf, ALPHA) ** 2 * mean * (1 - mean)
-            low, high = wilson(mean, self.items if not variance else variance / half**2 if half else math.inf)
+            variance = t_quantile(math.inf, alpha) ** 2 * mean * (1 - mean)
+            low, high = wilson(mean, self.items if not variance else variance / half**2 if half else math.inf, alpha)
         return Estimate(mean, low, high, tuple(map(float, runs)))
 
     def comparison(self, primary: tuple[str, str] | None = None, alpha: float = ALPHA) -> Comparison:

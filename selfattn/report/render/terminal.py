@@ -1,8 +1,9 @@
 """Print the first screen of a report in 80 columns, and the sections of plugins."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.columns import Columns
 from rich.console import Console
 from rich.markdown import Markdown
@@ -20,6 +21,7 @@ from selfattn.results.record import Record
 from selfattn.words.messages import SOURCE, message, text_of
 
 _PROSE = 90  # columns; longer lines are hard to read
+_TEXT = 10  # columns for words that may be broken into lines
 _BADGES = {"ok": ("●", "green"), "note": ("○", "dim"), "warn": ("▲", "yellow"), "bad": ("✗", "red")}
 
 
@@ -103,19 +105,54 @@ class _Screen:
         self.console.print(Columns([Text.assemble((glyph, style), " ", text) for glyph, style, text in badges]))
 
     def table(self, block: b.Table) -> None:
-        """Print a table that has rows."""
-        table = RichTable(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+        """Print a table that has rows; columns that do not fit beside the others stand in a table below."""
+        if not block.rows:
+            return
         heads, *rows = self.cells.rows(block)
-        shown = [column for column in block.columns if column.axis is None]
-        of_models = any(r.model for r in block.rows)
-        for k, (head, column) in enumerate(zip(heads, shown, strict=True)):
+        columns = [column for column in block.columns if column.axis is None]
+        of_models = any(row.model for row in block.rows)
+        widths = []
+        longest = []
+        for k, column in enumerate(columns):
             is_whole = of_models and k < 2  # names and scores are never broken
-            table.add_column(
-                Text(head), justify="right" if column.numeric else "left", no_wrap=is_whole, overflow="fold"
-            )
-        for row, (name, *cells) in zip(block.rows, rows, strict=True):
-            sign = self.signs[row.model] if row.model else None
-            first = Text.assemble((sign.glyph, ANSI[sign.colour]), f" {name}") if sign else Text(name)
-            table.add_row(first, *map(Text, cells), style="red" if row.tone else None)
-        if block.rows:
+            lines = "\n".join(row[k] for row in rows).split("\n")
+            width = max(map(cell_len, lines)) + 2 * (of_models and k == 0)
+            longest.append(max(width, cell_len(heads[k])))
+            if not (column.numeric or is_whole):  # broken between words
+                width = min(width, max(_TEXT, *map(cell_len, " ".join(lines).split(" "))))
+            widths.append(max(width, *map(cell_len, [heads[k]] if is_whole else heads[k].split())))
+        for places in _side_by_side(widths, self.console.width):
+            spare = self.console.width - sum(widths[k] + 1 for k in places) + 1
+            table = RichTable(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+            for k in places:
+                more = max(0, min(spare, longest[k] - widths[k]))
+                spare -= more
+                table.add_column(
+                    Text(heads[k]),
+                    justify="right" if columns[k].numeric else "left",
+                    overflow="fold",
+                    width=min(widths[k] + more, self.console.width),
+                )
+            for row, cells in zip(block.rows, rows, strict=True):
+                sign = self.signs[row.model] if row.model else None
+                first = Text.assemble((sign.glyph, ANSI[sign.colour]), f" {cells[0]}") if sign else Text(cells[0])
+                table.add_row(first, *(Text(cells[k]) for k in places[1:]), style="red" if row.tone else None)
             self.console.print(Padding(table, (1, 0, 0, 0)))
+
+
+def _side_by_side(widths: Sequence[int], room: int) -> list[list[int]]:
+    """Divide columns into tables that are not wider than the room; the first column stands in each.
+
+    Example:
+        >>> _side_by_side([10, 20, 20, 30], room=60)
+        [[0, 1, 2], [0, 3]]
+    """
+    tables = [[0]]
+    taken = widths[0]
+    for k, width in enumerate(widths[1:], 1):
+        if taken + 1 + width > room and len(tables[-1]) > 1:
+            tables.append([0])
+            taken = widths[0]
+        tables[-1].append(k)
+        taken += 1 + width
+    return tables

@@ -1,7 +1,7 @@
 """The first screen: question, answer, badges and a row for each model; and how far the answer goes."""
 
 from selfattn.report import blocks as b
-from selfattn.report.drawing.numbers import NONE, amount, compact, p_text
+from selfattn.report.drawing.numbers import NONE, amount, compact, interval_text, mean_text, p_text
 from selfattn.report.sections.quality import interval_note
 from selfattn.report.sections.training import rate_charts
 from selfattn.report.verdict import ranking
@@ -39,10 +39,13 @@ def brief(record: Record) -> tuple[b.Block, ...]:
 def summary(record: Record) -> b.Table:
     """Return a row for each model, the best mean first."""
     metric = headline_name(record)
+    unit = headline_unit(record)
+    trainings = [b.Column(message("col.trains", unit=unit)), b.Column(message("col.stuck"))]
     columns = [
         b.Column(message("col.model"), numeric=False),
-        b.Column(message("col.quality", metric=metric, unit=headline_unit(record))),
+        b.Column(message("col.quality", metric=metric, unit=unit)),
         b.Column(message("col.strip", metric=metric), axis=record_scale(record)),
+        *(trainings if ranking.training_of(record) else []),
         b.Column(message("col.standing"), numeric=False),
     ]
     costs = ("short.parameters", "unit.flops", "cost.train_seconds", "short.predict") if record.trained else ()
@@ -60,6 +63,7 @@ def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
         model.name,
         b.quality_cell(quality(record, model), record.headline.kind),
         b.Strip(((model.name, quality(record, model)),)),
+        *_training(record, model),
         b.Styled(standing(record, model), p),
     )
     if not record.trained:
@@ -71,6 +75,21 @@ def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
         _mean(model.timing.train_seconds),
         _mean(model.timing.predict_ms),
     )
+
+
+def _training(record: Record, model: Model) -> list[b.Cell]:
+    """Return the score of the runs that are not stuck, and how many are; nothing where these are not told apart."""
+    if not ranking.training_of(record):
+        return []
+    score = quality(record, model)
+    trains = score.trains
+    if trains is None:
+        return [NONE, NONE]
+    count = message("stuck.count", stuck=trains.stuck, count=len(score.runs))
+    bound = message("stuck.bound", percent=amount(100 * trains.most_stuck))
+    estimate = ranking.where_they_train(record, model)[model.name]
+    kind = record.headline.kind
+    return [b.Styled(mean_text(estimate, kind), interval_text(estimate, kind)), b.Styled(count, bound)]
 
 
 def _mean(measure: MeanOverRuns | None) -> str:

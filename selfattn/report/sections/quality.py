@@ -6,7 +6,8 @@ from itertools import chain
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, p_text, ratio_text, value_text
 from selfattn.report.drawing.scale import Scale, quality_scale
-from selfattn.report.verdict.ranking import comparable, is_single, metric_kind, named, ranked, record_scale
+from selfattn.report.verdict.ranking import comparable, metric_kind, named, ranked, record_scale, training_of
+from selfattn.report.verdict.verdict import standing_word
 from selfattn.results.quality import Bucket, BucketGroup, Estimate, PairTest, is_estimable
 from selfattn.results.record import Record
 from selfattn.words.messages import SOURCE, Message, TextLike, message
@@ -102,7 +103,11 @@ def statistics_section(record: Record) -> tuple[b.Block, ...]:
     if further.rows:
         note = b.Paragraph(message("further.note"), note=True)
         blocks += [b.Heading(message("head.further"), "further"), further, note]
-    words = tuple(message(f"statistics.mean.{key}") for key in ("interval", "few", "better", "same"))
+    better = [message("statistics.mean.better")]
+    if record.analysis > 1:
+        better = [message("statistics.mean.better.stuck"), message("statistics.mean.trains")]
+    same = [message("statistics.mean.same")] + ([message("statistics.mean.identical")] if record.analysis > 1 else [])
+    words = (message("statistics.mean.interval"), message("statistics.mean.few"), *better, *same)
     return *blocks, b.Heading(message("statistics.link"), "words"), b.Items(words)
 
 
@@ -113,26 +118,40 @@ def pair_table(record: Record, metric: str) -> b.Table:
     tests = [test if place[test.first] < place[test.second] else test.turned() for test in tests]
     tests.sort(key=lambda test: (place[test.first], place[test.second]))
     kind = metric_kind(record, metric) or "points"
-    odds = ["pairs.odds"] if any(test.odds for test in tests) else []
-    heads = ["pairs.first", "pairs.second", f"pairs.difference.{kind}", *odds, "pairs.p", "pairs.holm", "pairs.word"]
+    has_odds = any(test.odds for test in tests)
+    tells_stuck = any(test.trains for test in tests)
+    difference = "pairs.difference.share" if kind == "share" else "pairs.difference.points"
+    heads = [
+        "pairs.first",
+        "pairs.second",
+        difference,
+        *(["pairs.trains"] if tells_stuck else []),
+        *(["pairs.odds"] if has_odds else []),
+        "pairs.p",
+        "pairs.holm",
+        "pairs.word",
+    ]
     columns = tuple(b.Column(message(key), numeric=1 < k < len(heads) - 1) for k, key in enumerate(heads))
-    return b.Table(f"pairs-{metric}", columns, tuple(_pair(record, test, bool(odds)) for test in tests), shown=24)
+    rows = tuple(_pair(record, test, has_odds, tells_stuck) for test in tests)
+    return b.Table(f"pairs-{metric}", columns, rows, shown=24)
 
 
-def _pair(record: Record, test: PairTest, has_odds: bool) -> b.Row:
+def _pair(record: Record, test: PairTest, has_odds: bool, tells_stuck: bool) -> b.Row:
     kind = metric_kind(record, test.metric) or "points"
     p, p_holm = (p_text(value).removeprefix("=\u00a0") for value in (test.p, test.p_holm))
     models = [model for model in record.models if model.name in (test.first, test.second)]
     difference: TextLike = difference_text(test, kind)
+    trains: TextLike = difference_text(test.tested, kind)
     ratio = ratio_text(test.odds) if test.odds else NONE
     if not is_estimable(test, kind):
         ratio = NONE
         difference = message("gap.wide.cell", count=min(len(model.seeds) for model in models))
-    word = message("standing.one" if is_single(record) else f"standing.{test.word}")
-    word = word if comparable(record, *models) else message("standing.stopped")
+        trains = difference
+    word = standing_word(record, test) if comparable(record, *models) else message("standing.stopped")
     if any(other.primary for other in record.pairs):
         word = message("word.primary" if test.primary else "word.exploratory", word=word)
-    return b.Row((test.first, test.second, difference, *([ratio] if has_odds else []), p, p_holm, word), test.first)
+    figures = [difference, *([trains] if tells_stuck else []), *([ratio] if has_odds else []), p, p_holm]
+    return b.Row((test.first, test.second, *figures, word), test.first)
 
 
 def method_note(record: Record) -> Message:
@@ -151,7 +170,9 @@ def interval_note(record: Record, *, brief: bool = False) -> Message | None:
     """Return what the intervals of the report are, with their method or `brief`; None where they are not recorded."""
     if record.interval is None:
         return None
-    over = message("over.items" if record.interval.over == "items" else "over.seeds")
+    over = message("over.stuck" if training_of(record) else "over.seeds")
+    if record.interval.over == "items":
+        over = message("over.items")
     level = record.interval.level
     if brief:
         return message("note.interval.brief", level=f"{100 * level:g}", over=over)

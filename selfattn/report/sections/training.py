@@ -127,7 +127,11 @@ def budgets_section(record: Record) -> tuple[b.Block, ...]:
         b.Paragraph(message(f"budgets.{budgets.unit}", **full)),
         _budget_chart(record, budgets),
         _budget_table(record, budgets),
-        b.Paragraph(message("budgets.intervals", level=f"{100 * budgets.level:g}"), note=True),
+        b.Paragraph(
+            message("budgets.intervals", level=f"{100 * budgets.level:g}"),
+            message("budgets.intervals.stuck") if record.analysis > 1 else None,
+            note=True,
+        ),
     )
 
 
@@ -135,15 +139,19 @@ def _budget_chart(record: Record, budgets: Budgets) -> b.Chart:
     """Draw quality against the budget, whose marks are the budgets themselves."""
     cells = [(float(cell.examples or cell.steps), cell) for cell in budgets.cells]
     scores = {model.name: [(place, cell.models.get(model.name)) for place, cell in cells] for model in record.models}
-    lines = tuple(
-        b.ChartLine(name, tuple(b.Spot(place, mean.mean, mean.low, mean.high) for place, mean in means if mean))
-        for name, means in scores.items()
-    )
+    lines = []
+    for name, estimates in scores.items():
+        spots = []
+        for place, estimate in estimates:
+            if estimate:
+                band = estimate.trains or estimate  # the share of stuck runs would fill the chart
+                spots.append(b.Spot(place, estimate.mean, band.low, band.high))
+        lines.append(b.ChartLine(name, tuple(spots)))
     marks = tuple((place, compact(place)) for place, _ in cells)
     across = Scale(None, marks[-1][0], "number", marks[0][0], powers=True, marks=marks)
     caption = message("budgets.caption", **measured(record))
     unit = message(f"budgets.unit.{budgets.unit}")
-    return b.Chart("budgets", caption, lines, record_scale(record), unit, compact, across=across)
+    return b.Chart("budgets", caption, tuple(lines), record_scale(record), unit, compact, across=across)
 
 
 def _budget_table(record: Record, budgets: Budgets) -> b.Table:

@@ -9,7 +9,7 @@ from itertools import chain
 from selfattn.report.blocks import Badge
 from selfattn.report.drawing.numbers import amount, estimate_text, gap_text, score_text
 from selfattn.report.drawing.scale import Scale, quality_scale
-from selfattn.results.quality import BudgetDifference, Estimate, PairTest, Unit, is_estimable
+from selfattn.results.quality import BudgetDifference, Estimate, Gap, PairTest, Unit, WhereItTrains, is_estimable
 from selfattn.results.record import Gate, Model, Record
 from selfattn.words.messages import SOURCE, Message, TextLike, catalogue, message
 
@@ -46,7 +46,12 @@ def headline_name(record: Record) -> Message:
 
 def headline_unit(record: Record) -> Message:
     """Return the unit of that metric as it is shown, such as %."""
-    return Message(f"unit.{record.headline.kind}")
+    return message("unit.share" if record.headline.kind == "share" else "unit.points")
+
+
+def difference_unit(record: Record) -> Message:
+    """Return the unit of a difference in that metric."""
+    return message("difference.share" if record.headline.kind == "share" else "difference.points")
 
 
 def measured(record: Record) -> dict[str, Message]:
@@ -107,7 +112,7 @@ def spoken(record: Record, model: Model) -> Message | str:
 
 
 def scores_of(record: Record, first: Model, second: Model, scores: Mapping[str, Estimate] | None = None) -> Message:
-    """Return a clause with the scores of two models; default those of the headline metric."""
+    """Return a clause with the scores of two models; default their mean runs in the headline metric."""
     measured = [scores.get(model.name) if scores else quality(record, model) for model in (first, second)]
     a, b = (score_text(estimate, record.headline.kind) for estimate in measured)
     key = f"scores.{record.headline.metric}"
@@ -116,12 +121,22 @@ def scores_of(record: Record, first: Model, second: Model, scores: Mapping[str, 
     return message(key, metric=headline_name(record), a=a, b=b, **names)
 
 
-def gap(record: Record, test: PairTest | BudgetDifference, runs: int) -> Message:
+def where_they_train(record: Record, *models: Model) -> dict[str, Estimate]:
+    """Return the headline metric of models, of the runs that are not stuck where these are told apart."""
+    scores = {}
+    for model in models:
+        score = quality(record, model)
+        trains = score.trains
+        scores[model.name] = Estimate(trains.mean, trains.low, trains.high) if trains else score
+    return scores
+
+
+def gap(record: Record, test: PairTest | Gap | BudgetDifference, runs: int) -> Message:
     """Return how far apart two models with so many runs are; of a difference too wide to mean anything, only that."""
     kind = record.headline.kind
     if not is_estimable(test, kind):
         return message("gap.wide", count=runs)
-    return message("gap.size", difference=gap_text(test, kind), unit=message(f"difference.{kind}"), count=runs)
+    return message("gap.size", difference=gap_text(test, kind), unit=difference_unit(record), count=runs)
 
 
 def scores(record: Record, models: Sequence[Model]) -> str:
@@ -225,11 +240,28 @@ def badges(record: Record) -> tuple[Badge, ...]:
     seeds = message("badge.seeds", count=fewest) if fewest > 1 else message("badge.seed")
     if record.interim and record.interim.ended < max(record.interim.looks):
         seeds = message("badge.interim", ended=record.interim.ended, most=max(record.interim.looks))
-    facts += [Badge("ok" if fewest >= _SEEDS else "note", seeds), tuning_badge(record)]
+    facts += [Badge("ok" if fewest >= _SEEDS else "note", seeds), *_stuck_badge(record), tuning_badge(record)]
     facts += _plan_badges(record)
     if record.settings.get("quick"):
         facts.append(Badge("warn", message("badge.quick")))
     return tuple(facts)
+
+
+def training_of(record: Record) -> dict[str, WhereItTrains]:
+    """Return how often the runs of each model got stuck, and may; nothing for models where that is not told."""
+    scores = {model.name: quality(record, model).trains for model in ranked(record)}
+    return {name: trains for name, trains in scores.items() if trains}
+
+
+def _stuck_badge(record: Record) -> list[Badge]:
+    """Return how many runs got stuck, and how many trainings of a model may."""
+    trainings = training_of(record).values()
+    if not trainings:
+        return []
+    stuck = sum(trains.stuck for trains in trainings)
+    count = sum(len(quality(record, model).runs) for model in record.models)
+    percent = amount(100 * max(trains.most_stuck for trains in trainings))
+    return [Badge("warn" if stuck else "note", message("badge.stuck", stuck=stuck, count=count, percent=percent))]
 
 
 def _plan_badges(record: Record) -> list[Badge]:

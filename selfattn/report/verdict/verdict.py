@@ -7,17 +7,51 @@ to be equal, leave nothing to be said but that.
 from collections.abc import Sequence
 
 from selfattn.evaluation.statistics.design import POWER, Design, most_failing
+from selfattn.evaluation.statistics.mean_run import clopper_pearson
 from selfattn.evaluation.statistics.significance import MIN_SEEDS
 from selfattn.report.blocks import Verdict
 from selfattn.report.drawing.numbers import amount, gap_text, p_text, score_text, share_text
 from selfattn.report.verdict import conditions, ranking
 from selfattn.report.verdict.ranking import headline_name, pair_test, quality, spoken
-from selfattn.results.quality import PairTest, leaders
+from selfattn.results.quality import Estimate, MarginWord, PairTest, Word, leaders
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, TextLike, message
 
 SAME_SIZE = 0.05  # parameters at most this far apart, bodies twice, may be called "the same size"
 _GOOD = 0.99  # a run with this share right has not failed
+_VERDICTS: dict[Word, str] = {
+    "better": "verdict.better",
+    "worse": "verdict.worse",
+    "better where it trains": "verdict.better where it trains",
+    "worse where it trains": "verdict.worse where it trains",
+    "no difference seen": "verdict.no difference seen",
+    "identical outputs": "verdict.identical outputs",
+    "too few seeds to tell": "verdict.too few seeds to tell",
+}
+_ATTENTION: dict[Word, str] = {
+    "better": "attention.better",
+    "worse": "attention.worse",
+    "better where it trains": "attention.better where it trains",
+    "worse where it trains": "attention.worse where it trains",
+    "no difference seen": "attention.no difference seen",
+    "identical outputs": "attention.identical outputs",
+    "too few seeds to tell": "attention.too few seeds to tell",
+}
+_STANDINGS: dict[Word, str] = {
+    "better": "standing.better",
+    "worse": "standing.worse",
+    "better where it trains": "standing.better where it trains",
+    "worse where it trains": "standing.worse where it trains",
+    "no difference seen": "standing.no difference seen",
+    "identical outputs": "standing.identical outputs",
+    "too few seeds to tell": "standing.too few seeds to tell",
+}
+_MARGINS: dict[MarginWord, str] = {
+    "more": "margin.more",
+    "perhaps less": "margin.perhaps less",
+    "equivalent": "margin.equivalent",
+    "cannot tell": "margin.cannot tell",
+}
 
 
 def question(record: Record) -> Message:
@@ -89,14 +123,19 @@ def limits(record: Record) -> tuple[Message, ...]:
 def _pair_sentence(record: Record, first: Model, second: Model) -> Message:
     """Return the answer about two models: scores under a condition, and their difference; the better first."""
     test = pair_test(record, first, second)
-    order = (second, first) if test.word == "worse" else (first, second)
+    order = (second, first) if test.word in ("worse", "worse where it trains") else (first, second)
+    is_of_mean_runs = test.word in ("better", "worse")
+    scores = None if is_of_mean_runs else ranking.where_they_train(record, *order)
     values: dict[str, str | Message] = {
         "condition": conditions.condition(record),
-        "scores": ranking.scores_of(record, *order),
+        "scores": ranking.scores_of(record, *order, scores),
     }
     if test.word == "too few seeds to tell":
-        return message(f"verdict.{test.word}", chance=_chance(record, first, second, test), **values)
-    return message(f"verdict.{test.word}", gap=ranking.gap(record, test, len(first.seeds)), **values)
+        values["chance"] = _chance(record, first, second, test)
+    elif test.word != "identical outputs":
+        difference = test if is_of_mean_runs else test.tested
+        values["gap"] = ranking.gap(record, difference, len(first.seeds))
+    return message(_VERDICTS[test.word], **values)
 
 
 def is_one_file(record: Record) -> bool:
@@ -107,28 +146,38 @@ def is_one_file(record: Record) -> bool:
 def _one_file_sentence(record: Record, first: Model, second: Model) -> Message:
     """Return what one file of outputs each can show, and what it cannot."""
     test = pair_test(record, first, second)
+    if test.word == "identical outputs":
+        return message("verdict.file.identical", scores=ranking.scores_of(record, first, second))
     is_clear = test.p < test.alpha and (test.low > 0 or test.high < 0)
     if (test.difference < 0) == (test.better == "higher"):
         first, second = second, first
     values: dict[str, str | Message] = {"scores": ranking.scores_of(record, first, second), "p": p_text(test.p)}
     key = "verdict.file.clear" if is_clear else "verdict.file.same"
-    unit = message(f"difference.{record.headline.kind}")
+    unit = ranking.difference_unit(record)
     gap = message("gap.items", difference=gap_text(test, record.headline.kind), unit=unit)
     return message(key, gap=gap, model=spoken(record, first), **values)
 
 
 def _chance(record: Record, first: Model, second: Model, test: PairTest) -> Message:
     """Return why few runs leave it open, and about how many would settle it."""
-    runs = [quality(record, model).runs for model in (first, second)]
-    count = min(map(len, runs))
+    count = min(len(quality(record, model).runs) for model in (first, second))
+    runs = [_good_runs(quality(record, model)) for model in (first, second)]
     if count < 2:
         return message("chance.one", count=MIN_SEEDS)
     values: dict[str, str | int | Message] = {"count": count, "p": p_text(test.p_holm)}
+    if min(map(len, runs)) < 2:
+        return message("chance", **values)
     design = _design(record, test, runs[0], runs[1])
-    needed = test.difference and design.seeds_needed(test.odds.difference if test.odds else test.difference)
+    difference = test.tested.difference
+    needed = difference and design.seeds_needed(test.odds.difference if test.odds else difference)
     if not needed:
         return message("chance", **values)
     return message("chance.seeds", needed=max(int(needed), count + 1), **values)
+
+
+def _good_runs(score: Estimate) -> Sequence[float]:
+    """Return the scores of the runs that are not stuck."""
+    return sorted(score.runs)[score.trains.stuck :] if score.trains else score.runs
 
 
 def _field_sentence(record: Record) -> Message:
@@ -139,14 +188,18 @@ def _field_sentence(record: Record) -> Message:
     if not others:
         return message("verdict.alone", scores=leader, **base)
     words = [pair_test(record, model, best).word for model in others]
-    near = [model for model, word in zip(others, words, strict=True) if word != "worse"]
     if is_one_file(record):
         return message("verdict.file.field", scores=ranking.scores(record, [best, *others]), metric=base["metric"])
+    near = [model for model, word in zip(others, words, strict=True) if not word.startswith("worse")]
+    scores = ranking.scores(record, [best, *near])
     if not near:
-        return message("verdict.field.best", best=leader, next=ranking.scores(record, others[:1]), **base)
-    few = "too few seeds to tell"
-    word = few if few in words else "no difference seen"
-    return message(f"verdict.field.{word}", scores=ranking.scores(record, [best, *near]), **base)
+        key = "verdict.field.best where it trains" if "worse where it trains" in words else "verdict.field.best"
+        return message(key, best=leader, next=ranking.scores(record, others[:1]), **base)
+    if "too few seeds to tell" in words:
+        return message("verdict.field.too few seeds to tell", scores=scores, **base)
+    if len(near) == words.count("identical outputs"):
+        return message("verdict.field.identical outputs", scores=scores, **base)
+    return message("verdict.field.no difference seen", scores=scores, **base)
 
 
 def _attention_sentence(record: Record) -> list[Message]:
@@ -157,10 +210,13 @@ def _attention_sentence(record: Record) -> list[Message]:
         return []
     test = pair_test(record, pair[1], without[0])
     kind = record.headline.kind
-    values: dict[str, str | Message] = {"scores": ranking.scores_of(record, pair[1], without[0])}
-    if test.word == "better":
-        values |= {"difference": gap_text(test, kind), "unit": message(f"difference.{kind}")}
-    return [message(f"attention.{test.word}", **values)]
+    is_of_mean_runs = test.word in ("better", "worse")
+    scores = None if is_of_mean_runs else ranking.where_they_train(record, pair[1], without[0])
+    values: dict[str, str | Message] = {"scores": ranking.scores_of(record, pair[1], without[0], scores)}
+    if test.word in ("better", "better where it trains"):
+        difference = test if is_of_mean_runs else test.tested
+        values |= {"difference": gap_text(difference, kind), "unit": ranking.difference_unit(record)}
+    return [message(_ATTENTION[test.word], **values)]
 
 
 def _disagreement(record: Record, first: Model, second: Model) -> list[Message]:
@@ -182,13 +238,14 @@ def _margin_sentence(record: Record, first: Model, second: Model) -> list[Messag
     if record.margin is None:
         return []
     word = test.beside(record.margin / (100 if kind == "share" else 1))
-    return [message(f"margin.{word}", margin=f"{record.margin:g}", unit=message(f"difference.{kind}"))]
+    sentence = message(_MARGINS[word], margin=f"{record.margin:g}", unit=ranking.difference_unit(record))
+    return [sentence, message("margin.trains")] if test.trains else [sentence]
 
 
 def _design_sentence(record: Record, first: Model, second: Model) -> list[Message]:
     """Return the smallest difference that this comparison could have found; nothing where runs are too few to say."""
     test = pair_test(record, first, second)
-    runs = [quality(record, model).runs for model in (first, second)]
+    runs = [_good_runs(quality(record, model)) for model in (first, second)]
     if min(map(len, runs)) < MIN_SEEDS:
         return []
     design = _design(record, test, runs[0], runs[1])
@@ -199,7 +256,7 @@ def _design_sentence(record: Record, first: Model, second: Model) -> list[Messag
     kind = record.headline.kind
     values = {"smallest": amount(100 * smallest if kind == "share" else smallest), "power": share_text(POWER, 0)}
     key = "verdict.design" if seeds else "verdict.design.items"
-    return [message(key, **values, unit=message(f"difference.{kind}"), seeds=seeds or 0)]
+    return [message(key, **values, unit=ranking.difference_unit(record), seeds=seeds or 0)]
 
 
 def _design(record: Record, test: PairTest, first: Sequence[float], second: Sequence[float]) -> Design:
@@ -235,7 +292,13 @@ def standing(record: Record, model: Model) -> Message:
         return message("standing.highest")
     if not ranking.comparable(record, model, best):
         return message("standing.stopped")
-    return message("standing.one" if ranking.is_single(record) else f"standing.{pair_test(record, model, best).word}")
+    return standing_word(record, pair_test(record, model, best))
+
+
+def standing_word(record: Record, test: PairTest) -> Message:
+    """Return the word of a test, from its first model's side."""
+    is_open = ranking.is_single(record) and test.word != "identical outputs"
+    return message("standing.one" if is_open else _STANDINGS[test.word])
 
 
 def best_of(record: Record) -> Model:
@@ -244,7 +307,11 @@ def best_of(record: Record) -> Model:
 
 
 def _ceiling_sentence(record: Record) -> list[Message]:
-    """Say how many runs may fail where none of so few did."""
+    """State the upper bound on the failure rate if no run failed."""
+    if trainings := ranking.training_of(record):
+        count = min(len(quality(record, model).runs) for model in record.models if model.name in trainings)
+        _, most = clopper_pearson(0, count)
+        return [message("stuck.sentence", count=count, percent=amount(100 * most))]
     if record.headline.kind != "share" or record.headline.better != "higher":
         return []
     runs = {model.name: quality(record, model).runs for model in ranking.sound(record)}
@@ -265,5 +332,7 @@ def _seed_sentence(record: Record) -> Message:
         return message("verdict.files", files=files, items=items, over=over)
     if ranking.is_single(record):
         return message("verdict.seed", seed=", ".join(map(str, record.seeds)), items=items)
-    key = "verdict.seeds.items" if record.interval and record.interval.over == "items" else "verdict.seeds"
+    key = "verdict.seeds.stuck" if ranking.training_of(record) else "verdict.seeds"
+    if record.interval and record.interval.over == "items":
+        key = "verdict.seeds.items"
     return message(key, count=len(record.models[0].seeds), items=items)
