@@ -216,13 +216,12 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
     metric = metrics[record.headline.metric]
     models = outputs.main
     pairs = outputs.first.pairs
-    references = [pair.target for pair in pairs]
     labels = [task.repeats(pair) for pair in pairs]
     texts = _texts(models)
     primary = primary_pair(task, list(models))
     tunings = {model.name: model.tunings for model in record.models} if record.models[0].tunings else None
     alpha = record.interim.bound if record.interim else ALPHA
-    counts = metric.count_runs(texts, references)
+    counts = metric.count_runs(texts, pairs)
     analyse = compare_mean_runs if record.analysis > 1 else RunScores.comparison
     scores = score_counts(counts, metric, clusters=labels)
     comparison = analyse(by_tuning(scores, tunings) if tunings else scores, primary, alpha)
@@ -230,7 +229,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
     # Beside the metric that decides, others: two scores that agree are worth more than one.
     for name in metric.beside:
         further = make_metric(name, task.language)
-        scores = score_counts(further.count_runs(texts, references), further, clusters=labels)
+        scores = score_counts(further.count_runs(texts, pairs), further, clusters=labels)
         tests += analyse(by_tuning(scores, tunings) if tunings else scores).pairs
     if record.analysis > 1:
         tests = [_with_identical(test, texts) for test in tests]
@@ -239,8 +238,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         if name == metric.name:
             return comparison.estimates[model]
         values = tuple(
-            run.scores[name] if name in run.scores else metrics[name].of(run.outputs, references)
-            for run in models[model]
+            run.scores[name] if name in run.scores else metrics[name].of(run.outputs, pairs) for run in models[model]
         )
         return Estimate(statistics.mean(values), runs=values)
 
@@ -262,7 +260,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         buckets=buckets,
         ngrams=ngrams,
         differences=_differences(models, pairs),
-        budgets=record.budgets and _with_quality(record, record.budgets, outputs, metric, references, labels, tunings),
+        budgets=record.budgets and _with_quality(record, record.budgets, outputs, metric, pairs, labels, tunings),
     )
 
 
@@ -283,12 +281,12 @@ def _with_quality(
     budgets: Budgets,
     outputs: RunTable[Answered],
     metric: Metric,
-    references: Sequence[str],
+    pairs: Sequence[Pair],
     labels: Sequence[Hashable],
     tunings: Tunings | None,
 ) -> Budgets:
     """Estimate every budget's trainings, and the difference of the primary pair over budgets."""
-    counts = {cell.budget: metric.count_runs(_texts(outputs.at(cell.budget)), references) for cell in budgets.cells}
+    counts = {cell.budget: metric.count_runs(_texts(outputs.at(cell.budget)), pairs) for cell in budgets.cells}
     differences: Sequence[BudgetDifference] = ()
     if budgets.pair:
         differences = budget_differences(counts, metric, budgets.pair, clusters=labels, tunings=tunings)
@@ -336,7 +334,7 @@ def _buckets(
     references = [pair.target for pair in pairs]
     labels = [task.repeats(pair) for pair in pairs]
     unit, cut = ("characters", list) if metric.is_mean else ("words", str.split)
-    score = partial(score_groups, outputs=outputs, references=references, clusters=labels, tunings=tunings)
+    score = partial(score_groups, outputs=outputs, items=pairs, clusters=labels, tunings=tunings)
     group = partial(BucketGroup, metric=metric.name, kind=metric.unit, better=metric.better)
     fields = score_fields(outputs, pairs, labels, tunings) if any(pair.spans for pair in pairs) else []
     often = sorted(fields, key=lambda part: -part.items)[:_MOST_FIELDS]
@@ -352,10 +350,9 @@ def _buckets(
     for name in first.probes:
         probed = {model: [replace(run, answers=run.probes[name]) for run in runs] for model, runs in models.items()}
         pairs = next(iter(probed.values()))[0].pairs
-        references = [pair.target for pair in pairs]
         labels = [task.repeats(pair) for pair in pairs]
         buckets = score_groups(
-            {name: range(len(pairs))}, _texts(probed), references, metric, clusters=labels, tunings=tunings
+            {name: range(len(pairs))}, _texts(probed), pairs, metric, clusters=labels, tunings=tunings
         )
         groups.append(group(name, buckets, note=_UNSEEN))
     return tuple(part for part in groups if part.buckets)

@@ -88,7 +88,7 @@ def _result(task: TaskData, tests: TestSet, texts: Sequence[str]) -> TestResult:
         schema=SCHEMA,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         headline=headline(task),
-        scores=scores(task, texts, [pair.target for pair in tests.pairs]),
+        scores=scores(task, texts, tests.pairs),
         decoding={"beam": task.decoding.beam, "length_penalty": task.decoding.length_penalty},
         gates=(),
         cost=Cost(),
@@ -121,10 +121,10 @@ def _check_gates(
     tokenizer = run.tokenizer
     gates = [
         *model_gates(run.model, _batch(encode_pairs(drawn, tokenizer), tokenizer)),
-        *output_gates(texts, targets, finished, learned=_has_learned(run, task, texts, targets)),
+        *output_gates(texts, targets, finished, learned=_has_learned(run, task, texts, tests.pairs)),
         *tests.seen.gates,
     ]
-    if published := _published_baseline(run, task, tests, texts, targets, share):
+    if published := _published_baseline(run, task, tests, texts, share):
         gates.append(published)
     if thorough:
         build = partial(build_model, run.config.model, tokenizer, run.config.training.seed)
@@ -132,21 +132,19 @@ def _check_gates(
     return tuple(gates)
 
 
-def _has_learned(run: Run, task: TaskData, texts: Sequence[str], targets: Sequence[str]) -> bool:
+def _has_learned(run: Run, task: TaskData, texts: Sequence[str], pairs: Sequence[Pair]) -> bool:
     """Whether the best validation was at least twice as good as the test, and better than nothing."""
     metric = make_metric(headline(task).metric, task.language)
     measures = [report.measures for report in RunDirectory(run.path).metrics()]
     values = [values[metric.name] for values in measures if metric.name in values]
-    tested = metric.of(texts, targets)
+    tested = metric.of(texts, pairs)
     least = _LEARNED * (100 if metric.unit == "points" else 1)
     if metric.better == "lower":
         return min(values, default=math.inf) <= tested / 2
     return max(values, default=0.0) >= max(2 * tested, least)
 
 
-def _published_baseline(
-    run: Run, task: TaskData, tests: TestSet, outputs: Sequence[str], targets: Sequence[str], share: float
-) -> Gate | None:
+def _published_baseline(run: Run, task: TaskData, tests: TestSet, outputs: Sequence[str], share: float) -> Gate | None:
     """Compare with a published model of this kind on the same data, where there is one."""
     training = run.config.training
     data = run.config.data
@@ -158,7 +156,7 @@ def _published_baseline(
     if share == 1 and training.max_steps is not None:  # the number of pairs is not known
         examples = 0
     distinct = min(tests.seen.pairs, examples) if "first" not in data else int(data["first"])
-    value = metric.of(outputs, targets)
+    value = metric.of(outputs, tests.pairs)
     return baseline_gate(baseline, value, better=metric.better, examples=examples, distinct=distinct)
 
 

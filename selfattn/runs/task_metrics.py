@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Sequence
 
+from selfattn.data.pairs import Pair
 from selfattn.evaluation.metrics.metric import make_metric, score_outputs
 from selfattn.results.quality import Headline
 from selfattn.runs.task import TaskData
@@ -40,6 +41,6 @@ def headline(task: TaskData) -> Headline:
     return make_metric(metric_names(task)[0], task.language).headline
 
 
-def scores(task: TaskData, outputs: Sequence[str], targets: Sequence[str]) -> dict[str, float]:
+def scores(task: TaskData, outputs: Sequence[str], pairs: Sequence[Pair]) -> dict[str, float]:
     """Score outputs with every metric of the task."""
-    return score_outputs(metric_names(task), outputs, targets, task.language)
+    return score_outputs(metric_names(task), outputs, pairs, task.language)

@@ -49,6 +49,7 @@ class TrainOptions:
         init_from: Run to start from: its model, weights and tokenizer.
         allow_unknown: With --init-from: accept targets with many characters that the run does not know.
         set: Model setting as name=value, such as encoder.dim=128. A wrong name lists the right ones. May be repeated.
+        metric: Metric that chooses the best weights, by name. Default: the first metric of the task.
         resume: Continue the training in --out, to the same result. A larger --epochs lengthens a finished training.
         device: Device to compute on. auto takes a GPU if there is one.
         threads: CPU threads. Default: 1, or 2 for a model of at least 10 million parameters.
@@ -69,6 +70,7 @@ class TrainOptions:
     init_from: Path | None = None
     allow_unknown: bool = False
     set: tuple[str, ...] = ()
+    metric: str | None = None
     resume: bool = False
     device: DeviceName = "auto"
     threads: Annotated[int, Ge(1), Le(MOST_THREADS)] | None = None
@@ -92,6 +94,7 @@ class TrainSettings(TrainingSettings, total=False):
     init_from: str | os.PathLike[str] | None
     allow_unknown: bool
     set: str | Sequence[str]
+    metric: str | None
     resume: bool
     device: DeviceName
     threads: int | None
@@ -134,6 +137,7 @@ def train(
     from selfattn.runs.fit import fit
     from selfattn.runs.record import RunConfig, used_plugins
     from selfattn.runs.run import load
+    from selfattn.runs.task_metrics import decided_by
     from selfattn.runs.training_set import make_training_set
     from selfattn.training.launch import process_count
     from selfattn.training.observer import Observer, StopAtStep
@@ -147,6 +151,10 @@ def train(
         raise SettingError("`out`: give the directory of the run")
     options = TrainOptions(**of_run)
     prepared = make_task(task, of_task)
+    if options.metric is not None:
+        if not prepared.takes_pairs:
+            raise SettingError("`metric`: a language model is measured by perplexity; leave it out")
+        prepared = decided_by(prepared, options.metric)
     (check_resumable if options.resume else check_is_free)(options.out)
     start = None if options.init_from is None else load(options.init_from)
     if start is None:

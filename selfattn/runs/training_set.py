@@ -230,7 +230,7 @@ def _criterion(
     targets = [pair.target for pair in pairs]
     for name in names:  # a plugin's metric fails here, not after the first epoch
         try:
-            score_outputs([name], targets[:2], targets[:2], language)
+            score_outputs([name], targets[:2], pairs[:2], language)
         except UserError:
             raise
         except Exception as error:
@@ -238,7 +238,7 @@ def _criterion(
 
     def measure(model: Seq2Seq, loss: float, processes: Processes) -> Mapping[str, float]:
         outputs = decode_texts(model, tokenizer, sources, max_length=limits, processes=processes)
-        return score_outputs(names, [best[0].text for best in outputs], targets, language)
+        return score_outputs(names, [best[0].text for best in outputs], pairs, language)
 
     return Criterion(measure, names[0], higher_is_better=make_metric(names[0], language).better == "higher")
 

@@ -10,6 +10,7 @@ from selfattn.cli.runs import align, score
 from selfattn.data.pairs import Pair
 from selfattn.demo.page import write_demo
 from selfattn.errors import UserError
+from selfattn.runs.directory import RunDirectory
 from selfattn.runs.evaluate import evaluate_run, evaluation_lines
 from selfattn.runs.run import Run, load
 from selfattn.runs.train import train
@@ -34,6 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return train(
         "translation", source="und", target="und", data=pairs(folder / "a.tsv"), model="rnn-attention", epochs=1,
         set=SMALL, source_tokenizer="characters", target_tokenizer="words", held_out=10, out=folder / "run",
+        metric="word_error_rate",
     )  # fmt: skip
 
 
@@ -43,6 +45,7 @@ def test_a_phone_is_one_token_everywhere(run: Run, tmp_path: Path) -> None:
     assert isinstance(tokenizer.target, WordTokenizer)
     assert tokenizer.target.words == sorted(LETTERS.values())
     assert run.config.max_length == 2 * 5
+    assert list(RunDirectory(run.path).metrics()[0].measures) == ["word_error_rate", "bleu", "exact_match"]
     assert {part for text in run.predict(["akn", "ttt"]) for part in text.split()} <= set(LETTERS.values())
     pair = Pair("tak", "t͡ɕʰ a̠ kʰ")
     assert run.score([pair])[0].tokens == 4

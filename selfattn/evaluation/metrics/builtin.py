@@ -1,4 +1,5 @@
 """The built-in metrics, by name; imported when the first is asked for."""
 
 from selfattn.evaluation.metrics import exact as exact
+from selfattn.evaluation.metrics import macro as macro
 from selfattn.evaluation.metrics import translation as translation

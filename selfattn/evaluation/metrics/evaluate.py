@@ -33,13 +33,12 @@ def evaluate_outputs(
         >>> scores["metrics"], scores["by_format"]["letter"]["items"], scores["against"]["p"]
         ({'exact_match': 0.5}, 2, {'exact_match': 1.0})
     """
-    references = [pair.target for pair in pairs]
     systems = [outputs] if against is None else [outputs, against]
     results: list[dict[str, Any]] = [{"metrics": {}, "intervals": {}} for _ in systems]
     signatures = {}
     p_values = {}
     for metric in metrics:
-        counts = [metric.counts(texts, references) for texts in systems]
+        counts = [metric.count(texts, pairs) for texts in systems]
         tested = metric.tested(counts) or _tested(metric, counts)
         for result, rows, ends in zip(results, counts, tested.ends, strict=True):
             result["metrics"][metric.name] = float(metric.score(rows.sum(axis=0)))
@@ -72,10 +71,10 @@ def evaluate_part(
         ``items``, and by the name of each metric that is a mean over items its ``mean``, ``low`` and ``high``.
     """
     chosen = [outputs[place] for place in places]
-    references = [pairs[place].target for place in places]
+    items = [pairs[place] for place in places]
     part: dict[str, Any] = {"items": len(places)}
     for metric in metrics:
         if metric.is_mean:
-            score = estimate([metric.score(metric.counts(chosen, references))])
+            score = estimate([metric.score(metric.count(chosen, items))])
             part[metric.name] = {"mean": score.mean, "low": score.low, "high": score.high}
     return part

@@ -133,6 +133,50 @@ class WordAccuracy(Metric):
         return Counter(words if self.words is None else [word for word in words if word in self.words])
 
 
+@final
+@register.metric("word_error_rate")
+class WordErrorRate(Metric):
+    """Share of outputs that are not the reference, as shared tasks on pronunciation count: an item is a word.
+
+    Speech recognition calls the edits of words by this name; those of all parts between spaces are `PhoneErrorRate`.
+
+    Example:
+        >>> WordErrorRate().of(["k æ t", "d ɑ ɡ"], ["k æ t", "d ɔ ɡ"])
+        0.5
+    """
+
+    better = "lower"
+    is_mean = True
+    beside = ("phone_error_rate",)
+
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        """Count wrong outputs, and outputs."""
+        return of_each([output != right for output, right in zip(outputs, references, strict=True)])
+
+
+@final
+@register.metric("phone_error_rate")
+class PhoneErrorRate(Metric):
+    """Edits (insert, delete, replace) of what stands between spaces, such as phones, divided by the references' number.
+
+    Can be above 1 where outputs are much too long.
+
+    Example:
+        >>> round(PhoneErrorRate().of(["k æ t", "d ɑ ɡ"], ["k æ t", "d ɔ ɡ"]), 3)
+        0.167
+    """
+
+    better = "lower"
+
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        """Count edits, and phones of the reference."""
+        rows = []
+        for output, reference in zip(outputs, references, strict=True):
+            right = reference.split()
+            rows.append((edit_distance(output.split(), right), len(right)))
+        return np.array(rows, dtype=np.float64)
+
+
 def words_of(text: str) -> list[str]:
     """Cut a text into words: runs of letters, digits and underscores, in lower case.
 
@@ -143,8 +187,8 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
-def edit_distance(first: str, second: str) -> int:
-    """Count the fewest insertions, deletions and replacements between two texts (Levenshtein 1966).
+def edit_distance(first: Sequence[str], second: Sequence[str]) -> int:
+    """Count the fewest insertions, deletions and replacements between two texts, or lists of words (Levenshtein 1966).
 
     Example:
         >>> edit_distance("kitten", "sitting")

@@ -6,16 +6,19 @@ into a score. So every statistic works on every metric. Letters: `s` seeds, `i` 
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, NamedTuple, get_args
+from typing import ClassVar, NamedTuple, TypeAlias, final, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from selfattn.data.languages import read_language
+from selfattn.data.pairs import Pair
 from selfattn.registry import METRICS
 from selfattn.results.quality import Better, Headline, Unit
 
 Array = npt.NDArray[np.float64]
+Items: TypeAlias = Sequence[Pair] | Sequence[str]
+"""Test items, or their references alone."""
 
 
 class Tested(NamedTuple):
@@ -71,25 +74,36 @@ class Metric(ABC):
             ``[i k]``.
         """
 
+    def count(self, outputs: Sequence[str], items: Items) -> Array:
+        """Count for each item what the score is made of, ``[i k]``; the statistics call this.
+
+        Here it hands the references to `counts`. A `PairMetric` sees sources and tags as well.
+
+        Args:
+            outputs: what a model wrote.
+            items: the test items, or their references alone.
+        """
+        return self.counts(outputs, [item.target if isinstance(item, Pair) else item for item in items])
+
     def score(self, sums: Array) -> Array:
         """Turn counts that were added up over items, ``[.. k]``, into scores ``[..]``; here the :func:`ratio`."""
         return ratio(sums)
 
-    def of(self, outputs: Sequence[str], references: Sequence[str]) -> float:
-        """Score all outputs together; at least one."""
-        return float(self.score(self.counts(outputs, references).sum(axis=0)))
+    def of(self, outputs: Sequence[str], items: Items) -> float:
+        """Score all outputs together; at least one. For the arguments see `count`."""
+        return float(self.score(self.count(outputs, items).sum(axis=0)))
 
-    def count_runs(self, outputs: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str]) -> dict[str, Array]:
+    def count_runs(self, outputs: Mapping[str, Sequence[Sequence[str]]], items: Items) -> dict[str, Array]:
         """Count for each model what its runs wrote.
 
         Args:
             outputs: for each model the outputs of each of its runs.
-            references: one for each item.
+            items: see `count`.
 
         Returns:
             For each model ``[s i k]``.
         """
-        return {name: np.stack([self.counts(run, references) for run in runs]) for name, runs in outputs.items()}
+        return {name: np.stack([self.count(run, items) for run in runs]) for name, runs in outputs.items()}
 
     def tested(self, counts: Sequence[Array]) -> Tested | None:
         """Test one or two systems as the metric's users do; default None: as `statistics.significance` does.
@@ -103,6 +117,32 @@ class Metric(ABC):
     def headline(self) -> Headline:
         """What a record says of the metric where it decides."""
         return Headline(self.name, self.unit, self.signature, self.better)
+
+
+class PairMetric(Metric):
+    """A metric that sees the source and the tag of every item, such as a learned one, or a mean over tags."""
+
+    @abstractmethod
+    def count_pairs(self, outputs: Sequence[str], pairs: Sequence[Pair]) -> Array:
+        """Count for each item what the score is made of.
+
+        Args:
+            outputs: what a model wrote.
+            pairs: the test items, in the same order, with their sources, references (`target`) and tags.
+
+        Returns:
+            ``[i k]``.
+        """
+
+    @final
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        """Count where nothing but the references is known: sources and tags are empty."""
+        return self.count_pairs(outputs, [Pair("", reference) for reference in references])
+
+    @final
+    def count(self, outputs: Sequence[str], items: Items) -> Array:
+        """Hand over the items as pairs."""
+        return self.count_pairs(outputs, [item if isinstance(item, Pair) else Pair("", item) for item in items])
 
 
 def _problem(metric: type[Metric]) -> str | None:
@@ -134,22 +174,20 @@ def make_metric(name: str, language: str = "") -> Metric:
     return metric
 
 
-def score_outputs(
-    metrics: Iterable[str], outputs: Sequence[str], references: Sequence[str], language: str = ""
-) -> dict[str, float]:
+def score_outputs(metrics: Iterable[str], outputs: Sequence[str], items: Items, language: str = "") -> dict[str, float]:
     """Score outputs by several metrics.
 
     Args:
         metrics: their names.
         outputs: what a model wrote.
-        references: the right ones, in the same order.
+        items: the test items, or their references alone, in the same order.
         language: of the references; default unknown.
 
     Example:
         >>> score_outputs(["exact_match", "character_error_rate"], ["ab", "abcd"], ["ab", "abce"])
         {'exact_match': 0.5, 'character_error_rate': 0.16666666666666666}
     """
-    return {name: make_metric(name, language).of(outputs, references) for name in metrics}
+    return {name: make_metric(name, language).of(outputs, items) for name in metrics}
 
 
 def of_each(scores: Sequence[float]) -> Array:

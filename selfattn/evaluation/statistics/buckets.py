@@ -7,7 +7,7 @@ import numpy as np
 
 from selfattn.data.pairs import Pair, Span
 from selfattn.evaluation.metrics.exact import WordRecall
-from selfattn.evaluation.metrics.metric import Metric
+from selfattn.evaluation.metrics.metric import Items, Metric
 from selfattn.evaluation.statistics.significance import by_tuning, score_counts, score_runs
 from selfattn.results.quality import Bucket
 
@@ -55,7 +55,7 @@ def by_length(texts: Sequence[str], words: Callable[[str], Sequence[str]] = list
 def score_groups(
     groups: Mapping[str, Sequence[int]],
     outputs: Mapping[str, Sequence[Sequence[str]]],
-    references: Sequence[str],
+    items: Items,
     metric: Metric,
     *,
     resamples: int = 500,
@@ -67,7 +67,7 @@ def score_groups(
     Args:
         groups: places among the test items, by the name of the group.
         outputs: for each model the outputs of each of its runs.
-        references: one for each test item.
+        items: the test items, or their references alone.
         metric: any.
         resamples: how often to draw the items of a group again, where the score is no mean; default 500.
         clusters: a label for each test item, shared by those that repeat one another; default none do.
@@ -80,7 +80,7 @@ def score_groups(
         >>> bucket.items, bucket.models["a"].mean
         (2, 0.5)
     """
-    counts = metric.count_runs(outputs, references)
+    counts = metric.count_runs(outputs, items)
     buckets = []
     for name, places in groups.items():
         chosen = {model: values[:, list(places)] for model, values in counts.items()}
