@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from selfattn.cli.runs import Lang
+from selfattn.cli.options import Lang
 from selfattn.comparison.options import Backend, check_cluster
 from selfattn.errors import UserError, say
 from selfattn.files import write_text, writing

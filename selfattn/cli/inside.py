@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from selfattn.cli.options import Files, Names
+from selfattn.cli.options import Device, Files, Names
 from selfattn.codec import encode
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.data.readers.records import chosen_columns
@@ -28,6 +28,7 @@ def heads(
     to: Literal["zero", "mean", "uniform"] = "zero",
     save: Path | None = None,
     json_: Annotated[bool, Parameter("--json")] = False,
+    device: Device = "cpu",
 ) -> dict[str, Any] | Iterable[str]:
     """Measure a model without each of its attention heads (Michel et al. 2019).
 
@@ -56,7 +57,7 @@ def heads(
     from selfattn.runs.run import load
 
     scores = score_heads(
-        load(run),
+        load(run, device=device),
         data,
         columns=chosen_columns(columns),
         encoding=checked_encoding(encoding),

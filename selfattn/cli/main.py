@@ -17,7 +17,7 @@ from typing import Any
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnknownCommandError, UnusedCliTokensError
 
 from selfattn import __version__
-from selfattn.cli import claims, inside, runs
+from selfattn.cli import claims, decoding, inside, runs
 from selfattn.cli.config import read_config, write_config
 from selfattn.cli.options import BasicHelp, checked, unwrapped
 from selfattn.cli.outputs import OUTPUTS_HELP, outputs_command
@@ -52,6 +52,21 @@ _GROUPS = {
     "Without a command, list the claims.",
 }
 
+_COMMANDS = (
+    runs.report,
+    runs.verify,
+    decoding.evaluate,
+    decoding.predict,
+    decoding.score,
+    decoding.align,
+    decoding.attention,
+    runs.demo,
+    runs.export,
+    runs.push,
+    runs.models,
+    inside.heads,
+)
+
 
 def make_commands(arguments: Sequence[str] = (), everything: bool = False) -> App:
     """Make the program with the commands of every registered task.
@@ -84,7 +99,7 @@ def make_commands(arguments: Sequence[str] = (), everything: bool = False) -> Ap
     groups["claims"].command(claims.page)
     for part in groups.values():
         app.command(part)
-    for command in (*runs.COMMANDS, inside.heads):
+    for command in _COMMANDS:
         command.__doc__ = unwrapped(command.__doc__ or "")
         app.command(command)
     return app

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import docstring_parser
 from cyclopts import Group, Parameter, Token, convert
@@ -21,6 +21,7 @@ from cyclopts.help import DefaultFormatter
 
 from selfattn.errors import UserError, option
 from selfattn.settings import bounds_of
+from selfattn.words.messages import LANGS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -68,11 +69,17 @@ def _split_commas(type_: Any, tokens: Sequence[Token]) -> tuple[Any, ...]:
 
 
 _COMMAS = Parameter(converter=_split_commas, n_tokens=1)
+Lang: TypeAlias = Literal[LANGS]  # type: ignore[valid-type]  # one for each folder of catalogues
 # Names or numbers given as ``a,b,c``, or by naming the option again.
 Names = Annotated[tuple[str, ...], _COMMAS]
 Numbers = Annotated[tuple[int, ...], _COMMAS]
 # Files of pairs, or sources and targets in turn; to be read by `selfattn.data.readers.pairs.read_pairs`.
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True)]
+
+# Where a command computes; the default is the CPU, on which a command gives the same numbers everywhere.
+Device = Annotated[
+    str, Parameter(help="Device to compute on, such as cpu, cuda or cuda:1. auto takes a GPU if there is one.")
+]
 
 _TYPES: dict[Any, Any] = {
     tuple[str, ...]: Names,

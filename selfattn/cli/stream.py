@@ -1,10 +1,12 @@
 """`selfattn predict`: lines in, outputs out, in order, in constant memory."""
 
+import os
+import stat
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from rich.console import Console
 
@@ -18,20 +20,40 @@ from selfattn.runs.run import Run
 from selfattn.tokenizers.protocol import unit_of, unknown_line
 
 _BYTES_A_TOKEN = 64  # a line with more bytes per token is too long, whatever the tokens are
-_CHUNK = 1024  # lines that are read, predicted and written together
+_CHUNK = 1024  # most lines that are predicted and written together
 _CHARACTERS = 1 << 20  # most characters of these lines
 _BLOCK = 1 << 16
 REFUSED = replace(NOTHING)
 """The output for a line that is too long."""
 
 
+class Source(Protocol):
+    """What lines are read from: a binary stream with a buffer, such as ``sys.stdin.buffer`` or `io.BytesIO`."""
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """Return what is there, at most ``size`` bytes; wait where nothing is there."""
+
+    def isatty(self) -> bool:
+        """Whether somebody types."""
+
+    def fileno(self) -> int:
+        """Return the number of the open file."""
+
+
 def predict_stream(
-    run: Run, source: BinaryIO, target: BinaryIO, options: DecodingOptions, *, numbered: bool = False
+    run: Run,
+    source: Source,
+    target: BinaryIO,
+    options: DecodingOptions,
+    *,
+    numbered: bool = False,
+    buffer: int | None = None,
 ) -> None:
     """Write the outputs for each line.
 
     Progress, unknown characters or words, and lines that are too long are reported on standard error. If the source is
-    a terminal, each line is answered before the next is read.
+    a terminal, each line is answered before the next is read. From a pipe, the lines that are there are predicted
+    together and answered before more are waited for; so another program may wait for each answer.
 
     Args:
         run: the model.
@@ -39,6 +61,7 @@ def predict_stream(
         target: where the outputs are written, in UTF-8.
         options: how to decode.
         numbered: write the line number, the score and the state before each output. Default False.
+        buffer: wait for this number of lines, and predict them together; default see above, and 1,024 from a file.
 
     Raises:
         UserError: the input is not UTF-8 or cannot be read (the outputs of earlier lines are written first), the
@@ -46,7 +69,10 @@ def predict_stream(
         KeyboardInterrupt: the message says how many lines are done.
     """
     limit = input_limit(run.config, options)
-    lines = bounded_lines(source, max(_BLOCK, _BYTES_A_TOKEN * limit))
+    arriving = Arriving(source)
+    lines = bounded_lines(arriving, max(_BLOCK, _BYTES_A_TOKEN * limit))
+    waits = buffer is not None or _is_file(source)
+    most = buffer or (1 if source.isatty() else _CHUNK)
     unknown = Counter[str]()
     count = 0
     cut_off = 0
@@ -56,7 +82,7 @@ def predict_stream(
     try:
         if console.is_terminal and not target.isatty():
             status.start()
-        for chunk in _chunks(lines, 1 if source.isatty() else _CHUNK):
+        for chunk in _chunks(lines, most, lambda: waits or arriving.has_line):
             readable = [text if _fits(run, text, limit) else None for text in chunk]
             for number, text in enumerate(readable, count + 1):
                 if text is None:
@@ -99,28 +125,83 @@ def input_limit(config: RunConfig, options: DecodingOptions) -> int:
     return max(1, readable)
 
 
-def bounded_lines(stream: BinaryIO, most: int) -> Iterator[str | None]:
+class Arriving:
+    """A stream whose lines can be read as they arrive.
+
+    Args:
+        source: of bytes.
+
+    Example:
+        >>> import io
+        >>> arriving = Arriving(io.BytesIO(b"one\\ntwo\\n"))
+        >>> arriving.has_line, arriving.readline(100), arriving.has_line
+        (False, b'one\\n', True)
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._held = b""
+
+    @property
+    def has_line(self) -> bool:
+        """Whether a line is there, so that nothing has to be waited for."""
+        return b"\n" in self._held
+
+    def readline(self, most: int) -> bytes:
+        """Return the next line, or ``most`` bytes of a longer one; b"" at the end.
+
+        Raises:
+            UserError: it cannot be read.
+        """
+        parts = [self._held]
+        length = len(self._held)
+        while b"\n" not in parts[-1] and length < most:
+            try:
+                part = self._source.read1(min(_BLOCK, most - length))
+            except OSError as error:
+                raise UserError(f"standard input: cannot be read ({error.strerror}); give lines of text") from None
+            if not part:
+                break
+            parts.append(part)
+            length += len(part)
+        held = b"".join(parts)
+        end = min(held.find(b"\n") + 1 or len(held), most)
+        self._held = held[end:]
+        return held[:end]
+
+
+def _is_file(source: Source) -> bool:
+    """Whether everything is there: a file on a disk, or a stream in memory."""
+    try:
+        return stat.S_ISREG(os.fstat(source.fileno()).st_mode)
+    except OSError:
+        return True
+
+
+def bounded_lines(stream: Arriving, most: int) -> Iterator[str | None]:
     r"""Read lines, holding at most ``most`` bytes of each; a longer line is None.
 
     Only a newline ends a line. A byte order mark at the beginning is removed.
 
     Args:
         stream: UTF-8.
-        most: bytes.
+        most: bytes; at least 1.
 
     Raises:
         UserError: a line is not UTF-8, or cannot be read.
 
     Example:
         >>> import io
-        >>> list(bounded_lines(io.BytesIO(b"one\r\n\ntwo"), 100)), list(bounded_lines(io.BytesIO(b"one\nand two"), 7))
-        (['one', '', 'two'], ['one', None])
+        >>> list(bounded_lines(Arriving(io.BytesIO(b"one\r\n\ntwo")), 100))
+        ['one', '', 'two']
+        >>> list(bounded_lines(Arriving(io.BytesIO(b"one\nand two")), 7))
+        ['one', None]
     """
     number = 1
-    while part := _read(stream, most):
+    while part := stream.readline(most):
         if len(part) == most and not part.endswith(b"\n"):
             while part and not part.endswith(b"\n"):
-                part = _read(stream, _BLOCK)
+                part = stream.readline(_BLOCK)
             yield None
         else:
             try:
@@ -132,22 +213,21 @@ def bounded_lines(stream: BinaryIO, most: int) -> Iterator[str | None]:
         number += 1
 
 
-def _read(stream: BinaryIO, most: int) -> bytes:
-    try:
-        return stream.readline(most)
-    except OSError as error:
-        raise UserError(f"standard input: cannot be read ({error.strerror}); give lines of text") from None
+def _chunks(lines: Iterable[str | None], most: int, is_more: Callable[[], bool]) -> Iterator[list[str | None]]:
+    """Group lines; the lines before an error come first.
 
-
-def _chunks(lines: Iterable[str | None], most: int) -> Iterator[list[str | None]]:
-    """Group lines; the lines before an error come first."""
+    Args:
+        lines: as they are read.
+        most: lines in a group.
+        is_more: whether to read another line into a group that has fewer.
+    """
     chunk: list[str | None] = []
     characters = 0
     try:
         for line in lines:
             chunk.append(line)
             characters += len(line or "")
-            if len(chunk) >= most or characters >= _CHARACTERS:
+            if len(chunk) >= most or characters >= _CHARACTERS or not is_more():
                 yield chunk
                 chunk = []
                 characters = 0

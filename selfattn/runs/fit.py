@@ -28,7 +28,6 @@ from selfattn.runs.training_set import TrainingSet
 from selfattn.streams import alone
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.checkpoint import CheckpointFile
-from selfattn.training.config import DeviceName
 from selfattn.training.device import choose_device, default_threads, use_threads
 from selfattn.training.distributed import Processes
 from selfattn.training.loop import train_model
@@ -44,7 +43,7 @@ def fit(
     label: str | None = None,
     resume: bool = False,
     save_every: int | None = None,
-    device: DeviceName = "auto",
+    device: str = "auto",
     threads: int | None = None,
     observers: Sequence[Observer] = (),
     notes: Sequence[str] | None = None,
@@ -69,7 +68,7 @@ def fit(
             finished run is returned as it is, or lengthened to more epochs or steps; without a run one begins.
         save_every: steps between two checkpoints; default see
             :class:`selfattn.training.checkpoint.CheckpointFile`. The result does not depend on it.
-        device: ``auto`` takes a CUDA device if there is one.
+        device: see :func:`selfattn.training.device.choose_device`.
         threads: on a CPU; default by the size of the model, see
             :func:`~selfattn.training.device.default_threads`.
         observers: further observers of the training.

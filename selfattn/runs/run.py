@@ -38,7 +38,6 @@ from selfattn.settings import shown
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.words import WordTokenizer
-from selfattn.training.config import DeviceName
 from selfattn.training.device import choose_device
 
 _CHECKED = 8  # outputs that another engine computes are compared with those of torch
@@ -447,7 +446,7 @@ def token_texts(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
 def load(
     path: str | os.PathLike[str],
     *others: str | os.PathLike[str],
-    device: DeviceName = "cpu",
+    device: str | torch.device = "cpu",
     engine: Engine = "torch",
 ) -> Run:
     """Load a trained model.
@@ -457,7 +456,8 @@ def load(
             ``hf://user/name@revision``, of the Hugging Face Hub.
         others: runs of the same task and vocabulary, of any family, for an ensemble: the mean of their probabilities
             is decoded.
-        device: ``auto`` takes a GPU if there is one.
+        device: to compute on: a device or its name, such as ``cuda:1``; ``auto`` takes a GPU if there is one. Default
+            the CPU.
         engine: what computes. For ``onnx`` and ``ctranslate2`` the run is exported once, to ``RUN-ENGINE`` beside it;
             the first outputs are compared with those of torch, and a difference is said on standard error.
 
@@ -470,7 +470,10 @@ def load(
             raise SettingError(f"load: expected a run directory, got {shown(run_path)}")
     if engine not in get_args(Engine):
         raise UserError(f"engine: expected one of {', '.join(get_args(Engine))}, got {engine!r}")
+    device = choose_device(device)
     if engine != "torch":
+        if device.type != "cpu":
+            raise SettingError(f"`engine` {engine}: computes on the CPU; leave `device` out")
         runs = [load(name) for name in (path, *others)]
         paths = [export_once(run.path, run.config, run.model, run.tokenizer, engine) for run in runs]
         run = load(*paths, device=device)
@@ -484,7 +487,7 @@ def load(
     config = directory.config()
     tokenizer = directory.tokenizer()
     if (kind := format_of(directory.path)) is not None:
-        if choose_device(device).type != "cpu":
+        if device.type != "cpu":
             raise UserError(f"{directory.path}: an exported run computes on the CPU; load the run")
         return Run(directory.path, config, open_exported(directory.path, kind).eval(), tokenizer)
     with torch.device("meta"):  # no memory for a model that cannot be the right one
@@ -498,7 +501,7 @@ def load(
         start = torch.tensor([[tokenizer.bos_id]])
         if not model(source, start, source_mask=source >= 0).isfinite().all():
             raise UserError(f"{directory.path / WEIGHTS}: numbers of this model overflow; train again")
-    model.to(choose_device(device))
+    model.to(device)
     return Run(directory.path, config, model, tokenizer)
 
 

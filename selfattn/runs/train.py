@@ -30,7 +30,7 @@ from selfattn.settings import (
     shown,
 )
 from selfattn.streams import alone
-from selfattn.training.config import MOST_THREADS, DeviceName, TrainingConfig, TrainingSettings
+from selfattn.training.config import MOST_THREADS, TrainingConfig, TrainingSettings
 
 if TYPE_CHECKING:
     from selfattn.runs.run import Run
@@ -51,7 +51,7 @@ class TrainOptions:
         set: Model setting as name=value, such as encoder.dim=128. A wrong name lists the right ones. May be repeated.
         metric: Metric that chooses the best weights, by name. Default: the first metric of the task.
         resume: Continue the training in --out, to the same result. A larger --epochs lengthens a finished training.
-        device: Device to compute on. auto takes a GPU if there is one.
+        device: Device to compute on, such as cpu, cuda or cuda:1. auto takes a GPU if there is one.
         threads: CPU threads. Default: 1, or 2 for a model of at least 10 million parameters.
         tensorboard: Directory for TensorBoard learning curves.
     """
@@ -72,7 +72,7 @@ class TrainOptions:
     set: tuple[str, ...] = ()
     metric: str | None = None
     resume: bool = False
-    device: DeviceName = "auto"
+    device: str = "auto"
     threads: Annotated[int, Ge(1), Le(MOST_THREADS)] | None = None
     tensorboard: Path | None = None
 
@@ -96,7 +96,7 @@ class TrainSettings(TrainingSettings, total=False):
     set: str | Sequence[str]
     metric: str | None
     resume: bool
-    device: DeviceName
+    device: str
     threads: int | None
     tensorboard: str | os.PathLike[str] | None
 
@@ -139,6 +139,7 @@ def train(
     from selfattn.runs.run import load
     from selfattn.runs.task_metrics import decided_by
     from selfattn.runs.training_set import make_training_set
+    from selfattn.training.device import choose_device
     from selfattn.training.launch import process_count
     from selfattn.training.observer import Observer, StopAtStep
 
@@ -150,6 +151,7 @@ def train(
     if "out" not in of_run:
         raise SettingError("`out`: give the directory of the run")
     options = TrainOptions(**of_run)
+    choose_device(options.device)
     prepared = make_task(task, of_task)
     if options.metric is not None:
         if not prepared.takes_pairs:

@@ -3,40 +3,55 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import get_args
 
 import torch
 
-from selfattn.errors import UserError
-from selfattn.training.config import DeviceName
+from selfattn.errors import SettingError, UserError
+from selfattn.settings import shown
 
 LARGE_MODEL = 10_000_000
 """Parameters from which on a model is trained with two threads."""
 
 
-def choose_device(name: DeviceName = "auto") -> torch.device:
-    """Return the device to train on.
+def choose_device(name: str | torch.device = "auto") -> torch.device:
+    """Return a device to compute on.
 
     Args:
-        name: ``auto`` takes a CUDA device if there is one: torch's current one, or, of several processes that train one
-            model on a host, the one of its number, which ``torchrun`` puts into ``LOCAL_RANK``.
+        name: a device, or its name, such as ``cpu``, ``cuda`` or ``cuda:1``. ``auto`` takes a CUDA device if there is
+            one. Without a number: torch's current one, or, of several processes that train one model on a host, the one
+            of its number, which ``torchrun`` puts into ``LOCAL_RANK``.
 
     Raises:
-        UserError: the name is unknown, or CUDA is asked for and not there.
+        UserError: the name is unknown, or the device is not there.
 
     Example:
         >>> choose_device("cpu")
         device(type='cpu')
     """
-    if name not in get_args(DeviceName):
-        raise UserError(f"device: expected one of {', '.join(get_args(DeviceName))}, got {name!r}")
-    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
-        return torch.device("cpu")
-    if not torch.cuda.is_available():
-        raise UserError("device: torch sees no CUDA device; take cpu")
-    index = int(os.environ.get("LOCAL_RANK") or torch.cuda.current_device())
-    if index >= (count := torch.cuda.device_count()):
-        raise UserError(f"device: {index + 1} processes on this host, but {count} CUDA devices; start fewer")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        is_there = device.type == "cpu" or torch.get_device_module(device).is_available()
+    except (RuntimeError, TypeError, AttributeError):  # such as the meta device, which holds no numbers
+        raise SettingError(
+            f"`device`: expected auto, cpu, cuda, or a device such as cuda:1, got {shown(name)}"
+        ) from None
+    if not is_there:
+        raise UserError(f"device: torch sees no {device.type.upper()} device; take cpu")
+    if device.type == "cpu" and device.index:
+        raise SettingError(f"`device`: expected cpu, which has no number, got {shown(name)}")
+    if device.type != "cuda":
+        return torch.device("cpu") if device.type == "cpu" else device
+    index = device.index
+    if index is None:
+        index = int(os.environ.get("LOCAL_RANK") or torch.cuda.current_device())
+    count = torch.cuda.device_count()
+    if index >= count:
+        reason = f"cuda:{index}, but there are {count} CUDA devices, counted from 0"
+        if device.index is None:
+            reason = f"{index + 1} processes on this host, but {count} CUDA devices; start fewer"
+        raise UserError(f"device: {reason}")
     torch.cuda.set_device(index)
     return torch.device("cuda", index)
 

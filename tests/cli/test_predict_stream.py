@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from selfattn.cli.main import main
-from selfattn.cli.stream import bounded_lines, input_limit, predict_stream
+from selfattn.cli.stream import Arriving, bounded_lines, input_limit, predict_stream
 from selfattn.decoding.options import GREEDY
 from selfattn.errors import UserError
 from selfattn.models.presets import PRESETS
@@ -34,11 +34,11 @@ class Measured(io.BytesIO):
 
     most = 0
 
-    def readline(self, size: int | None = -1) -> bytes:
+    def read1(self, size: int | None = -1) -> bytes:
         assert size is not None
         assert size > 0
         self.most = max(self.most, size)
-        return super().readline(size)
+        return super().read1(size)
 
 
 @pytest.mark.parametrize("length", [6, 8, 9, 200_000])
@@ -46,7 +46,11 @@ class Measured(io.BytesIO):
 def test_a_long_line_is_not_held_and_the_next_line_is_the_next(length: int, end: bytes) -> None:
     stream = Measured(b"one\n" + b"x" * length + end + (b"three\n" if end else b""))
     fits = length + len(end) <= 8 if end else length < 8
-    assert list(bounded_lines(stream, 8)) == ["one", "x" * length if fits else None, *(["three"] if end else [])]
+    assert list(bounded_lines(Arriving(stream), 8)) == [
+        "one",
+        "x" * length if fits else None,
+        *(["three"] if end else []),
+    ]
     assert stream.most <= 1 << 16
 
 
@@ -54,15 +58,15 @@ def test_a_long_line_is_not_held_and_the_next_line_is_the_next(length: int, end:
 def test_what_is_not_utf8_names_line_and_byte(place: int) -> None:
     for broken in (b"\xff", "한".encode()[:2] + b"\n", "한".encode()[:1]):
         with pytest.raises(UserError, match=rf"standard input:2: not valid UTF-8 \(byte {place + 1}\)"):
-            list(bounded_lines(io.BytesIO(b"one\n" + b"x" * place + broken), 9))
+            list(bounded_lines(Arriving(io.BytesIO(b"one\n" + b"x" * place + broken)), 9))
 
 
 def test_a_byte_order_mark_is_taken_off_and_counted() -> None:
     mark = b"\xef\xbb\xbf"
-    assert list(bounded_lines(io.BytesIO(mark + b"a\n" + mark + b"b"), 8)) == ["a", "\ufeffb"]
-    assert list(bounded_lines(io.BytesIO(mark), 8)) == [""]
+    assert list(bounded_lines(Arriving(io.BytesIO(mark + b"a\n" + mark + b"b")), 8)) == ["a", "\ufeffb"]
+    assert list(bounded_lines(Arriving(io.BytesIO(mark)), 8)) == [""]
     with pytest.raises(UserError, match=r"standard input:1: not valid UTF-8 \(byte 4\)"):
-        list(bounded_lines(io.BytesIO(mark + b"\xff"), 8))
+        list(bounded_lines(Arriving(io.BytesIO(mark + b"\xff")), 8))
 
 
 # --- long lines through a model ---------------------------------------------------------------------------------------
@@ -116,6 +120,51 @@ def test_somebody_who_types_is_answered_line_by_line(runs: dict[str, Run]) -> No
     assert target.written[1] == b"\n"
 
 
+def test_a_pipe_that_stays_open_is_answered_as_lines_come(runs: dict[str, Run]) -> None:
+    run = runs["rnn-plain"]
+    answers = run.predict(["1/2/03", "4/5/06", "7/8/09"])
+    command = [sys.executable, "-m", "selfattn.cli", "predict", str(run.path)]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen(command, **pipes, env={**os.environ, "OMP_NUM_THREADS": "1"}) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for text, expected in (("1/2/03\n", answers[:1]), ("4/5/06\n7/8/09\n", answers[1:])):
+            process.stdin.write(text)
+            process.stdin.flush()
+            assert [process.stdout.readline().rstrip("\n") for _ in expected] == expected
+        process.stdin.write("1/2/03")  # the last line may have no end
+        process.stdin.close()
+        assert process.stdout.read() == answers[0] + "\n"
+        assert process.wait(60) == 0
+
+
+class Pipe:
+    """Hands over what each write put there."""
+
+    def __init__(self, *parts: bytes) -> None:
+        self.parts = [*parts, b""]
+        self.number, end = os.pipe()
+        os.close(end)
+
+    def read1(self, size: int = -1) -> bytes:
+        return self.parts.pop(0)
+
+    def isatty(self) -> bool:
+        return False
+
+    def fileno(self) -> int:
+        return self.number
+
+
+@pytest.mark.parametrize(("buffer", "sizes"), [(None, [2, 1, 1]), (1, [1, 1, 1, 1]), (3, [3, 1]), (9, [4])])
+def test_lines_that_are_there_go_together(buffer: int | None, sizes: list[int], runs: dict[str, Run]) -> None:
+    source = Pipe(b"1/2/03\n4/5/06\n7/8", b"/09\n", b"1/1/11\n")
+    target = Once()
+    predict_stream(runs["rnn-plain"], source, target, GREEDY, buffer=buffer)
+    os.close(source.number)
+    assert [part.count(b"\n") for part in target.written] == sizes
+
+
 # --- limits -----------------------------------------------------------------------------------------------------------
 
 
@@ -157,7 +206,7 @@ def test_an_interrupt_says_how_far_it_came(runs: dict[str, Run], monkeypatch: py
     class Interrupted(io.BytesIO):
         lines = 0
 
-        def readline(self, size: int | None = -1) -> bytes:
+        def read1(self, size: int | None = -1) -> bytes:
             self.lines += 1
             if self.lines > 5:
                 raise KeyboardInterrupt

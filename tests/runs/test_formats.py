@@ -38,7 +38,7 @@ def test_a_language_model_loads_and_continues() -> None:
 
 
 def test_an_unknown_device_is_refused() -> None:
-    with pytest.raises(UserError, match=r"device: expected one of .*, got 'gpu'"):
+    with pytest.raises(UserError, match=r"device`: expected auto, cpu, cuda, .*, got 'gpu'"):
         load(FORMATS / "run-dates", device="gpu")  # type: ignore[arg-type]  # what the test is about
 
 

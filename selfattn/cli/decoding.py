@@ -1,0 +1,278 @@
+"""The commands in which a run computes: evaluate, predict, score, align, attention."""
+
+# No `from __future__ import annotations`: the types of a command's arguments have to be known by value.
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from selfattn.cli.options import Device, Files, Lang, Names, Numbers, changed_settings, parameters_of, takes
+from selfattn.data.pairs import Pair
+from selfattn.data.readers.groups import refuse_turned
+from selfattn.data.readers.lines import checked_encoding
+from selfattn.data.readers.pairs import read_pairs
+from selfattn.data.readers.recorded import recorded_reading
+from selfattn.data.readers.records import chosen_columns
+from selfattn.decoding.options import DecodingOptions
+from selfattn.errors import UserError, all_visible, say, visible
+from selfattn.settings import check_conditions, needs
+from selfattn.words.messages import SOURCE
+
+MOST_LINES = 1_000_000
+_BASIC = ("beam", "sample", "n_best", "max_length")
+# Without --n-best, each input has one output line without a number in front.
+_DECODING = parameters_of(DecodingOptions, defaults={"n_best": None}, group="Decoding", basic=_BASIC)
+_ALIGN = (
+    needs("`data`", lambda options: options.data, "columns", "encoding", "layer", "head", "shift", "words"),
+    needs("`gold`", lambda options: options.gold, "sentences", "base"),
+)
+
+
+def _load(*runs: Path, **options: Any) -> Any:
+    """Load runs. Only now is torch imported."""
+    from selfattn.runs.run import load
+
+    return load(*runs, **options)
+
+
+def _pairs(run: Any, data: Sequence[Path], columns: Sequence[str], encoding: str | None) -> list[Pair]:
+    """Read pairs; a run's own files as it read them, unless something else is requested."""
+    refuse_turned(data, chosen_columns(columns), _languages(run))
+    reading = recorded_reading(run.config.data, data, chosen_columns(columns), checked_encoding(encoding))
+    return read_pairs(*data, columns=reading[0], encoding=reading[1])
+
+
+def _languages(run: Any) -> tuple[str, str] | None:
+    """Return the languages of a run's sources and targets; None for another task than translation."""
+    languages = tuple(str(run.config.data.get(f"{side}_language", "")) for side in ("source", "target"))
+    return (languages[0], languages[1]) if all(languages) else None
+
+
+def _say_unknown(run: Any, pairs: Sequence[Pair]) -> None:
+    """Say which characters of pairs a run does not know: their targets are scored as what the model cannot write."""
+    from selfattn.runs.vocabulary import unknown_characters
+
+    sources = unknown_characters("sources", [run.clean(pair.source) for pair in pairs], run.tokenizer.source)
+    targets = unknown_characters("targets", [pair.target for pair in pairs], run.tokenizer.target)
+    for line in [*sources, *targets]:
+        say(line)
+
+
+def evaluate(
+    run: Path,
+    /,
+    *,
+    data: Files = (),
+    columns: Names = (),
+    encoding: str | None = None,
+    beam: int = 1,
+    length_penalty: float = 0.0,
+    metric: str | None = None,
+    against: Path | None = None,
+    lang: Lang = SOURCE,
+    json_: Annotated[bool, Parameter("--json")] = False,
+    device: Device = "cpu",
+) -> dict[str, Any] | Iterable[str]:
+    """Test a run on unseen pairs, or measure the perplexity of a language model on a text.
+
+    Scores have 95 % intervals. --against tests whether the difference from another run may be chance.
+
+    Args:
+        run: Run directory.
+        data: Files of pairs, source and target files in turn, or a text. Default: the test part of the run's data.
+        columns: Source and target column, by name or number, separated by a comma.
+        encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
+        beam: Beam size. 1: greedy decoding.
+        length_penalty: Exponent of the beam's length penalty (Wu et al. 2016). 0: none.
+        metric: Additional metric by name, built-in (such as bleu) or from a plugin.
+        against: Another run of the same task, tested on the same pairs.
+        lang: Language of the printed lines.
+        json_: Print the results as one JSON object.
+    """
+    options = DecodingOptions(beam=beam, length_penalty=length_penalty)
+    if json_ and lang != SOURCE:
+        raise UserError("--lang has no effect beside --json: leave one of them out")
+    from selfattn.runs.evaluate import evaluate_run, evaluation_lines
+
+    loaded = _load(run, device=device)
+    other = None if against is None else _load(against, device=device)
+    reading: dict[str, Any] = {"columns": chosen_columns(columns), "encoding": checked_encoding(encoding)}
+    result = evaluate_run(loaded, data, options, **reading, metric=metric, against=other)
+    return result if json_ else evaluation_lines(result, lang)
+
+
+@takes(*_DECODING)
+def predict(
+    *runs: Path,
+    engine: Literal["torch", "onnx", "ctranslate2"] = "torch",
+    device: Device = "cpu",
+    buffer: int | None = None,
+    **decoding: Any,
+) -> None:
+    """Read lines from standard input and write the model's output for each to standard output.
+
+    Every input line gives one output line, in the same order. A language model continues each line. Several runs with
+    the same task and vocabulary predict together: their probabilities are averaged. Memory use does not grow with the
+    input. Lines of a pipe are answered as they come; --buffer waits for several.
+
+    Args:
+        runs: Run directory. Several runs predict together.
+        engine: Library that computes. onnx and ctranslate2 export the run once, to RUN-onnx or RUN-ctranslate2.
+        buffer: Lines to wait for and predict together, for throughput. Default: those that are there, at most 1,024.
+    """
+    if not runs:
+        raise UserError("predict: name a RUN, the directory of a trained model, or several to average")
+    options = DecodingOptions(**changed_settings(decoding, _DECODING))
+    if buffer is not None and not 1 <= buffer <= MOST_LINES:
+        raise UserError(f"--buffer {buffer}: expected a number of lines from 1 to {MOST_LINES:,}")
+    if sys.stdin is None:
+        raise UserError("standard input is closed; leave it open, or redirect it to a file")
+    from selfattn.cli.stream import predict_stream
+
+    run = _load(*runs, engine=engine, device=device)
+    numbered = decoding.get("n_best") is not None
+    source: Any = sys.stdin.buffer  # which has read1
+    predict_stream(run, source, sys.stdout.buffer, options, numbered=numbered, buffer=buffer)
+
+
+def score(
+    run: Path, /, *, data: Files, columns: Names = (), encoding: str | None = None, device: Device = "cpu"
+) -> Iterable[str]:
+    """Print the log-probability of given targets, one line per pair.
+
+    Each line has three columns, separated by tabs: log-probability of the target, number of its tokens including the
+    end token, and log-probability per token.
+
+    Args:
+        run: Run directory.
+        data: Files of pairs (TSV, CSV, JSON lines), or source and target files in turn, plain or packed.
+        columns: Source and target column, by name or number, separated by a comma.
+        encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
+    """
+    from selfattn.runs.evaluate import score_lines
+
+    loaded = _load(run, device=device)
+    pairs = _pairs(loaded, data, columns, encoding)
+    _say_unknown(loaded, pairs)
+    return score_lines(loaded.score(pairs))
+
+
+def align(
+    run: Path,
+    /,
+    *,
+    data: Files = (),
+    columns: Names = (),
+    encoding: str | None = None,
+    layer: int = -1,
+    head: int | None = None,
+    shift: Literal[0, 1] = 0,
+    words: bool = False,
+    gold: Path | None = None,
+    sentences: Files = (),
+    base: Literal[0, 1] | None = None,
+    device: Device = "cpu",
+) -> Iterable[str]:
+    """Align targets with their sources by attention, or measure the alignment error rate.
+
+    --data prints one line per pair, in three columns between tabs: links i-j (Pharaoh format), source tokens, target
+    tokens. Target token j attends most to source token i; both are counted from 0. ▁ is a space inside a token.
+    --gold prints the alignment error rate of every layer and head.
+
+    Args:
+        run: Run directory.
+        data: Files of pairs (TSV, CSV, JSON lines), or source and target files in turn, plain or packed.
+        columns: Source and target column, by name or number, separated by a comma.
+        encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
+        layer: Layer, counted from 0. -1 is the last.
+        head: Head, counted from 0. Default: the mean of the layer's heads.
+        shift: Decoding step to take the attention from: 0 is the step that writes token j, 1 the step that reads it.
+        words: Link words, which are what stands between spaces, instead of tokens.
+        gold: File of correct word links, i-j (sure) or ipj (possible), one sentence pair per line.
+        sentences: Tokenised sentences of --gold: one file of source ||| target, or two parallel files.
+        base: First word index in --gold, 0 or 1. Default: detected.
+    """
+    from selfattn.evaluation.alignment.links import read_gold
+    from selfattn.runs.evaluate import align_against_gold, alignment_lines, gold_lines
+
+    if bool(data) == (gold is not None):
+        raise UserError("align: give --data to write links, or --gold to measure errors")
+    options: dict[str, Any] = {"data": data, "columns": columns, "encoding": encoding, "words": words, "shift": shift}
+    options |= {"layer": layer != -1, "head": head is not None}
+    options |= {"gold": gold, "sentences": sentences, "base": base is not None}
+    check_conditions([name for name in options if options[name]], SimpleNamespace(**options), _ALIGN)
+    if gold is None:
+        loaded = _load(run, device=device)
+        pairs = _pairs(loaded, data, columns, encoding)
+        _say_unknown(loaded, pairs)
+        return alignment_lines(loaded, pairs, layer=layer, head=head, shifted=shift == 1, words=words)
+    loaded = _load(run, device=device)
+    refuse_turned(sentences, languages=_languages(loaded))
+    return gold_lines(align_against_gold(loaded, read_gold(gold, sentences=sentences, base=base)))
+
+
+def attention(
+    run: Path,
+    text: str,
+    /,
+    *,
+    save: Path | None = None,
+    layer: int | None = None,
+    head: int | None = None,
+    target: str | None = None,
+    layers: Numbers | None = None,
+    heads: Numbers | None = None,
+    device: Device = "cpu",
+) -> None:
+    """Show what a model attends to while it writes the output for a text.
+
+    Args:
+        run: Run directory, or a Hugging Face model: a directory or hf://ORG/NAME.
+        text: Input text.
+        save: File to write: a picture (.svg, .png), an interactive page (.html) or all weights (.json).
+        layer: Layer of the picture, counted from 0. Default: the last.
+        head: Head of the picture, counted from 0. Default: the mean of the layer's heads.
+        target: For a Hugging Face model: its output, the second sentence or the continuation. Default: generated.
+        layers: For a Hugging Face model: layers to keep, separated by commas. Default: all.
+        heads: For a Hugging Face model: heads to keep, separated by commas. Default: all.
+    """
+    from rich.console import Console
+
+    from selfattn.integrations.explorer import explore
+    from selfattn.integrations.foreign import foreign_model
+    from selfattn.report.drawing.attention import attention_text
+    from selfattn.tokenizers.protocol import Unit, unit_of, unknown_line
+
+    unknown = Counter[str]()
+    unit: Unit = "characters"
+    if model := foreign_model(run):
+        if device != "cpu":
+            raise UserError("--device is for runs: a Hugging Face model computes on the CPU here; leave it out")
+        view = explore(*model, text, target, layers=layers, heads=heads)
+    elif target is not None:
+        raise UserError("--target is for Hugging Face models: a run writes its own output; leave it out")
+    elif layers is not None or heads is not None:
+        raise UserError("--layers and --heads are for Hugging Face models: of a run, choose --layer and --head")
+    else:
+        loaded = _load(run, device=device)
+        unknown = loaded.unknown([text])
+        unit = unit_of(loaded.tokenizer.source)
+        view = loaded.attention(text, dependence=save is not None and save.suffix in (".json", ".html"))
+    picture = view.picture(layer, head).tolist()
+    if save is not None:
+        view.save(save, layer, head)
+    console = Console(highlight=False)
+    said = f"{view.source} → {view.prediction}" if view.prediction else view.source
+    console.print(visible(f"{said}   ({view.caption(layer, head)})"), markup=False, soft_wrap=True)
+    columns = all_visible(view.source_tokens)
+    rows = all_visible(view.target_tokens or view.source_tokens)
+    console.print(attention_text(picture, columns, rows, columns=min(console.width, 120)))
+    if unknown:
+        say(unknown_line(unknown, unit))
+    if save is not None:
+        say(f"saved as {save}")

@@ -1,0 +1,73 @@
+"""Commands compute on the device that they are given; one that is not there is refused in a line."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from selfattn.errors import SettingError, UserError
+from selfattn.runs.run import Run, load
+
+Cli = Callable[..., Any]
+TEXT = "November 13, 2008"
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "predict": (),
+    "evaluate": ("--data", "PAIRS"),
+    "score": ("--data", "PAIRS"),
+    "align": ("--data", "PAIRS"),
+    "heads": ("--data", "PAIRS"),
+    "attention": (TEXT,),
+}
+
+
+@pytest.fixture
+def call(cli: Cli, runs: dict[str, Run], tmp_path: Any) -> Callable[..., Any]:
+    """Call a command with a run and a device."""
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text(f"{TEXT}\t2008-11-13\n")
+
+    def call(command: str, *device: str) -> Any:
+        further = [pairs if word == "PAIRS" else word for word in COMMANDS[command]]
+        return cli(command, runs["rnn-attention"].path, *further, *device, stdin=f"{TEXT}\n")
+
+    return call
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_computes_where_it_is_told(command: str, call: Callable[..., Any]) -> None:
+    there = call(command, "--device", "cpu")
+    default = call(command)
+    assert (there.code, there.out) == (default.code, default.out)
+    assert there.code == 0
+    for name in ("meta", "gpu", "cpu:1", "cuda:x"):
+        done = call(command, "--device", name)
+        assert done.code == 2, name
+        assert done.err.startswith("error: --device: expected "), done.err
+        assert done.err.count("\n") == 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_device_that_is_not_there_is_named(command: str, call: Callable[..., Any]) -> None:
+    for name in ("cuda", "cuda:1"):
+        done = call(command, "--device", name)
+        assert (done.code, done.err) == (2, "error: device: torch sees no CUDA device; take cpu\n")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_gpu_gives_the_same_outputs(command: str, call: Callable[..., Any]) -> None:
+    done = call(command, "--device", "cuda:0")
+    assert done.code == 0
+    if command in ("predict", "align", "attention"):
+        assert done.out == call(command).out
+
+
+def test_the_library_takes_devices_of_torch(runs: dict[str, Run]) -> None:
+    path = runs["rnn-plain"].path
+    assert load(path, device=torch.device("cpu")).predict([TEXT]) == load(path).predict([TEXT])
+    with pytest.raises(SettingError, match="`device`: expected auto, cpu"):
+        load(path, device=torch.device("meta"))
+    with pytest.raises(UserError, match="`device`: expected auto, cpu"):
+        load(path, device=3.5)  # type: ignore[arg-type]  # a wrong call
