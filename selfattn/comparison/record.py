@@ -242,6 +242,12 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         )
         return Estimate(statistics.mean(values), runs=values)
 
+    measured = []
+    for model in record.models:
+        runs = [run for run in models[model.name] if not run.failed]
+        cut_off = sum(not answer.finished for answer in chain.from_iterable(run.answers for run in runs))
+        estimates = {name: estimate(model.name, name) for name in metrics}
+        measured.append(replace(model, metrics=estimates, cut_off=cut_off if record.analysis > 1 else None))
     over = next(iter(comparison.estimates.values())).over
     buckets = _buckets(models, metric, task, tunings)
     ngrams: tuple[NgramGroup, ...] = ()
@@ -252,9 +258,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
     return replace(
         record,
         test_items=len(pairs),
-        models=tuple(
-            replace(model, metrics={name: estimate(model.name, name) for name in metrics}) for model in record.models
-        ),
+        models=tuple(measured),
         interval=IntervalMethod(LEVEL, "closed form" if metric.is_mean else "bootstrap", over, repeated),
         pairs=tuple(tests),
         buckets=buckets,

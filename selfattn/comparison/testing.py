@@ -97,7 +97,9 @@ def _result(task: TaskData, tests: TestSet, texts: Sequence[str]) -> TestResult:
 
 
 def _outputs(run: Run, task: TaskData, pairs: Sequence[Pair]) -> list[Output]:
-    return [best for best, *_ in run.decode([pair.source for pair in pairs], task.decoding)]
+    sources = [pair.source for pair in pairs]
+    targets = [pair.target for pair in pairs]
+    return [best for best, *_ in run.decode(sources, task.decoding, targets=targets)]
 
 
 def _check_gates(

@@ -100,7 +100,15 @@ class Trainings(Runner[Training]):
             model = trial.model
             training = replace(self.recipe, seed=trial.seed, **trial.model.training)
             training = trial.variant.applied_to(training, trial.steps)
-            config = RunConfig(self.task.name, model.preset, model.config, training, data.settings, data.max_length)
+            config = RunConfig(
+                self.task.name,
+                model.preset,
+                model.config,
+                training,
+                data.settings,
+                data.max_length,
+                longest_source=len(data.longest.source),
+            )
             try:
                 fit(
                     config,

@@ -136,7 +136,11 @@ def _decode(run: Tested, items: int | None) -> tuple[Finding, Answered]:
     try:
         loaded = load(run.path)
         options = DecodingOptions(beam=beam, length_penalty=penalty)
-        after = {probe: _again(loaded, options, answers) for probe, answers in before.items()}
+        stored_answers = {"": stored.answers, **stored.probes}
+        after = {
+            probe: _again(loaded, options, answers, [answer.target for answer in stored_answers[probe]])
+            for probe, answers in before.items()
+        }
     except UserError as error:  # changed weights
         return Finding(name, (str(error),), 0), stored
     pairs = list(chain.from_iterable(zip(before[probe], after[probe], strict=True) for probe in before))
@@ -149,8 +153,8 @@ def _decode(run: Tested, items: int | None) -> tuple[Finding, Answered]:
     return Finding(f"outputs of {name}", differences, len(pairs)), again
 
 
-def _again(run: Run, options: DecodingOptions, answers: Sequence[Answer]) -> list[Answer]:
-    outputs = run.decode([answer.source for answer in answers], options)
+def _again(run: Run, options: DecodingOptions, answers: Sequence[Answer], targets: Sequence[str]) -> list[Answer]:
+    outputs = run.decode([answer.source for answer in answers], options, targets=targets)
     return [
         replace(answer, output=best.text, finished=best.finished)
         for answer, (best, *_) in zip(answers, outputs, strict=True)

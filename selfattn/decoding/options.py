@@ -27,7 +27,8 @@ class DecodingOptions:
         top_k: Sample from the k most probable tokens. Default: all.
         top_p: Sample from the fewest tokens whose probabilities sum to p. Default: all.
         seed: Seed of the sampling. Each input has its own random stream.
-        max_length: Longest output, in tokens, with the end token. Default: as in training.
+        max_length: Longest output, in tokens, with the end token. Default: twice that of training, or more for longer
+            inputs.
 
     Raises:
         SettingError: a value is out of its range, or two of them do not go together.

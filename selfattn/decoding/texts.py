@@ -1,6 +1,6 @@
 """From sources, as ids or as texts, to outputs by any way of decoding."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -125,7 +125,7 @@ def decode_texts(
     texts: Sequence[str],
     options: DecodingOptions = GREEDY,
     *,
-    max_length: int | Sequence[int],
+    max_length: int | Sequence[int] | Callable[[int], int],
     first: int = 0,
     processes: Processes | None = None,
 ) -> list[list[Output]]:
@@ -136,8 +136,8 @@ def decode_texts(
         tokenizer: the one it was trained with.
         texts: the inputs; one that is empty or only spaces gives one empty output.
         options: how to decode; default greedily.
-        max_length: most tokens of an output, ``<eos>`` counted, where the options do not say; one number, or one for
-            each text.
+        max_length: most tokens of an output, ``<eos>`` counted, where the options do not say; one number, one for each
+            text, or a function of the number of tokens of the source, ``<eos>`` counted.
         first: the number of the first text, which chooses the streams of sampling; default 0.
         processes: see :func:`decode_sources`.
 
@@ -156,8 +156,15 @@ def decode_texts(
     """
     filled = [index for index, text in enumerate(texts) if text.strip()]
     sources = [[*tokenizer.encode(texts[index]), tokenizer.eos_id] for index in filled]
-    lengths = [max_length] * len(texts) if isinstance(max_length, int) else max_length
-    limits = [options.max_length or lengths[index] for index in filled]
+    limits: list[int]
+    if options.max_length is not None:
+        limits = [options.max_length] * len(filled)
+    elif isinstance(max_length, int):
+        limits = [max_length] * len(filled)
+    elif callable(max_length):
+        limits = [max_length(len(source)) for source in sources]
+    else:
+        limits = [max_length[index] for index in filled]
     streams = [first + index for index in filled]
     hypotheses = decode_sources(model, tokenizer, sources, options, limits=limits, streams=streams, processes=processes)
     outputs = [[NOTHING] for _ in texts]

@@ -134,7 +134,14 @@ def _payload(run: Run, name: str, signs: Signs, first: Run) -> dict[str, Any]:
         return payload | {"reason": reason}
     source = _tokens(run.tokenizer.source)
     target = _tokens(run.tokenizer.target)
-    payload |= {"source": source, "target": target, "max_length": run.config.max_length}
+    positions = run.config.model.limits()
+    payload |= {
+        "source": source,
+        "target": target,
+        "max_length": run.config.max_length,
+        "longest_source": run.config.longest_source,
+        "positions": {"target": positions.target, "together": positions.together},
+    }
     return payload | {"config": config_to_dict(run.config.model), "weights": embedded_weights(run.model)}
 
 

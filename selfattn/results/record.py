@@ -197,6 +197,7 @@ class Model(Plain):
         trials: of its tuning: every setting with every tuning seed; empty where settings were given.
         failed: seeds whose training diverged; these runs score zero.
         tunings: for each run the number of its tuning, where tunings are the units of the statistics; else empty.
+        cut_off: test outputs of all runs that were cut off at the longest length allowed; None where not counted.
     """
 
     name: Annotated[str, MinLen(1)]
@@ -218,6 +219,7 @@ class Model(Plain):
     run_dirs: tuple[str, ...] = ()
     failed: tuple[int, ...] = ()
     tunings: tuple[int, ...] = ()
+    cut_off: int | None = None
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,8 @@ def export(
             from selfattn.exports.ctranslate2 import to_ctranslate2
 
             (folder / to).mkdir()
-            lengths = TASKS[config.task].max_input, config.max_length
+            longest = TASKS[config.task].max_input
+            lengths = longest, config.output_limit(longest)
             to_ctranslate2(model, config.model, tokenizer, folder / to, lengths=lengths, quantize=quantize)
         RunDirectory(path).copy(folder, f"{TOKENIZER}/*", CONFIG)
         RunDirectory(folder).write_record(RunDirectory(path).record())

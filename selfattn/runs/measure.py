@@ -82,12 +82,14 @@ def measure_pairs(
     targets = [pair.target for pair in pairs]
     if task.language and (warning := script_warning(targets, task.language)):
         say(warning)
-    best = [candidates[0] for candidates in run.decode(sources, options)]
+    best = [candidates[0] for candidates in run.decode(sources, options, targets=targets)]
     outputs = [output.text for output in best]
     names = dict.fromkeys((ExactMatch.name, CharacterErrorRate.name, *metric_names(task)))
     metrics = [make_metric(name, task.language) for name in names]
     results = run.about(test.name) | {"beam": options.beam, "length_penalty": options.length_penalty}
-    others = None if against is None else against.predict(sources, options)
+    others = None
+    if against is not None:
+        others = [candidates[0].text for candidates in against.decode(sources, options, targets=targets)]
     results |= evaluate_outputs(outputs, pairs, metrics, others)
     if against is not None:
         results["against"] |= {"run": str(against.path), "model": against.config.preset}

@@ -1,5 +1,6 @@
 """What a run records: the settings that decide it, and how it was made."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,9 +21,11 @@ class RunConfig(Plain):
         model: configuration of the model.
         training: configuration of the training.
         data: where the pairs come from, as plain JSON values that the task understands.
-        max_length: most tokens of an output, ``<eos>`` included.
+        max_length: most tokens of an output, ``<eos>`` included, for a source of up to `longest_source` tokens.
         plugins: plugins that the run uses, with their versions, see :func:`selfattn.registry.plugins_of`.
         init_from: SHA-256 of the weights that the training started from; None for weights drawn at random.
+        longest_source: tokens of the longest source of the training; 0 where `max_length` holds for every source, as in
+            runs that do not name it.
     """
 
     task: str
@@ -33,6 +36,35 @@ class RunConfig(Plain):
     max_length: int
     plugins: Mapping[str, str] = field(default_factory=dict)
     init_from: str | None = None
+    longest_source: int = 0
+
+    def output_limit(self, source: int, target: int = 0) -> int:
+        """Return the most tokens of an output, ``<eos>`` included.
+
+        For a source longer than all of the training they grow in proportion; and an output may always be twice as long
+        as the longest right one, where these are known. The positions of the model end both.
+
+        Args:
+            source: number of tokens of the source.
+            target: number of tokens of the longest right output; default unknown.
+
+        Example:
+            >>> from selfattn.models.presets import PRESETS
+            >>> model = PRESETS["transformer"].config
+            >>> config = RunConfig("dates", "rnn", model, TrainingConfig(), {}, max_length=22, longest_source=11)
+            >>> config.output_limit(8), config.output_limit(33), config.output_limit(8, target=40)
+            (22, 66, 80)
+        """
+        if not self.longest_source:
+            return self.max_length
+        longer = math.ceil(self.max_length * source / self.longest_source)
+        wanted = max(longer, 2 * target)
+        positions = self.model.limits()
+        if positions.target is not None:
+            wanted = min(wanted, positions.target)
+        if positions.together is not None:
+            wanted = min(wanted, positions.together - source)
+        return max(self.max_length, wanted)
 
 
 @dataclass(frozen=True)

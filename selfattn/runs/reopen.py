@@ -48,6 +48,8 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
     is_longer = (record.status == "finished" or is_pending) and now is not None and now > before
     if is_longer:
         saved = replace(saved, training=replace(saved.training, **{length: now}))
+    if not saved.longest_source:  # older runs name none, and keep one limit for all outputs
+        config = replace(config, longest_source=0)
     _compare(encode(saved), encode(config), path)
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save(folder)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Unpack, get_args
 
@@ -123,6 +123,7 @@ class Run:
         options: DecodingOptions | None = None,
         *,
         first: int = 0,
+        targets: Iterable[str] = (),
         **decoding: Unpack[DecodingSettings],
     ) -> list[list[Output]]:
         """Return outputs for each text, with their scores.
@@ -132,6 +133,8 @@ class Run:
             options: how to decode; default greedily.
             first: number of the first text, so that lists decoded one after the other give the samples of one long
                 list. Default 0.
+            targets: right outputs, where they are known: every output may be twice as long as the longest of them.
+                Default unknown. Exported runs of CTranslate2 have no use for them.
             decoding: fields of :class:`selfattn.decoding.options.DecodingOptions`, instead of ``options``.
 
         Returns:
@@ -149,11 +152,15 @@ class Run:
             if self.takes_pairs and any(vars(self.config.model.limits()).values()):
                 longest = max((len(self.tokenizer.source.encode(text)) + 1 for text in texts), default=0)
                 check_limits(self.config.model, longest, options.max_length or 0)
-            length = self.config.max_length
             if self.takes_pairs:
-                outputs = decode_texts(self.model, self.tokenizer, texts, options, max_length=length, first=first)
+                longest = 0
+                if not isinstance(self.model, OwnSearch):
+                    longest = max((len(self.tokenizer.target.encode(target)) + 1 for target in targets), default=0)
+                limit = partial(self.config.output_limit, target=longest)
+                outputs = decode_texts(self.model, self.tokenizer, texts, options, max_length=limit, first=first)
             else:
-                outputs = continue_texts(self.model, self.tokenizer, texts, options, context=length, first=first)
+                context = self.config.max_length
+                outputs = continue_texts(self.model, self.tokenizer, texts, options, context=context, first=first)
         except (ValueError, IndexError) as error:  # positions that the model does not have
             raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
         if self._reference is not None and texts:
@@ -520,6 +527,7 @@ def _ensemble(runs: Sequence[Run]) -> Run:
         preset=" + ".join(run.config.preset for run in runs),
         model=EnsembleConfig(tuple(run.config.model for run in runs)),
         max_length=min(run.config.max_length for run in runs),
+        longest_source=max(run.config.longest_source for run in runs),
     )
     return Run(first.path, config, Ensemble([run.model for run in runs]), first.tokenizer)
 

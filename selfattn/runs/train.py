@@ -183,7 +183,16 @@ def train(
 
         watching.append(TensorBoardObserver(options.tensorboard))
     weights = None if start is None else RunDirectory(start.path).record().files[WEIGHTS][0]
-    config = RunConfig(prepared.name, preset, model, recipe, data.settings, data.max_length, init_from=weights)
+    config = RunConfig(
+        prepared.name,
+        preset,
+        model,
+        recipe,
+        data.settings,
+        data.max_length,
+        init_from=weights,
+        longest_source=len(data.longest.source),
+    )
     if not options.resume and process_count() == 1 and used_plugins(prepared.name, data.metrics, model):
         say("plugins: all parts are tried on two batches first")
         brief = replace(config, training=replace(recipe, epochs=1, max_steps=2, warmup_steps=None, average_last=1))

@@ -31,7 +31,12 @@ class TrainedModel(Protocol):
         """Return the output for each text."""
 
     def decode(
-        self, texts: Iterable[str], options: DecodingOptions | None = None, *, first: int = 0
+        self,
+        texts: Iterable[str],
+        options: DecodingOptions | None = None,
+        *,
+        first: int = 0,
+        targets: Iterable[str] = (),
     ) -> list[list[Output]]:
         """Return outputs for each text, with their scores."""
 

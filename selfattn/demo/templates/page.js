@@ -111,19 +111,27 @@
     return Math.exp(trace.steps.reduce((sum, step) => sum + Math.log(step.probabilities[step.id]), 0));
   }
 
+  /* The most tokens of an output: for an input longer than all of the training, more in proportion. */
+  function outputLimit(model, input) {
+    if (!model.longest_source) return model.max_length;
+    const { target, together } = model.positions;
+    const longer = Math.ceil((model.max_length * input.length) / model.longest_source);
+    return Math.max(model.max_length, Math.min(longer, target ?? Infinity, together === null ? Infinity : together - input.length));
+  }
+
   /* Everything that a model is asked for the present input. */
   function ask(model, text, right) {
-    const options = { limit: model.max_length, temperature: state.temperature, choose: state.draw ? drawn : best };
     const input = ids(model, text);
+    const options = { limit: outputLimit(model, input), temperature: state.temperature, choose: state.draw ? drawn : best };
     const start = performance.now();
     const trace = write(model.network, input, { ...options, blocked: state.blocked });
     const ms = performance.now() - start;
     const free = state.blocked.size ? write(model.network, input, options) : null;
-    const told = { trace, ms, free, output: model.target.decode(trace.ids), right: null };
+    const told = { trace, ms, free, limit: options.limit, output: model.target.decode(trace.ids), right: null };
     if (right) {
       const wanted = model.target.encode(right);
       if (wanted.includes(SPECIALS.unk)) told.cannot = "right.unknown";
-      else if (wanted.length >= model.max_length) told.cannot = "right.long";
+      else if (wanted.length >= options.limit) told.cannot = "right.long";
       else told.right = write(model.network, input, { ...options, blocked: state.blocked, given: [...wanted, SPECIALS.eos] });
       told.isRight = told.output === right && trace.finished;
     }
@@ -307,9 +315,9 @@
   }
 
   function outputNotes(model) {
-    const { trace, free, right, cannot, isRight } = model.told;
+    const { trace, free, limit, right, cannot, isRight } = model.told;
     const notes = [say("whole", { share: share(probability(trace)) })];
-    if (!trace.finished) notes.push(say("cut", { limit: model.max_length }));
+    if (!trace.finished) notes.push(say("cut", { limit }));
     if (free && !hasAttention(model)) notes.push(say("before.none"));
     if (cannot) notes.push(say(cannot));
     if (right && !isRight) notes.push(...turningPoint(model, right));

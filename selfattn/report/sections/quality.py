@@ -186,9 +186,15 @@ def further_table(record: Record) -> b.Table:
     """Return what was measured beside the headline metric."""
     names = dict.fromkeys(chain.from_iterable(model.metrics for model in record.models))
     names.pop(record.headline.metric, None)
-    models = ranked(record) if names else ()
-    rows = ((model.name, [_measured(record, name, model.metrics.get(name)) for name in names]) for model in models)
-    return b.model_table("further", (named(record, "metric", name) for name in names), rows)
+    counts_cut_off = any(model.cut_off is not None for model in record.models)
+    heads: list[TextLike] = [named(record, "metric", name) for name in names]
+    rows = []
+    for model in ranked(record) if names or counts_cut_off else ():
+        cells = [_measured(record, name, model.metrics.get(name)) for name in names]
+        if counts_cut_off:
+            cells.append(NONE if model.cut_off is None else f"{model.cut_off:,}")
+        rows.append((model.name, cells))
+    return b.model_table("further", [*heads, message("further.cut_off")] if counts_cut_off else heads, rows)
 
 
 def _measured(record: Record, name: str, estimate: Estimate | None) -> str:

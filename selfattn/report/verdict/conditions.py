@@ -137,3 +137,14 @@ def failures(record: Record) -> list[Message]:
         for cell in record.budgets.cells:
             counts += [(name, count, cell.budget) for name, count in cell.failed.items()]
     return [message("verdict.failed", model=name, count=count, budget=share(part)) for name, count, part in counts]
+
+
+def cut_off(record: Record) -> list[Message]:
+    """Say how many test outputs were cut off at the longest length allowed; nothing where none was."""
+    sentences = []
+    for model in record.models:
+        if model.cut_off:
+            total = record.test_items * (len(model.seeds) - len(model.failed))
+            count = {"count": f"{model.cut_off:,}", "total": f"{total:,}"}
+            sentences.append(message("verdict.cut_off", model=model.name, **count))
+    return sentences

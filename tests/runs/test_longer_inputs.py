@@ -1,0 +1,97 @@
+"""The longest output follows from the inputs that are decoded, so that a model that copies is right on longer ones."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from small_runs import accept_changes, runs, small, tiny, train
+from torch import Tensor, nn
+
+from selfattn.decoding.texts import decode_texts
+from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
+from selfattn.models.presets import PRESETS
+from selfattn.runs.directory import CONFIG
+from selfattn.runs.record import RunConfig
+from selfattn.runs.run import Run
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.training.config import TrainingConfig
+
+__all__ = ["runs", "small", "tiny", "train"]
+
+TOKENIZER = CharTokenizer("abcd")
+
+
+class Place(NamedTuple):
+    source: Tensor
+    step: int
+
+    def reorder(self, rows: Tensor) -> "Place":
+        return Place(self.source[rows], self.step)
+
+
+class Copying(nn.Module):
+    """Writes its source."""
+
+    device = torch.device("cpu")
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
+        return source
+
+    def start(self, memory: Tensor) -> Place:
+        return Place(memory, 0)
+
+    def step(self, token: Tensor, state: Place) -> tuple[Tensor, Place]:
+        column = state.source[:, min(state.step, state.source.shape[1] - 1)]
+        ids = torch.where(column == 0, TOKENIZER.eos_id, column)
+        return nn.functional.one_hot(ids, len(TOKENIZER)).float(), Place(state.source, state.step + 1)
+
+
+def config(**changes: Any) -> RunConfig:
+    return RunConfig("dates", "copying", PRESETS["transformer"].config, TrainingConfig(), {}, **changes)
+
+
+def copies(settings: RunConfig, texts: Sequence[str], targets: Sequence[str] = ()) -> list[bool]:
+    run = Run(Path("run"), settings, Copying(), TOKENIZER)  # type: ignore[arg-type]  # as much of a model as greedy asks
+    decoded = run.decode(texts, targets=targets)
+    return [best.text == text and best.finished for text, (best, *_) in zip(texts, decoded, strict=True)]
+
+
+def test_a_model_that_copies_is_right_on_longer_inputs() -> None:
+    texts = ["abcd" * count for count in (1, 2, 5, 50)]
+    trained_to_10 = config(max_length=2 * 11, longest_source=11)
+    assert copies(trained_to_10, texts) == [True] * 4
+    assert copies(replace(trained_to_10, longest_source=0), texts) == [True, True, True, False]  # runs of before
+
+
+def test_known_targets_may_always_be_written() -> None:
+    terse = config(max_length=4, longest_source=30)  # long sources, short targets
+    assert copies(terse, ["abcdabcd"]) == [False]
+    assert copies(terse, ["abcdabcd"], targets=["abcdabcd"]) == [True]
+
+
+def test_positions_end_what_an_output_may_have() -> None:
+    values: dict[str, Any] = config_to_dict(PRESETS["transformer"].config)
+    values["decoder"] |= {"position": "learned", "max_length": 40}
+    bounded: ModelConfig = config_from_dict(values)
+    limited = replace(config(max_length=22, longest_source=11), model=bounded)
+    assert [limited.output_limit(source) for source in (5, 11, 12, 200)] == [22, 22, 24, 40]
+
+
+def test_one_limit_for_each_input_is_what_a_function_gives() -> None:
+    decoded = decode_texts(Copying(), TOKENIZER, ["a", "abc"], max_length=lambda source: source)  # type: ignore[arg-type]
+    assert [best.text for (best, *_) in decoded] == ["a", "abc"]
+
+
+def test_a_run_names_its_longest_source_and_an_older_one_is_resumed(train: Any, tmp_path: Path) -> None:
+    run = train("rnn-plain", out=tmp_path / "run")
+    assert run.config.longest_source > 10
+    assert run.config.output_limit(10) == run.config.max_length
+    file = tmp_path / "run" / CONFIG
+    values = json.loads(file.read_text())
+    del values["longest_source"]
+    file.write_text(json.dumps(values))
+    accept_changes(tmp_path / "run")
+    assert train("rnn-plain", out=tmp_path / "run", resume=True).config.longest_source == 0
