@@ -128,6 +128,22 @@ def check_plugins(needed: Mapping[str, str], where: str, *, exact: bool = False)
             say(f"{changed}; results may differ")
 
 
+def changed_plugins(needed: Mapping[str, str], present: Mapping[str, str] | None = None) -> list[str]:
+    """Return the names of plugins that are not as they were.
+
+    Args:
+        needed: plugins with their versions.
+        present: those that are there now; default those that are loaded.
+    """
+    versions = {_stem(name): version for name, version in (_loaded if present is None else present).items()}
+    changed: list[str] = []
+    for name, version in needed.items():
+        there = versions.get(_stem(name))
+        if there is None or (version and there not in ("", version)):
+            changed.append(name)
+    return changed
+
+
 def _stem(plugin: str) -> str:
     return Path(plugin).name.removesuffix(".py")
 

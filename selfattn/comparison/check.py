@@ -4,22 +4,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
-from selfattn.codec import decode, encode, fingerprint, read_json
+from selfattn.codec import decode, read_json
+from selfattn.comparison.costs import COSTS, digest_of_costs
 from selfattn.comparison.models import check_sizes
 from selfattn.comparison.plan import Plan
 from selfattn.comparison.run_table import RunTable
+from selfattn.comparison.seal import NOT_SEALED, digest_of, of_plan, validation_in_test
 from selfattn.comparison.tested import Tested
-from selfattn.comparison.trainings import Trainings
-from selfattn.comparison.tuning import read_space
-from selfattn.data.pairs import Pair
+from selfattn.comparison.tuning import TUNING, choose, digest_of_trials, read_space
+from selfattn.errors import UserError
 from selfattn.evaluation.gates.output_gates import baseline_gate
 from selfattn.experiments.plan import PLAN, check_ledger, departures
+from selfattn.plugin_loading import changed_plugins
 from selfattn.results.plan import Departure, PlanCheck, Seal
 from selfattn.results.quality import PairTest
 from selfattn.results.record import Gate
-from selfattn.runs.ledger import read_ledger
+from selfattn.runs.ledger import is_sealed, read_ledger
 from selfattn.training.config import TrainingConfig
 
 _OF_THE_DATA = ("overlap", "similar texts")  # the same for every model of a seed
@@ -142,28 +143,6 @@ def _work_apart(runs: Sequence[Tested], *, same_steps: bool) -> Iterator[str]:
 
 # Published comparisons by name, with the hash of their plan and when it was fixed.
 PUBLISHED = Path(__file__).with_name("published.json")
-# No decisions, or they follow from the rest.
-_NOT_SEALED = ("command", "seal", "matching", "trials", "tuned", "ended", "plugins")
-
-
-def decisions(plan: Plan, trainings: Trainings) -> dict[str, Any]:
-    """Return everything that the results depend on, to be sealed before training."""
-    data, tests = trainings.data(plan.first_seed)
-    return _of_plan(plan) | {
-        "recipe": {name: value for name, value in encode(trainings.recipe).items() if name != "seed"},
-        "decoding": encode(trainings.task.decoding),
-        "data": dict(data.settings),
-        "test": _test_set(tests.pairs),
-    }
-
-
-def _of_plan(plan: Plan) -> dict[str, Any]:
-    """What tuning does not change of a plan."""
-    return {name: value for name, value in encode(plan).items() if name not in _NOT_SEALED}
-
-
-def _test_set(pairs: Sequence[Pair]) -> dict[str, Any]:
-    return {"items": len(pairs), "sha256": fingerprint([[pair.source, pair.target] for pair in pairs])}
 
 
 def check_plan(comparison: Path, plan: Plan, runs: RunTable[Tested], pairs: Sequence[PairTest]) -> PlanCheck:
@@ -200,8 +179,8 @@ def _published(seal: Seal) -> str:
 
 
 def _departures(comparison: Path, plan: Plan, runs: RunTable[Tested], pairs: Sequence[PairTest]) -> Iterator[Departure]:
-    sealed = {"analysis": 1} | dict(plan.seal.decides)  # older plans name none
-    now = _of_plan(plan)
+    sealed = plan.seal.decides
+    now = of_plan(plan)
     changed = [field.name for field in fields(Plan) if now.get(field.name) != sealed.get(field.name)]
     if plan.ended:
         undecided = any(pair.primary and pair.p > pair.alpha for pair in pairs)
@@ -215,19 +194,50 @@ def _departures(comparison: Path, plan: Plan, runs: RunTable[Tested], pairs: Seq
     yield from check_ledger(
         comparison,
         plan.seal,
-        [name for name in changed if name not in _NOT_SEALED],
-        {run.path.name: run.result.answers_sha256 for run in tested},
+        [name for name in changed if name not in NOT_SEALED],
+        {run.path.name: run.digest for run in tested},
     )
     entries = read_ledger(comparison)
     names = {run.path.name for run in tested}
     times = [entry.when for entry in entries]
     is_ordered = times == sorted(times)  # otherwise the clock went back, and the order of the ledger alone decides
+    shared = validation_in_test(plan.seal)
     yield from departures(
+        tuning=_changed_trials(comparison, plan),
+        costs=[] if is_sealed(entries, COSTS, digest_of_costs(comparison)) else [COSTS],
+        plugins=_changed_plugins(plan, tested),
+        validation=[shared] if shared else [],
         missing=[entry.run for entry in entries if entry.run and entry.run not in names],
         settings=unplanned,
-        test=[] if _test_set(first.answered.pairs) == sealed.get("test") else [first.path.name],
+        test=[] if digest_of(first.answered.pairs) == sealed.get("test") else [first.path.name],
         before=[run.path.name for run in tested if is_ordered and run.record.created < plan.seal.created],
     )
+
+
+def _changed_trials(comparison: Path, plan: Plan) -> list[str]:
+    """Name what was changed of the tuning since its line in the ledger, which comes before the first test."""
+    if not plan.space:
+        return []
+    entries = read_ledger(comparison)
+    tested = [place for place, entry in enumerate(entries) if entry.run]
+    sealed = [place for place, entry in enumerate(entries) if entry.sealed == TUNING]
+    problems = [] if sealed and sealed[-1] < min(tested, default=len(entries)) else ["ledger.jsonl"]
+    try:
+        if choose(plan, comparison) != plan.trials:
+            problems.append(PLAN)
+        if not is_sealed(entries, TUNING, digest_of_trials(plan, comparison)):
+            problems.append(TUNING)
+    except UserError as error:  # a trial is gone or damaged
+        problems.append(str(error))
+    return problems
+
+
+def _changed_plugins(plan: Plan, runs: Sequence[Tested]) -> list[str]:
+    """Name plugins that are now, or were in a run, others than in the plan."""
+    changed = changed_plugins(plan.plugins)
+    for run in runs:
+        changed += changed_plugins(run.config.plugins, plan.plugins)
+    return changed
 
 
 def _is_as_planned(plan: Plan, budget: float, run: Tested) -> bool:

@@ -9,22 +9,24 @@ from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import Any, Unpack
 
-from selfattn.comparison.check import decisions
-from selfattn.comparison.costs import measure_costs, step_key, step_seconds, steps_of
+from selfattn.comparison.costs import COSTS, digest_of_costs, measure_costs, step_key, step_seconds, steps_of
 from selfattn.comparison.models import choose, match_models, primary_pair
 from selfattn.comparison.options import NOT_THE_RESULT, SEEDS, TRIALS, CompareOptions, CompareSettings
 from selfattn.comparison.plan import Plan, PlannedModel, Training
 from selfattn.comparison.record import make_record
 from selfattn.comparison.report import check_free_of_others, write_comparison
+from selfattn.comparison.seal import decisions
 from selfattn.comparison.tested import Tested, is_tested, read_runs
 from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import Trainings
 from selfattn.comparison.tuning import (
     READ_IN_A_STEP,
+    TUNING,
     check_space,
     check_tunings,
     default_space,
     default_tunings,
+    digest_of_trials,
     planned_trials,
     read_space,
     tune,
@@ -36,6 +38,7 @@ from selfattn.experiments.queue import connect_backend, stop_workers
 from selfattn.report.write import ReportFiles
 from selfattn.results.record import ANALYSIS, Record
 from selfattn.runs.inputs import gathered
+from selfattn.runs.ledger import read_ledger, seal_step
 from selfattn.runs.record import used_plugins
 from selfattn.runs.task import TaskData, make_task, task_class
 from selfattn.runs.task_metrics import decided_by, headline, metric_names
@@ -100,7 +103,7 @@ def compare(
             plan = stack.enter_context(resume(Plan, options.out, trainings.command))
             check_free_of_others(options.out)
             tested = [options.out / run.path for run in plan.runs() if is_tested(options.out / run.path)]
-            backfill_ledger(options.out, plan, {path: Tested(path).result.answers_sha256 for path in tested})
+            backfill_ledger(options.out, plan, {path: Tested(path).digest for path in tested})
             if len(tested) == len(plan.runs()):
                 say(f"{options.out}: all runs are finished; only the report is written again")
         else:
@@ -110,14 +113,20 @@ def compare(
                 _rehearse(task, settings_by_name)
             plan = stack.enter_context(begin(options.out, plan, decisions(plan, trainings)))
         if not plan.tuned:
-            plan = write_plan(options.out, tune(plan, options.out, trainings.run_all))
+            plan = tune(plan, options.out, trainings.run_all)
+            digest = digest_of_trials(plan, options.out)
+            seal_step(options.out, TUNING, plan.command, plan=plan.seal.sha256, digest=digest)
+            write_plan(options.out, plan)
         for seeds in (plan.ended,) if plan.ended else plan.looks or (None,):
             so_far = replace(plan, ended=seeds)
             trainings.run_all(so_far.runs())
             if seeds and (seeds == plan.seeds or is_decided(options.out, so_far)):
                 plan = write_plan(options.out, so_far)
                 break
-        measure_costs(trainings, plan)
+        is_new = measure_costs(trainings, plan)
+        if is_new or not any(entry.sealed == COSTS for entry in read_ledger(options.out)):
+            digest = digest_of_costs(options.out)
+            seal_step(options.out, COSTS, plan.command, plan=plan.seal.sha256, digest=digest)
         return write_comparison(options.out, options.out, options.lang)
 
 

@@ -23,7 +23,7 @@ from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example
 from selfattn.errors import UserError, say
 from selfattn.evaluation.cost import BatchShape, decoding_times, machine_peak, synchronise
-from selfattn.files import writing
+from selfattn.files import sha256_of, writing
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.results.record import DecodingCost
@@ -78,19 +78,22 @@ class Costs(Plain):
     models: Mapping[str, ModelTimes]
 
 
-def measure_costs(trainings: Trainings, plan: Plan) -> None:
+def measure_costs(trainings: Trainings, plan: Plan) -> bool:
     """Time training and decoding of all models by turns, unless that is done: of each the first run that is sound.
 
     Args:
         trainings: of the comparison, all done.
         plan: of the comparison.
 
+    Returns:
+        Whether times were taken.
+
     Raises:
         UserError: the times cannot be written.
     """
     path = trainings.options.out / COSTS
     if path.exists():
-        return
+        return False
     say(message("progress.costs").say(trainings.options.lang))
     runs = read_runs(trainings.options.out, plan)
     sound = [name for name in runs.models if not all(run.failed for run in runs.of(name))]
@@ -98,6 +101,13 @@ def measure_costs(trainings: Trainings, plan: Plan) -> None:
     trained = [run for run in runs.all() if not run.failed]
     with writing(path):
         codec.write(path, Costs(_times_of(trainings, firsts, trained) if firsts else {}), checksum=True)
+    return True
+
+
+def digest_of_costs(comparison: Path) -> str:
+    """Return the SHA-256 of the times; empty where they were not taken."""
+    path = comparison / COSTS
+    return sha256_of(path) if path.exists() else ""
 
 
 def read_costs(comparison: Path) -> Mapping[str, ModelTimes]:

@@ -15,6 +15,7 @@ from selfattn.comparison.judged import JudgedOutputs, task_of, word_analyses
 from selfattn.comparison.models import primary_pair
 from selfattn.comparison.plan import Plan
 from selfattn.comparison.run_table import RunTable
+from selfattn.comparison.seal import sealed_pair
 from selfattn.comparison.tested import Answered, Tested
 from selfattn.comparison.tuning import read_space
 from selfattn.data.pairs import Pair
@@ -30,7 +31,7 @@ from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
 from selfattn.models.sizing import body
 from selfattn.results.attention import Attention, AttentionExample, ModelAttention
-from selfattn.results.plan import AtBudget, Budgets, Interim
+from selfattn.results.plan import AtBudget, Budgets, Interim, PlanCheck
 from selfattn.results.quality import BucketGroup, BudgetDifference, Estimate, IntervalMethod, NgramGroup, PairTest
 from selfattn.results.record import SCHEMA, Difference, MeanOverRuns, Model, Record, Timing, Tuning
 from selfattn.runs.task import TaskData, task_of_settings
@@ -108,6 +109,7 @@ def make_record(
         margin=plan.margin,
         analysis=plan.analysis,
         tuning=_tuning(plan),
+        plan=PlanCheck(plan.seal, plan.pilot),  # to be checked against what was done
     )
     return measure(record, first.config.data, outputs or outputs_of(trained))
 
@@ -218,7 +220,8 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
     pairs = outputs.first.pairs
     labels = [task.repeats(pair) for pair in pairs]
     texts = _texts(models)
-    primary = primary_pair(task, list(models))
+    has_plan = record.plan is not None and record.plan.seal is not None
+    primary = sealed_pair(record) if has_plan else primary_pair(task, list(models))
     tunings = {model.name: model.tunings for model in record.models} if record.models[0].tunings else None
     alpha = record.interim.bound if record.interim else ALPHA
     counts = metric.count_runs(texts, pairs)

@@ -9,7 +9,7 @@ test.json             :class:`TestResult`: scores, gates, cost, attention, probe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from selfattn.files import sha256_of, writing
 from selfattn.results.attention import Agreement, ModelAlignment, ShownAttention
 from selfattn.results.quality import Curve, Headline, Point
 from selfattn.results.record import Cost, Gate
-from selfattn.runs.directory import RunDirectory
+from selfattn.runs.directory import RECORD, RunDirectory
 from selfattn.runs.record import RunConfig, RunRecord
 from selfattn.training.observer import EpochReport
 
@@ -83,7 +83,6 @@ class TestResult(Plain):
         attention: on some test pairs; empty without attention.
         probes: answers to further pairs, such as years outside the training data.
         words: counts of the test targets' words in the training targets; empty where words do not matter.
-        answers_sha256: of the file of the answers.
         agreement: of attention with input attributions; of the first seed alone, None without attention.
         failed: why the training diverged; empty where it did not.
     """
@@ -101,7 +100,6 @@ class TestResult(Plain):
     attention: tuple[ShownAttention, ...] = ()
     probes: Mapping[str, tuple[Answer, ...]] = field(default_factory=dict)
     words: Mapping[str, int] = field(default_factory=dict)
-    answers_sha256: str = ""
     agreement: Agreement | None = None
     failed: str = ""
 
@@ -155,6 +153,7 @@ class Tested:
         self.name = name or self.config.preset
         if not is_tested(path):
             raise UserError(f"{path}: a run that no comparison has tested; compare its model, or name another run")
+        self.directory.check(RESULT)
         file = path / RESULT
         data = codec.read_json(file, advice=_ADVICE)
         codec.refuse_newer(data, SCHEMA, file=file)
@@ -169,6 +168,11 @@ class Tested:
     def failed(self) -> bool:
         """Whether the training diverged."""
         return bool(self.result.failed)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of ``run.json``, which has those of all files of the run: the one digest of all that was tested."""
+        return sha256_of(self.path / RECORD)
 
     @cached_property
     def record(self) -> RunRecord:
@@ -205,24 +209,27 @@ class Tested:
         Raises:
             UserError: the file of the answers is broken.
         """
-        path = self.path / ANSWERS
         result = self.result
-        answers = codec.read_jsonl(Answer, path, advice=_ADVICE)
-        if sha256_of(path) != result.answers_sha256:
-            raise UserError(f"{path}: was changed or damaged after it was written (its checksum differs); {_ADVICE}")
+        self.directory.check(ANSWERS)
+        answers = codec.read_jsonl(Answer, self.path / ANSWERS, advice=_ADVICE)
         return Answered(self.seed, self.failed, answers, result.probes, result.words, result.scores)
 
 
 def keep(path: Path, result: TestResult, answers: Sequence[Answer]) -> None:
     """Write the results of a test into the directory of its run."""
+    directory = RunDirectory(path)
     with writing(path):
         codec.write_jsonl(path / ANSWERS, answers)
-        codec.write(path / RESULT, replace(result, answers_sha256=sha256_of(path / ANSWERS)), checksum=True)
+        codec.write(path / RESULT, result, checksum=True)
+    files = {name: (sha256_of(path / name),) for name in (ANSWERS, RESULT)}
+    directory.update(files={**directory.record().files, **files})
 
 
 def is_tested(path: Path) -> bool:
-    """Whether a run directory holds the results of a test."""
-    return (path / RESULT).is_file() and (path / ANSWERS).is_file()
+    """Whether a run directory holds the results of a test; its record lists them when they are complete."""
+    if not ((path / RESULT).is_file() and (path / ANSWERS).is_file()):
+        return False
+    return RESULT in RunDirectory(path).record().files
 
 
 def read_runs(comparison: Path, plan: Plan) -> RunTable[Tested]:

@@ -133,4 +133,4 @@ class Trainings(Runner[Training]):
                 share = trial.variant.share
                 thorough = leading and not self.options.quick
                 test_run(load(path), self.task, tests, leading=leading, thorough=thorough, share=share)
-            record_access(path, self.command, plan=trial.seal, answers=Tested(path).result.answers_sha256)
+            record_access(path, self.command, plan=trial.seal, answers=Tested(path).digest)

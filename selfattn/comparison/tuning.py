@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from selfattn.codec import encode, fingerprint
 from selfattn.comparison.plan import Plan, PlannedModel, Training
 from selfattn.comparison.trainings import DIVERGED
 from selfattn.errors import SettingError, UserError
 from selfattn.experiments.tuning import Axis, Rank, draw_points, parse_axis, search
+from selfattn.files import reading, sha256_of
 from selfattn.results.record import TuningTrial
-from selfattn.runs.directory import RunDirectory
+from selfattn.runs.directory import RECORD, RunDirectory
 from selfattn.settings import bounds_of
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
@@ -26,6 +28,7 @@ _NOT_TUNED = (
     "seed", "epochs", "max_steps", "items_per_epoch",  # how much is trained
     "validation_items", "validate_every", "patience", "target_exact_match",  # how it is judged
 )  # fmt: skip
+TUNING = "tuning"  # folder of the trials, and their step in the ledger
 READ_IN_A_STEP = ("batch_size", "max_tokens", "accumulate")  # settings that decide how many steps a training has
 Arm = tuple[float, str, int]  # budget, model, tuning
 
@@ -154,7 +157,7 @@ def planned_trials(plan: Plan) -> dict[Arm, list[Trial]]:
             seed = plan.tuning_seed + number
             for budget, variant in plan.variants.items():
                 part = "" if budget == plan.main else f"-budget{budget!r}"
-                path = f"tuning/{name}{part}-trial{number}"
+                path = f"{TUNING}/{name}{part}-trial{number}"
                 training = Training(path, name, model, seed, budget, variant, steps, tested=False)
                 arm = (budget, name, number // plan.tuning_trials)
                 trials.setdefault(arm, []).append(Trial(point, training))
@@ -221,6 +224,21 @@ def _rank(plan: Plan, trial: TuningTrial) -> Rank:
         return math.inf, math.inf
     sign = -1 if plan.headline.better == "higher" else 1
     return sign * trial.valid, trial.loss or 0.0
+
+
+def digest_of_trials(plan: Plan, comparison: Path) -> str:
+    """Return the SHA-256 of the choice, and of the record of every trial, which has those of all its files.
+
+    Raises:
+        UserError: a trial is missing.
+    """
+    digests = {}
+    for trials in planned_trials(plan).values():
+        for trial in trials:
+            path = comparison / trial.training.path / RECORD
+            with reading(path, "restore it, or compare again"):
+                digests[trial.training.label] = sha256_of(path)
+    return fingerprint({"trials": encode(plan.trials), "digests": digests})
 
 
 def tune(plan: Plan, comparison: Path, run: Callable[[Sequence[Training]], None]) -> Plan:

@@ -12,10 +12,12 @@ from typing import Any
 from selfattn.codec import encode, short
 from selfattn.comparison.archive import ARCHIVE, archive_sha256, read_archive
 from selfattn.comparison.check import check_plan
-from selfattn.comparison.plan import read_plan
+from selfattn.comparison.plan import Plan, read_plan
 from selfattn.comparison.record import make_record, measure
 from selfattn.comparison.run_table import RunTable
+from selfattn.comparison.seal import unkept
 from selfattn.comparison.tested import Answer, Answered, Tested, read_runs
+from selfattn.comparison.tuning import planned_trials
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.gates.output_gates import output_gates
@@ -23,7 +25,11 @@ from selfattn.experiments.plan import PLAN
 from selfattn.results.reading import read_record
 from selfattn.results.record import Gate, Record
 from selfattn.runs.run import Run, load
+from selfattn.runs.task_metrics import decided_by
+from selfattn.runs.training_set import make_training_set
 from selfattn.training.device import use_threads
+from selfattn.training.distributed import Processes
+from selfattn.training.validation import validation_loss
 
 RESULTS = "results.json"
 # Fields of the record that follow from the outputs.
@@ -93,6 +99,7 @@ def _from_archive(path: Path, record: Record) -> Iterator[Finding]:
     if sha256 != record.outputs_sha256:
         return
     data, outputs = read_archive(path)
+    yield Finding("plan.seal", tuple(unkept(record, outputs.first.pairs)), 1)
     record = replace(record, gates=tuple(gate for gate in record.gates if gate.name in _OUTPUT_GATES))
     again = replace(measure(record, data, outputs), gates=_gates_again(record.gates, outputs))
     yield from _compare(record, again, outputs_alone=True)
@@ -119,6 +126,8 @@ def _from_weights(comparison: Path, record: Record, items: int | None) -> Iterat
         outputs_sha256=record.outputs_sha256,
         demo=record.demo,
     )
+    with use_threads(plan.threads):
+        yield from _trials_again(comparison, plan, every=items is None)
     yield from _compare(record, again)
 
 
@@ -151,6 +160,31 @@ def _decode(run: Tested, items: int | None) -> tuple[Finding, Answered]:
     )
     again = stored if is_sample else replace(stored, answers=after.pop(""), probes=after)
     return Finding(f"outputs of {name}", differences, len(pairs)), again
+
+
+def _trials_again(comparison: Path, plan: Plan, *, every: bool) -> Iterator[Finding]:
+    """Validate the trials of the tuning again with their weights: all, or those alone that were chosen."""
+    for (budget, name, tuning), planned in planned_trials(plan).items():
+        of_trials = None if budget == plan.main else budget
+        results = [t for t in plan.trials.get(name, ()) if (t.budget, t.tuning) == (of_trials, tuning)]
+        for trial, result in zip(planned, results, strict=False):
+            if result.valid is None or not (every or result.chosen):
+                continue
+            path = comparison / trial.training.path
+            try:
+                valid = _validated(load(path), plan.headline.metric)
+                difference = f"{result.valid:.6g} in the record, {valid:.6g} from the weights"
+                differences = () if isclose(valid, result.valid, rel_tol=1e-9) else (difference,)
+            except UserError as error:  # gone, or changed
+                differences = (str(error),)
+            yield Finding(f"validation of {path.name}", differences, 1)
+
+
+def _validated(run: Run, metric: str) -> float:
+    """Return the metric of a run on its validation items."""
+    data = make_training_set(decided_by(run.task, metric), run.config.training, tokenizer=run.tokenizer)
+    loss = validation_loss(run.model, data.validation, run.config.training)
+    return data.criterion.measure(run.model, loss, Processes())[metric]
 
 
 def _again(run: Run, options: DecodingOptions, answers: Sequence[Answer], targets: Sequence[str]) -> list[Answer]:

@@ -9,7 +9,10 @@ from annotated_types import Ge, MinLen
 from selfattn.codec import Plain
 from selfattn.results.quality import Budget, BudgetDifference, Crossing, Estimate, Share
 
-DepartureKind = Literal["plan", "ledger", "settings", "test", "before", "again", "unrecorded", "missing"]
+DepartureKind = Literal[
+    "plan", "ledger", "settings", "test", "before", "again", "unrecorded", "missing",
+    "tuning", "costs", "plugins", "validation",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -29,15 +32,17 @@ class Seal(Plain):
 
 @dataclass(frozen=True)
 class LedgerEntry(Plain):
-    """One access to the test set.
+    """One access to the test set, or a step that is sealed.
 
     Attributes:
         when: ISO 8601 date and time.
-        run: the tested run or trial; empty in the first entry, which is the plan.
+        run: the tested run or trial; empty in the first entry, which is the plan, and where a step is sealed.
         command: that tested it.
         plan: SHA-256 of the plan that the run belongs to; empty where it belongs to none.
-        answers: SHA-256 of the answers; empty where they were not kept.
+        answers: SHA-256 of the run's record, which has those of all its files; of older runs that of their answers;
+            of a step that of what it left; empty where nothing was kept.
         previous: SHA-256 of the line before; empty in the first entry.
+        sealed: the step, such as `tuning`; empty for the plan and accesses.
     """
 
     when: str
@@ -46,6 +51,7 @@ class LedgerEntry(Plain):
     plan: str = ""
     answers: str = ""
     previous: str = ""
+    sealed: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,9 @@ class Departure(Plain):
     Attributes:
         kind: the `plan` was changed or is gone; the `ledger` was changed or is gone; `settings` of runs differ from
             the plan; the `test` set is another; runs began `before` the plan, or were
-            tested `again`; tests are `unrecorded` in the ledger; or tested runs are `missing` from the report.
+            tested `again`; tests are `unrecorded` in the ledger; tested runs are `missing` from the report; trials of
+            the `tuning`, the choice among them, or `costs` were changed; `plugins` are others; or test items were used
+            for `validation`.
         what: the runs, or the fields of the plan.
     """
 

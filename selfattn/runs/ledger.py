@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -39,10 +40,32 @@ def record_access(run: Path, command: str, *, plan: str = "", answers: str = "")
         run: its directory or file, two levels below that of the experiment.
         command: that tested it.
         plan: SHA-256 of the plan that the run belongs to; default none.
-        answers: SHA-256 of the answers; default they are not kept.
+        answers: SHA-256 of what was tested; default it is not kept.
     """
     place = run.resolve()
-    experiment = place.parent.parent
+    _append(place.parent.parent, LedgerEntry("", place.name, command, plan, answers))
+
+
+def seal_step(experiment: Path, step: str, command: str, *, plan: str, digest: str) -> None:
+    """Record what a step of an experiment has decided, such as its tuning, so that it cannot be changed later.
+
+    Args:
+        experiment: its directory.
+        step: its name.
+        command: that made it.
+        plan: SHA-256 of the plan.
+        digest: SHA-256 of what the step left.
+    """
+    _append(experiment.resolve(), LedgerEntry("", "", command, plan, digest, sealed=step))
+
+
+def is_sealed(entries: Sequence[LedgerEntry], step: str, digest: str) -> bool:
+    """Whether a ledger has a step, and its last line of it this digest; an empty digest needs no line."""
+    digests = [entry.answers for entry in entries if entry.sealed == step]
+    return digests[-1:] == ([digest] if digest else [])
+
+
+def _append(experiment: Path, entry: LedgerEntry) -> None:
     ledger = experiment / LEDGER
     if ledger.is_file() and (is_ours(experiment) or is_ours(ledger)):
         with writing(ledger):
@@ -53,7 +76,7 @@ def record_access(run: Path, command: str, *, plan: str = "", answers: str = "")
         when = datetime.now(UTC).isoformat(timespec="seconds")
         with writing(ledger), FileLock(ledger.with_name(_LOCK)):
             *_, last = ledger.read_bytes().splitlines() or [b""]
-            entry = LedgerEntry(when, place.name, command, plan, answers, hashlib.sha256(last).hexdigest())
+            entry = replace(entry, when=when, previous=hashlib.sha256(last).hexdigest())
             append_line(ledger, line_of(entry, checksum=True))
 
 

@@ -33,6 +33,26 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+TUNED: dict[str, Any] = {
+    "seeds": 2, "budgets": (1.0,), "space": ("lr=0.002..0.004:log", "batch_size=4,8"), "trials": 2, "margin": 1.0,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models, each with two tunings of two trials; do not change it."""
+    out = tmp_path_factory.mktemp("tuned") / "out"
+    given = {name: value for name, value in SETTINGS.items() if name not in ("batch_size", "warmup_steps")}
+    compare("dates", out=out, **given | TUNED)
+    return out
+
+
+@pytest.fixture
+def tuned_copy(tuned: Path, tmp_path: Path) -> Path:
+    """A copy of the tuned comparison, to be changed."""
+    return shutil.copytree(tuned, tmp_path / "tuned")
+
+
 @pytest.fixture
 def copy(finished: Path, tmp_path: Path) -> Path:
     """A copy of the comparison, to be changed."""

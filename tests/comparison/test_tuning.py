@@ -10,13 +10,14 @@ import pytest
 
 from selfattn.comparison import compare as compare_module
 from selfattn.comparison import tuning
-from selfattn.comparison.compare import _prepare, compare, make_plan
+from selfattn.comparison.compare import _prepare, make_plan
 from selfattn.comparison.options import MOST_SEEDS
 from selfattn.comparison.plan import Plan, PlannedModel, read_plan
 from selfattn.comparison.verify import verify
 from selfattn.errors import SettingError
 from selfattn.models.presets import PRESETS
 from selfattn.results.quality import Headline
+from selfattn.results.reading import read_record
 from selfattn.tasks.dates import SPACE, Dates
 from selfattn.training.config import TrainingConfig
 
@@ -161,19 +162,17 @@ def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(
     assert Dates().usual_comparison()["first_seed"] + Dates().usual_comparison()["seeds"][0] < 900  # of the pilot
 
 
-def test_tuned_runs_are_compared_as_clusters_of_their_tunings(tmp_path: Path, settings: dict[str, Any]) -> None:
-    out = tmp_path / "out"
-    changes = {"seeds": 4, "budgets": (1.0,), "space": ("lr=0.002..0.004:log", "batch_size=4,8"), "trials": 1}
-    given = {name: value for name, value in settings.items() if name not in ("batch_size", "warmup_steps")}
-    record, _ = compare("dates", **given | changes | {"tunings": 2, "out": out})
-    plan = read_plan(out)
-    assert [model.tunings for model in record.models] == [(1, 0, 1, 0)] * 2 or [(0, 1, 0, 1)] * 2
+def test_runs_are_compared_as_clusters_of_their_tunings(tuned: Path) -> None:
+    record = read_record(tuned / "results.json")
+    plan = read_plan(tuned)
+    assert [model.tunings for model in record.models] == [(0, 1)] * 2
     assert record.tuning is not None
-    assert (record.tuning.trials, record.tuning.tunings, record.tuning.is_common) == (1, 2, True)
-    assert record.pairs[0].word == "too few seeds to tell"  # four runs, but two tunings
+    assert (record.tuning.trials, record.tuning.tunings, record.tuning.is_common) == (2, 2, True)
     for run in plan.runs():
         assert run.model.training == {**plan.chosen(run.name, 1.0, run.seed)}
     assert record.plan is not None
     assert record.plan.departures == ()
     assert not [gate for gate in record.gates if gate.name == "same training" and not gate.passed]
-    assert all(not finding.differences for finding in verify(out))
+    checked = list(verify(tuned))
+    assert not [finding for finding in checked if finding.differences]
+    assert sum(finding.name.startswith("validation of") for finding in checked) == 8

@@ -24,7 +24,7 @@ from selfattn.errors import UserError
 from selfattn.experiments.plan import write_plan
 from selfattn.results.reading import read_record
 from selfattn.runs.directory import WEIGHTS, RunDirectory
-from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access
+from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access, seal_step
 
 Cli = Callable[..., Any]
 REPORTS = Path(__file__).parents[2] / "docs" / "results" / "reports"
@@ -157,8 +157,9 @@ def test_weights_that_were_swapped_after_the_test_are_caught(copy: Path) -> None
     save_file({name: -weights for name, weights in load_file(run / WEIGHTS).items()}, run / WEIGHTS)
     assert differing(copy, 2) == ["rnn-attention-seed5"]  # its checksum differs
     accept_changes(run)
-    (finding,) = [finding for finding in verify(copy, 2) if finding.differences]  # figures are of the outputs on disk
-    assert (finding.name, finding.values) == ("outputs of rnn-attention-seed5", 2)
+    outputs, plan = (finding for finding in verify(copy, 2) if finding.differences)  # figures are of those on disk
+    assert (outputs.name, outputs.values) == ("outputs of rnn-attention-seed5", 2)
+    assert plan.name == "plan"  # the ledger has another digest of this run
     assert "models.rnn-attention.metrics.character_error_rate" in differing(copy)
 
 
@@ -175,7 +176,7 @@ def test_another_machine_is_declared(copy: Path, tmp_path: Path) -> None:
 
 def test_a_plan_a_ledger_and_answers_forged_together_are_seen_in_the_weights_alone(copy: Path, tmp_path: Path) -> None:
     """Without the weights nothing tells: only a hash that was published before the training would."""
-    plan, entries = read_plan(copy), read_ledger(copy)[1:]
+    plan, (*entries, costs) = read_plan(copy), read_ledger(copy)[1:]
     (copy / LEDGER).unlink()
     begin_ledger(copy, plan.seal, plan.command)
     for entry in entries:
@@ -185,7 +186,8 @@ def test_a_plan_a_ledger_and_answers_forged_together_are_seen_in_the_weights_alo
         if perfect is not None:
             tested.keep(run.path, replace(run.result, scores=perfect, gates=()), right)
             run = tested.Tested(run.path)
-        record_access(run.path, entry.command, plan=plan.seal.sha256, answers=run.result.answers_sha256)
+        record_access(run.path, entry.command, plan=plan.seal.sha256, answers=run.digest)
+    seal_step(copy, costs.sealed, costs.command, plan=costs.plan, digest=costs.answers)
     record, _ = write_comparison(copy, copy)
     assert record.plan.departures == ()
     assert record.models[1].metrics["exact_match"].mean == 1

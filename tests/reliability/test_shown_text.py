@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from small_runs import accept_changes
 
 from selfattn.cli import tokenizer as tokenizer_commands
 from selfattn.errors import all_visible, say, visible
-from selfattn.files import sha256_of
 from selfattn.ownership import MARKDOWN_MARK
 from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of
@@ -43,9 +43,7 @@ def test_a_report_of_nasty_texts(copy: Path, cli: Cli) -> None:
     for row in rows:
         row["source"], row["output"], row["tag"] = row["source"] + NASTY, NASTY, NASTY
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    result = json.loads((copy / RUN / "test.json").read_text())
-    result.pop("checksum")
-    (copy / RUN / "test.json").write_text(json.dumps(result | {"answers_sha256": sha256_of(path)}))
+    accept_changes(copy / RUN)
     from selfattn.comparison.report import write_comparison
 
     record, files = write_comparison(copy, copy.parent / "report")
