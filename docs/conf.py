@@ -14,6 +14,7 @@ release = selfattn.__version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 nb_execution_mode = "off"  # their outputs are kept; `pytest --nbmake docs/notebooks` runs them
+exclude_patterns = ["class/source"]  # what the notebooks beside it are made of
 root_doc = "index"
 html_theme = "furo"
 html_extra_path = ["demo"]  # pages on which trained models answer

@@ -19,7 +19,7 @@ from typing import Any
 DOCS = Path(__file__).parent
 _FENCE = re.compile(r"^```python(?: (\w+))?\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"(\]\()([^)#:\s]+)([^)]*\))")
-_TAGS = {"check": ["check", "hide-input"], "solution": ["solution"]}
+_TAGS = {"answer": ["answer"], "check": ["check", "hide-input"], "solution": ["solution"]}
 Cell = dict[str, Any]
 
 
@@ -93,13 +93,33 @@ def concepts(page: Path, folder: Path, lang: str) -> str:
     return notebook(cells, lang)
 
 
+def lab(source: Path, lang: str, *, with_solutions: bool) -> str:
+    """Return the lab: with blank answers for a student, or with the solutions in their place."""
+    cells = []
+    left_out = "answer" if with_solutions else "solution"
+    for kind, text in parts(source.read_text(encoding="utf-8")):
+        if kind == "prose":
+            for section in re.split(r"^(?=## )", text, flags=re.MULTILINE):
+                if section.strip():
+                    cells.append(cell("markdown", section))
+        elif kind != left_out:
+            cells.append(cell("code", text, _TAGS.get(kind)))
+    return notebook(cells, lang)
+
+
 def made() -> dict[Path, str]:
     """Return every notebook that has a source, by its path."""
     notebooks = DOCS / "notebooks"
-    return {
+    labs = DOCS / "class"
+    texts = {
         notebooks / "concepts.ipynb": concepts(DOCS / "concepts.md", notebooks, "en"),
         notebooks / "concepts.ko.ipynb": concepts(DOCS / "ko" / "concepts.md", notebooks, "ko"),
     }
+    for lang, end in (("en", ""), ("ko", ".ko")):
+        source = labs / "source" / f"lab{end}.md"
+        texts[labs / f"lab{end}.ipynb"] = lab(source, lang, with_solutions=False)
+        texts[labs / f"lab-solutions{end}.ipynb"] = lab(source, lang, with_solutions=True)
+    return texts
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Trained models as one HTML file that runs them in the reader's browser: no network, no server."""
 
 import base64
+import json
+import re
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -69,11 +71,28 @@ def write_demo(
     models = [_payload(run, name, signs, first) for run, name in zip(runs, shown, strict=True)]
     if all("reason" in model for model in models):
         raise UserError("none of these models can run in a page: it runs models that turn one text into another")
+    text = page_of(models, examples, sorted({run.config.task for run in runs}), lang)
+    with writing(out, "choose another place"):
+        write_text(out, text)
+
+
+def page_of(
+    models: Sequence[dict[str, Any]], examples: Sequence[tuple[str, str]], origin: Sequence[str], lang: str
+) -> str:
+    """Return the page of models as it describes them itself, so that an old page can be made again without its runs.
+
+    Args:
+        models: a description of each, as it stands in the page.
+        examples: inputs to begin with, each with its right output or ``""``.
+        origin: names of the models' tasks.
+        lang: the language that the page opens in.
+    """
+    words = read_words(resources.files(_HOME) / "words", "page")
     script = asset("engine.js", _HOME) + asset("page.js", _HOME)
     style = asset("report.css") + asset("page.css", _HOME)
     context = {
         "lang": lang,
-        "origin": sorted({run.config.task for run in runs}),
+        "origin": origin,
         "words": words,
         "w": words[lang],
         "version": __version__,
@@ -84,9 +103,15 @@ def write_demo(
         "data": embedded({"words": words, "version": __version__, "examples": list(examples)}),
         "models": [embedded(model) for model in models],
     }
-    page = templates(_HOME).get_template("page.html.j2").render(context)
-    with writing(out, "choose another place"):
-        write_text(out, page + "\n")
+    return templates(_HOME).get_template("page.html.j2").render(context) + "\n"
+
+
+def read_page(page: str) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
+    """Return the models and examples of a demo page, as :func:`page_of` takes them."""
+    scripts = re.findall(r'<script type="application/json" (id="data"|class="model")>(.*?)</script>', page)
+    models = [json.loads(text) for kind, text in scripts if kind == 'class="model"']
+    data = next(json.loads(text) for kind, text in scripts if kind == 'id="data"')
+    return models, [(text, right) for text, right in data["examples"]]
 
 
 def _names(runs: Sequence[Run]) -> list[str]:

@@ -129,7 +129,8 @@ class Trace:
             layer: its name, such as ``"decoder.cross_attn"``.
         """
         parts = [self[f"{layer}.{part}"][None] for part in OF_ATTENTION]
-        return AttentionSteps(*parts, self[layer][None])
+        query, key, value, scores, weights, heads = parts
+        return AttentionSteps(query, key, value, scores, weights, heads, self[layer][None])
 
 
 def intermediates(model: Seq2Seq) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from selfattn.errors import UserError
 from selfattn.files import write_atomically, writing
 from selfattn.ownership import check_ours
 from selfattn.results.attention import AttentionMap, Kind, ModelAttention
+from selfattn.tokenizers.protocol import BOS, SPECIALS
 from selfattn.words.messages import SOURCE
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -42,6 +43,7 @@ class AttentionView:
         is_shifted: whether row k of a map belongs to the step that wrote target token k, which had read the tokens
             before it; False where it belongs to the step that read token k. Default True.
         without: names of the layers that handed over no weights.
+        lang: the language in which a notebook shows it, ``"en"`` or ``"ko"``; default English.
 
     Example:
         >>> import torch
@@ -70,6 +72,16 @@ class AttentionView:
     second: int | None = None
     is_shifted: bool = True
     without: Sequence[str] = ()
+    lang: str = SOURCE
+
+    @property
+    def decoder_tokens(self) -> tuple[str, ...]:
+        """The columns of ``decoder_weights``: what the decoder has read when it writes each target token.
+
+        The first is the beginning of the sequence; row ``k`` writes ``target_tokens[k]`` and asks with
+        ``decoder_tokens[k]``, the token that was read last.
+        """
+        return (SPECIALS[BOS], *self.target_tokens[:-1]) if self.is_shifted else self.target_tokens
 
     @property
     def _shown(self) -> tuple[Kind, tuple[Tensor, ...], tuple[str, ...]]:
@@ -149,13 +161,13 @@ class AttentionView:
         """Write source, output, tokens and all maps as one JSON object, in the form of `results.json`."""
         return json.dumps({"source": self.source} | codec.encode(self.maps()), ensure_ascii=False)
 
-    def to_html(self, lang: str = SOURCE) -> str:
+    def to_html(self, lang: str | None = None) -> str:
         """Make a page of its own with the explorer of the report: layers, heads, kinds, heatmap or lines.
 
         Args:
-            lang: the language that it opens in.
+            lang: the language that it opens in; default that of the view.
         """
-        return self._page(self.maps(), lang)
+        return self._page(self.maps(), self.lang if lang is None else lang)
 
     def to_svg(self, layer: int | None = None, head: int | None = None) -> str:
         """Draw :meth:`picture` as SVG.
@@ -225,7 +237,7 @@ class AttentionView:
 
     def _frame(self, shown: ModelAttention) -> str:
         high = min(24 * len(self._shown[2]) + 430, 900)
-        page = self._page(shown, SOURCE)
+        page = self._page(shown, self.lang)
         return (
             f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" title="{html.escape(repr(self))}" '
             f'style="width:100%;height:{high}px;border:0"></iframe>'

@@ -14,3 +14,25 @@ function answer({ config, weights, sources, limit, blocked, given }) {
     };
   });
 }
+
+/* The vectors on a token's way through each step of a case, as [part, vector, layer]. */
+function ways({ config, weights, sources, limit, given }) {
+  const model = buildModel(config, new Weights(weights));
+  return sources.map((source, k) => write(model, source, { limit, given: given && given[k] }).steps.map(
+    (step) => step.way.map(([part, vector, layer]) => [part, [...vector], layer ?? null])));
+}
+
+/* The best output of a beam, with its logarithmic probability, and how many beginnings there were at every step. */
+function searched({ config, weights, sources, limit, width }) {
+  const model = buildModel(config, new Weights(weights));
+  return sources.map((source) => {
+    const { ids, total, finished, levels } = beamSearch(model, source, { limit, width });
+    return { ids, total, finished, counts: levels.map((level) => level.length) };
+  });
+}
+
+/* What a model writes after forced ids. */
+function forced({ config, weights, sources, limit, ids }) {
+  const model = buildModel(config, new Weights(weights));
+  return sources.map((source) => write(model, source, { limit, forced: ids }).steps.map((step) => step.id));
+}

@@ -1,5 +1,6 @@
 """The JavaScript engine against torch: the same outputs, and attention weights within 1e-4."""
 
+import base64
 import gzip
 import json
 import random
@@ -15,14 +16,19 @@ from unicodedata import category
 
 import pytest
 import torch
+from safetensors.torch import load as load_safetensors
+from torch.nn.utils.rnn import pad_sequence
 
 from selfattn.attention import RelativeBias
+from selfattn.data.dates.source import DateSource
 from selfattn.data.text import clean_text, plain_text, plain_words
-from selfattn.demo.page import _tokens, embedded_weights
+from selfattn.decoding.beam import beam_search
+from selfattn.demo.page import _tokens, embedded_weights, read_page
 from selfattn.models.build import build
-from selfattn.models.config import ModelConfig, config_to_dict
+from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
+from selfattn.models.inside import trace_model
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import EncoderMemory, Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
@@ -31,6 +37,7 @@ from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 from selfattn.tokenizers.words import WordTokenizer
 
 ENGINE = resources.files("selfattn.demo").joinpath("templates", "engine.js").read_text(encoding="utf-8")
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "demo" / "dates.html"
 HARNESS = Path(__file__).with_name("harness.js").read_text(encoding="utf-8")
 
 VOCABULARY, LIMIT = 23, 6
@@ -205,6 +212,75 @@ def test_a_blocked_token_of_a_decoder_only_model_is_attended_to_by_nobody(ask_no
         assert one == other
         heads = [head for layer in one["cross"] + one["encoder"] for head in layer]
         assert all(row[1] == 0 for head in heads for row in head)
+
+
+def test_a_tokens_way_is_torchs(ask_node: Any) -> None:
+    """Each vector that the page shows is the intermediate of that name in the library."""
+    names = {
+        "rnn-attention": {"embedding": "decoder.embed", "hidden": "decoder.stack", "context": "decoder.cross_attn"},
+        "bahdanau-gru": {"embedding": "decoder.embed", "hidden": "decoder.stack", "context": "decoder.cross_attn"},
+        "transformer": {"embedding": "decoder.embed", "forward": "decoder.layers.0", "read": "decoder.norm"},
+        "decoder-only": {"embedding": "embed", "forward": "layers.0", "read": "norm"},
+    }
+    source, given = [7, 8, 9, 2], [5, 6, 7, 2]
+    cases = [case(CONFIGS[name], shaken(CONFIGS[name]), [source], given=[given]) for name in names]
+    for (name, parts), [answer] in zip(names.items(), ask_node("ways", cases), strict=True):
+        trace = trace_model(shaken(CONFIGS[name]), torch.tensor(source), torch.tensor([1, *given[:-1]]))
+        for part, intermediate in parts.items():
+            vectors = [next(one[1] for one in step if one[0] == part and one[2] in (0, None)) for step in answer]
+            expected = trace[intermediate]
+            torch.testing.assert_close(torch.tensor(vectors), expected, rtol=1e-3, atol=1e-4, msg=f"{name} {part}")
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_beam_finds_what_the_librarys_finds(ask_node: Any, width: int) -> None:
+    draw = random.Random(0)
+    sources = [[*draw.choices(range(4, VOCABULARY), k=draw.randint(1, 9)), 2] for _ in range(8)]
+    names = ("transformer", "rnn-attention", "rnn-plain", "decoder-only", "luong-input-feeding")
+    cases = [case(CONFIGS[name], shaken(CONFIGS[name]), sources, width=width) for name in names]
+    for name, answers in zip(names, ask_node("searched", cases), strict=True):
+        for source, answer in zip(sources, answers, strict=True):
+            ids = torch.tensor([source])
+            settings = {"bos_id": 1, "eos_id": 2, "max_length": LIMIT, "beam_size": width}
+            [[expected]] = beam_search(shaken(CONFIGS[name]), ids, ids > 0, **settings)
+            assert (answer["ids"], answer["finished"]) == (expected.ids, expected.finished), name
+            assert answer["total"] == pytest.approx(expected.log_probability, abs=1e-3)
+            assert max(answer["counts"]) <= 2 * width
+
+
+def test_after_forced_tokens_the_model_goes_on_by_itself(ask_node: Any) -> None:
+    model, source, ids = shaken(CONFIGS["transformer"]), [7, 8, 9, 2], [9, 5]
+    [[written]] = ask_node("forced", [case(CONFIGS["transformer"], model, [source], ids=ids)])
+    assert written[:2] == ids
+    source_ids = torch.tensor([source])
+    with torch.inference_mode():
+        logits = model(source_ids, torch.tensor([[1, *written[:-1]]]), source_mask=source_ids > 0)
+    assert logits[0].argmax(dim=-1)[2:].tolist() == written[2:]
+
+
+def test_rollout_multiplies_the_layers(ask_node: Any) -> None:
+    layers = torch.rand(3, 2, 4, 4, generator=torch.Generator().manual_seed(0)).softmax(dim=-1)
+    mixed = 0.5 * layers.mean(dim=1) + 0.5 * torch.eye(4)
+    [answer] = ask_node("rollout", [layers.tolist()])
+    torch.testing.assert_close(torch.tensor(answer), mixed[2] @ mixed[1] @ mixed[0])
+
+
+@pytest.mark.parametrize("count", [25, pytest.param(1000, marks=pytest.mark.slow)])
+def test_the_committed_page_and_the_library_write_the_same_dates(ask_node: Any, count: int) -> None:
+    models, _ = read_page(PAGE.read_text(encoding="utf-8"))
+    texts = [pair.source for pair in DateSource(split="test").pairs(count)]
+    for payload in models:
+        tokenizer = CharTokenizer(payload["source"])
+        model = build(config_from_dict(payload["config"]), vocab_size=len(tokenizer), pad_id=0, seed=0).eval()
+        model.load_state_dict(load_safetensors(base64.b64decode(payload["weights"])))
+        ids = [[*tokenizer.encode(text), 2] for text in texts]
+        limit = payload["max_length"]
+        settings = {"config": payload["config"], "weights": payload["weights"], "limit": limit, "ids": []}
+        [written] = ask_node("forced", [settings | {"sources": ids}])
+        source = pad_sequence([torch.tensor(row) for row in ids], batch_first=True)
+        settings = {"bos_id": 1, "eos_id": 2, "max_length": limit, "beam_size": 1}
+        expected = [each.ids for [each] in beam_search(model, source, source > 0, **settings)]
+        assert [[token for token in row if token != 2] for row in written] == expected
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])

@@ -1,11 +1,13 @@
 """The page in a real browser: what it writes is what torch writes, and every control does what it says."""
 
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,6 +41,7 @@ CONFIGS = {
     "<b>hostile</b>": EncoderDecoderConfig(encoder=STACK, decoder=STACK),
     "constructor": EncoderDecoderConfig(encoder=STACK, decoder=STACK),
 }
+ROOT = Path(__file__).resolve().parents[2]
 TEXT = "May 13, 2008"
 FIRST = "#models [data-model=transformer]"
 SECOND = "#models [data-model=rnn-attention]"
@@ -182,6 +185,74 @@ def test_a_cell_opens_into_numbers_that_agree(open_page: Open) -> None:
     assert page.all("#models .inside") == []
 
 
+def test_a_query_is_named_by_what_it_writes_and_what_was_read_last(open_page: Open) -> None:
+    page = open_page("transformer", "rnn-attention")
+    first, second = page.output(FIRST)[:2]
+    page.choose(f"{FIRST} input[name=kind-transformer][value=decoder]")
+    [label] = page.run(
+        "return [document.querySelector(arguments[0]).ariaLabel]", f"{FIRST} td[data-row='1'][data-column='0']"
+    )
+    assert label.startswith(f"writing {second} (last read: {first}) to ⊢: ".replace("  ", " ␣"))
+    heads = page.told(f"{FIRST} .map tbody th")
+    assert heads[0].endswith("(⊢)")
+    axes = page.text(f"{FIRST} .axes")
+    assert "↓ writes (last read)" in axes
+    assert "→ read so far" in axes
+    assert "weight 0" in axes
+
+
+def test_the_sum_below_the_exponentials_is_shown(open_page: Open) -> None:
+    page = open_page("transformer")
+    page.choose(f"{FIRST} td[data-row='2'][data-column='4']")
+    exponentials = [float(text) for text in page.told(f"{FIRST} .softmax tbody td:nth-child(3)")]
+    total = float(page.told(f"{FIRST} .softmax tfoot td:nth-child(3)")[0])
+    assert sum(exponentials) == pytest.approx(total, rel=0.01)
+    shown = re.search(r"Σ exp = ([\d.e+-]+) / ([\d.e+-]+) = ([\d.]+)", page.text(f"{FIRST} .inside"))
+    assert shown is not None
+    assert float(shown[1]) / float(shown[2]) == pytest.approx(float(shown[3]), abs=0.005)
+
+
+def test_a_forced_token_stays_and_the_model_goes_on_from_it(open_page: Open) -> None:
+    page = open_page("transformer", "rnn-attention")
+    before = {panel: page.output(panel) for panel in (FIRST, SECOND)}
+    page.choose("#first")
+    other = f"{FIRST} .candidates button:not(:disabled)"
+    [token, *_] = page.told(other)
+    page.choose(other)
+    assert page.output(FIRST)[0] == token.replace("␣", " ")
+    assert page.output(FIRST, ".other-row") == before[FIRST]
+    assert page.output(SECOND) == before[SECOND]
+    page.choose(f"{FIRST} [data-key=release]")
+    assert page.output(FIRST) == before[FIRST]
+    assert not page.all(f"{FIRST} .other-row")
+
+
+def test_the_way_of_a_token_states_and_beam_open(open_page: Open, violations: Any) -> None:
+    page = open_page("transformer", "rnn-attention", lang="ko", width=400)
+    for key in ("way", "states", "beam"):
+        for panel in (FIRST, SECOND):
+            page.choose(f"{panel} [data-key={key}]")
+    assert "은닉 상태 h" in page.text(f"{SECOND} .more")
+    assert "맥락 벡터 c" in page.text(f"{SECOND} .more")
+    assert "셀프 어텐션 뒤, 층 1" in page.text(f"{FIRST} .more")
+    assert len(page.all(f"{SECOND} .time canvas")) == 2
+    assert page.all(f"{FIRST} .tree line.best")
+    assert page.run("return document.documentElement.scrollWidth") <= 400
+    assert page.logs("browser") == []
+    assert violations() == []
+
+
+def test_rollout_stands_beside_the_layers(open_page: Open) -> None:
+    one = run("transformer")
+    page, view = open_page(runs=[one]), one.attention(TEXT)
+    page.choose(f"{FIRST} input[name=kind-transformer][value=encoder]")
+    page.choose(f"{FIRST} input[name=layer-transformer][value=rollout]")
+    expected = torch.eye(len(view.source_tokens))
+    for layer in view.encoder_weights:
+        expected = (0.5 * layer.mean(dim=0) + 0.5 * torch.eye(len(expected))) @ expected
+    torch.testing.assert_close(torch.tensor(page.weights(FIRST)), expected, rtol=0, atol=0.00051)
+
+
 def test_a_blocked_token_gets_no_weight_and_what_changes_is_shown(open_page: Open) -> None:
     page = open_page("transformer", "rnn-attention", "rnn-plain")
     before = {panel: page.output(panel) for panel in (FIRST, SECOND)}
@@ -322,3 +393,11 @@ def test_a_renamed_model_has_the_name_and_the_colour_of_the_report(tmp_path: Pat
     assert '"name":"far"' in page
     assert f'"colour":{sign.colour}' in page
     assert sign.colour != Signs(["rnn-attention"])["rnn-attention"].colour
+
+
+def test_a_demo_page_is_as_new_as_the_code() -> None:
+    """It has the words, the script and the style of today, around the models that it holds."""
+    make_demo = SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "make_demo.py")))
+    for path in make_demo.HERE.glob("*.html"):
+        renewed = make_demo.renewed(path)
+        assert path.read_text(encoding="utf-8") == renewed, f"{path.name} is old: run python docs/make_demo.py"

@@ -26,7 +26,9 @@ class Weights {
     if (!tensor.data) {
       const [from, to] = tensor.data_offsets;
       const numbers = this.buffer.slice(this.start + from, this.start + to);
-      tensor.data = new Float32Array(numbers);
+      if (tensor.dtype === "F32") tensor.data = new Float32Array(numbers);
+      else if (tensor.dtype === "F16") tensor.data = Float32Array.from(new Uint16Array(numbers), halfToNumber);
+      else throw new Error(`${name}: numbers of type ${tensor.dtype}`);
     }
     return tensor;
   }
@@ -41,6 +43,12 @@ class Weights {
     const bias = this.has(`${name}.bias`) ? this.get(`${name}.bias`).data : null;
     return (x) => product(data, rows, columns, x, bias);
   }
+}
+
+function halfToNumber(bits) {
+  const sign = bits & 0x8000 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = (bits & 1023) / 1024;
+  if (exponent === 0) return sign * 2 ** -14 * fraction;
+  return exponent === 31 ? sign * (fraction ? NaN : Infinity) : sign * 2 ** (exponent - 15) * (1 + fraction);
 }
 
 /* ---------------------------------------------------------------- vectors */
@@ -371,15 +379,18 @@ class TransformerBlock {
     cache = cache ? append(cache, fresh) : fresh;
     const own = this.selfAttn.forward(h, cache, { mask, causal, positions });
     x = this.join(x, own.output, this.selfAttnNorm);
+    const way = [["self", x[0]]];
     let cross = null;
     if (this.crossAttn) {
       h = this.before(x, this.crossAttnNorm);
       cross = this.crossAttn.forward(h, memory, { mask: memoryMask });
       x = this.join(x, cross.output, this.crossAttnNorm);
+      way.push(["cross", x[0]]);
     }
     h = this.before(x, this.feedForwardNorm);
     x = this.join(x, h.map(this.feedForward), this.feedForwardNorm);
-    return { x, cache, own: own.attended, cross: cross && cross.attended };
+    way.push(["forward", x[0]]);
+    return { x, cache, own: own.attended, cross: cross && cross.attended, way };
   }
 
   before(x, norm) { return this.normFirst ? x.map(norm) : x; }
@@ -543,7 +554,13 @@ function summary({ states, visible, final }) {
 
 /* ---------------------------------------------------------------- decoders: start(memory), step(id, state)
 
-   A step returns { logits, state, cross, own }, where cross and own hold for each layer its attended [h 1]. */
+   A step returns { logits, state, cross, own, way }, where cross and own hold for each layer its attended [h 1], and
+   way the vectors that the token becomes, from its embedding to what the output layer reads: [part, vector, layer]. */
+
+function wayThrough(first, outs, last) {
+  const inner = outs.flatMap((out, layer) => out.way.map(([part, vector]) => [part, vector, layer]));
+  return [["embedding", first], ...inner, ["read", last]];
+}
 
 class TransformerDecoder extends Blocks {
   constructor(weights, config) {
@@ -557,7 +574,8 @@ class TransformerDecoder extends Blocks {
   }
 
   step(id, { caches, memory, visible, position }) {
-    let x = [this.embed(id, position)];
+    const first = this.embed(id, position);
+    let x = [first];
     const outs = this.layers.map((layer, n) => {
       const out = layer.forward(x, {
         cache: caches[n], positions: [position], memory: memory[n], memoryMask: (_, j) => visible(j),
@@ -566,7 +584,11 @@ class TransformerDecoder extends Blocks {
       return out;
     });
     const state = { caches: outs.map((out) => out.cache), memory, visible, position: position + 1 };
-    return { logits: this.output(this.norm(x[0])), state, cross: outs.map((out) => out.cross), own: outs.map((out) => out.own) };
+    const last = this.norm(x[0]);
+    return {
+      logits: this.output(last), state, cross: outs.map((out) => out.cross), own: outs.map((out) => out.own),
+      way: wayThrough(first, outs, last),
+    };
   }
 }
 
@@ -613,8 +635,9 @@ class PlainDecoder extends RNNDecoder {
   start(memory) { return { recurrent: this.bridge(memory), fed: this.peeky ? summary(memory) : zeros(0) }; }
 
   step(id, { recurrent, fed }) {
-    const [h, next] = this.stack.step(joined(fed, this.embed(id)), recurrent);
-    return { logits: this.output(joined(fed, h)), state: { recurrent: next, fed }, cross: [], own: [] };
+    const x = this.embed(id), [h, next] = this.stack.step(joined(fed, x), recurrent), read = joined(fed, h);
+    const way = [["embedding", x], ["hidden", h], ...(fed.length ? [["read", read]] : [])];
+    return { logits: this.output(read), state: { recurrent: next, fed }, cross: [], own: [], way };
   }
 }
 
@@ -632,11 +655,12 @@ class AttentionDecoder extends RNNDecoder {
   }
 
   step(id, state) {
-    const [h, recurrent] = this.stack.step(joined(this.embed(id), state.fed), state.recurrent);
+    const x = this.embed(id), [h, recurrent] = this.stack.step(joined(x, state.fed), state.recurrent);
     const [context, cross] = this.attention(h, state);
     let both = joined(context, h);
     if (this.combine) both = this.combine(both).map(Math.tanh);
-    return { logits: this.output(both), state: { ...state, recurrent, fed: this.fedWidth ? both : state.fed }, cross, own: [] };
+    const way = [["embedding", x], ["hidden", h], ["context", context], ["read", both]];
+    return { logits: this.output(both), state: { ...state, recurrent, fed: this.fedWidth ? both : state.fed }, cross, own: [], way };
   }
 }
 
@@ -657,7 +681,8 @@ class BahdanauDecoder extends RNNDecoder {
     const [h, recurrent] = this.stack.step(joined(x, context), layers);
     const pairs = this.maxout(joined(h, context, x));
     const larger = zeros(pairs.length / 2).map((_, k) => Math.max(pairs[2 * k], pairs[2 * k + 1]));
-    return { logits: this.output(larger), state: { ...state, recurrent }, cross, own: [] };
+    const way = [["embedding", x], ["context", context], ["hidden", h], ["read", larger]];
+    return { logits: this.output(larger), state: { ...state, recurrent }, cross, own: [], way };
   }
 }
 
@@ -701,23 +726,24 @@ class DecoderOnly extends Blocks {
 
   step(id, { visible, caches, length: place, source = place }) {
     const mask = (_, j) => j >= source || visible(j);
-    const { x, caches: grown, maps } = this.read([{ id, visible: true }], place, caches, mask);
+    const { first, x, outs, caches: grown, maps } = this.read([{ id, visible: true }], place, caches, mask);
     const part = (from, to) => maps.map((heads) => heads.map((rows) => rows.map((one) => section(one, from, to))));
     return {
       logits: this.output(x[0]), state: { visible, caches: grown, length: place + 1, source },
-      cross: part(0, source), own: part(source, place + 1),
+      cross: source ? part(0, source) : [], own: part(source, place + 1), way: wayThrough(first, outs, x[0]),
     };
   }
 
-  read(tokens, first, caches, mask) {
-    const positions = range(tokens.length, first);
+  read(tokens, start, caches, mask) {
+    const positions = range(tokens.length, start);
     let x = tokens.map(({ id, visible }, i) => scale(this.embed(id, positions[i]), visible ? 1 : 0));
+    const first = x[0];
     const outs = this.layers.map((layer, n) => {
       const out = layer.forward(x, { cache: caches && caches[n], mask, positions });
       x = out.x;
       return out;
     });
-    return { x: x.map(this.norm), caches: outs.map((out) => out.cache), maps: outs.map((out) => out.own) };
+    return { first, x: x.map(this.norm), outs, caches: outs.map((out) => out.cache), maps: outs.map((out) => out.own) };
   }
 }
 
@@ -913,20 +939,61 @@ function best(probabilities) {
 
 /* Write a target for source ids that end with <eos>, at most `limit` tokens, <eos> counted.
 
-   `choose` maps probabilities and the step's number to the next id; `given` are ids to write whatever the model says.
-   Returns { encoder, steps, ids, finished }: for each step { id, logits, probabilities, cross, own }. */
-function write(model, source, { limit, temperature = 1, blocked = new Set(), choose = best, given = null }) {
+   `choose` maps probabilities and the step's number to the next id; `given` are ids to write whatever the model says,
+   all of them; after `forced` ids the model goes on by itself.
+   Returns { encoder, states, steps, ids, finished }: for each step { id, logits, probabilities, cross, own, way }. */
+function write(model, source, { limit, temperature = 1, blocked = new Set(), choose = best, given = null, forced = [] }) {
   const memory = model.encode(source, blocked), steps = [];
   let state = model.start(memory), id = SPECIALS.bos;
   while (steps.length < (given ? given.length : limit)) {
-    const step = model.step(id, state);
-    const probabilities = softmax(scale(step.logits, 1 / temperature));
-    id = given ? given[steps.length] : choose(probabilities, steps.length);
-    state = step.state;
-    steps.push({ id, logits: step.logits, probabilities, cross: step.cross, own: step.own });
+    const { logits, state: next, cross, own, way } = model.step(id, state), place = steps.length;
+    const probabilities = softmax(scale(logits, 1 / temperature));
+    id = given ? given[place] : place < forced.length ? forced[place] : choose(probabilities, place);
+    state = next;
+    steps.push({ id, logits, probabilities, cross, own, way });
     if (id === SPECIALS.eos) break;
   }
   const finished = steps.length > 0 && steps[steps.length - 1].id === SPECIALS.eos;
   const ids = steps.map((step) => step.id);
-  return { encoder: memory.maps, steps, ids: finished ? ids.slice(0, -1) : ids, finished };
+  return { encoder: memory.maps, states: memory.states, steps, ids: finished ? ids.slice(0, -1) : ids, finished };
+}
+
+/* Beam search as beam_search of selfattn/decoding/beam.py does it, without a length penalty, for the best output.
+
+   Returns { ids, total, finished, levels }: levels are the beginnings of every step that went on or ended,
+   [{ id, parent, total, ended }], where parent is the place of a beginning in the level before. */
+function beamSearch(model, source, { limit, width, blocked = new Set() }) {
+  const more = (a, b) => b.total - a.total;
+  const levels = [];
+  let live = [{ ids: [], total: 0, state: model.start(model.encode(source, blocked)), place: null }], top = null;
+  for (let length = 1; ; length++) {
+    const next = live.flatMap(({ ids, total, state, place }) => {
+      const { logits, state: after } = model.step(ids.length ? ids[ids.length - 1] : SPECIALS.bos, state);
+      const probabilities = softmax(logits);
+      const order = range(probabilities.length).sort((a, b) => logits[b] - logits[a] || a - b).slice(0, width + 1);
+      return order.map((id) => ({ id, ids: [...ids, id], total: total + Math.log(probabilities[id]), state: after, parent: place }));
+    }).sort(more);
+    const ended = next.slice(0, width).filter((one) => one.id === SPECIALS.eos);
+    live = next.filter((one) => one.id !== SPECIALS.eos).slice(0, width);
+    const level = [...ended, ...live].sort(more);
+    level.forEach((one, place) => { one.place = place; });
+    levels.push(level.map(({ id, parent, total }) => ({ id, parent, total, ended: id === SPECIALS.eos })));
+    for (const one of ended) if (!top || one.total > top.total) top = { ...one, ids: one.ids.slice(0, -1), finished: true };
+    if (length === limit && !top) top = { ...live[0], finished: false };
+    if (length === limit || !live.length || (top && live[0].total <= top.total)) break;
+  }
+  return { ids: top.ids, total: top.total, finished: top.finished, levels };
+}
+
+/* Attention rollout (Abnar and Zuidema 2020): the mean of the heads of each layer, half of it the token itself, from
+   the first layer on; [i j] from the weights of layers [layer][head][i] = weights [j]. */
+function rollout(layers) {
+  let whole = null;
+  for (const heads of layers) {
+    const size = heads[0].length;
+    const mixed = range(size).map((i) => range(size).map((j) =>
+      0.5 * (i === j) + (0.5 * heads.reduce((sum, rows) => sum + (rows[i][j] ?? 0), 0)) / heads.length));
+    whole = whole ? mixed.map((row) => range(size).map((j) => row.reduce((sum, share, k) => sum + share * whole[k][j], 0))) : mixed;
+  }
+  return whole;
 }

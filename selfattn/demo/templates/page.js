@@ -10,7 +10,7 @@
 
   const state = {
     blocked: new Set(), step: Infinity, temperature: 1, draw: false, seed: 1,
-    hidden: new Set(), choice: Object.create(null), cell: null, playing: null,
+    hidden: new Set(), choice: Object.create(null), cell: null, playing: null, open: new Set(),
   };
   let source = [];  // characters that are read, <eos> at the end
 
@@ -49,9 +49,10 @@
   function token(character) { return make("bdi", { class: "mono token" }, shown(character)); }
 
   function share(probability) {
-    if (probability >= 0.9995) return "100 %";
-    if (probability >= 0.001) return `${(100 * probability).toFixed(1)} %`;
-    if (probability === 0) return "0 %";
+    const unit = say("percent");
+    if (probability >= 0.9995) return `100${unit}`;
+    if (probability >= 0.001) return `${(100 * probability).toFixed(1)}${unit}`;
+    if (probability === 0) return `0${unit}`;
     const power = Math.floor(Math.log10(probability));
     const raised = [...String(-power)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("");
     return `${(probability / 10 ** power).toFixed(1)} × 10⁻${raised}`;
@@ -124,9 +125,9 @@
     const input = ids(model, text);
     const options = { limit: outputLimit(model, input), temperature: state.temperature, choose: state.draw ? drawn : best };
     const start = performance.now();
-    const trace = write(model.network, input, { ...options, blocked: state.blocked });
+    const trace = write(model.network, input, { ...options, blocked: state.blocked, forced: model.forced || [] });
     const ms = performance.now() - start;
-    const free = state.blocked.size ? write(model.network, input, options) : null;
+    const free = state.blocked.size || model.forced ? write(model.network, input, options) : null;
     const told = { trace, ms, free, limit: options.limit, output: model.target.decode(trace.ids), right: null };
     if (right) {
       const wanted = model.target.encode(right);
@@ -136,6 +137,15 @@
       told.isRight = told.output === right && trace.finished;
     }
     return told;
+  }
+
+  /* Write another token at a step, and let the model go on from there; null lets it go. */
+  function force(model, id) {
+    const step = state.step - 1, { trace } = model.told;
+    model.forced = id === null ? null : [...trace.steps.slice(0, step).map((one) => one.id), id];
+    const asked = state.step;
+    askAll();
+    goTo(asked);
   }
 
   function askAll() {
@@ -287,7 +297,7 @@
       title.append(make("span", { class: right ? "right" : "wrong" }, `${right ? "✓" : "✗"} ${say(right ? "is.right" : "is.wrong")}`));
     }
     // The same number of parts in every panel, so that they stand in line.
-    const parts = [title, outputRow(model), outputNotes(model), freeRow(model), rightRow(model), candidates(model), ...attention(model), inside(model)];
+    const parts = [title, outputRow(model), outputNotes(model), freeRow(model), rightRow(model), candidates(model), ...attention(model), inside(model), more(model)];
     redraw(panel, ...parts.map((part) => part || make("div")));
     const chosen = panel.querySelector(".softmax tr.here");
     if (chosen) chosen.closest(".scroll").scrollTop = chosen.offsetTop - 90;
@@ -300,7 +310,8 @@
     const last = Math.min(state.step, trace.steps.length);
     characters(model, trace.steps.map((step) => step.id)).forEach((character, k) => {
       const p = trace.steps[k].probabilities[trace.steps[k].id];
-      const kind = [k + 1 === state.step && "now", k + 1 > state.step && "ahead", was && was[k] !== character && "changed"];
+      const isForced = model.forced && k === model.forced.length - 1;
+      const kind = [k + 1 === state.step && "now", k + 1 > state.step && "ahead", was && was[k] !== character && "changed", isForced && "forced"];
       row.append(make("button", {
         type: "button", class: `wrote ${kind.filter(Boolean).join(" ")}`, "data-key": `wrote-${k}`, tabindex: k + 1 === last ? 0 : -1,
         "aria-current": k + 1 === state.step ? "step" : null, "aria-label": say("token", { token: shown(character), share: share(p) }),
@@ -318,7 +329,7 @@
     const { trace, free, limit, right, cannot, isRight } = model.told;
     const notes = [say("whole", { share: share(probability(trace)) })];
     if (!trace.finished) notes.push(say("cut", { limit }));
-    if (free && !hasAttention(model)) notes.push(say("before.none"));
+    if (state.blocked.size && !hasAttention(model)) notes.push(say("before.none"));
     if (cannot) notes.push(say(cannot));
     if (right && !isRight) notes.push(...turningPoint(model, right));
     return make("ul", { class: "notes" }, ...notes.map((note) => make("li", {}, note)));
@@ -348,7 +359,8 @@
 
   function freeRow(model) {
     const { free } = model.told;
-    return free && hasAttention(model) ? otherRow(model, say("before.row", { share: share(probability(free)) }), free) : null;
+    if (!free || !(model.forced || hasAttention(model))) return null;
+    return otherRow(model, say(model.forced ? "before.forced" : "before.row", { share: share(probability(free)) }), free);
   }
 
   function rightRow(model) {
@@ -370,9 +382,16 @@
       const special = Object.keys(SPECIALS).find((name) => SPECIALS[name] === id && name !== "eos");
       const text = special ? `<${special}>` : characters(model, [id])[0];
       const p = step.probabilities[id];
-      return make("li", { class: id === step.id ? "chosen" : null, "--p": p }, token(text), make("i", { "aria-hidden": "true" }), make("span", {}, share(p)));
+      const button = make("button", {
+        type: "button", "data-key": `candidate-${id}`, disabled: id === step.id || id < SPECIALS.eos, press: () => force(model, id),
+        "aria-label": say("force", { token: shown(text) }), title: say("force", { token: shown(text) }),
+      }, token(text));
+      return make("li", { class: id === step.id ? "chosen" : null, "--p": p }, button, make("i", { "aria-hidden": "true" }), make("span", {}, share(p)));
     });
-    return make("div", { class: "candidates" }, make("h3", {}, say("candidates", { step: state.step })), make("ol", {}, ...rows));
+    const hint = model.forced
+      ? make("p", { class: "note" }, say("forced", { step: model.forced.length }), " ", make("button", { type: "button", class: "link", "data-key": "release", press: () => force(model, null) }, say("forced.release")))
+      : make("p", { class: "note" }, say("force.hint"));
+    return make("div", { class: "candidates" }, make("h3", {}, say("candidates", { step: state.step })), make("ol", {}, ...rows), hint);
   }
 
   /* ---------------------------------------------------------------- attention */
@@ -385,15 +404,21 @@
     if (!known.length) return null;
     const choice = state.choice[model.name] ||= { kind: known[0], layer: Infinity, head: "mean" };
     if (!known.includes(choice.kind)) choice.kind = known[0];
-    choice.layer = Math.min(choice.layer, kinds[choice.kind] - 1);
-    const heads = choice.kind === "encoder"
-      ? trace.encoder[choice.layer]
-      : range(trace.steps[0][choice.kind === "cross" ? "cross" : "own"][choice.layer].length).map((h) =>
-        trace.steps.map((step) => step[choice.kind === "cross" ? "cross" : "own"][choice.layer][h][0]));
+    const layers = kinds[choice.kind];
+    const canRoll = layers > 1 && (choice.kind === "encoder" || (choice.kind === "decoder" && !trace.steps[0].own[0][0][0].whole));
+    if (choice.layer !== "rollout" || !canRoll) choice.layer = choice.layer === "rollout" ? layers - 1 : Math.min(choice.layer, layers - 1);
+    const ofLayer = (layer) => (choice.kind === "encoder"
+      ? trace.encoder[layer]
+      : range(trace.steps[0][choice.kind === "cross" ? "cross" : "own"][layer].length).map((h) =>
+        trace.steps.map((step) => step[choice.kind === "cross" ? "cross" : "own"][layer][h][0])));
+    const heads = choice.layer === "rollout"
+      ? [rollout(range(layers).map((layer) => ofLayer(layer).map((rows) => rows.map((one) => one.weights)))).map((weights) => ({ weights }))]
+      : ofLayer(choice.layer);
     if (choice.head !== "mean" && choice.head >= heads.length) choice.head = "mean";
     const rows = choice.kind === "encoder" ? source : written;
     const columns = choice.kind === "decoder" ? [null, ...written.slice(0, -1)] : source;
-    return { choice, known, layers: kinds[choice.kind], heads, rows, columns };
+    const lasts = choice.kind === "encoder" ? null : [null, ...written.slice(0, -1)];  // what was read last at each step
+    return { choice, known, layers, canRoll, heads, rows, columns, lasts };
   }
 
   function weightAt(found, row, column) {
@@ -403,6 +428,11 @@
   }
 
   const axis = (character) => (character === null ? "⊢" : shown(character));
+
+  /* A query in words: of an encoder its token; of a decoder what it writes, and the token that it has read last. */
+  function rowName({ rows, lasts }, row, key = "row.writing") {
+    return lasts ? say(key, { token: axis(rows[row]), last: axis(lasts[row]) }) : axis(rows[row]);
+  }
 
   function segments(model, what, options, current) {
     const fieldset = make("fieldset", { class: "segments" }, make("legend", {}, say(what)));
@@ -421,16 +451,23 @@
   function attention(model) {
     const found = maps(model);
     if (!found) return [make("p", { class: "note" }, say("attention.none")), null];
-    const { choice, known, layers, heads } = found;
+    const { choice, known, layers, canRoll, heads } = found;
     const controls = make("div", { class: "choices" });
     if (known.length > 1) controls.append(segments(model, "kind", known.map((kind) => [kind, say(`kind.${kind}`)]), choice.kind));
-    if (layers > 1) controls.append(segments(model, "layer", range(layers).map((layer) => [layer, String(layer)]), choice.layer));
+    if (layers > 1) controls.append(segments(model, "layer", [...range(layers).map((layer) => [layer, String(layer)]), ...(canRoll ? [["rollout", say("rollout")]] : [])], choice.layer));
     if (heads.length > 1) controls.append(segments(model, "head", [["mean", say("mean")], ...range(heads.length).map((head) => [head, String(head)])], choice.head));
     if (!controls.children.length) controls.append(make("span", { class: "quiet" }, say("single")));
     return [
       make("div", {}, make("h3", {}, say("attention")), controls),
-      make("div", { class: "attention" }, make("div", { class: "scroll" }, heatmap(model, found)), make("p", { class: "readout" }, say("hint"))),
+      make("div", { class: "attention" }, axes(choice.kind), make("div", { class: "scroll" }, heatmap(model, found)),
+        make("p", { class: "readout" }, say(choice.layer === "rollout" ? "rollout.note" : "hint"))),
     ];
+  }
+
+  /* What rows, columns and colours of a map mean. */
+  function axes(kind) {
+    return make("p", { class: "axes" }, make("span", {}, `↓ ${say(`axis.${kind}.rows`)}`), make("span", {}, `→ ${say(`axis.${kind}.columns`)}`),
+      make("span", { class: "legend" }, `${say("axis.weight")} 0 `, make("i", { "aria-hidden": "true" }), " 1"));
   }
 
   /* The cell that is open, in every map that has it. */
@@ -451,7 +488,8 @@
   function heatmap(model, found) {
     const { rows, columns, choice } = found, ahead = choice.kind === "encoder" ? rows.length : state.step;
     const here = spot(found), stop = here || { row: 0, column: 0 };
-    const longest = Math.max(...rows.map((character) => axis(character).length));
+    const heading = (row) => (choice.kind === "decoder" ? `${axis(rows[row])} (${axis(found.lasts[row])})` : axis(rows[row]));
+    const longest = Math.max(...rows.map((_, row) => heading(row).length));
     const upended = columns.some((character) => [...axis(character)].length > 2);
     const table = make("table", {
       class: upended ? "map upended" : "map", role: "grid", "data-kind": choice.kind, "aria-label": say("map", { model: model.name }), "--n": columns.length,
@@ -466,14 +504,14 @@
     const body = make("tbody");
     rows.forEach((character, row) => {
       const now = choice.kind !== "encoder" && row + 1 === state.step;
-      const tr = make("tr", { class: now ? "now" : null }, make("th", { scope: "row", class: here && here.row === row ? "here" : null }, axis(character)));
+      const tr = make("tr", { class: now ? "now" : null }, make("th", { scope: "row", class: here && here.row === row ? "here" : null }, heading(row)));
       columns.forEach((read, column) => {
         const weight = row < ahead ? weightAt(found, row, column) : 0;
         const spotted = here && here.row === row && here.column === column;
         tr.append(make("td", {
           "data-row": row, "data-column": column, "data-key": `cell-${row}-${column}`, "--w": +(100 * weight).toFixed(2),
           tabindex: stop.row === row && stop.column === column ? 0 : -1, class: `${row < ahead ? "" : "ahead"} ${spotted ? "spot" : ""}`,
-          "aria-label": say("cell", { row: axis(character), column: axis(read), weight: weight.toFixed(3) }),
+          "aria-label": say("cell", { row: rowName(found, row), column: axis(read), weight: weight.toFixed(3) }),
           press: () => open(model, row, column),
         }));
       });
@@ -552,12 +590,13 @@
   function inside(model) {
     const found = maps(model), here = found && spot(found);
     if (!here) return null;
-    const { choice, heads, rows, columns } = found, { row, column } = here;
+    const { choice, heads, columns } = found, { row, column } = here;
+    if (choice.layer === "rollout") return null;  // a product of layers has no single query
     if (choice.kind !== "encoder" && row >= state.step) return null;
     const strongest = best(heads.map((head) => head[row].weights[column] ?? 0));
     const head = choice.head === "mean" ? strongest : choice.head;
     const part = heads[head][row], whole = part.whole || part, key = column + (part.offset || 0);
-    const names = keyNames(model, found, part), name = { row: axis(rows[row]), column: axis(columns[column]) };
+    const names = keyNames(model, found, part), name = { row: rowName(found, row), column: axis(columns[column]) };
     const title = say("inside", { ...name, layer: choice.layer, head });
     const box = make("section", { class: "inside", "aria-label": `${model.name}: ${title}` }), heading = make("h3", {}, title);
     if (choice.head === "mean" && heads.length > 1) heading.append(" ", make("small", {}, say("inside.strongest")));
@@ -572,16 +611,114 @@
     const weighted = scale(value, weight);
     const sum = whole.scores[key] + (whole.biases ? whole.biases[key] : 0);
     box.append(
-      numbered(1, say("inside.score"), vector(say("inside.query", name), query), vector(say("inside.key", name), k), multiplied && vector(say("inside.product"), multiplied),
+      numbered(1, say("inside.score"), vector(found.lasts ? rowName(found, row, "inside.query.writing") : say("inside.query", name), query), vector(say("inside.key", name), k), multiplied && vector(say("inside.product"), multiplied),
         make("p", { class: "sum" }, FORMULAS[score](query.length), pairs && score === "scaled_dot" ? ` = ${number(dot(query, k))} / ${number(Math.sqrt(query.length))}` : "", " = ", make("b", {}, number(whole.scores[key])),
           whole.biases ? `; + ${say("inside.bias")} ${number(whole.biases[key])} = ${number(sum)}` : "")),
       numbered(2, say("inside.softmax", { count: whole.allowed.filter(Boolean).length }), softmaxTable(whole, names, key),
-        make("p", { class: "sum" }, `exp(${number(sum)}) / Σ exp = `, make("b", {}, number(weight)))),
+        make("p", { class: "sum" }, `exp(${number(sum)}) / Σ exp = ${size(Math.exp(sum))} / ${size(expSum(whole))} = `, make("b", {}, number(weight)))),
       numbered(3, say("inside.sum"), vector(say("inside.value", name), value), vector(`${say("inside.part")} (${number(weight)})`, weighted, value), vector(say("inside.output"), output),
         make("p", { class: "sum" }, `Σ ${say("inside.part")} = [${[...output.slice(0, 4)].map((one) => number(one)).join(", ")}${output.length > 4 ? ", …" : ""}]`)),
       allNumbers(query, k, multiplied, value, weighted, output),
     );
     return box;
+  }
+
+  /* ---------------------------------------------------------------- what else can be seen of a model */
+
+  /* Parts that are computed when they are opened: the way of a token, states over time, the beam. */
+  function more(model) {
+    const step = model.told.trace.steps[state.step - 1];
+    const part = (key, draw) => {
+      const name = `${key}-${model.name}`;
+      const details = make("details", { class: "all", open: state.open.has(name) || null }, make("summary", { "data-key": key }, say(key)));
+      if (state.open.has(name)) details.append(...draw());
+      details.addEventListener("toggle", () => {
+        if (details.open === state.open.has(name)) return;
+        if (details.open) state.open.add(name); else state.open.delete(name);
+        drawModel(model);
+      });
+      return details;
+    };
+    return make("div", { class: "more" }, ...(step ? [part("way", () => wayOf(model, step))] : []), part("states", () => statesOf(model)), part("beam", () => beamOf(model)));
+  }
+
+  /* The vectors that the token read last becomes, from its embedding to the logits. */
+  function wayOf(model, step) {
+    const read = state.step === 1 ? "⊢" : shown(characters(model, [model.told.trace.steps[state.step - 2].id])[0]);
+    const rows = step.way.flatMap(([part, values, layer]) => {
+      const row = vector(say(`way.${part}`, { token: read, layer: layer ?? 0 }), values);
+      return part === "self" ? [...projected(step.own[layer], layer), row] : [row];
+    });
+    return [make("p", { class: "note" }, say("way.note", { token: read })), ...rows, vector(say("way.logits"), step.logits)];
+  }
+
+  /* Query, key and value of a token in a layer of self-attention, the heads one after the other. */
+  function projected(heads, layer) {
+    const whole = heads.map(([one]) => one.whole || one), last = (rows) => rows[rows.length - 1];
+    const parts = { query: whole.map((one) => one.query), key: whole.map((one) => last(one.keys)), value: whole.map((one) => last(one.values)) };
+    return Object.entries(parts).map(([part, vectors]) => vector(say(`way.${part}`, { layer }), joined(...vectors)));
+  }
+
+  /* A row for each token and a column for each component, of what is read at each place. */
+  function statesOf(model) {
+    const { trace } = model.told, isRecurrent = trace.steps[0].way.some(([part]) => part === "hidden");
+    const part = isRecurrent ? "hidden" : "read";
+    const vectors = trace.steps.map((step) => step.way.find(([name]) => name === part)[1]);
+    const written = characters(model, trace.steps.map((step) => step.id));
+    const pictures = [];
+    if (trace.states.length) pictures.push(...timeMap(model, say("states.encoder"), trace.states, source.map(axis)));
+    pictures.push(...timeMap(model, say(isRecurrent ? "states.decoder" : "states.read"), vectors, written.map(axis)));
+    return pictures;
+  }
+
+  function timeMap(model, title, vectors, names) {
+    const most = vectors.reduce((size, one) => one.reduce((larger, value) => Math.max(larger, Math.abs(value)), size), 1e-9);
+    const width = vectors[0].length, height = 18, colours = getComputedStyle(panels.get(model.name));
+    const canvas = make("canvas", { width, height: vectors.length, role: "img", "aria-label": title, style: null }), pencil = canvas.getContext("2d");
+    canvas.style.height = `${vectors.length * height}px`;
+    vectors.forEach((one, y) => one.forEach((value, x) => {
+      pencil.fillStyle = colours.getPropertyValue(value > 0 ? "--c" : "--quiet").trim();
+      pencil.globalAlpha = Math.abs(value) / most;
+      pencil.fillRect(x, y, 1, 1);
+    }));
+    const labels = make("div", { class: "time-names mono" }, ...names.map((name) => make("span", {}, name)));
+    return [
+      make("h4", {}, title),
+      make("p", { class: "axes" }, make("span", {}, `↓ ${say("axis.time.rows")}`), make("span", {}, `→ ${say("axis.time.columns", { count: width })}`),
+        make("span", { class: "legend both" }, `−${number(most, 2)} `, make("i", { "aria-hidden": "true" }), ` ${number(most, 2)}`)),
+      make("div", { class: "time" }, labels, canvas),
+    ];
+  }
+
+  const BEAM = 3;
+
+  /* What a beam search of three keeps at every step, as a tree; the best output's way through it is thick. */
+  function beamOf(model) {
+    const { told } = model;
+    told.beam ||= beamSearch(model.network, ids(model, byId("text").value), { limit: told.limit, width: BEAM, blocked: state.blocked });
+    const { levels, total } = told.beam, across = 74, down = 30;
+    const rows = Math.max(...levels.map((level) => level.length));
+    const svg = drawing("svg", { class: "tree", width: across * (levels.length + 1), height: down * rows + 8, role: "img", "aria-label": say("beam.label", { output: model.target.decode(told.beam.ids), share: share(Math.exp(total)) }) });
+    const x = (level) => across * (level + 1), y = (place) => down * place + 18;
+    const way = new Set(), end = levels.findLastIndex((level) => level.some((one) => one.total === total));
+    for (let level = end, place = levels[end].findIndex((one) => one.total === total); level >= 0; level--) {
+      way.add(`${level}-${place}`);
+      place = levels[level][place].parent;
+    }
+    levels.forEach((level, k) => level.forEach(({ parent }, place) => {
+      const from = k ? [x(k - 1) + 34, y(parent)] : [18, y(0)];
+      svg.append(drawing("line", { x1: from[0], y1: from[1] - 5, x2: x(k) - 6, y2: y(place) - 5, class: way.has(`${k}-${place}`) ? "best" : "" }));
+    }));
+    const label = (where, text, kind) => { const one = drawing("text", { x: where[0], y: where[1], class: kind }); one.textContent = text; svg.append(one); };
+    label([4, y(0)], "⊢", "best");
+    levels.forEach((level, k) => level.forEach(({ id, total: sum }, place) => {
+      const kind = way.has(`${k}-${place}`) ? "best" : "";
+      label([x(k), y(place)], axis(characters(model, [id])[0]), kind);
+      label([x(k), y(place) + 10], share(Math.exp(sum)), `odds-text ${kind}`);
+    }));
+    const found = model.target.decode(told.beam.ids), greedy = told.output;
+    const notes = [make("p", { class: "note" }, say("beam.note", { width: BEAM })), make("p", {}, say("beam.found", { output: found, share: share(Math.exp(total)) }), " ", say(found === greedy ? "beam.same" : "beam.other", { output: greedy, share: share(probability(told.trace)) }))];
+    return [...notes, make("div", { class: "scroll", tabindex: 0, role: "group", "data-key": "tree", "aria-label": say("beam") }, svg)];
   }
 
   function numbered(place, title, ...children) {
@@ -608,15 +745,25 @@
     return make("div", { class: "vector" }, make("span", {}, title), svg, make("small", {}, say("inside.width", { count: values.length, most: number(most, most < 0.1 ? 3 : 2) })));
   }
 
+  /* A number with three digits, whatever its size. */
+  function size(value) { return value >= 0.001 && value < 100000 ? String(+value.toPrecision(3)) : value.toExponential(2); }
+
+  function biased(whole, j) { return whole.scores[j] + (whole.biases ? whole.biases[j] : 0); }
+
+  function expSum(whole) {
+    return range(whole.weights.length).reduce((sum, j) => sum + (whole.allowed[j] ? Math.exp(biased(whole, j)) : 0), 0);
+  }
+
   function softmaxTable(whole, names, chosen) {
-    const table = make("table", { class: "softmax" }, make("thead", {}, make("tr", {}, ...["token", "score", "weight"].map((what) => make("th", { scope: "col" }, say(`inside.column.${what}`))))));
+    const table = make("table", { class: "softmax" }, make("thead", {}, make("tr", {}, ...["token", "score", "exp", "weight"].map((what) => make("th", { scope: "col" }, say(`inside.column.${what}`))))));
     const body = make("tbody");
     whole.weights.forEach((weight, j) => {
-      const score = whole.scores[j] + (whole.biases ? whole.biases[j] : 0);
-      body.append(make("tr", { class: j === chosen ? "here" : null }, make("th", { scope: "row", class: "mono" }, names[j] ?? ""), make("td", {}, whole.allowed[j] ? number(score) : "−∞"),
+      const score = biased(whole, j);
+      body.append(make("tr", { class: j === chosen ? "here" : null }, make("th", { scope: "row", class: "mono" }, names[j] ?? ""), make("td", {}, whole.allowed[j] ? number(score) : "−∞"), make("td", {}, whole.allowed[j] ? size(Math.exp(score)) : "0"),
         make("td", { "--p": weight }, make("i", { "aria-hidden": "true" }), make("span", {}, number(weight)))));
     });
-    table.append(body);
+    const foot = make("tfoot", {}, make("tr", {}, make("th", { scope: "row" }, "Σ"), make("td", {}, ""), make("td", {}, size(expSum(whole))), make("td", {}, "1")));
+    table.append(body, foot);
     return make("div", { class: "scroll", tabindex: 0, role: "group", "data-key": "softmax", "aria-label": say("inside.softmax", { count: whole.weights.length }) }, table);
   }
 
@@ -666,6 +813,7 @@
   function begin() {
     pause();
     state.blocked.clear();
+    for (const model of models) model.forced = null;
     state.step = Infinity;
     state.reading = 0;
     state.cell = null;
@@ -719,9 +867,9 @@
     document.querySelector(`input[name=theme][value=${theme}]`).checked = true;
   }
   for (const input of document.querySelectorAll("input[name=theme]")) {
-    input.addEventListener("change", () => { root.dataset.theme = input.value; });
+    input.addEventListener("change", () => { root.dataset.theme = input.value; drawSteps(); });
   }
-  dark.addEventListener("change", showTheme);
+  dark.addEventListener("change", () => { showTheme(); drawSteps(); });
   showTheme();
   for (const input of document.querySelectorAll("input[name=lang]")) {
     input.checked = input.value === root.lang;
