@@ -80,6 +80,10 @@ MET: dict[str, dict[str, dict[str, float]]] = {
         "kv-1": {"exact": 0.89, "size": 85085.0},
         "decoding": {"speed-up@1000": 2.0, "cache@1000": 8.0},
     },
+    "cause": {
+        arm: {"looked_up": 0.99, "looked_up.uniform": 0.3, "mark": 1.0, "mark.uniform": 0.99}
+        for arm in ("rnn", "transformer")
+    },
     "alignment": {
         arm: {"error": 0.7 if "shuffled" in arm else 0.2, "untrained": 0.7, "diagonal": 0.45}
         for arm in (*READERS, "shuffled-rnn", "shuffled-heads")
@@ -147,6 +151,9 @@ CASES: list[tuple[str, dict[str, float], str]] = [
     ("key-value-heads", {"kv-1/size": 85850.0}, "does not hold"),
     ("key-value-heads", {"decoding/cache@1000": 7.9}, "does not hold"),
     ("key-value-heads", {"decoding/speed-up@1000": 0.9}, "does not hold"),
+    ("cause", {"rnn/looked_up.uniform": 0.85}, "does not hold"),
+    ("cause", {"transformer/mark.uniform": 0.9}, "does not hold"),
+    ("cause", {"transformer/looked_up.uniform": 0.79}, "not shown"),
     ("alignment", {"location/error": 0.6}, "conditional content"),
     ("alignment", {"location/error": 0.6, "heads/error": 0.6}, "conditional rnn"),
     ("alignment", {"[!sh]*/error": 0.6, "scaled_dot/error": 0.6}, "conditional heads"),

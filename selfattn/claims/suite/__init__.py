@@ -7,9 +7,9 @@ from selfattn.registry import CLAIMS
 _ORDER = (
     *("bottleneck", "attention-removes", "reversal", "bidirectional", "alignment", "scores", "placement", "depth"),
     *("distance", "parallelism", "order", "averaging", "future-mask", "exposure", "key-value-heads", "hybrids"),
-    *("weighted-sum", "extrapolation", "explanation", "scaling", "learning-rate"),
+    *("weighted-sum", "extrapolation", "explanation", "cause", "scaling", "learning-rate"),
 )
-for _module in ("architectures", "attention", "costs", "decoders", "encoders", "lengths", "recall"):
+for _module in ("architectures", "attention", "costs", "decoders", "encoders", "interventions", "lengths", "recall"):
     import_module(f"selfattn.claims.suite.{_module}")
 
 CLAIMS.arrange(lambda claim: _ORDER.index(claim.name))
