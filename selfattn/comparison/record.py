@@ -350,7 +350,11 @@ def _buckets(
     lengths = by_length([getattr(pair, side) for pair in pairs], words=cut)
     groups = [
         group(task.tag_name, score(by_tag(pairs), metric=metric)),
-        group("length", score(lengths, metric=metric), note=f"{unit} of the {side}"),
+        group(
+            "length" if side == "source" else "reference length",
+            score(lengths, metric=metric),
+            note=f"{unit} of the {side}",
+        ),
         BucketGroup("field", tuple(part for part in fields if part in often), note=_FIELDS),
         BucketGroup("rare words", rare, WordRecall.name, note=_RARE),
     ]

@@ -74,7 +74,7 @@ def test_three_files_of_each_system_are_compared_over_trainings_and_items(files:
     assert (again.code, again.out.splitlines()[-1].endswith("all agree")) == (0, True)
     assert "agrees   ngrams" in again.out
     text = (files / "out" / "report.md").read_text()
-    for part in ("over runs and test items", "| odd |", "accuracy of words by frequency", "right more often"):
+    for part in ("over runs and test items", "| odd |", "By frequency of words", "right more often"):
         assert part in text
 
 

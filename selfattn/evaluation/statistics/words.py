@@ -5,9 +5,8 @@ Both analyses are those of compare-mt (Neubig et al. 2019), here over all runs o
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from selfattn.evaluation.metrics.exact import WordAccuracy
 from selfattn.evaluation.statistics.buckets import range_name, score_groups
@@ -52,21 +51,26 @@ def score_words(
         >>> [(bucket.name, bucket.items, round(bucket.models["a"].mean, 2)) for bucket in buckets]
         [('1', 2, 0.67), ('5 to 9', 2, 1.0)]
     """
-    texts = [references]
-    for runs in outputs.values():
-        texts += runs
-    known = {word for run in texts for text in run for word in text.split()}
+    texts = [references, *chain.from_iterable(outputs.values())]
+    known = {word for text in chain.from_iterable(texts) for word in text.split()}
     buckets: list[Bucket] = []
     for low, high in FREQUENCIES:
         most = math.inf if high is None else high
-        words = frozenset(word for word in known if low <= training.get(word, 0) <= most)
-        metric = WordAccuracy(words=words)
-        totals = np.sum([metric.counts(run, references)[:, 1] for run in texts], axis=0)
-        places = np.flatnonzero(totals).tolist()
-        if metric.counts(references, references).any():
+        words = {word for word in known if low <= training.get(word, 0) <= most}
+        right = _of_words(references, words)
+        written = {name: [_of_words(run, words) for run in runs] for name, runs in outputs.items()}
+        rows = zip(right, *chain.from_iterable(written.values()), strict=True)
+        places = [place for place, row in enumerate(rows) if any(row)]
+        if any(right):
             group = {range_name(low, high): places}
-            buckets += score_groups(group, outputs, references, metric, resamples=_RESAMPLES, clusters=clusters)
+            metric = WordAccuracy()
+            buckets += score_groups(group, written, right, metric, resamples=_RESAMPLES, clusters=clusters)
     return tuple(buckets)
+
+
+def _of_words(texts: Sequence[str], words: Container[str]) -> list[str]:
+    """Return what texts have of some words."""
+    return [" ".join(word for word in text.split() if word in words) for text in texts]
 
 
 def ngram_differences(

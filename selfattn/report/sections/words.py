@@ -23,13 +23,11 @@ def _table(group: NgramGroup, name: str) -> b.Table:
         b.Column(group.first, model=True),
         b.Column(group.second, model=True),
         b.Column(message("ngrams.reference")),
-        b.Column(message("ngrams.more"), numeric=False),
         b.Column(message("ngrams.separated"), numeric=False),
     )
     rows = []
     for gram in group.ngrams:
-        more = group.first if gram.first > gram.second else group.second
         every = message("ngrams.yes" if gram.separated else "ngrams.no")
-        counts = (f"{count:.4g}" for count in (gram.first, gram.second, gram.reference))
-        rows.append(b.Row((b.Styled(gram.text, quoted=True), *counts, more, every)))
+        counts = (f"{count:.3g}" for count in (gram.first, gram.second, gram.reference))
+        rows.append(b.Row((b.Styled(gram.text, quoted=True), *counts, every)))
     return b.Table(name, columns, tuple(rows), shown=20)

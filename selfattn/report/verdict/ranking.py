@@ -107,6 +107,8 @@ def pair_test(record: Record, first: Model, second: Model) -> PairTest:
 
 def spoken(record: Record, model: Model) -> Message | str:
     """Return a model as a sentence names it, such as "the Transformer"; by its name where there are no words."""
+    if not record.trained:
+        return model.name
     words = in_task_words(record, f"name.{model.name}")
     return words if words.texts or words.key in catalogue(SOURCE) else model.name
 
