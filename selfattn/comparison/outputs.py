@@ -24,7 +24,7 @@ from selfattn.data.readers.containers import inner_name
 from selfattn.data.readers.lines import checked_encoding, read_text_lines
 from selfattn.errors import SettingError, UserError, say
 from selfattn.evaluation.metrics.metric import Metric, make_metric
-from selfattn.evaluation.metrics.translation import Bleu, script_warning
+from selfattn.evaluation.metrics.translation import Bleu, missing_tokeniser, script_warning
 from selfattn.experiments.plan import PLAN
 from selfattn.files import writing
 from selfattn.registry import is_name
@@ -243,8 +243,11 @@ def _refuse_copies(right: _File, outputs: Runs, metric: Metric) -> None:
 
 def _check_script(right: _File, language: str | None, metrics: Sequence[Metric]) -> None:
     """Refuse text that BLEU would cut wrongly because nobody named its language; only say it where somebody did."""
-    is_cut = any(metric.name == Bleu.name for metric in metrics)
-    warning = script_warning(right.texts, language or "") if is_cut else None
+    if all(metric.name != Bleu.name for metric in metrics):
+        return
+    if missing := missing_tokeniser(language or ""):
+        say(missing)
+    warning = script_warning(right.texts, language or "")
     if warning and language is None:
         advice = "`language`; und leaves it as it is"
         raise UserError(f"{right.label}: {warning.removeprefix('targets: ')} ({advice})")

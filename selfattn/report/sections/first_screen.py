@@ -57,7 +57,7 @@ def summary(record: Record) -> b.Table:
 def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
     best = best_of(record)
     p = ""
-    if model is not best and not is_single(record) and ranking.comparable(record, model, best):
+    if model is not best and not is_single(record, model, best) and ranking.comparable(record, model, best):
         p = f"p\u00a0{p_text(ranking.pair_test(record, model, best).p_holm)}"
     cells = (
         model.name,

@@ -147,8 +147,10 @@ def scores(record: Record, models: Sequence[Model]) -> str:
     return ", ".join(f"{model.name} {estimate_text(quality(record, model), kind)}" for model in models)
 
 
-def is_single(record: Record) -> bool:
-    """Return whether every model was trained once, so that nothing can be tested over seeds."""
+def is_single(record: Record, *models: Model) -> bool:
+    """Return whether every model was trained once, or some of these, so that nothing can be tested over seeds."""
+    if models:
+        return min(len(model.seeds) for model in models) == 1
     return max(len(model.seeds) for model in record.models) == 1
 
 
@@ -228,7 +230,10 @@ def badges(record: Record) -> tuple[Badge, ...]:
     """Return the facts that decide how far the verdict can be believed."""
     fewest = min(len(model.seeds) for model in record.models)
     if not record.trained:
-        files = message("badge.files", count=fewest) if fewest > 1 else message("badge.file")
+        most = max(len(model.seeds) for model in record.models)
+        files = message("badge.files", count=fewest) if most > 1 else message("badge.file")
+        if fewest < most:
+            files = message("badge.files.range", low=fewest, high=most)
         return Badge("ok" if fewest >= _SEEDS else "warn", files), Badge("note", message("badge.elsewhere"))
     gates = [gate for gate in record.gates if not gate.note]
     passed = sum(gate.passed for gate in gates)

@@ -74,7 +74,7 @@ def verdict(record: Record) -> Verdict:
     reasons = ranking.obstacles(record)
     pair = ranking.judged_pair(record)
     remarks = [*conditions.failures(record), *conditions.departures(record), *conditions.cut_off(record)]
-    remarks += _weak_models(record)
+    remarks += [*_weak_models(record), *_lone_files(record)]
     if reasons:
         lead = message("verdict.stopped", reason=reasons[0])
         bare = ranking.scores(record, ranking.ranked(record))
@@ -157,6 +157,12 @@ def _one_file_sentence(record: Record, first: Model, second: Model) -> Message:
     unit = ranking.difference_unit(record)
     gap = message("gap.items", difference=gap_text(test, record.headline.kind), unit=unit)
     return message(key, gap=gap, model=spoken(record, first), **values)
+
+
+def _lone_files(record: Record) -> list[Message]:
+    """Name the systems that have one file where others have several."""
+    lone = [model.name for model in record.models if len(model.seeds) == 1]
+    return [message("verdict.file.some", names=", ".join(lone))] if lone and not ranking.is_single(record) else []
 
 
 def _chance(record: Record, first: Model, second: Model, test: PairTest) -> Message:
@@ -298,8 +304,11 @@ def standing(record: Record, model: Model) -> Message:
 
 def standing_word(record: Record, test: PairTest) -> Message:
     """Return the word of a test, from its first model's side."""
-    is_open = ranking.is_single(record) and test.word != "identical outputs"
-    return message("standing.one" if is_open else _STANDINGS[test.word])
+    if test.word != "identical outputs":
+        models = [model for model in record.models if model.name in (test.first, test.second)]
+        if ranking.is_single(record, *models):
+            return message("standing.one" if ranking.is_single(record) else "standing.file")
+    return message(_STANDINGS[test.word])
 
 
 def best_of(record: Record) -> Model:
@@ -330,7 +339,7 @@ def _seed_sentence(record: Record) -> Message:
     if not record.trained:
         files = ", ".join(f"{model.name} {len(model.seeds)}" for model in record.models)
         over = message("over.items" if ranking.is_single(record) else "over.seeds")
-        return message("verdict.files", files=files, items=items, over=over)
+        return message("verdict.files", files=files, items=f"{record.test_items:,}", over=over)
     if ranking.is_single(record):
         return message("verdict.seed", seed=", ".join(map(str, record.seeds)), items=items)
     key = "verdict.seeds.stuck" if ranking.training_of(record) else "verdict.seeds"
