@@ -60,10 +60,9 @@ def drawn(counts: Array, rng: np.random.Generator) -> tuple[Array, Array]:
 def rows(path: Path, metric: Metric, repeats: int) -> Iterator[str]:
     """Yield a line for each model of an archive."""
     _, outputs = read_archive(path)
-    references = [pair.target for pair in outputs.first.pairs]
     rng = np.random.default_rng(0)
     for name, runs in outputs.main.items():
-        counts = np.stack([metric.counts(run.outputs, references) for run in runs])
+        counts = np.stack([metric.count(run.outputs, outputs.first.pairs) for run in runs])
         real = [is_told_apart(counts[a], counts[b], metric) for a, b in splits(len(counts))]
         single = [is_apart_over_items(counts[a], counts[b], metric) for a, b in combinations(range(len(counts)), 2)]
         drawn_pairs = [is_told_apart(*drawn(counts, rng), metric) for _ in range(repeats)]
