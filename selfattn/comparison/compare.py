@@ -330,6 +330,7 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
         baseline=task.stated_baseline,
         tuned=not options.tune,
         analysis=ANALYSIS,
+        test_set=str(data.settings.get("test_set", "")),
         plugins=used_plugins(task.name, metric_names(task), *(model.config for model in chosen.values())),
         **tuning,
     )

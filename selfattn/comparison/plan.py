@@ -150,6 +150,7 @@ class Plan(experiments.Plan):
         baseline: published baseline that the user stated.
         tuned: whether tuning is done.
         threads: of each training; the bits of its weights may depend on it.
+        test_set: name of the test set that decides, where there are several; else empty.
         analysis: version of the analysis, see :class:`selfattn.results.record.Record`; 1 in plans that name none.
     """
 
@@ -181,6 +182,7 @@ class Plan(experiments.Plan):
     tuned: bool = True
     threads: Annotated[int, Ge(1)] = 1
     analysis: Annotated[int, Ge(1), Le(ANALYSIS)] = 1
+    test_set: str = ""
 
     def __post_init__(self) -> None:
         for name in self.models:

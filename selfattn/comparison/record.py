@@ -11,6 +11,7 @@ from typing import Any
 from selfattn.codec import encode
 from selfattn.comparison.check import make_gates
 from selfattn.comparison.costs import ModelTimes, read_costs, step_key
+from selfattn.comparison.further_tests import TOGETHER, Analysis
 from selfattn.comparison.judged import JudgedOutputs, task_of, word_analyses
 from selfattn.comparison.models import primary_pair
 from selfattn.comparison.plan import Plan
@@ -252,7 +253,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         estimates = {name: estimate(model.name, name) for name in metrics}
         measured.append(replace(model, metrics=estimates, cut_off=cut_off if record.analysis > 1 else None))
     over = next(iter(comparison.estimates.values())).over
-    buckets = _buckets(models, metric, task, tunings)
+    buckets = _buckets(models, metric, task, tunings, record, data)
     ngrams: tuple[NgramGroup, ...] = ()
     if isinstance(task, JudgedOutputs):
         words, ngrams = word_analyses(task, outputs, labels)
@@ -332,9 +333,17 @@ def _differences(models: Mapping[str, Sequence[Answered]], pairs: Sequence[Pair]
 
 
 def _buckets(
-    models: Mapping[str, Sequence[Answered]], metric: Metric, task: TaskData, tunings: Tunings | None
+    models: Mapping[str, Sequence[Answered]],
+    metric: Metric,
+    task: TaskData,
+    tunings: Tunings | None,
+    record: Record,
+    data: Mapping[str, object],
 ) -> tuple[BucketGroup, ...]:
     """Divide the test by tag, length, field, rare words and probe, and measure every model on every part."""
+    compare = compare_mean_runs if record.analysis > 1 else RunScores.comparison
+    analysis = Analysis(metric, task.language, compare, tunings, task.repeats)
+    named = data.get("further_tests", {})
     first = next(iter(models.values()))[0]
     pairs = first.pairs
     outputs = _texts(models)
@@ -348,8 +357,11 @@ def _buckets(
     rare = score_rare_words(outputs, references, first.words, labels, tunings) if first.words and task.has_words else ()
     side = "source" if any(pair.source for pair in pairs) else "target"
     lengths = by_length([getattr(pair, side) for pair in pairs], words=cut)
+    tagged = group(task.tag_name, score(by_tag(pairs), metric=metric))
+    if record.analysis > 1:
+        tagged = group(task.tag_name, analysis.tags(pairs, outputs, metric), note=TOGETHER)
     groups = [
-        group(task.tag_name, score(by_tag(pairs), metric=metric)),
+        tagged,
         group(
             "length" if side == "source" else "reference length",
             score(lengths, metric=metric),
@@ -360,6 +372,9 @@ def _buckets(
     ]
     for name in first.probes:
         probed = {model: [replace(run, answers=run.probes[name]) for run in runs] for model, runs in models.items()}
+        if isinstance(named, Mapping) and name in named:
+            groups += analysis.further(name, probed)
+            continue
         pairs = next(iter(probed.values()))[0].pairs
         labels = [task.repeats(pair) for pair in pairs]
         buckets = score_groups(

@@ -61,11 +61,12 @@ class Trainings(Runner[Training]):
             share = max(self.options.budgets)
             if self.options.budget_in == "steps" and recipe.items_per_epoch is not None:
                 recipe = replace(recipe, epochs=math.ceil(share * recipe.epochs))  # no training goes further
+            further = {name: pairs[:items] for name, pairs in splits.further_tests().items()}
             tests = TestSet(
                 splits.fresh_test(items, draw) if draw else splits.test(items),
                 splits.validation(recipe.validation_items),
                 lambda: first_pairs(splits, recipe, first),
-                {} if quick else splits.probes(),
+                further | ({} if quick else dict(splits.probes())),
                 self.task.gold,
                 self.task.has_words,
             )

@@ -70,6 +70,10 @@ class Splits(ABC):
         """Return further unseen pairs by name, such as dates of unseen years; default none."""
         return {}
 
+    def further_tests(self) -> Mapping[str, Sequence[Pair]]:
+        """Return further test sets by name, beside the one that decides; default none."""
+        return {}
+
     def known(self) -> Sequence[Pair] | None:
         """Return all pairs outside the test part; None where training and test cannot share a pair."""
         return None
@@ -161,14 +165,22 @@ class FiniteSplits(Splits):
         settings: see `Splits`.
         name: of the data.
         notes: see `Splits`; default none.
+        further: further test sets by name; default none.
     """
 
     def __init__(
-        self, parts: Mapping[str, Any], seed: int, settings: Mapping[str, Any], name: str, notes: Sequence[str] = ()
+        self,
+        parts: Mapping[str, Any],
+        seed: int,
+        settings: Mapping[str, Any],
+        name: str,
+        notes: Sequence[str] = (),
+        further: Mapping[str, Sequence[Pair]] | None = None,
     ) -> None:
         super().__init__(settings, f"{name}, test part", notes)
         self.parts = parts
         self.seed = seed
+        self._further = further or {}
 
     def sample(self) -> Sequence[Pair]:
         """Return the training part, at most its first million pairs."""
@@ -190,6 +202,10 @@ class FiniteSplits(Splits):
     def test(self, count: int | None) -> list[Pair]:
         """Return the test part, at most `count` pairs."""
         return list(self.parts["test"][:count])
+
+    def further_tests(self) -> Mapping[str, Sequence[Pair]]:
+        """Return the further test sets."""
+        return self._further
 
     def known(self) -> Sequence[Pair] | None:
         """Return training and validation pairs."""

@@ -100,11 +100,19 @@ class IntervalMethod(Plain):
 
 @dataclass(frozen=True)
 class Bucket(Plain):
-    """A part of the test items: how many there are, and each model's quality on them (of the group's metric)."""
+    """A part of the test items.
+
+    Attributes:
+        name: of the part.
+        items: how many there are.
+        models: each model's quality on them, of the group's metric.
+        pairs: tests of pairs of models on them, of a further test set; empty for other parts.
+    """
 
     name: str
     items: int
     models: Mapping[str, Estimate] = field(default_factory=dict)
+    pairs: tuple[PairTest, ...] = ()
 
 
 @dataclass(frozen=True)

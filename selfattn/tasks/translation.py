@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Literal, Self
 from selfattn.codec import Plain, decode
 from selfattn.data.readers.groups import refuse_repeats, refuse_turned
 from selfattn.data.readers.lines import checked_encoding
-from selfattn.data.readers.pairs import file_records, file_sources
-from selfattn.data.readers.records import Columns, chosen_columns
+from selfattn.data.readers.named import named_sets
+from selfattn.data.readers.pairs import file_records, file_sources, has_tags
+from selfattn.data.readers.records import Columns, PairSource, chosen_columns
 from selfattn.data.splits import Splits
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError
@@ -91,7 +92,8 @@ class TranslationOptions:
         target: Target language, such as ko. Decides how BLEU cuts words.
         data: Files of pairs (TSV, CSV, JSON lines), or source and target files in turn, plain or packed.
         valid: Validation files. Default: sentences held out from --data.
-        test: Test files. Default: sentences held out from --data.
+        test: Test files; several sets as NAME=FILE, of which the first decides. Default: held out from --data.
+        tag: Column, by name or number, that divides test pairs into groups, such as cases or languages.
         hub: Dataset on the Hugging Face Hub, or its directory, instead of files.
         hub_config: Configuration of the Hub dataset.
         columns: Source and target column, by name or number, separated by a comma.
@@ -113,12 +115,14 @@ class TranslationOptions:
     """
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Data (default: CLDR phrases)": ("valid", "test", "hub", "hub_config", "columns", "encoding", "streaming"),
+        "Data (default: CLDR phrases)": (
+            *("valid", "test", "tag", "hub", "hub_config", "columns", "encoding", "streaming"),
+        ),
         "Cleaning and splitting of files and Hub datasets": _CLEANING,
         "Tokens": ("tokenizer", "source_tokenizer", "target_tokenizer", "vocab_size", "separate", "sampling"),
     }
     conditions: ClassVar[tuple[Condition, ...]] = (
-        needs("`data`", lambda options: options.data, "valid", "test", "encoding"),
+        needs("`data`", lambda options: options.data, "valid", "test", "tag", "encoding"),
         needs("`hub`", lambda options: options.hub is not None, "hub_config"),
         needs("`data` or `hub`", lambda options: not options.is_cldr, "columns", "streaming", *_CLEANING),
         needs("`tokenizer` bpe", lambda options: set(options.kinds) & set(SUBWORDS), "vocab_size"),
@@ -134,6 +138,7 @@ class TranslationOptions:
     data: tuple[Path, ...] = ()
     valid: tuple[Path, ...] = ()
     test: tuple[Path, ...] = ()
+    tag: str | None = None
     hub: str | None = None
     hub_config: str | None = None
     columns: tuple[str, ...] = ()
@@ -282,23 +287,34 @@ class Translation(TaskData):
 
         columns = chosen_columns(options.columns)
         languages = (options.source, options.target)
-        for paths in (options.data, options.valid, options.test):
+        tests = named_sets(options.test, "test")
+        for paths in (options.data, options.valid, *tests.values()):
             refuse_turned(paths, columns, languages)
-        if options.valid and options.test:
-            refuse_repeats((*options.valid, *options.test))
+        given = [options.valid, *tests.values()] if options.valid else list(tests.values())
+        if len(given) > 1:
+            refuse_repeats(list(chain.from_iterable(given)))
         cleaning = CleaningOptions(
             max_characters=options.max_characters or None,
             max_ratio=options.max_ratio or None,
             duplicates=not options.keep_duplicates,
             overlap=not options.keep_overlap,
         )
+        deciding = next(iter(tests), "")
+        further: dict[str, PairSource] = {}
         if options.hub is None:
-            files = {"train": options.data, "valid": options.valid, "test": options.test}
-            sources = file_sources(files, columns, checked_encoding(options.encoding))
+            encoding = checked_encoding(options.encoding)
+            files = {"train": options.data, "valid": options.valid, "test": tests.pop(deciding, ())}
+            tags: dict[str, str | None] = dict.fromkeys((*files, *tests), options.tag)
+            if options.tag is not None:  # those that no test pair comes from may lack the column
+                for part in ("train", "valid") if options.test else ("valid",):
+                    if files[part] and not has_tags(files[part], columns, encoding, options.tag):
+                        tags[part] = None
+            sources = file_sources(files, columns, encoding, tags)
+            further = file_sources(tests, columns, encoding, tags)
         else:
             sources = hub_sources(options.hub, options.hub_config, columns or languages, streaming=options.streaming)
         splitting = {name: getattr(options, name) for name in ("streaming", "held_out", "split_seed")}
-        return read_corpus(sources, languages, seed, cleaning=cleaning, **splitting)
+        return read_corpus(sources, languages, seed, cleaning=cleaning, test_set=deciding, further=further, **splitting)
 
     def tokenizer(self, splits: Splits) -> Tokenizer:
         """Make the vocabulary from the training texts, or open one that is there."""

@@ -134,7 +134,7 @@ def clean_rows(
         elif limited and options.max_characters and longest > options.max_characters:
             tally.drop("too long", row, f"{longest:,} characters")
         else:
-            yield RawPair(row.line, source, target, row.file)
+            yield RawPair(row.line, source, target, row.file, clean_text(row.tag))
 
 
 def is_unlikely(pair: RawPair, expected: float, limit: float) -> bool:

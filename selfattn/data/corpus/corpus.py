@@ -140,7 +140,7 @@ class PairStream:
             elif self.options.overlap and (row.source in self.held_out[0] or row.target in self.held_out[1]):
                 tally.drop("shared with valid or test", row)
             else:
-                yield Pair(*texts)
+                yield Pair(*texts, row.tag)
             if not duplicates:
                 seen.add(texts)
 
@@ -154,6 +154,8 @@ def read_corpus(
     streaming: bool = False,
     held_out: int | None = None,
     split_seed: int = 0,
+    test_set: str = "",
+    further: Mapping[str, PairSource] | None = None,
 ) -> FiniteSplits:
     """Read and clean a corpus.
 
@@ -169,6 +171,8 @@ def read_corpus(
         held_out: pairs to hold out from train for each missing part; default: a twentieth, at most 2,000. No
             sentence is in two parts then, on either side; case, spaces and punctuation are ignored.
         split_seed: of the held-out parts; default 0.
+        test_set: name of the test part, which decides, where there are further ones; default none.
+        further: further test sets by name; default none.
 
     Raises:
         UserError: something cannot be read, or nothing is left of a part; the message says what to do.
@@ -180,7 +184,8 @@ def read_corpus(
         raise SettingError(f"a stream is not divided: give {' and '.join(missing)} too, or leave out `streaming`")
     tallies = {}
     rows = {}
-    for name, source in sources.items():
+    tests = {f"test {name}": source for name, source in (further or {}).items()}
+    for name, source in (*sources.items(), *tests.items()):
         tallies[name] = Tally(name, source.label)
         clean = clean_rows(source.rows(), cleaning, tallies[name], limited=name == "train")
         rows[name] = list(islice(clean, _SAMPLE) if streaming and name == "train" else clean)
@@ -191,7 +196,7 @@ def read_corpus(
     notes: list[str] = []
     held_out_texts: list[Pair] = []
     for name, part in rows.items():
-        parts[name] = [Pair(row.source, row.target) for row in part]
+        parts[name] = [Pair(row.source, row.target, row.tag) for row in part]
         notes += tallies[name].lines(len(part))
         held_out_texts += parts[name]
     expected = None
@@ -200,23 +205,29 @@ def read_corpus(
     settings: dict[str, Any] = {"kind": "corpus", "source_language": languages[0], "target_language": languages[1]}
     settings |= {"cleaning": asdict(cleaning), "streaming": streaming}
     settings["sources"] = {name: source.settings for name, source in sources.items()}
+    if further:
+        settings["test_set"] = test_set
+        settings["further_tests"] = {name: source.settings for name, source in further.items()}
+        notes.insert(0, f"test set {test_set} decides; further test sets: {', '.join(further)}")
+    beside = {name: parts.pop(f"test {name}") for name in further or ()}
     if missing:
         settings |= {"held_out": held_out, "split_seed": split_seed}
     settings["length_ratio"] = expected
     texts = frozenset(pair.source for pair in held_out_texts), frozenset(pair.target for pair in held_out_texts)
     stream = PairStream(sources["train"], cleaning, expected, texts)
     if streaming:
-        return FiniteSplits(parts | {"train": stream}, seed, settings, _name(settings), notes)
+        return FiniteSplits(parts | {"train": stream}, seed, settings, _name(settings), notes, beside)
     pairs = list(stream.pairs(train, tallies["train"], duplicates=not cleaning.duplicates))
     if not pairs:
         tallies["train"].refuse_empty(0, sources["train"].about())
     parts |= _hold_out(pairs, missing, held_out, split_seed, tallies["train"]) if missing else {"train": pairs}
-    settings["parts"] = {name: _identified(part) for name, part in sorted(parts.items())}
+    identified = parts | {f"test {name}": part for name, part in beside.items()}
+    settings["parts"] = {name: _identified(part) for name, part in sorted(identified.items())}
     moved = {name: len(parts[name]) for name in missing}
     notes = [*tallies["train"].lines(len(parts["train"]), moved), *notes]
-    for source in sources.values():
+    for source in (*sources.values(), *tests.values()):
         notes += [f"  {line}" for line in source.about()]
-    return FiniteSplits(parts, seed, settings, _name(settings), notes)
+    return FiniteSplits(parts, seed, settings, _name(settings), notes, beside)
 
 
 def _identified(pairs: Sequence[Pair]) -> dict[str, Any]:
@@ -266,13 +277,14 @@ def read_again(settings: Mapping[str, Any]) -> FiniteSplits:
         hub = sources["train"].get("hub")
         columns = chosen_columns(sources["train"]["columns"] or ())
         encoding = checked_encoding(sources["train"].get("encoding"))
+        tags = {name: source.get("tag") for name, source in sources.items()}
         files = {name: [Path(file["path"]) for file in source.get("files", ())] for name, source in sources.items()}
     except (KeyError, TypeError, AttributeError):
         raise SettingError(f"evaluate: the settings of the run's data are broken; {_ADVICE}") from None
     if hub and columns:
         opened = hub_sources(hub, sources["train"].get("config"), columns, streaming=streaming)
     else:
-        opened = file_sources(files, columns, encoding)
+        opened = file_sources(files, columns, encoding, tags)
     corpus = read_corpus(opened, languages, cleaning=cleaning, streaming=streaming, held_out=held_out, split_seed=seed)
     if _identity(corpus.settings) != _identity(settings):
         raise SettingError(f"evaluate: {_name(settings)} has changed since this run was trained; {_ADVICE}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from selfattn.codec import parse
 from selfattn.data.readers.lines import BAD_BYTE, lines_of
 from selfattn.data.readers.records import BadRecord, RawPair, check_columns, pair_of
-from selfattn.errors import UserError
+from selfattn.errors import SettingError, UserError
 
 Record = RawPair | BadRecord
 
@@ -25,7 +25,7 @@ def parallel_pairs(source: Path, target: Path, encoding: str | None) -> Iterator
         yield RawPair(number, left, right)
 
 
-def json_pairs(path: Path, columns: tuple[str, str], encoding: str | None) -> Iterator[Record]:
+def json_pairs(path: Path, columns: tuple[str, str], encoding: str | None, tag: str | None = None) -> Iterator[Record]:
     """Read an object a line, with the texts at the top or within ``"translation"``.
 
     Raises:
@@ -49,8 +49,10 @@ def json_pairs(path: Path, columns: tuple[str, str], encoding: str | None) -> It
             continue
         if is_first:
             check_columns(f"{path}:{number}", record, columns)
+            if tag is not None and tag not in record:
+                raise SettingError(f"{path}:{number}: no {tag!r} (`tag`), only {', '.join(map(repr, record))}")
         is_first = False
-        yield pair_of(number, record, columns)
+        yield pair_of(number, record, columns, tag)
 
 
 def book_pairs(path: Path, encoding: str | None) -> Iterator[Record]:

@@ -30,7 +30,7 @@ _SHOWN = 60  # characters of an example
 
 
 def file_records(
-    paths: Sequence[Path], columns: Columns = None, encoding: str | None = None
+    paths: Sequence[Path], columns: Columns = None, encoding: str | None = None, tag: str | None = None
 ) -> Iterator[RawPair | BadRecord]:
     """Read the records of files: of pairs, or of one side each.
 
@@ -54,6 +54,7 @@ def file_records(
             ``("2", "3")``; with names, the first record of a TSV or CSV file names the columns, with numbers it is a
             pair already. Default: numbers 1 and 2 for TSV, the names source and target for CSV and JSON lines.
         encoding: from `checked_encoding`; default that of a byte order mark, or UTF-8.
+        tag: name or number of the column with the tag of each pair, of a table or JSON lines; default none.
 
     Raises:
         UserError: names and contents do not tell how the files belong together; a file is missing, damaged, empty or
@@ -67,29 +68,36 @@ def file_records(
         ...     _ = path.write_text("Go.\\tVa !\\tby a friend\\nNo tab\\n")
         ...     for record in file_records([path]):
         ...         print(record)
-        RawPair(line=1, source='Go.', target='Va !', file='')
+        RawPair(line=1, source='Go.', target='Va !', file='', tag='')
         BadRecord(line=2, reason='1 column(s), not 3', lines=1, file='')
     """
     groups = groups_of(paths, encoding)
     if len(groups) == 1:
-        return _group_records(groups[0], columns, encoding)
-    labelled = ((_label(group), _group_records(group, columns, encoding)) for group in groups)
+        return _group_records(groups[0], columns, encoding, tag)
+    labelled = ((_label(group), _group_records(group, columns, encoding, tag)) for group in groups)
     return (replace(record, file=label) for label, records in labelled for record in records)
 
 
-def _group_records(group: Sequence[Path], columns: Columns, encoding: str | None) -> Iterator[Record]:
+def _group_records(
+    group: Sequence[Path], columns: Columns, encoding: str | None, tag: str | None = None
+) -> Iterator[Record]:
     path = group[0]
     if len(group) == 2:
         if columns is not None:
             raise SettingError("`columns` is for files of pairs, two parallel files have none; leave it out")
+        if tag is not None:
+            raise SettingError("`tag` is for files of pairs, two parallel files have no column; leave it out")
         return parallel_pairs(path, group[1], encoding)
     table = _table(path, columns, encoding)
     if table is not None:
         rows, default = table
-        return table_pairs(path, rows, columns, default)
-    match format_of(path, encoding):
+        return table_pairs(path, rows, columns, default, tag)
+    known = format_of(path, encoding)
+    if tag is not None and known != "jsonl":
+        raise SettingError(f"{path}: `tag` is for tables and JSON lines; leave it out, or give such a file")
+    match known:
         case "jsonl":
-            return json_pairs(path, columns or ("source", "target"), encoding)
+            return json_pairs(path, columns or ("source", "target"), encoding, tag)
         case "anki":
             return anki_pairs(path, encoding, columns)
         case "book" if columns is None:
@@ -167,7 +175,10 @@ def _path_of(record: Record, paths: Sequence[Path], encoding: str | None) -> Pat
 
 
 def file_sources(
-    files: Mapping[str, Sequence[Path]], columns: Columns = None, encoding: str | None = None
+    files: Mapping[str, Sequence[Path]],
+    columns: Columns = None,
+    encoding: str | None = None,
+    tags: Mapping[str, str | None] | None = None,
 ) -> dict[str, PairSource]:
     """Open the files of a corpus.
 
@@ -176,6 +187,7 @@ def file_sources(
             `file_records`. Parts without files are ignored.
         columns: see `file_records`.
         encoding: see `file_records`.
+        tags: for each part its column of tags, see `file_records`; default none.
 
     Raises:
         UserError: a file is missing or cannot be read. Other problems show when it is read.
@@ -186,20 +198,41 @@ def file_sources(
             known = [KnownFile.read(path) for path in paths]
             hashes = [{"path": str(file.path), "sha256": file.sha256} for file in known]
             settings: dict[str, Any] = {"files": hashes, "columns": columns and list(columns)}
+            tag = (tags or {}).get(part)
             if encoding is not None:
                 settings["encoding"] = encoding
-            rows = partial(_known_records, known, columns, encoding)
-            about = partial(describe_files, tuple(paths), columns, encoding)
+            if tag is not None:
+                settings["tag"] = tag
+            rows = partial(_known_records, known, columns, encoding, tag)
+            about = partial(describe_files, tuple(paths), columns, encoding, tag)
             sources[part] = PairSource(_label(paths), rows, settings, about)
     return sources
 
 
-def _known_records(files: Sequence[KnownFile], columns: Columns, encoding: str | None) -> Iterator[Record]:
+def _known_records(
+    files: Sequence[KnownFile], columns: Columns, encoding: str | None, tag: str | None
+) -> Iterator[Record]:
     paths = [file.path for file in files]
-    return unchanged(checked_records(file_records(paths, columns, encoding), paths, encoding), files)
+    return unchanged(checked_records(file_records(paths, columns, encoding, tag), paths, encoding), files)
 
 
-def describe_files(paths: Sequence[Path], columns: Columns = None, encoding: str | None = None) -> list[str]:
+def has_tags(paths: Sequence[Path], columns: Columns, encoding: str | None, tag: str) -> bool:
+    """Return whether files have a column of tags.
+
+    Raises:
+        UserError: see `file_records`.
+    """
+    next(file_records(paths, columns, encoding), None)  # what is wrong otherwise is said
+    try:
+        next(file_records(paths, columns, encoding, tag), None)
+    except SettingError:
+        return False
+    return True
+
+
+def describe_files(
+    paths: Sequence[Path], columns: Columns = None, encoding: str | None = None, tag: str | None = None
+) -> list[str]:
     """Say how files are understood, a line for each group: the format, the columns, and the first pair.
 
     Raises:
@@ -220,11 +253,11 @@ def describe_files(paths: Sequence[Path], columns: Columns = None, encoding: str
             known = format_of(group[0], encoding)
             kind = FORMAT_NAMES[known] if known else ""
             table = _table(group[0], columns, encoding)
-            layout = None if table is None else layout_in(group[0], table[0], columns, table[1])
+            layout = None if table is None else layout_in(group[0], table[0], columns, table[1], tag)
             if layout is not None:
                 choice = " (others can be chosen)" if columns is None and layout.width > 2 else ""
                 kind += f", {layout}{choice}"
-        records = _group_records(group, columns, encoding)
+        records = _group_records(group, columns, encoding, tag)
         pairs = (record for record in records if isinstance(record, RawPair) and record.source and record.target)
         pair = next(pairs, None)
         example = "" if pair is None else f", first pair {_shortened(pair.source)} → {_shortened(pair.target)}"
@@ -240,7 +273,9 @@ def _label(paths: Sequence[Path]) -> str:
     return ", ".join(path.name for path in paths)
 
 
-def read_pairs(*paths: str | os.PathLike[str], columns: Columns = None, encoding: str | None = None) -> list[Pair]:
+def read_pairs(
+    *paths: str | os.PathLike[str], columns: Columns = None, encoding: str | None = None, tag: str | None = None
+) -> list[Pair]:
     """Read pairs of texts, each cleaned as for a training. A broken line is an error.
 
     Args:
@@ -250,9 +285,10 @@ def read_pairs(*paths: str | os.PathLike[str], columns: Columns = None, encoding
         columns: of source and target in one file, by name or by number from 1; default: source and target in CSV and
             JSON lines, 1 and 2 in TSV.
         encoding: see `file_records`.
+        tag: see `file_records`.
 
     Returns:
-        The pairs in the order of the files, without tags.
+        The pairs in the order of the files, with their tags.
 
     Raises:
         UserError: as of `file_records`; or a line is not a pair with text on both sides. The message names the file and
@@ -269,7 +305,7 @@ def read_pairs(*paths: str | os.PathLike[str], columns: Columns = None, encoding
     files = tuple(map(Path, paths))
     label = ", ".join(map(str, files))
     pairs = []
-    for row in file_records(files, columns, encoding):
+    for row in file_records(files, columns, encoding, tag):
         place = f"{row.file or label}:{row.line}"
         if isinstance(row, BadRecord):
             raise UserError(f"{place}: {row.reason}; {_ADVICE}")
@@ -279,7 +315,7 @@ def read_pairs(*paths: str | os.PathLike[str], columns: Columns = None, encoding
             f"{row.source}{row.target}".encode()
         except UnicodeEncodeError:
             raise UserError(f"{place}: half of a surrogate pair, no character; {_ADVICE}") from None
-        pair = Pair(clean_text(row.source), clean_text(row.target))
+        pair = Pair(clean_text(row.source), clean_text(row.target), clean_text(row.tag))
         if not pair.source or not pair.target:
             raise UserError(f"{place}: the source or the target is empty; {_ADVICE}")
         pairs.append(pair)

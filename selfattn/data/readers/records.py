@@ -19,12 +19,14 @@ class RawPair:
         source: the text of the source, not cleaned.
         target: the text of the target.
         file: name of the file, where several are read as one; else empty.
+        tag: the name of its kind, where a column has it; else empty.
     """
 
     line: int
     source: str
     target: str
     file: str = ""
+    tag: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +83,20 @@ def chosen_columns(names: Sequence[str]) -> Columns:
     return names[0], names[1]
 
 
-def pair_of(line: int, record: Mapping[str, Any], columns: tuple[str, str]) -> RawPair | BadRecord:
+def pair_of(
+    line: int, record: Mapping[str, Any], columns: tuple[str, str], tag: str | None = None
+) -> RawPair | BadRecord:
     """Return the two texts of a record, from flat columns or a nested ``translation``. None becomes empty.
+
+    Args:
+        line: its number.
+        record: texts by name.
+        columns: of the two texts.
+        tag: of a third, the tag of the pair; default none.
 
     Example:
         >>> pair_of(1, {"translation": {"en": "Go.", "ko": "가."}}, ("en", "ko"))
-        RawPair(line=1, source='Go.', target='가.', file='')
+        RawPair(line=1, source='Go.', target='가.', file='', tag='')
     """
     texts = _flat(record)
     for column in columns:
@@ -97,7 +107,10 @@ def pair_of(line: int, record: Mapping[str, Any], columns: tuple[str, str]) -> R
     source, target = ("" if texts[column] is None else texts[column] for column in columns)
     if not isinstance(source, str) or not isinstance(target, str):
         return BadRecord(line, "not two texts")
-    return RawPair(line, source, target)
+    kind = "" if tag is None else record.get(tag)
+    if not isinstance(kind, str):
+        return BadRecord(line, f"no text in {tag!r}, the column of tags")
+    return RawPair(line, source, target, tag=kind)
 
 
 def check_columns(where: str, record: Mapping[str, Any], columns: tuple[str, str], advice: str = "") -> None:

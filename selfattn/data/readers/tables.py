@@ -41,18 +41,22 @@ class Layout:
         places: of the source and the target, from 0.
         width: cells of a row.
         names: of the columns; empty where the first row is a pair already.
+        tag: place of the tag; None without.
     """
 
     places: tuple[int, int]
     width: int
     names: tuple[str, ...] = ()
+    tag: int | None = None
 
     def __str__(self) -> str:
         """Return which columns are taken, for a message."""
-        source, target = (f"{place + 1}" for place in self.places)
-        if self.names:
-            source, target = (f"{self.names[place]!r}" for place in self.places)
-        return f"columns {source} and {target} of {self.width}"
+        source, target, *tag = (
+            repr(self.names[place]) if self.names else str(place + 1)
+            for place in (*self.places, self.tag)
+            if place is not None
+        )
+        return f"columns {source} and {target} of {self.width}" + (f", tags in {tag[0]}" if tag else "")
 
 
 def tsv_rows(path: Path, encoding: str | None) -> Iterator[Row]:
@@ -132,7 +136,9 @@ def _quoted(path: Path, encoding: str | None, separator: str, after: int = 0) ->
             yield line + after, BadRecord(line + after, str(error), reader.line_num - line + 1)
 
 
-def table_pairs(path: Path, rows: Iterable[Row], columns: Columns, default: Columns) -> Iterator[RawPair | BadRecord]:
+def table_pairs(
+    path: Path, rows: Iterable[Row], columns: Columns, default: Columns, tag: str | None = None
+) -> Iterator[RawPair | BadRecord]:
     """Take two columns out of rows of cells.
 
     Args:
@@ -141,6 +147,7 @@ def table_pairs(path: Path, rows: Iterable[Row], columns: Columns, default: Colu
         columns: the chosen ones; None for the usual ones.
         default: numbers of the columns that are taken where none are chosen and the first row does not name them;
             None if it has to.
+        tag: name or number of the column of tags; default none.
 
     Raises:
         UserError: see `layout_of`.
@@ -154,16 +161,19 @@ def table_pairs(path: Path, rows: Iterable[Row], columns: Columns, default: Colu
             yield RawPair(line, "", "")
             continue
         if layout is None:
-            layout = layout_of(f"{path}:{line}", row, columns, default)
+            layout = layout_of(f"{path}:{line}", row, columns, default, tag)
             if layout.names:
                 continue
         if len(row) != layout.width:
             yield BadRecord(line, f"{len(row)} column(s), not {layout.width}")
         else:
-            yield RawPair(line, row[layout.places[0]], row[layout.places[1]])
+            kind = "" if layout.tag is None else row[layout.tag]
+            yield RawPair(line, row[layout.places[0]], row[layout.places[1]], tag=kind)
 
 
-def layout_in(path: Path, rows: Iterable[Row], columns: Columns, default: Columns) -> Layout | None:
+def layout_in(
+    path: Path, rows: Iterable[Row], columns: Columns, default: Columns, tag: str | None = None
+) -> Layout | None:
     """Return the layout of a table from its first row that is not blank or broken; None where there is none.
 
     Args:
@@ -171,17 +181,18 @@ def layout_in(path: Path, rows: Iterable[Row], columns: Columns, default: Column
         rows: of the file.
         columns: see `table_pairs`.
         default: see `table_pairs`.
+        tag: see `table_pairs`.
 
     Raises:
         UserError: see `layout_of`.
     """
     for line, row in rows:
         if row and not isinstance(row, BadRecord):
-            return layout_of(f"{path}:{line}", row, columns, default)
+            return layout_of(f"{path}:{line}", row, columns, default, tag)
     return None
 
 
-def layout_of(where: str, row: Sequence[str], columns: Columns, default: Columns) -> Layout:
+def layout_of(where: str, row: Sequence[str], columns: Columns, default: Columns, tag: str | None = None) -> Layout:
     """Return the layout of a table from its first row.
 
     With chosen numbers, the row is a pair. With chosen names, it names the columns. Otherwise it names them if
@@ -211,7 +222,7 @@ def layout_of(where: str, row: Sequence[str], columns: Columns, default: Columns
         if columns is None and _is_heading(source) and _is_heading(target):
             choice = f"give `columns` {source.strip()},{target.strip()}, or {','.join(numbers)} if this is a pair"
             raise SettingError(f"{where}: {source!r} and {target!r} look like names of columns; {choice}")
-        return Layout(places, len(row))
+        return Layout(places, len(row), tag=_tag_place(where, row, names, tag, is_named=False))
     places_of = [_places(row, names, column) for column in numbers]
     if not all(places_of):
         texts = dict.fromkeys(row)
@@ -222,7 +233,23 @@ def layout_of(where: str, row: Sequence[str], columns: Columns, default: Columns
     places = places_of[0][0], places_of[1][0]
     if places[0] == places[1]:
         raise SettingError(f"{where}: both `columns` are {row[places[0]]!r}; give two different ones")
-    return Layout(places, len(row), tuple(row))
+    return Layout(places, len(row), tuple(row), _tag_place(where, row, names, tag, is_named=True))
+
+
+def _tag_place(where: str, row: Sequence[str], names: Sequence[str], tag: str | None, *, is_named: bool) -> int | None:
+    """Return where the tags stand, by number or by name."""
+    if tag is None:
+        return None
+    if tag.isdecimal() and 0 < int(tag) <= len(row):
+        return int(tag) - 1
+    if tag.isdecimal():
+        raise SettingError(f"{where}: {len(row)} column(s) a line, so there is no column {tag} (`tag`)")
+    if not is_named:
+        raise SettingError(f"{where}: the first line names no columns, so there is no {tag!r} (`tag`); give its number")
+    places = _places(row, names, tag)
+    if len(places) != 1:
+        raise SettingError(f"{where}: {len(places)} columns are called {tag!r} (`tag`): {', '.join(map(repr, row))}")
+    return places[0]
 
 
 def _places(row: Sequence[str], names: Sequence[str], column: str) -> list[int]:

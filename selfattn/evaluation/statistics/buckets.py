@@ -9,6 +9,7 @@ from selfattn.data.pairs import Pair, Span
 from selfattn.evaluation.metrics.exact import WordRecall
 from selfattn.evaluation.metrics.metric import Items, Metric
 from selfattn.evaluation.statistics.significance import by_tuning, score_counts, score_runs
+from selfattn.evaluation.statistics.variances import ALPHA
 from selfattn.results.quality import Bucket
 
 # How often training shows a word: never, hardly, sometimes, often. Both ends belong to the bin.
@@ -61,6 +62,7 @@ def score_groups(
     resamples: int = 500,
     clusters: Sequence[Hashable] | None = None,
     tunings: Mapping[str, Sequence[Hashable]] | None = None,
+    alpha: float = ALPHA,
 ) -> tuple[Bucket, ...]:
     """Estimate each model's score on each group, over seeds and the items of the group.
 
@@ -72,6 +74,7 @@ def score_groups(
         resamples: how often to draw the items of a group again, where the score is no mean; default 500.
         clusters: a label for each test item, shared by those that repeat one another; default none do.
         tunings: see `significance.by_tuning`; default the runs are the units.
+        alpha: probability that an interval misses; default 0.05.
 
     Example:
         >>> from selfattn.evaluation.metrics.metric import make_metric
@@ -87,7 +90,7 @@ def score_groups(
         labels = None if clusters is None else [clusters[place] for place in places]
         scores = score_counts(chosen, metric, resamples=resamples, clusters=labels)
         scores = scores if tunings is None else by_tuning(scores, tunings)
-        buckets.append(Bucket(name, len(places), scores.estimates()))
+        buckets.append(Bucket(name, len(places), scores.estimates(alpha)))
     return tuple(buckets)
 
 

@@ -1,6 +1,7 @@
 """Quality: parts of the test, items on which models differ, tests of every pair on every metric, further metrics."""
 
 import re
+from collections.abc import Sequence
 from itertools import chain
 
 from selfattn.report import blocks as b
@@ -21,9 +22,14 @@ def buckets_section(record: Record) -> tuple[b.Block, ...]:
         metric = named(record, "metric", group.metric)
         unit = message(f"unit.{group.kind}")
         measured = message("col.quality", metric=metric, unit=unit)
-        blocks.append(b.Heading(named(record, "bucket", group.name), f"bucket-{k}", measured))
+        is_set = any(bucket.pairs for bucket in group.buckets)  # a further test set
+        head = message("bucket.set", name=group.name) if is_set else named(record, "bucket", group.name)
+        blocks.append(b.Heading(head, f"bucket-{k}", measured))
         note = Message(f"bucket.note.{group.note}", texts={SOURCE: group.note}) if group.note else ""
         blocks += [b.Paragraph(note, note=True), _table(record, group, f"bucket-{k}")]
+        for bucket in group.buckets:
+            if bucket.pairs:
+                blocks.append(pair_table(record, group.metric, bucket.pairs, f"bucket-{k}-pairs"))
     return (b.Paragraph(message("buckets.text")), *blocks) if blocks else ()
 
 
@@ -111,10 +117,17 @@ def statistics_section(record: Record) -> tuple[b.Block, ...]:
     return *blocks, b.Heading(message("statistics.link"), "words"), b.Items(words)
 
 
-def pair_table(record: Record, metric: str) -> b.Table:
-    """Return the tests of all pairs on a metric; the model with the better mean stands first."""
+def pair_table(record: Record, metric: str, pairs: Sequence[PairTest] | None = None, name: str = "") -> b.Table:
+    """Return the tests of all pairs on a metric; the model with the better mean stands first.
+
+    Args:
+        record: of the comparison.
+        metric: its name.
+        pairs: the tests; default those of the test set that decides.
+        name: of the table; default that of the metric.
+    """
     place = {model.name: k for k, model in enumerate(ranked(record))}
-    tests = [test for test in record.pairs if test.metric == metric]
+    tests = [test for test in (record.pairs if pairs is None else pairs) if test.metric == metric]
     tests = [test if place[test.first] < place[test.second] else test.turned() for test in tests]
     tests.sort(key=lambda test: (place[test.first], place[test.second]))
     kind = metric_kind(record, metric) or "points"
@@ -133,7 +146,7 @@ def pair_table(record: Record, metric: str) -> b.Table:
     ]
     columns = tuple(b.Column(message(key), numeric=1 < k < len(heads) - 1) for k, key in enumerate(heads))
     rows = tuple(_pair(record, test, has_odds, tells_stuck) for test in tests)
-    return b.Table(f"pairs-{metric}", columns, rows, shown=24)
+    return b.Table(name or f"pairs-{metric}", columns, rows, shown=24)
 
 
 def _pair(record: Record, test: PairTest, has_odds: bool, tells_stuck: bool) -> b.Row:

@@ -1,0 +1,81 @@
+"""Further test sets have tables of their own, whose intervals hold together; the first set alone decides."""
+
+import json
+import random
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from selfattn.comparison.compare import compare
+from selfattn.comparison.further_tests import ALL, Analysis
+from selfattn.comparison.tested import Answer, Answered
+from selfattn.comparison.verify import verify
+from selfattn.data.pairs import Pair
+from selfattn.evaluation.metrics.exact import WordErrorRate
+from selfattn.evaluation.statistics.buckets import by_tag, score_groups
+from selfattn.evaluation.statistics.significance import RunScores
+from selfattn.results.quality import BucketGroup
+
+PAIRS = [Pair(f"s{n}", f"t{n}", tag="xyz"[n % 3]) for n in range(90)]
+
+
+def answered(seed: int, right: float) -> Answered:
+    chance = random.Random(f"{seed}/{right}")
+    texts = [pair.target if chance.random() < right else "-" for pair in PAIRS]
+    answers = [
+        Answer(pair.source, pair.target, pair.tag, (), text, True) for pair, text in zip(PAIRS, texts, strict=True)
+    ]
+    return Answered(seed, False, answers, {}, {})
+
+
+def groups() -> list[BucketGroup]:
+    runs = {"good": [answered(seed, 0.9) for seed in range(4)], "poor": [answered(seed, 0.3) for seed in range(4)]}
+    analysis = Analysis(WordErrorRate(), "", partial(RunScores.comparison), None, lambda pair: pair.source)
+    return analysis.further("gen", runs)
+
+
+def test_a_further_set_has_a_table_for_each_metric_with_tests_of_the_models() -> None:
+    first, second = groups()
+    assert [first.metric, second.metric] == ["word_error_rate", "phone_error_rate"]
+    complete, *tags = first.buckets
+    assert (complete.name, complete.items) == (ALL, 90)
+    assert complete.pairs[0].word == "better"
+    assert [(tag.name, tag.items, tag.pairs) for tag in tags] == [("x", 30, ()), ("y", 30, ()), ("z", 30, ())]
+
+
+def test_intervals_of_groups_hold_together() -> None:
+    runs = {"good": [answered(seed, 0.9).outputs for seed in range(4)]}
+    plain = score_groups(by_tag(PAIRS), runs, PAIRS, WordErrorRate())
+    together = groups()[0].buckets[1:]
+    alone = score_groups(by_tag(PAIRS), runs, PAIRS, WordErrorRate(), alpha=0.05 / 3)
+    for one, other, wide in zip(plain, together, alone, strict=True):
+        narrow = one.models["good"]
+        corrected = other.models["good"]
+        assert corrected == wide.models["good"]
+        assert narrow.mean == corrected.mean
+        assert (corrected.low or 0) < (narrow.low or 0)
+
+
+@pytest.mark.slow
+def test_a_comparison_names_the_set_that_decides_and_verifies(tmp_path: Path) -> None:
+    def table(name: str, numbers: range, tag: str = "") -> Path:
+        rows = [f"{n}\t{' '.join(str(n))}" + (f"\t{'even' if n % 2 == 0 else 'odd'}" if tag else "") for n in numbers]
+        path = tmp_path / name
+        path.write_text("\n".join(rows), "utf-8")
+        return path
+
+    files = {"data": table("train.tsv", range(1000, 1400)), "valid": table("valid.tsv", range(1400, 1440))}
+    tests = (f"iid={table('a.tsv', range(1440, 1480), 'x')}", f"gen={table('b.tsv', range(20000, 20030), 'x')}")
+    record, _ = compare(
+        "translation", source="und", target="und", test=tests, tag="3", source_tokenizer="characters",
+        target_tokenizer="words", models=("rnn-attention", "rnn-plain"), seeds=1, epochs=1, tune=False,
+        set=("encoder.hidden_dim=16", "decoder.hidden_dim=16"), out=tmp_path / "out", jobs=1, **files,
+    )  # fmt: skip
+    assert json.loads((tmp_path / "out/plan.json").read_text())["test_set"] == "iid"
+    assert record.test_items == 40
+    further = [group for group in record.buckets if group.name == "gen"]
+    assert [bucket.items for bucket in further[0].buckets] == [30, 15, 15]
+    report = (tmp_path / "out/report.md").read_text("utf-8")
+    assert "### Test set gen" in report
+    assert not any(finding.differences for finding in verify(tmp_path / "out"))
