@@ -23,7 +23,7 @@ from selfattn.results.record import Gate
 from selfattn.runs.ledger import is_sealed, read_ledger
 from selfattn.training.config import TrainingConfig
 
-_OF_THE_DATA = ("overlap", "similar texts")  # the same for every model of a seed
+_OF_THE_DATA = ("overlap", "similar texts", "known targets", "validation = test")  # the same for every model of a seed
 _MACHINE = ("selfattn", "python", "torch", "threads", "cpu")  # the bits of the weights may depend on them
 _ROUNDED = 0.01  # of the tokens
 _EARLY_END = ("patience", "target_exact_match")  # one rule for all, by which each training stops by itself

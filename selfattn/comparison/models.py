@@ -77,11 +77,12 @@ def match_models(
     Raises:
         UserError: a model cannot have that size, or models are too far apart.
     """
-    quantity: Budget = options.match or "parameters"
+    budget: Budget | None = None if options.match is None or options.match == "none" else options.match
+    quantity: Budget = budget or "parameters"
     measure = _measure(quantity, vocab_size, shape, training)
     sized = dict(models)
     target = None
-    if options.match is not None:
+    if budget is not None:
         target = statistics.median(map(measure, models.values()))
         for name, config in models.items():
             try:
@@ -89,10 +90,10 @@ def match_models(
             except UserError as error:
                 raise UserError(f"{name}: {error}") from None
     counts = {name: measure(config) for name, config in sized.items()}
-    matching = Matching(options.match or "none", target, counts, allowed_apart=options.apart)
+    matching = Matching(budget or "none", target, counts, allowed_apart=options.apart)
     gate = check_sizes(matching, sized)
     if not gate.passed:
-        sizes = "" if options.match in ("body", "flops") else ", `match` body sizes them"
+        sizes = "" if budget in ("body", "flops") else ", `match` body sizes them"
         raise SettingError(f"{gate.reason}; `apart` compares them all the same{sizes}")
     return sized, matching
 

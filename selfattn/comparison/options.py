@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 from annotated_types import Ge, Gt, Le, Lt
 
 from selfattn.errors import SettingError
-from selfattn.runs.task import Budget
+from selfattn.runs.task import Match
 from selfattn.settings import Condition, Count, CountOrZero, check_bounds, needs
 from selfattn.training.config import MOST_THREADS, DeviceName, TrainingSettings
 from selfattn.words.messages import LANGS, SOURCE
@@ -47,7 +47,7 @@ class CompareOptions:
         budget_in: Quantity that budgets are shares of: training steps, or distinct examples.
         pilot: Mark the comparison as exploratory: it confirms nothing.
         match: Quantity that is made equal for all models, to their median: parameters (outside embeddings), body
-            (outside the vocabulary), or training FLOPs.
+            (outside the vocabulary), training FLOPs, or none: models keep their sizes.
         apart: Compare models of different sizes; the report says so.
         tune: Tune settings of the training for each model. On by default, except with --quick or --lr.
         space: What tuning tries of a setting: lr=1e-3..1e-2:log, batch=8,16,32, warmup=0..0.4; MODEL:lr=... for one
@@ -95,7 +95,7 @@ class CompareOptions:
     pilot: bool = False
     metric: str | None = None
     margin: Annotated[float, Gt(0), Lt(100)] | None = None
-    match: Budget | None = None
+    match: Match | None = None
     apart: bool = False
     tune: bool | None = None
     space: tuple[str, ...] = ()
@@ -138,7 +138,7 @@ class CompareSettings(TrainingSettings, total=False):
     pilot: bool
     metric: str | None
     margin: float | None
-    match: Budget | None
+    match: Match | None
     apart: bool
     tune: bool | None
     space: str | Sequence[str]

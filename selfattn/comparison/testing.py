@@ -35,6 +35,7 @@ from selfattn.training.config import TrainingConfig
 from selfattn.training.loss import batch_loss
 
 _GATE_ROWS = 8  # test pairs of the gates
+_LONGER = 0.1  # of the test pairs: so many are no chance of a small validation set
 _LEARNED = 0.1  # of the highest score: less is little
 _ALIGNED = 400  # pairs whose attention is compared with gold
 _BLOCKED = 32  # pairs whose attention is compared with input attributions
@@ -121,9 +122,10 @@ def _check_gates(
     targets = [pair.target for pair in tests.pairs]
     finished = [output.finished for output in outputs]
     tokenizer = run.tokenizer
+    learned = not _is_beyond(tests) and _has_learned(run, task, texts, tests.pairs)
     gates = [
         *model_gates(run.model, _batch(encode_pairs(drawn, tokenizer), tokenizer)),
-        *output_gates(texts, targets, finished, learned=_has_learned(run, task, texts, tests.pairs)),
+        *output_gates(texts, targets, finished, learned=learned),
         *tests.seen.gates,
     ]
     if published := _published_baseline(run, task, tests, texts, share):
@@ -132,6 +134,16 @@ def _check_gates(
         build = partial(build_model, run.config.model, tokenizer, run.config.training.seed)
         gates.append(overfitting(build, encode_pairs(tests.validation, tokenizer)))
     return tuple(gates)
+
+
+def _is_beyond(tests: TestSet) -> bool:
+    """Whether the test asks for more than the validation: many of its sources or targets are longer than any there."""
+    for side in ("source", "target"):
+        longest = max((len(getattr(pair, side)) for pair in tests.validation), default=0)
+        longer = sum(len(getattr(pair, side)) > longest for pair in tests.pairs)
+        if longer > _LONGER * len(tests.pairs):
+            return True
+    return False
 
 
 def _has_learned(run: Run, task: TaskData, texts: Sequence[str], pairs: Sequence[Pair]) -> bool:

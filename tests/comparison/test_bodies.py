@@ -53,6 +53,10 @@ def test_an_untied_output_matrix_does_not_pass_for_a_model() -> None:
     found, matching = sized(match="parameters", apart=True)
     assert max(matching.counts.values()) / min(matching.counts.values()) < 1.02
     assert body(found["transformer"]) > 10 * body(found["rnn-attention"])
+    found, matching = sized(match="none", apart=True)
+    assert (found, matching.budget, matching.target) == (MODELS, "none", None)
+    with pytest.raises(UserError, match="`apart` compares them all the same"):
+        sized(match="none")
     found, matching = sized(match="body")
     assert matching.counts == {name: body(config) for name, config in found.items()}
     for counts in (matching.counts, sized(SMALL, match="flops")[1].counts):

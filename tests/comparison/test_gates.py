@@ -10,9 +10,11 @@ import pytest
 from selfattn.comparison import testing
 from selfattn.comparison.check import make_gates
 from selfattn.comparison.run_table import RunTable
+from selfattn.data.pairs import Pair
 from selfattn.evaluation.gates.output_gates import output_gates
 from selfattn.models.presets import PRESETS
 from selfattn.results.record import Baseline, Gate, Matching
+from selfattn.runs import training_set
 from selfattn.tasks.dates import Dates
 from selfattn.training.config import TrainingConfig
 
@@ -198,3 +200,11 @@ def test_collapsed_outputs_are_a_fault_where_validation_was_far_better(
     assert learned == is_fault
     *_, gate = output_gates(["x"] * 20, [str(number) for number in range(20)], [True] * 20, learned=learned)
     assert (gate.passed, gate.note) == (False, not is_fault)
+
+
+def test_a_test_that_is_longer_than_the_validation_shows_no_collapse() -> None:
+    validation = [Pair("a" * length, "b") for length in range(1, 11)]
+    usual = training_set.TestSet([*validation, Pair("a" * 50, "b")], validation, lambda: [])
+    longer = training_set.TestSet([*validation[:8], *[Pair("a" * 50, "b")] * 2], validation, lambda: [])
+    targets = training_set.TestSet([Pair("a", "b" * 50)] * 3, validation, lambda: [])
+    assert [testing._is_beyond(tests) for tests in (usual, longer, targets)] == [False, True, True]

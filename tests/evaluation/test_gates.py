@@ -102,7 +102,7 @@ def test_test_sources_with_another_last_character_are_seen() -> None:
     train, test, validation = pairs[:200], pairs[200:250], pairs[250:]
     changed = [Pair(f"{pair.source[:-1]}!", pair.target[::-1]) for pair in test]
     for more, shares in (([], (True, 0.0)), (changed, (False, 1.0))):
-        _, gate = overlap_gates([*more, *train], test, validation)
+        _, gate, *_ = overlap_gates([*more, *train], test, validation)
         assert (gate.name, gate.passed, gate.value, gate.limit) == ("similar texts", *shares, 0.2)
     assert overlap_gates([*changed, *train], test)[0].value == 0
     splits = Dates().splits(0)
@@ -110,6 +110,41 @@ def test_test_sources_with_another_last_character_are_seen() -> None:
     assert all(gate.passed for gate in gates)
     assert gates[1].value > 0.4
     assert overlap_gates(test, [Pair("short", "x")], validation)[1].value == 0
+
+
+def test_a_validation_set_that_is_the_test_is_a_fault_and_a_few_common_pairs_are_noted() -> None:
+    pairs = [Pair(f"{number} apples", f"{number} Aepfel") for number in range(200)]
+    test = pairs[:100]
+
+    def gate(validation: list[Pair]) -> Gate:
+        return overlap_gates([], test, validation)[3]
+
+    own = gate(pairs[100:])
+    assert (own.name, own.passed, own.value) == ("validation = test", True, 0)
+    same = gate([Pair(pair.source.upper(), f"{pair.target}!") for pair in test])
+    assert (same.passed, same.note, same.value) == (False, False, 1)
+    part = gate(test[:10])  # a tenth of the test, but all of the validation
+    assert (part.passed, part.note, part.value) == (False, False, 1)
+    few = gate([*pairs[100:], *test[:2]])
+    assert (few.passed, few.note, few.value) == (False, True, 0.02)
+
+
+def test_targets_alone_that_training_has_too_are_compared_with_those_of_validation() -> None:
+    test = [Pair(f"asked {number}", f"answer {number}") for number in range(100)]
+    validation = [Pair(f"other {number}", f"reply {number}") for number in range(100)]
+    leaked = [Pair(f"said {number}", f"answer {number}") for number in range(50)]
+    for train, passed, value in (([], True, 0), (leaked[:20], True, 0.2), (leaked[:21], False, 0.21)):
+        gate = overlap_gates(train, test, validation)[2]
+        assert (gate.name, gate.passed, gate.value) == ("known targets", passed, value)
+    common = [Pair(f"so {number}", f"reply {number}") for number in range(40)]
+    assert overlap_gates([*leaked, *common], test, validation)[2].passed  # few answers, which validation has too
+
+
+def test_what_is_the_result_of_a_weak_model_is_only_noted() -> None:
+    texts = ["08-08-08-08-08-08-08"] * 20
+    for learned in (False, True):
+        gates = output_gates(texts, TARGETS[:20], [False] * 20, learned=learned)
+        assert [(gate.passed, gate.note) for gate in gates] == [(False, not learned)] * 3
 
 
 def test_a_value_at_the_limit_passes() -> None:

@@ -16,6 +16,7 @@ _MOSTLY = 0.8  # share of known ones
 _ABOVE = 0.2  # more than in validation
 # Limits of the gates.
 _OVERLAP = 0.01
+_SAME = 0.5
 _ENDINGS = 0.95
 _REPETITION = 0.1
 _VARIETY = 0.1
@@ -24,19 +25,24 @@ _Output = Sequence[Hashable]  # token ids, or the characters of a text
 
 
 def overlap_gates(train: Iterable[Pair], test: Sequence[Pair], validation: Sequence[Pair] = ()) -> list[Gate]:
-    """Check how many test pairs training contains too, as they are or slightly changed.
+    """Check how many test pairs training or validation contains too, as they are or slightly changed.
 
     "overlap" counts sources that are the same but for case, and pairs that are the same but for case, punctuation and
-    spaces; up to 1 % pass, as real corpora repeat short sentences. Known targets are named in the reason but fail
-    nothing: different questions may have the same answer.
+    spaces; up to 1 % pass, as real corpora repeat short sentences.
 
     "similar texts" counts sources with at least 80 % of their 8-grams of characters in the training data. In short or
     formulaic texts these are many without any fault, so the limit is 20 points above the share of validation sources.
 
+    "known targets" counts targets that training contains, whatever their sources. Different questions may have the same
+    answer, so the limit is 20 points above the share of validation targets.
+
+    "validation = test" counts test pairs that validation contains too, or validation pairs that the test contains,
+    whichever share is larger: weights and settings were chosen on them. Above 1 % it is noted, above half a fault.
+
     Args:
         train: all training pairs, in any order; read once and not kept, so there may be more than memory holds.
         test: at least one pair.
-        validation: pairs that are as far from training as the test should be; default none, and no second gate.
+        validation: pairs that are as far from training as the test should be; default none, and only the first gate.
 
     Example:
         >>> train = [Pair("May 1", "05-01"), Pair("june 2", "06-02")]
@@ -47,14 +53,16 @@ def overlap_gates(train: Iterable[Pair], test: Sequence[Pair], validation: Seque
     forms = (lambda pair: pair.source, lambda pair: pair.source.casefold(), _bare, lambda pair: pair.target)
     texts = [list(map(form, test)) for form in forms]
     wanted = [set(side) for side in texts]
+    usual_targets = {pair.target for pair in validation}
+    wanted[-1] |= usual_targets
     known: list[set[str]] = [set() for _ in forms]
     similar = _Similar([pair.source for pair in (*test, *validation)] if validation else [])
     pairs = iter(train)
     while chunk := list(islice(pairs, _CHUNK)):
-        for form, some, seen in zip(forms, wanted, known, strict=True):
-            seen |= some.intersection(map(form, chunk))
+        for form, some, present in zip(forms, wanted, known, strict=True):
+            present |= some.intersection(map(form, chunk))
         similar.read([pair.source for pair in chunk])
-    counts = [sum(text in seen for text in side) for side, seen in zip(texts, known, strict=True)]
+    counts = [sum(text in present for text in side) for side, present in zip(texts, known, strict=True)]
     reason = (
         f"of {len(test):,} test sources {counts[0]:,} are in the training data word for word, {counts[1]:,} when case "
         f"is ignored; of the pairs {counts[2]:,} when case and punctuation are ignored; of the targets {counts[3]:,}"
@@ -62,11 +70,30 @@ def overlap_gates(train: Iterable[Pair], test: Sequence[Pair], validation: Seque
     gates = [_at_most("overlap", max(counts[1:3]) / len(test), _OVERLAP, reason)]
     if validation:
         shares = similar.shares()
-        value, usual = (float(np.mean(part >= _MOSTLY)) for part in (shares[: len(test)], shares[len(test) :]))
+        value = float(np.mean(shares[: len(test)] >= _MOSTLY))
+        usual = float(np.mean(shares[len(test) :] >= _MOSTLY))
         reason = f"{value:.1%} of the test sources have most of their {_WINDOW}-grams in the training data, "
         reason += f"of the validation sources {usual:.1%}"
         gates.append(_at_most("similar texts", value, usual + _ABOVE, reason))
+        value = counts[3] / len(test)
+        usual = sum(pair.target in known[-1] for pair in validation) / len(validation)
+        reason = f"{value:.1%} of the test targets are in the training data, of the validation targets {usual:.1%}"
+        gates.append(_at_most("known targets", value, usual + _ABOVE, reason))
+        gates.append(_shared_with_validation(test, validation))
     return gates
+
+
+def _shared_with_validation(test: Sequence[Pair], validation: Sequence[Pair]) -> Gate:
+    """Compare the pairs of the test with those of the validation, but for case, punctuation and spaces."""
+    tested = [_bare(pair) for pair in test]
+    validated = [_bare(pair) for pair in validation]
+    shared = set(tested).intersection(validated)
+    of_test = sum(text in shared for text in tested)
+    of_validation = sum(text in shared for text in validated)
+    value = max(of_test / len(tested), of_validation / len(validated))
+    reason = f"{of_test:,} of {len(tested):,} test pairs are in the validation set, "
+    reason += f"{of_validation:,} of {len(validated):,} validation pairs in the test"
+    return _at_most("validation = test", value, _OVERLAP, reason, note=value <= _SAME)
 
 
 def _bare(pair: Pair) -> str:
@@ -137,14 +164,15 @@ def output_gates(
     variety     different inputs get different answers: one for ten different targets
     ==========  ====================================================================================================
 
-    A model that gives few different answers has learned little, which is a result, and only noted. Where its validation
-    says that it has learned, the outputs collapsed in the test, which is a fault.
+    A model whose outputs do not end, repeat themselves or hardly differ has learned little, or not what the test asks,
+    which is a result, and only noted. Where its validation says that it has learned, on texts like those of the test,
+    the outputs collapsed in the test, which is a fault.
 
     Args:
         outputs: what the model wrote, as token ids or texts; at least one.
         targets: the right ones, in the same form.
         finished: whether each output ends with ``<eos>``.
-        learned: whether validation was far better than these outputs; default False.
+        learned: whether validation, on texts as long as those of the test, was far better; default False.
 
     Example:
         >>> outputs = ["2008-11-13", "1999-01-02"]
@@ -159,8 +187,8 @@ def output_gates(
     varied = f"{different:,} different outputs where there are {expected:,} different targets"
     varied += "; validation was far better" if learned else ""
     return [
-        _at_least("endings", sum(finished) / len(finished), _ENDINGS, ended),
-        _at_most("repetition", rate, usual + _REPETITION, repeated),
+        _at_least("endings", sum(finished) / len(finished), _ENDINGS, ended, note=not learned),
+        _at_most("repetition", rate, usual + _REPETITION, repeated, note=not learned),
         _at_least("variety", different / expected, _VARIETY, varied, note=not learned),
     ]
 
