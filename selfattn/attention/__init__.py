@@ -3,6 +3,8 @@
 from selfattn.attention.core import Attended as Attended
 from selfattn.attention.core import attend as attend
 from selfattn.attention.layer import MultiHeadAttention as MultiHeadAttention
+from selfattn.attention.linear import DeltaAttention as DeltaAttention
+from selfattn.attention.linear import LinearAttention as LinearAttention
 from selfattn.attention.masks import causal_mask as causal_mask
 from selfattn.attention.masks import key_mask as key_mask
 from selfattn.attention.masks import padding_mask as padding_mask
@@ -13,6 +15,7 @@ from selfattn.attention.normalizers import Softmax as Softmax
 from selfattn.attention.normalizers import Softmax1 as Softmax1
 from selfattn.attention.normalizers import SoftmaxSink as SoftmaxSink
 from selfattn.attention.normalizers import Sparsemax as Sparsemax
+from selfattn.attention.normalizers import Unnormalized as Unnormalized
 from selfattn.attention.normalizers import entmax15 as entmax15
 from selfattn.attention.normalizers import make_normalizer as make_normalizer
 from selfattn.attention.normalizers import sigmoid as sigmoid
@@ -25,13 +28,17 @@ from selfattn.attention.positions import EmbeddingPosition as EmbeddingPosition
 from selfattn.attention.positions import Learned as Learned
 from selfattn.attention.positions import Position as Position
 from selfattn.attention.positions import RelativeBias as RelativeBias
+from selfattn.attention.positions import Retention as Retention
 from selfattn.attention.positions import Rotary as Rotary
 from selfattn.attention.positions import Sinusoidal as Sinusoidal
 from selfattn.attention.projections import KeyValue as KeyValue
+from selfattn.attention.recurrence import AttentionState as AttentionState
+from selfattn.attention.recurrence import read_on as read_on
 from selfattn.attention.scores import Additive as Additive
 from selfattn.attention.scores import Concat as Concat
 from selfattn.attention.scores import Dot as Dot
 from selfattn.attention.scores import General as General
+from selfattn.attention.scores import Linear as Linear
 from selfattn.attention.scores import Location as Location
 from selfattn.attention.scores import ScaledDot as ScaledDot
 from selfattn.attention.scores import Score as Score

@@ -47,6 +47,10 @@ class Cache:
         """Number of positions."""
         return self.entries.key.shape[-2]
 
+    def next_positions(self, count: int) -> Tensor:
+        """Return the positions of the next tokens, ``[i]``."""
+        return torch.arange(self.length, self.length + count, device=self.entries.key.device)
+
     def append(self, new: KeyValue) -> Cache:
         """Return the cache with the keys and values of later positions behind it.
 

@@ -10,6 +10,7 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
+from selfattn.attention.cache import Cache
 from selfattn.attention.core import Attended, attend, is_transformed
 from selfattn.attention.masks import Mask, as_mask, without_unread_keys, without_unread_queries
 from selfattn.attention.normalizers import Normalizer, check_normalizer, make_normalizer
@@ -36,15 +37,15 @@ class MultiHeadAttention(nn.Module):
         num_heads: number of query heads ``h``.
         num_kv_heads: number of key-value heads; default ``num_heads``; 1 is multi-query attention (Shazeer 2019).
         score: a :class:`~selfattn.attention.scores.Score`, or its name: ``dot``, ``scaled_dot``, ``general``,
-            ``additive``, ``concat``, ``location``, or one that was registered; default ``"scaled_dot"``.
+            ``additive``, ``concat``, ``location``, ``linear``, or one that was registered; default ``"scaled_dot"``.
         normalize: a :class:`~selfattn.attention.normalizers.Normalizer`, or its name: ``softmax``, ``softmax1``,
-            ``softmax_sink``, ``sparsemax``, ``entmax15``, ``sigmoid``, or one that was registered; default
+            ``softmax_sink``, ``sparsemax``, ``entmax15``, ``sigmoid``, ``none``, or one that was registered; default
             ``"softmax"``.
         project: False leaves out all four projections: heads are slices of the inputs, the output is the joined
             weighted sums ``[b i context_dim]``. Default True.
-        position: what tells the attention where a token stands: ``Rotary``, ``Alibi`` or ``RelativeBias`` of
-            :mod:`selfattn.attention.positions`; default none. ``Sinusoidal`` and ``Learned`` are added to its input
-            instead.
+        position: what tells the attention where a token stands: ``Rotary``, ``Alibi``, ``Retention`` or
+            ``RelativeBias`` of :mod:`selfattn.attention.positions`; default none. ``Sinusoidal`` and ``Learned`` are
+            added to its input instead.
         bias: whether the projections have biases; default True.
         dropout: probability of dropping an attention weight while training; default 0.
         qk_norm: RMS-normalise queries and keys in each head before scoring (Henry et al. 2020); default False.
@@ -187,6 +188,44 @@ class MultiHeadAttention(nn.Module):
         if not self.project:
             return self._key_value(context, context, positions)
         return self._key_value(self.k_proj(context), self.v_proj(context), positions)
+
+    def project_memory(self, states: Tensor, tokens: Tensor | None) -> KeyValue:
+        """Project an encoder's states ``[b s d]`` as context, once for all target positions.
+
+        Args:
+            states: what will be attended to.
+            tokens: which of them are real, bool ``[b s]``; None: all. For layers that read them here; others hide them
+                by the mask of :meth:`forward`.
+        """
+        return self.project_context(states)
+
+    def advance(
+        self,
+        x: Tensor,
+        past: Any,
+        *,
+        mask: Tensor | Mask | None = None,
+        causal: bool = False,
+        positions: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Attended, Any]:
+        """Attend from a sequence to what came before it and to itself.
+
+        Args:
+            x: ``[b i d]``.
+            past: what an earlier call returned; None at the start.
+            mask: see :meth:`forward`; the keys of ``past`` come first.
+            causal: see there.
+            positions: of ``x``; needed with a past where the layer uses positions.
+            need_weights: see there.
+
+        Returns:
+            Output and weights, and the past of the next call: here the :class:`~selfattn.attention.cache.Cache`.
+        """
+        query, new = self.project_self(x, positions)
+        cache = Cache(new) if past is None else past.append(new)
+        options: dict[str, Any] = {"mask": mask, "causal": causal, "positions": positions}
+        return self(query, cache.entries, **options, need_weights=need_weights), cache
 
     def forward(
         self,

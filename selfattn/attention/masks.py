@@ -27,6 +27,8 @@ class Mask:
         additive: the same as numbers to add to the scores, 0 and minus infinity. Only where every query is known to
             see a key, and every hidden number to be finite (padding, in a model). Hidden keys may then be read.
         causal: also hide the future, right-aligned; default False.
+        tokens: bool ``[b i]``, which of the last ``i`` tokens are real, where ``allowed`` hides padding and the future
+            and nothing else; default None. Layers that keep a state in place of keys read this.
 
     Raises:
         ValueError: ``additive`` is given without ``allowed``.
@@ -36,6 +38,7 @@ class Mask:
     allowed: Tensor | None = None
     additive: Tensor | None = None
     causal: bool = False
+    tokens: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.allowed is None and self.additive is not None:

@@ -189,6 +189,20 @@ class Sigmoid(Normalizer):
         return torch.sigmoid(scores - count.to(scores.dtype).log())
 
 
+@register.normalizer("none")
+class Unnormalized(Normalizer):
+    """``s_j``: the scores themselves are the weights, as in linear attention without its denominator.
+
+    Example:
+        >>> Unnormalized()(torch.tensor([2.0, -1.0, -torch.inf])).tolist()
+        [2.0, -1.0, 0.0]
+    """
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """Return the scores, and 0 for hidden keys."""
+        return scores.masked_fill(scores == -torch.inf, 0)
+
+
 def _below_zero(scores: Tensor) -> Tensor:
     """Move the highest score of each query to 0: weights that depend on differences alone stay what they are."""
     return scores - scores.detach().amax(dim=-1, keepdim=True)
@@ -205,7 +219,7 @@ def make_normalizer(name: str, num_heads: int = 1) -> Normalizer:
 
     Args:
         name: of a registered normalizer, such as ``softmax``, ``softmax1``, ``softmax_sink``, ``sparsemax``,
-            ``entmax15`` or ``sigmoid``.
+            ``entmax15``, ``sigmoid`` or ``none``.
         num_heads: ``h``; default 1.
 
     Raises:

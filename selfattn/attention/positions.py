@@ -241,6 +241,26 @@ class Alibi(AttentionPosition):
         return -self.slopes[:, None, None] * distance.unsqueeze(-3)
 
 
+@register.position("retention")
+class Retention(Alibi):
+    """A bias ``|i - j| log gamma_h``, by which weights fade as in a RetNet (Sun et al. 2023, equation 8).
+
+    ``gamma_h = 1 - 2^(-5 - h)``; before the softmax its logarithm is ALiBi with these slopes.
+
+    Args:
+        num_heads: ``h``.
+
+    Example:
+        >>> Retention(1).bias(torch.arange(2), torch.arange(2)).exp()[0, 1].tolist()
+        [0.96875, 1.0]
+    """
+
+    def reset_parameters(self) -> None:
+        """Compute the slopes, as in the constructor."""
+        with torch.no_grad():
+            self.slopes.copy_(torch.tensor([-math.log1p(-(2.0 ** (-5 - k))) for k in range(self.num_heads)]))
+
+
 @register.position("t5")
 class RelativeBias(AttentionPosition):
     """A trained bias for each head and bucket of distances (Raffel et al. 2020, section 2.1: T5).

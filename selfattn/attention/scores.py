@@ -231,6 +231,32 @@ class Location(Score):
         return F.linear(query, self.proj.weight[:j])
 
 
+@register.score("linear")
+class Linear(Score):
+    """``log phi(q) . phi(k)`` with ``phi = elu + 1``: with the softmax this is linear attention.
+
+    The weights are then ``phi(q) . phi(k)`` over their sum (Katharopoulos et al. 2020, section 3.2), which an RNN with
+    a state of fixed size also computes: :class:`~selfattn.attention.linear.LinearAttention`.
+
+    Example:
+        >>> Linear()(torch.tensor([[[[1.0, 0.0]]]]), torch.tensor([[[[0.0, 2.0]]]])).exp().round().item()
+        5.0
+    """
+
+    equal_widths = True
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """Return the logarithm of the product of the features."""
+        product = positive_features(query) @ positive_features(key).transpose(-2, -1)
+        wide = product.float() if product.dtype in (torch.float16, torch.bfloat16) else product
+        return wide.clamp(min=torch.finfo(wide.dtype).tiny).log()
+
+
+def positive_features(x: Tensor) -> Tensor:
+    """Return ``elu(x) + 1``, which is positive."""
+    return F.elu(x) + 1
+
+
 def summed_tanh(query: Tensor, key: Tensor, v: Tensor, block_elements: int) -> Tensor:
     """Return ``sum_a v_a tanh(query_ia + key_ja)`` within a bound on memory.
 

@@ -31,6 +31,7 @@ _HELD = {  # settings of a stack, and the values of them that the engine compute
     "position": ("sinusoidal", "learned"),
     "score": ("scaled_dot",),
     "normalize": ("softmax",),
+    "state": ("none",),
     "norm": ("layer",),
     "activation": tuple(_ACTIVATIONS),
     "qk_norm": (False,),

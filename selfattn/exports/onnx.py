@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention import MultiHeadAttention
+from selfattn.attention import DeltaAttention, MultiHeadAttention
 from selfattn.attention.masks import unread
 from selfattn.convert.plain import check_plain
 from selfattn.errors import UserError, described
@@ -189,6 +189,10 @@ def to_onnx(model: Seq2Seq, folder: Path) -> None:
     for package in ("onnx", "onnxscript"):  # PyTorch's exporter needs both
         if find_spec(package) is None:
             raise UserError(f"onnx: the package {package} is missing; pip install 'selfattn[onnx]'")
+    if any(isinstance(module, DeltaAttention) for module in model.modules()):
+        raise UserError(
+            "onnx: the delta rule solves systems of equations, which ONNX does not; take state linear or none"
+        )
     # With gradients a cache is concatenated; without them it grows in place, which a graph does not support.
     with _quiet(), torch.enable_grad(), unread():
         first, *examples = _examples(model)

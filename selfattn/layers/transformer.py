@@ -7,11 +7,13 @@ from typing import Any, Literal, NamedTuple
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from selfattn.attention import KeyValue, MultiHeadAttention
+from selfattn.attention import AttentionState, KeyValue, MultiHeadAttention
 from selfattn.attention.cache import Cache
 from selfattn.attention.masks import Mask
 from selfattn.layers.dropout import Dropout
 
+Past = Cache | AttentionState | None
+"""What self-attention keeps of earlier positions."""
 Norm = Literal["layer", "rms"]
 Activation = Literal["relu", "gelu", "silu", "swiglu"]
 
@@ -72,13 +74,13 @@ class BlockOutput(NamedTuple):
 
     Attributes:
         x: ``[b i d]``.
-        cache: keys and values of the self-attention, the earlier ones and the new ones.
+        cache: keys and values of the self-attention, the earlier ones and the new ones; or its state, where it has one.
         self_weights: ``[b h i j]``, or None where not asked for.
         cross_weights: ``[b h i s]``, or None.
     """
 
     x: Tensor
-    cache: Cache
+    cache: Past
     self_weights: Tensor | None
     cross_weights: Tensor | None
 
@@ -130,7 +132,7 @@ class TransformerBlock(nn.Module):
         self,
         x: Tensor,
         *,
-        cache: Cache | None = None,
+        cache: Past = None,
         mask: Tensor | Mask | None = None,
         causal: bool = False,
         positions: Tensor | None = None,
@@ -142,7 +144,7 @@ class TransformerBlock(nn.Module):
 
         Args:
             x: ``[b i d]``.
-            cache: keys and values of earlier positions, which ``x`` goes on from; default none.
+            cache: keys and values, or the state, of earlier positions, which ``x`` goes on from; default none.
             mask: which keys (the cache's first) each position of ``x`` may attend to, broadcastable to ``[b h i j]``.
             causal: hide the future as well, right-aligned.
             positions: of ``x``, ``[i]`` or ``[b i]``; needed with a cache where the attention uses positions.
@@ -151,10 +153,8 @@ class TransformerBlock(nn.Module):
             need_weights: return the weights of both attentions.
         """
         h = self.self_attn_norm(x) if self.norm_first else x
-        query, new = self.self_attn.project_self(h, positions)
-        cache = Cache(new) if cache is None else cache.append(new)
-        attended, self_weights = self.self_attn(
-            query, cache.entries, mask=mask, causal=causal, positions=positions, need_weights=need_weights
+        (attended, self_weights), cache = self.self_attn.advance(
+            h, cache, mask=mask, causal=causal, positions=positions, need_weights=need_weights
         )
         x = self._join(x, attended, self.self_attn_norm)
         cross_weights = None
@@ -166,10 +166,10 @@ class TransformerBlock(nn.Module):
         x = self._join(x, self.feed_forward(h), self.feed_forward_norm)
         return BlockOutput(x, cache, self_weights, cross_weights)
 
-    def project_memory(self, states: Tensor) -> KeyValue:
-        """Project an encoder's states ``[b s d]`` for the cross-attention, once for all target positions."""
+    def project_memory(self, states: Tensor, tokens: Tensor | None = None) -> KeyValue:
+        """Project an encoder's states ``[b s d]``, of which ``tokens [b s]`` are real; once for all target tokens."""
         assert self.cross_attn is not None
-        return self.cross_attn.project_context(states)
+        return self.cross_attn.project_memory(states, tokens)
 
     def _join(self, x: Tensor, part: Tensor, norm: nn.Module) -> Tensor:
         x = x + self.dropout(part)
@@ -187,7 +187,7 @@ class StackOutput(NamedTuple):
     """
 
     x: Tensor
-    caches: tuple[Cache, ...]
+    caches: tuple[Past, ...]
     self_weights: tuple[Tensor, ...]
     cross_weights: tuple[Tensor, ...]
 
@@ -197,7 +197,7 @@ def run_stack(
     norm: nn.Module | None,
     x: Tensor,
     *,
-    caches: Sequence[Cache | None] | None = None,
+    caches: Sequence[Past] | None = None,
     memory: Sequence[KeyValue] | None = None,
     **shared: Any,
 ) -> StackOutput:

@@ -38,6 +38,9 @@ class TransformerConfig(Checked):
         scale_embedding: multiply the token embeddings by the square root of dim.
         score: how a query is compared with a key.
         normalize: how the scores of a query become weights.
+        state: what attention keeps of a text: all keys (none), or a matrix of fixed size, by linear attention or by
+            the delta rule. With alibi or retention linear attention decays; other positions inside do not go with it.
+        hybrid: every second block keeps all keys; goes with a state.
         qk_norm: RMS-normalise queries and keys in each head.
         max_length: number of learned positions, and longest text of the location score.
         dropout: of embeddings and of each part's output.
@@ -58,6 +61,8 @@ class TransformerConfig(Checked):
     scale_embedding: bool = True
     score: Annotated[str, SCORES] = "scaled_dot"
     normalize: Annotated[str, NORMALIZERS] = "softmax"
+    state: Literal["none", "linear", "delta"] = "none"
+    hybrid: bool = False
     qk_norm: bool = False
     max_length: Size = 512
     dropout: Dropout = 0.0
@@ -67,7 +72,7 @@ class TransformerConfig(Checked):
     # What a decoder of RNNs decides by its attention: see RNNDecoderConfig.
     architecture: ClassVar[str] = "transformer"
     fixed: ClassVar[dict[str, Any]] = {"window": None}
-    later: ClassVar[tuple[str, ...]] = ("normalize",)
+    later: ClassVar[tuple[str, ...]] = ("normalize", "state", "hybrid")
     can_tie: ClassVar[bool] = True
 
     def problems(self) -> Iterator[str]:
@@ -75,6 +80,17 @@ class TransformerConfig(Checked):
         unit = POSITIONS[self.position].width_unit(self.num_heads)
         if self.dim % unit:
             yield f"dim: {self.position} with {self.num_heads} heads needs a multiple of {unit}, got {self.dim}"
+        if self.state == "none":
+            if self.hybrid:
+                yield "hybrid: needs a state; set state to linear or delta"
+            return
+        usual = {"score": "scaled_dot", "normalize": "softmax", "qk_norm": False}
+        for name, value in usual.items():
+            if getattr(self, name) != value and not self.hybrid:
+                yield f"{name}: has no effect with state {self.state!r}; leave it at {value}"
+        fitting = ("none", "sinusoidal", "learned") + ("alibi", "retention") * (self.state == "linear")
+        if self.position not in fitting:
+            yield f"position: with state {self.state!r} expected {', '.join(fitting)}, got {self.position!r}"
 
     @property
     def output_dim(self) -> int:
@@ -136,7 +152,19 @@ class TransformerConfig(Checked):
         added = position if isinstance(position, attention.EmbeddingPosition) else None
         inside = position if isinstance(position, attention.AttentionPosition) else None
 
-        def attend_to(context: int | None, position: AttentionPosition | None) -> MultiHeadAttention:
+        states = {"linear": attention.LinearAttention, "delta": attention.DeltaAttention}
+
+        def attend_to(number: int, context: int | None, position: AttentionPosition | None) -> MultiHeadAttention:
+            """Make an attention of the block of this number."""
+            if self.state != "none" and not (self.hybrid and number % 2):
+                return states[self.state](
+                    self.dim,
+                    context,
+                    num_heads=self.num_heads,
+                    num_kv_heads=self.num_kv_heads,
+                    position=position,
+                    dropout=self.attention_dropout,
+                )
             return attention.MultiHeadAttention(
                 self.dim,
                 context,
@@ -153,8 +181,8 @@ class TransformerConfig(Checked):
         blocks = [
             layers.TransformerBlock(
                 self.dim,
-                self_attn=attend_to(None, inside),
-                cross_attn=None if context_dim is None else attend_to(context_dim, None),
+                self_attn=attend_to(number, None, inside),
+                cross_attn=None if context_dim is None else attend_to(number, context_dim, None),
                 feed_forward=layers.FeedForward(
                     self.dim, self.ffn_dim, activation=self.activation, dropout=self.activation_dropout
                 ),
@@ -162,6 +190,6 @@ class TransformerConfig(Checked):
                 norm_first=self.norm_first,
                 dropout=self.dropout,
             )
-            for _ in range(self.num_layers)
+            for number in range(self.num_layers)
         ]
         return embed, blocks, layers.make_norm(self.norm, self.dim) if self.norm_first else None

@@ -135,6 +135,10 @@ def test_every_preset(name: str, tmp_path: Path, close: Close) -> None:
     from selfattn.exports.onnx import OnnxModel, to_onnx
 
     model = build(VARIANTS[name], vocab_size=VOCAB, pad_id=0, seed=0).eval()
+    if "delta" in name:
+        with pytest.raises(UserError, match="onnx: the delta rule solves systems of equations"):
+            to_onnx(model, tmp_path)
+        return
     to_onnx(model, tmp_path)
     exported: Seq2Seq = OnnxModel(tmp_path)
     for rows, length, steps in ((1, 1, 1), (1, 9, 6), (5, 11, 12), (2, 3, 2)):

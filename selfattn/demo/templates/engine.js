@@ -358,6 +358,7 @@ function feedForward(weights, name, activation) {
 
 class TransformerBlock {
   constructor(weights, name, config, position) {
+    named({ none: true }, config.state ?? "none", "state");
     const settings = { numHeads: config.num_heads, score: config.score, normalize: config.normalize };
     const own = { ...settings, numKvHeads: config.num_kv_heads ?? config.num_heads };
     const norm = (part) => named(NORMS, config.norm, "norm")(weights, `${name}.${part}_norm`);

@@ -30,9 +30,11 @@ class DecoderOnlyConfig(ModelConfig):
     tie_output: bool = False
 
     def problems(self) -> Iterator[str]:
-        """Refuse a score that tells keys by their place in the batch, which padding would shift."""
+        """Refuse a score that padding would shift, and a state that would have to be read in both directions."""
         if SCORES[self.stack.score].counts_keys:
             yield f"stack.score: {self.stack.score!r} needs a source of its own; use another score"
+        if self.bidirectional_prefix and self.stack.state != "none":
+            yield f"bidirectional_prefix: state {self.stack.state!r} reads from left to right; leave one of them out"
 
     @property
     def architecture(self) -> str:

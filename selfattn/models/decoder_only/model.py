@@ -1,16 +1,15 @@
 """The decoder-only model: masked self-attention reads source and target as one sequence; and continued texts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention.cache import Cache
 from selfattn.attention.masks import Mask, all_real
 from selfattn.layers import TokenEmbedding, TransformerBlock
-from selfattn.layers.transformer import StackOutput, run_stack
+from selfattn.layers.transformer import Past, StackOutput, run_stack
 from selfattn.models.protocol import AttentionMaps, Decoded, DecoderState, Memory, Seq2Seq
 
 
@@ -19,12 +18,12 @@ class Prefix(Memory, DecoderState):
     """Everything read so far, the source first: keys and values of every layer.
 
     Attributes:
-        caches: by layer, keys ``[b h s e]``.
+        caches: by layer, keys ``[b h s e]``, or a state.
         mask: bool ``[b s]``: which of the keys are real tokens; None: all of them.
         positions: int64 ``[b s]``: where each key stands in its row's text, padding not counted.
     """
 
-    caches: tuple[Cache, ...]
+    caches: tuple[Past, ...]
     mask: Tensor | None
     positions: Tensor
 
@@ -111,7 +110,7 @@ class DecoderOnly(Seq2Seq):
         mask: Tensor | None,
         positions: Tensor,
         *,
-        caches: tuple[Cache, ...] | None = None,
+        caches: tuple[Past, ...] | None = None,
         prefix: int = 0,
         sees_itself: bool = False,
         need_weights: bool = False,
@@ -131,6 +130,8 @@ class DecoderOnly(Seq2Seq):
             # What stands at padding sees the row's first token, where that is real.
             is_safe = sees_itself or mask is None or all_real(mask[:, 0])
             attention = Mask.safe(allowed) if is_safe else Mask(allowed)
+            if mask is not None and not (self.bidirectional_prefix and prefix):
+                attention = replace(attention, tokens=mask[:, -i:])
         return run_stack(
             self.layers, self.norm, x, caches=caches, mask=attention, positions=new_positions, need_weights=need_weights
         )

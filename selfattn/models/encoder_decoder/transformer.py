@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.attention import KeyValue
-from selfattn.attention.cache import Cache
 from selfattn.attention.masks import Mask
 from selfattn.layers import TokenEmbedding, TransformerBlock
-from selfattn.layers.transformer import run_stack
+from selfattn.layers.transformer import Past, run_stack
 from selfattn.models.encoder_decoder.model import Decoder, Encoder
 from selfattn.models.protocol import OF_SOURCE, Decoded, DecoderState, EncoderMemory
 
@@ -51,12 +50,12 @@ class TransformerState(DecoderState):
     """Keys and values of everything read so far.
 
     Attributes:
-        caches: of the self-attention, by layer; None before the first token.
+        caches: of the self-attention, by layer, or its states; None before the first token.
         memory: of the cross-attention, by layer, made once.
         memory_mask: which of its keys may be seen.
     """
 
-    caches: tuple[Cache | None, ...]
+    caches: tuple[Past, ...]
     memory: tuple[KeyValue, ...] = field(metadata=OF_SOURCE)
     memory_mask: Mask = field(metadata=OF_SOURCE)
 
@@ -87,15 +86,18 @@ class TransformerDecoder(Decoder):
 
     def start(self, memory: EncoderMemory) -> TransformerState:
         """Project the memory for every layer, once."""
-        projected = tuple(cast(TransformerBlock, layer).project_memory(memory.states) for layer in self.layers)
+        blocks = [cast(TransformerBlock, layer) for layer in self.layers]
+        projected = tuple(block.project_memory(memory.states, memory.mask) for block in blocks)
         return TransformerState((None,) * len(projected), projected, Mask.of_keys(memory.mask))
 
     def forward(
         self, tokens: Tensor, state: TransformerState, *, need_weights: bool = False
     ) -> tuple[Decoded, TransformerState]:
         """Read tokens ``[b t]``, all at once; what came before them is in the caches."""
-        past = 0 if state.caches[0] is None else state.caches[0].length
-        positions = torch.arange(past, past + tokens.shape[1], device=tokens.device)
+        past = state.caches[0]
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        if past is not None:
+            positions = past.next_positions(tokens.shape[1])
         x = self.embed(tokens, positions)
         mask = Mask(causal=True)
         shared = {"mask": mask, "memory_mask": state.memory_mask, "positions": positions, "need_weights": need_weights}

@@ -1,0 +1,207 @@
+"""Linear attention and the delta rule: three forms, one function; a loop as in the papers beside them."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import gradcheck
+
+from selfattn.attention import (
+    Alibi,
+    AttentionState,
+    DeltaAttention,
+    LinearAttention,
+    MultiHeadAttention,
+    Retention,
+    Rotary,
+    causal_mask,
+    read_on,
+)
+from selfattn.attention.masks import Mask, key_mask
+
+KINDS: dict[str, Any] = {
+    "linear": lambda **more: LinearAttention(6, num_heads=2, **more),
+    "linear grouped": lambda **more: LinearAttention(6, num_heads=2, num_kv_heads=1, **more),
+    "retention": lambda **more: LinearAttention(6, num_heads=2, position=Retention(2), **more),
+    "alibi": lambda **more: LinearAttention(6, num_heads=2, position=Alibi(2), **more),
+    "delta": lambda **more: DeltaAttention(6, num_heads=2, **more),
+    "delta grouped": lambda **more: DeltaAttention(6, num_heads=2, num_kv_heads=1, **more),
+}
+every = pytest.mark.parametrize("kind", KINDS)
+
+
+def layer_of(kind: str, **more: Any) -> LinearAttention:
+    torch.manual_seed(0)
+    layer: LinearAttention = KINDS[kind](**more).eval()
+    return layer
+
+
+def loop(
+    query: Tensor, key: Tensor, value: Tensor, memory: Tensor, decay: Tensor | None, corrects: bool
+) -> tuple[Tensor, Tensor]:
+    """The recurrence of the papers, token by token and head by head."""
+    outputs = torch.zeros(*query.shape[:3], value.shape[-1], dtype=query.dtype)
+    memory = memory.clone()
+    for b in range(query.shape[0]):
+        for h in range(query.shape[1]):
+            for t in range(query.shape[2]):
+                state = memory[b, h] if decay is None else decay[b, h, t].exp() * memory[b, h]
+                k, v = key[b, h, t], value[b, h, t]
+                memory[b, h] = state + torch.outer(k, v - state.T @ k if corrects else v)
+                outputs[b, h, t] = memory[b, h].T @ query[b, h, t]
+    return outputs, memory
+
+
+def drawn(i: int, dtype: torch.dtype) -> list[Tensor]:
+    torch.manual_seed(i)
+    query, key = torch.nn.functional.normalize(torch.randn(2, 2, 3, i, 5, dtype=dtype), dim=-1)
+    return [query, key, torch.randn(2, 3, i, 7, dtype=dtype), torch.randn(2, 3, 5, 7, dtype=dtype)]
+
+
+@pytest.mark.parametrize("corrects", [False, True], ids=["adds", "corrects"])
+@pytest.mark.parametrize("fades", [False, True])
+def test_parallel_chunked_and_recurrent_form_are_the_loop(corrects: bool, fades: bool) -> None:
+    if corrects and fades:
+        with pytest.raises(ValueError, match="the delta rule has no decay"):
+            read_on(*drawn(3, torch.float32), decay=torch.zeros(2, 3, 3), corrects=True)
+        return
+    inputs = drawn(37, torch.float32)
+    decay = -0.3 * torch.rand(2, 3, 37) if fades else None
+    expected = loop(*inputs, decay, corrects)
+    for chunk in (1, 5, 37, 64):
+        for actual, tensor in zip(read_on(*inputs, decay=decay, corrects=corrects, chunk=chunk), expected, strict=True):
+            torch.testing.assert_close(actual, tensor, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("corrects", [False, True], ids=["adds", "corrects"])
+@pytest.mark.parametrize("chunk", [1, 2, 64])
+def test_derivatives(chunk: int, corrects: bool) -> None:
+    inputs = [tensor[:1, :1, :5, :3].requires_grad_() for tensor in drawn(5, torch.float64)]
+    inputs[3] = torch.randn(1, 1, 5, 7, dtype=torch.float64).requires_grad_()
+    inputs[:2] = [tensor.requires_grad_() for tensor in torch.randn(2, 1, 1, 3, 5, dtype=torch.float64)]
+    inputs[2] = torch.randn(1, 1, 3, 7, dtype=torch.float64).requires_grad_()
+    decay = [] if corrects else [(-torch.rand(1, 1, 3, dtype=torch.float64)).requires_grad_()]
+
+    def read(*tensors: Tensor) -> tuple[Tensor, Tensor]:
+        return read_on(*tensors[:4], decay=tensors[4] if decay else None, corrects=corrects, chunk=chunk)
+
+    assert gradcheck(read, [*inputs, *decay])
+
+
+@every
+@pytest.mark.parametrize("padded", [False, True])
+def test_the_same_weights_as_attention_and_as_an_rnn(kind: str, padded: bool) -> None:
+    layer, x = layer_of(kind), torch.randn(3, 70, 6)
+    tokens = torch.arange(70) < torch.tensor([[70], [3], [41]])
+    mask = key_mask(tokens) if padded else None
+    as_attention, weights = layer(x, mask=mask, causal=True, need_weights=True)
+    as_rnn, state = layer.advance(x, None, mask=mask, causal=True)
+    real = tokens if padded else torch.ones_like(tokens)
+    torch.testing.assert_close(as_rnn.output[real], as_attention[real], rtol=1e-5, atol=1e-6)
+    steps = []
+    past: Any = None
+    for t in range(70):
+        step, past = layer.advance(
+            x[:, t : t + 1], past, mask=key_mask(tokens[:, t : t + 1]) if padded else None, causal=True
+        )
+        steps.append(step.output)
+    torch.testing.assert_close(torch.cat(steps, dim=1)[real], as_attention[real], rtol=1e-5, atol=1e-6)
+    assert isinstance(state, AttentionState)
+    torch.testing.assert_close(past.memory, state.memory, rtol=1e-5, atol=1e-6)
+    assert past.count.tolist() == state.count.tolist() == ([70, 3, 41] if padded else [70] * 3)
+    assert weights is not None
+    assert (weights[..., ~causal_mask(70, 70)] == 0).all()
+    assert not padded or (weights.transpose(1, 3)[~tokens] == 0).all()
+
+
+@every
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_weights_are_the_matrix_that_the_layer_applies(kind: str, causal: bool) -> None:
+    """Of ``strengthened`` values as projected, also over another text and where rows share it."""
+    layer, x, context = layer_of(kind), torch.randn(3, 5, 6), torch.randn(3, 5, 6)
+    tokens = torch.arange(5) < torch.tensor([[5], [2], [4]])
+    attended = layer(x, context, mask=key_mask(tokens), causal=causal, need_weights=True)
+    clean = context.masked_fill(~tokens[..., None], 0)
+    keys = layer.strengthened(MultiHeadAttention.project_context(layer, clean), clean, tokens)
+    value = keys.value.repeat_interleave(2 // layer.num_kv_heads, dim=1)
+    assert attended.weights is not None
+    heads = (attended.weights @ value).transpose(1, 2).flatten(2)
+    torch.testing.assert_close(layer.out_proj(heads), attended.output, rtol=1e-5, atol=1e-6)
+
+
+def test_not_causal_is_the_memory_behind_the_last_key() -> None:
+    layer, x, context = layer_of("delta"), torch.randn(3, 5, 6), torch.randn(3, 7, 6)
+    _, state = layer.advance(context, None, causal=True)
+    assert state is not None
+    query = layer.project_self(x)[0].heads
+    expected = layer.out_proj((query @ state.memory).transpose(1, 2).flatten(2))
+    torch.testing.assert_close(layer(x, context).output, expected, rtol=1e-5, atol=1e-6)
+
+
+@every
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_derivatives_of_both_forms_agree(kind: str, dtype: torch.dtype) -> None:
+    layer, x = layer_of(kind).to(dtype), torch.randn(2, 9, 6, dtype=dtype, requires_grad=True)
+    weights = [x, *layer.parameters()]
+    as_attention = torch.autograd.grad(layer(x, causal=True).output.square().sum(), weights, allow_unused=True)
+    as_rnn = torch.autograd.grad(
+        layer.advance(x, None, causal=True)[0].output.square().sum(), weights, allow_unused=True
+    )
+    tolerance = 1e-4 if dtype == torch.float32 else 1e-10
+    for actual, expected in zip(as_rnn, as_attention, strict=True):
+        torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+@every
+def test_padding_and_what_stands_in_it_are_not_felt(kind: str) -> None:
+    layer, x = layer_of(kind), torch.randn(2, 6, 6)
+    tokens = torch.tensor([[True, True, False, True, True, False]] * 2)
+    for fill in (0.0, 1e3, torch.nan):
+        filled = x.masked_fill(~tokens[..., None], fill)
+        output = layer.advance(filled, None, mask=key_mask(tokens), causal=True)[0].output[tokens]
+        alone = layer(x[tokens].view(2, 4, 6), causal=True).output.flatten(0, 1)
+        torch.testing.assert_close(output, alone, rtol=1e-5, atol=1e-6)
+
+
+@every
+def test_a_row_without_tokens_gives_zero_and_finite_gradients(kind: str) -> None:
+    layer, x = layer_of(kind, bias=False), torch.randn(2, 4, 6)
+    mask = key_mask(torch.tensor([[True] * 4, [False] * 4]))
+    for output in (layer.advance(x, None, mask=mask, causal=True)[0].output, layer(x, mask=mask).output):
+        assert (output[1] == 0).all()
+        gradients = torch.autograd.grad(output.sum(), list(layer.parameters()))
+        assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+@every
+def test_compiled_under_torch_func_and_autocast(kind: str) -> None:
+    torch.compiler.reset()
+    layer, x = layer_of(kind), torch.randn(3, 5, 6)
+    compiled = torch.compile(lambda x: layer.advance(x, None, causal=True)[0].output, fullgraph=True, backend="eager")
+    for length in (5, 4):
+        torch.testing.assert_close(compiled(x[:, :length]), layer(x[:, :length], causal=True).output)
+    rows = torch.func.vmap(lambda x: layer.advance(x[None], None, causal=True)[0].output[0])(x)
+    torch.testing.assert_close(rows, layer(x, causal=True).output)
+    with torch.autocast("cpu", torch.bfloat16):
+        attended, state = layer.advance(x, None, causal=True)
+    assert state is not None
+    assert state.memory.dtype == torch.float32
+    torch.testing.assert_close(attended.output.float(), layer(x, causal=True).output, rtol=0.1, atol=0.05)
+
+
+def test_what_a_state_cannot_do_is_refused() -> None:
+    layer, x = layer_of("delta"), torch.randn(2, 3, 6)
+    _, state = layer.advance(x, None, causal=True)
+    with pytest.raises(ValueError, match="a state has no keys to compare"):
+        layer.advance(x, state, causal=True, need_weights=True)
+    with pytest.raises(ValueError, match="a state has no keys to compare"):
+        layer.advance(x, state)
+    for mask in (torch.ones(3, 3, dtype=torch.bool).tril(), Mask(torch.ones(2, 2, 1, 3, dtype=torch.bool))):
+        with pytest.raises(ValueError, match="a state holds the same tokens for all queries"):
+            layer(x, mask=mask)
+    with pytest.raises(ValueError, match="takes no bias"):
+        layer(x, bias=torch.zeros(3, 3))
+    for make in (DeltaAttention, LinearAttention):
+        with pytest.raises(ValueError, match="inside, got Rotary"):
+            make(8, num_heads=2, position=Rotary(4))
