@@ -1,7 +1,9 @@
 """The first screen: question, answer, badges and a row for each model; and how far the answer goes."""
 
+from collections.abc import Sequence
+
 from selfattn.report import blocks as b
-from selfattn.report.drawing.numbers import NONE, amount, compact, interval_text, mean_text, p_text
+from selfattn.report.drawing.numbers import NONE, amount, compact, flatten, interval_text, mean_text, p_text
 from selfattn.report.sections.quality import interval_note
 from selfattn.report.sections.training import rate_charts
 from selfattn.report.verdict import ranking
@@ -9,6 +11,8 @@ from selfattn.report.verdict.ranking import headline_name, headline_unit, is_sin
 from selfattn.report.verdict.verdict import best_of, limits, standing, verdict
 from selfattn.results.record import MeanOverRuns, Model, Record
 from selfattn.words.messages import message
+
+_WIDTHS = ("dim", "hidden_dim")
 
 
 @b.section("limits", after="rates")
@@ -20,7 +24,11 @@ def limits_section(record: Record) -> tuple[b.Block, ...]:
 def first_screen(record: Record) -> tuple[b.Block, ...]:
     """Return what the first screen shows below the verdict."""
     nines = message("note.nines") if record_scale(record).floor else None
-    return summary(record), b.Paragraph(interval_note(record, brief=True), nines, message("note.standing"), note=True)
+    return (
+        summary(record),
+        *made_of(record),
+        b.Paragraph(interval_note(record, brief=True), nines, message("note.standing"), note=True),
+    )
 
 
 def brief(record: Record) -> tuple[b.Block, ...]:
@@ -29,6 +37,7 @@ def brief(record: Record) -> tuple[b.Block, ...]:
     return (
         verdict(record),
         summary(record),
+        *made_of(record),
         *rate_charts(record)[:1],
         b.Paragraph(interval_note(record, brief=True), message("note.standing"), note=True),
         b.Paragraph(message("terminal.limits") if open_points else None),
@@ -52,6 +61,37 @@ def summary(record: Record) -> b.Table:
     columns += [b.Column(message(key)) for key in costs]
     rows = tuple(b.Row(_cells(record, model), model.name) for model in ranked(record))
     return b.Table("summary", tuple(columns), rows, "summary")
+
+
+def made_of(record: Record) -> tuple[b.Table, ...]:
+    """Return layers and width of each model beside the first table, and steps, batch and epochs of its trainings."""
+    rows = [(model.name, _made_of(record, model)) for model in ranked(record)]
+    if not any(cell != NONE for _, cells in rows for cell in cells):
+        return ()
+    heads = (message(f"made.{key}") for key in ("layers", "width", "steps", "batch", "epochs"))
+    return (b.model_table("made", heads, rows),)
+
+
+def _made_of(record: Record, model: Model) -> tuple[str, ...]:
+    config = flatten(model.config)
+    layers = [value for name, value in config.items() if name.endswith("num_layers")]
+    widths = [value for name, value in config.items() if name.rpartition(".")[2] in _WIDTHS]
+    ends = [curve.points[-1] for curve in model.curves if curve.points]
+    chosen = [trial.settings for trial in model.trials if trial.chosen and trial.budget is None]
+    sizes = [settings["batch_size"] for settings in chosen if "batch_size" in settings]
+    usual = record.settings.get("batch_size")
+    return (
+        " + ".join(layers) or NONE,
+        " + ".join(dict.fromkeys(widths)) or NONE,
+        _range([end.step for end in ends]),
+        _range([size for size in sizes or [usual] if isinstance(size, int | float)]),
+        _range([end.epoch for end in ends]),
+    )
+
+
+def _range(values: Sequence[float]) -> str:
+    ends = dict.fromkeys(f"{value:,g}" for value in (min(values), max(values))) if values else {NONE: None}
+    return "–".join(ends)
 
 
 def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:

@@ -6,28 +6,35 @@ from itertools import chain
 from statistics import fmean, stdev
 
 from selfattn.evaluation.statistics.variances import t_quantile
+from selfattn.experiments.tuning import parse_axis
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, difference_text, flatten, value_text
 from selfattn.report.drawing.scale import Scale, quality_scale
+from selfattn.report.sections.tuning import settings_blocks, trial_charts
 from selfattn.report.verdict.conditions import amount_of_training, share
 from selfattn.report.verdict.ranking import headline_name, measured, ranked, rate_scores, record_scale
 from selfattn.results.plan import Budgets
 from selfattn.results.quality import Point, Unit, is_estimable
-from selfattn.results.record import Model, Record, TuningTrial
+from selfattn.results.record import Model, Record, Tuning, TuningTrial
 from selfattn.words.messages import TextLike, message
 
 _MARKS = 6  # most labels on the axis of rates
+_EDGE = 0.05  # of a range
 
 
 @b.section("rates")
 def rates_section(record: Record) -> tuple[b.Block, ...]:
-    """Return a chart for each budget, the largest first; nothing where rates were not tuned."""
+    """Return what tuning brought and which settings matter; of older records a chart of the rates for each budget."""
+    if record.tuning is not None:
+        return settings_blocks(record)
     charts = rate_charts(record)
     return (b.Paragraph(message("rates.text")), *charts) if charts else ()
 
 
 def rate_charts(record: Record) -> tuple[b.Chart, ...]:
-    """Draw validation scores against learning rate: mean and range over tuning seeds, the chosen rate ringed."""
+    """Draw what trials brought; of older records scores against learning rate, the chosen rate ringed."""
+    if record.tuning is not None:
+        return trial_charts(record)
     shares = [cell.budget for cell in record.budgets.cells[-2::-1]] if record.budgets else []
     return tuple(chart for budget in (None, *shares) if (chart := _rate_chart(record, budget)))
 
@@ -61,12 +68,20 @@ def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
     heads = (message(f"tuning.{key}") for key in ("trials", "seconds", "valid", "chosen"))
     space = record.settings.get("tuning_space")
     settings = flatten(space) if isinstance(space, Mapping) else {}
+    if record.tuning is not None:
+        settings = _common_space(record.tuning)
     text = message("tuning.text", space="; ".join(f"{name}: {value}" for name, value in settings.items()) or NONE)
     edge = ", ".join(model.name for model in tuned if _is_at_edge(record, model))
+    edges = "; ".join(f"{model.name}: {names}" for model in tuned if (names := _at_edges(record, model)))
     trials = chain.from_iterable(model.trials for model in tuned)
     budgets = message("tuning.budgets") if any(trial.budget for trial in trials) else None
     return (
-        b.Paragraph(text, budgets, message("tuning.edge", names=edge) if edge else None),
+        b.Paragraph(
+            text,
+            budgets if record.tuning is None else None,
+            message("tuning.edge", names=edge) if edge else None,
+            message("tuning.edges", what=edges) if edges else None,
+        ),
         b.model_table("tuned", heads, ((model.name, _tuned(record, model)) for model in tuned), words=1),
         *(
             b.Folded(message("tuning.all", model=model.name), f"trials-{k}", (_trials(record, model, f"trials-{k}"),))
@@ -75,8 +90,35 @@ def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
     )
 
 
+def _common_space(tuning: Tuning) -> dict[str, str]:
+    """Return what was tried of each setting; where models differ, with the name of the model in front."""
+    spaces = tuning.space
+    if tuning.is_common:
+        return dict(next(iter(spaces.values()), {}))
+    return {f"{model} {name}": text for model, axes in spaces.items() for name, text in axes.items()}
+
+
+def _at_edges(record: Record, model: Model) -> str:
+    """Name the settings that most tunings chose at the same end of what was tried."""
+    if record.tuning is None:
+        return ""
+    chosen = [trial for trial in model.trials if trial.chosen and trial.budget is None]
+    found: list[str] = []
+    for name, text in record.tuning.space.get(model.name, {}).items():
+        axis = parse_axis(f"{name}={text}")
+        values = [trial.settings.get(name) for trial in chosen]
+        places = [axis.place(float(value)) for value in values if isinstance(value, int | float)]
+        width = 1 / len(axis.values) if axis.values else _EDGE
+        ends = [sum(place < width for place in places), sum(place > 1 - width for place in places)]
+        if 2 * max(ends) > len(chosen):
+            found.append(name)
+    return ", ".join(found)
+
+
 def _is_at_edge(record: Record, model: Model) -> bool:
-    """Return whether a chosen learning rate is the lowest or the highest that was tried."""
+    """Return whether a chosen learning rate is the lowest or the highest that was tried, in an older record."""
+    if record.tuning is not None:
+        return False
     chosen = {(trial.budget, trial.settings.get("lr")) for trial in model.trials if trial.chosen}
     for budget in {trial.budget for trial in model.trials}:
         rates = list(rate_scores(record, model, budget))
@@ -88,7 +130,11 @@ def _is_at_edge(record: Record, model: Model) -> bool:
 def _tuned(record: Record, model: Model) -> tuple[TextLike, ...]:
     seconds = [trial.seconds for trial in model.trials if trial.seconds is not None]
     known = amount(sum(seconds)) if len(seconds) == len(model.trials) else NONE
-    chosen = {trial.budget: _settings(trial) for trial in model.trials if trial.chosen}
+    chosen: dict[float | None, str] = {}
+    for trial in model.trials:
+        if trial.chosen and _settings(trial) not in chosen.get(trial.budget, "").split("; "):
+            others = [chosen[trial.budget]] if trial.budget in chosen else []
+            chosen[trial.budget] = "; ".join([*others, _settings(trial)])
     text: TextLike = chosen.pop(None, NONE)
     for budget, settings in chosen.items():
         text = message("tuning.also", chosen=text, budget=share(budget or 1.0), settings=settings)

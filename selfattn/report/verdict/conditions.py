@@ -5,6 +5,7 @@ from statistics import fmean
 
 from selfattn.report.drawing.numbers import compact, value_text
 from selfattn.report.verdict.ranking import gap, how_tuned, in_task_words, rate_scores, scores_of, spoken
+from selfattn.report.verdict.wrong_settings import FACTOR, cost_of_wrong
 from selfattn.results.quality import separated
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, TextLike, message
@@ -39,6 +40,11 @@ def amount_of_training(record: Record, budget: float | None = None) -> Message:
         if isinstance(epochs, int) and isinstance(each, int) and not settings.get("max_steps"):
             pairs = min(pairs, epochs * each)  # the last batch of an epoch may be smaller
         return in_task_words(record, "pairs", count=f"{float(f'{part * pairs:.3g}'):,.0f}")
+    tuned = record.tuning is not None and batch is None
+    epochs = settings.get("epochs")
+    each = settings.get("items_per_epoch")
+    if tuned and isinstance(epochs, int) and isinstance(each, int) and not settings.get("max_steps"):
+        return in_task_words(record, "pairs", count=f"{float(f'{part * epochs * each:.3g}'):,.0f}")
     if not tokens:
         return message("training.unknown")
     ends = dict.fromkeys(compact(part * count) for count in (min(tokens), max(tokens)))
@@ -54,6 +60,8 @@ def condition(record: Record) -> Message:
 
 def wrong_rate(record: Record, models: Sequence[Model]) -> list[Message]:
     """Say what a wrong learning rate costs; nothing where rates were not tried for all of these models."""
+    if record.tuning is not None:
+        return _tuned_wrong_rate(record, models)
     turn = 1 if record.headline.better == "higher" else -1
     costs = []
     for model in models:
@@ -74,6 +82,20 @@ def wrong_rate(record: Record, models: Sequence[Model]) -> list[Message]:
     texts = [message("rate.cost", model=spoken(record, a), cost=b) for a, b in zip(models, points, strict=True)]
     unit = message(f"difference.{kind}")
     return [message("rate.wrong", factor=f"{factor:g}", costs=listed(texts), unit=unit)]
+
+
+def _tuned_wrong_rate(record: Record, models: Sequence[Model]) -> list[Message]:
+    """Say it by fresh runs with the chosen settings, against trials that no choice has selected."""
+    kind = record.headline.kind
+    texts: list[Message] = []
+    for model in models:
+        lost = cost_of_wrong(record, model).lost_by_rate
+        if lost is None:
+            return []
+        points = value_text(max(0.0, lost), kind, 0).removesuffix("\u00a0%")
+        texts.append(message("rate.loss", model=spoken(record, model), cost=points))
+    unit = message(f"difference.{kind}")
+    return [message("rate.tuned", factor=f"{FACTOR:g}", costs=listed(texts), unit=unit)] if texts else []
 
 
 def budget_outcomes(record: Record) -> list[Message]:

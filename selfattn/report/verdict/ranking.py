@@ -10,7 +10,7 @@ from selfattn.report.blocks import Badge
 from selfattn.report.drawing.numbers import amount, estimate_text, gap_text, score_text
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.results.quality import BudgetDifference, Estimate, Gap, PairTest, Unit, WhereItTrains, is_estimable
-from selfattn.results.record import Gate, Model, Record
+from selfattn.results.record import Gate, Model, Record, TuningTrial
 from selfattn.words.messages import SOURCE, Message, TextLike, catalogue, message
 
 _SEEDS = 3  # fewer never decide
@@ -290,17 +290,33 @@ def _plan_badges(record: Record) -> list[Badge]:
 
 
 def tuning_badge(record: Record) -> Badge:
-    """Return whether the learning rates of the models were tuned."""
+    """Return which settings of the models were tuned, and how often."""
     how = how_tuned(record)
-    return Badge("ok" if how == "rates" else "note", message(f"badge.{how}"))
+    if record.tuning is None:
+        return Badge("ok" if how == "rates" else "note", message(f"badge.{how}"))
+    if not record.tuning.is_common:
+        return Badge("warn", message("badge.spaces"))
+    names = ", ".join(next(iter(record.tuning.space.values())))
+    count = record.tuning.tunings
+    key = "badge.tuned" if count > 1 else "badge.tuned.once"
+    return Badge("ok" if count > 1 else "note", message(key, names=names, count=count))
 
 
 def how_tuned(record: Record) -> str:
-    """Return `rates` (the learning rate of each model was tuned), `given` (each has its own) or `same`."""
+    """Return `tuned` (settings of each model were), `rates` (its learning rate alone), `given` or `same`."""
+    if record.tuning is not None:
+        return "tuned"
     if all(len(rate_scores(record, model)) > 1 for model in record.models):
         return "rates"
     trained = (model.config.get("training") for model in record.models)
     return "given" if any(isinstance(settings, Mapping) and "lr" in settings for settings in trained) else "same"
+
+
+def trial_score(record: Record, trial: TuningTrial) -> float | None:
+    """Return the validation score of a trial; a diverged one scores zero, or nothing where lower is better."""
+    if trial.valid is None:
+        return 0.0 if record.headline.better == "higher" else None
+    return trial.valid
 
 
 def rate_scores(record: Record, model: Model, budget: float | None = None) -> dict[float, list[float]]:

@@ -1,0 +1,107 @@
+"""What the report says of tuning: trials, sensitivity, and wrong settings by fresh runs."""
+
+import io
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pytest
+from report_records import read
+from rich.console import Console
+
+from selfattn.evaluation.statistics.tuning_curve import expected_best
+from selfattn.experiments.tuning import draw_points, parse_axis
+from selfattn.report.blocks import Chart, Table
+from selfattn.report.render.html import html_of
+from selfattn.report.render.markdown import markdown_of
+from selfattn.report.render.terminal import print_summary
+from selfattn.report.sections.first_screen import made_of
+from selfattn.report.sections.training import rates_section
+from selfattn.report.verdict.ranking import badges
+from selfattn.report.verdict.verdict import verdict
+from selfattn.report.verdict.wrong_settings import cost_of_wrong
+from selfattn.report.write import document
+from selfattn.results.record import Model, Record, Tuning, TuningTrial
+
+SPACE = {"lr": "0.001..0.016:log", "batch_size": "4,8"}
+
+
+def trials_of(model: Model, tunings: int = 3, each: int = 4) -> tuple[TuningTrial, ...]:
+    """Trials whose score falls with the distance of the rate from 0.004."""
+    axes = [parse_axis(f"{name}={text}") for name, text in SPACE.items()]
+    trials: list[TuningTrial] = []
+    for number, point in enumerate(draw_points(axes, tunings * each, seed=0)):
+        score = max(0.0, 1 - abs(np.log2(point["lr"] / 0.004)) / 2)
+        trials.append(TuningTrial(point, 10_000 + number, score, 1.0, loss=1.0, tuning=number // each))
+    best = [max(trials[k * each : (k + 1) * each], key=lambda trial: trial.valid or 0) for k in range(tunings)]
+    return tuple(replace(trial, chosen=trial in best) for trial in trials)
+
+
+@pytest.fixture
+def tuned() -> Record:
+    record = read("rich")
+    models = [replace(model, trials=trials_of(model), tunings=(0, 1, 2)) for model in record.models]
+    spaces = {model.name: SPACE for model in models}
+    return replace(record, models=tuple(models), tuning=Tuning(4, 3, 10_000, spaces))
+
+
+def test_the_expected_best_is_the_mean_of_all_draws() -> None:
+    scores = [0.1, 0.4, 0.4, 0.9]
+    for better, best in (("higher", max), ("lower", min)):
+        for number in (1, 2, 3):
+            mean = fmean(best(draw) for draw in product(scores, repeat=number))
+            assert expected_best(scores, better)[number - 1] == pytest.approx(mean)  # type: ignore[arg-type]
+
+
+def test_a_tuned_report_shows_trials_sensitivity_and_costs(tuned: Record) -> None:
+    blocks = rates_section(tuned)
+    (chart,) = [block for block in blocks if isinstance(block, Chart)]
+    first = chart.lines[0].spots
+    assert (len(first), first[0].y) == (12, pytest.approx(fmean(t.valid or 0 for t in tuned.models[0].trials)))
+    sensitivity, wrong = [block for block in blocks if isinstance(block, Table)]
+    assert [row.cells[:2] for row in sensitivity.rows][-2:] == [("batch_size", "4"), ("batch_size", "8")]
+    middle = [str(row.cells[2]) for row in sensitivity.rows][:3]
+    assert max(middle) == middle[1]  # the best rate is in the middle third
+    assert len(wrong.rows) == len(tuned.models)
+
+
+def test_the_cost_of_a_wrong_setting_is_that_of_fresh_runs(tuned: Record) -> None:
+    model = tuned.models[-1]
+    cost = cost_of_wrong(tuned, model)
+    fresh = fmean(max(point.valid or 0 for point in curve.points) for curve in model.curves)
+    everything = fmean(trial.valid or 0 for trial in model.trials)
+    assert cost.fresh == pytest.approx(fresh)
+    assert cost.lost == pytest.approx(fresh - everything)
+    assert cost.selected == pytest.approx(fmean(t.valid or 0 for t in model.trials if t.chosen))
+    better = tuple(replace(t, valid=1.0) if t.chosen else t for t in model.trials)  # luck of the choice alone
+    lucky = cost_of_wrong(tuned, replace(model, trials=better))
+    assert lucky.selected == 1.0
+    assert lucky.fresh == cost.fresh
+
+
+def test_the_first_screen_says_how_models_were_made_and_tuned(tuned: Record) -> None:
+    said = [badge.text.say("en") for badge in badges(tuned)]
+    assert "lr, batch_size tuned for each model, 3 times" in said
+    assert verdict(tuned).lead.say("en").startswith(("No difference", "Not decided", "After", "Yes", "No", "The"))
+    (table,) = made_of(tuned)
+    assert [column.head.key for column in table.columns][1:] == [  # type: ignore[union-attr]
+        "made.layers", "made.width", "made.steps", "made.batch", "made.epochs",
+    ]  # fmt: skip
+    apart = replace(tuned.tuning, space={**tuned.tuning.space, "transformer": {"lr": "0.1,0.2"}})  # type: ignore[union-attr,type-var]
+    assert "the models were tuned over different spaces" in [
+        b.text.say("en") for b in badges(replace(tuned, tuning=apart))
+    ]
+    assert "lr: 0.001..0.016:log; batch_size: 4,8" in markdown_of(document(tuned), "en")
+
+
+@pytest.mark.parametrize("lang", ["en", "ko"])
+def test_a_tuned_report_is_written_in_every_form(tuned: Record, lang: str, tmp_path: Path) -> None:
+    page = document(tuned)
+    assert "trials" in html_of(page, lang)
+    words = {"en": "What wrong settings cost", "ko": "설정을 잘못 고르면 잃는 것"}
+    assert words[lang] in markdown_of(page, lang)
+    screen = io.StringIO()
+    print_summary(tuned, Console(file=screen, width=80), tmp_path / "report.html", lang)
+    assert {"en": "layers", "ko": "스텝"}[lang] in screen.getvalue()
