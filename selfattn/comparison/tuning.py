@@ -14,9 +14,10 @@ from selfattn.codec import encode, fingerprint
 from selfattn.comparison.plan import Plan, PlannedModel, Training
 from selfattn.comparison.trainings import DIVERGED
 from selfattn.errors import SettingError, UserError
-from selfattn.experiments.tuning import Axis, Rank, draw_points, parse_axis, search
+from selfattn.experiments.tuning import Rank, draw_points, search
 from selfattn.files import reading, sha256_of
 from selfattn.results.record import TuningTrial
+from selfattn.results.space import Axis, parse_axis
 from selfattn.runs.directory import RECORD, RunDirectory
 from selfattn.settings import bounds_of
 from selfattn.streams import seed_for

@@ -12,7 +12,7 @@ from report_records import read
 from rich.console import Console
 
 from selfattn.evaluation.statistics.tuning_curve import expected_best
-from selfattn.experiments.tuning import draw_points, parse_axis
+from selfattn.experiments.tuning import draw_points
 from selfattn.report.blocks import Chart, Table
 from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of
@@ -24,6 +24,7 @@ from selfattn.report.verdict.verdict import verdict
 from selfattn.report.verdict.wrong_settings import cost_of_wrong
 from selfattn.report.write import document
 from selfattn.results.record import Model, Record, Tuning, TuningTrial
+from selfattn.results.space import parse_axis
 
 SPACE = {"lr": "0.001..0.016:log", "batch_size": "4,8"}
 

@@ -6,7 +6,6 @@ from itertools import chain
 from statistics import fmean, stdev
 
 from selfattn.evaluation.statistics.variances import t_quantile
-from selfattn.experiments.tuning import parse_axis
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, difference_text, flatten, value_text
 from selfattn.report.drawing.scale import Scale, quality_scale
@@ -16,6 +15,7 @@ from selfattn.report.verdict.ranking import headline_name, measured, ranked, rat
 from selfattn.results.plan import Budgets
 from selfattn.results.quality import Point, Unit, is_estimable
 from selfattn.results.record import Model, Record, Tuning, TuningTrial
+from selfattn.results.space import parse_axis
 from selfattn.words.messages import TextLike, message
 
 _MARKS = 6  # most labels on the axis of rates

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from selfattn.evaluation.statistics.tuning_curve import expected_best
-from selfattn.experiments.tuning import Axis, parse_axis
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, value_text
 from selfattn.report.drawing.scale import Scale, quality_scale
@@ -12,6 +11,7 @@ from selfattn.report.verdict.conditions import amount_of_training
 from selfattn.report.verdict.ranking import headline_name, measured, ranked, trial_score
 from selfattn.report.verdict.wrong_settings import FACTOR, cost_of_wrong
 from selfattn.results.record import Model, Record, TuningTrial
+from selfattn.results.space import Axis, parse_axis
 from selfattn.words.messages import message
 
 _PARTS = 3  # of a range
