@@ -4,15 +4,20 @@ import gzip
 import random
 import re
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sacrebleu
 
+from benchmarks.outputs import drawn, is_apart_over_items, is_told_apart
 from selfattn import compare_outputs
+from selfattn.comparison.archive import read_archive
 from selfattn.comparison.verify import verify
 from selfattn.errors import UserError
+from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.report.render.markdown import markdown_of
 from selfattn.report.write import document
 from selfattn.results.record import Record
@@ -216,3 +221,33 @@ def test_public_outputs_score_as_sacrebleu_says(
         assert model.metrics[metric].runs == (sacrebleu.corpus_bleu(texts, references, tokenize=cut).score,)
         assert model.metrics["chrf"].runs == (sacrebleu.corpus_chrf(texts, references).score,)
     assert not [finding.name for finding in verify(tmp_path) if finding.differences]
+
+
+@pytest.mark.slow
+def test_words_and_ngrams_are_those_of_compare_mt(shared_data: Callable[[str], Path], tmp_path: Path) -> None:
+    """What compare-mt 0.2.10 prints for these files, cut at spaces: word F-measure by frequency, n-gram differences."""
+    reference, *systems = (shared_data(f"outputs/ted.{name}.detok.eng.gz") for name in ("ref", "sys1", "sys2"))
+    outputs = {f"sys{number}": [path] for number, path in enumerate(systems, 1)}
+    record, _ = compare_outputs(reference, outputs, metric="bleu_tokens", out=tmp_path, language="en")
+    means = [[round(score.mean, 4) for score in bucket.models.values()] for bucket in record.buckets[-1].buckets]
+    assert means[0] == [0.3542, 0.2952]
+    assert means[4:] == [[0.4605, 0.4416], [0.4836, 0.4827], [0.5772, 0.5954], [0.5894, 0.6266]]
+    (group,) = record.ngrams
+    counts = {ngram.text: (round(ngram.score, 4), ngram.first, ngram.second) for ngram in group.ngrams}
+    assert counts["phantom"] == (0.9167, 21, 1)
+    assert counts["And so"] == (0.8571, 5, 0)
+    assert counts["going to show you"] == (0.125, 0, 6)
+
+
+@pytest.mark.slow
+def test_runs_that_differ_by_their_seed_alone_are_seldom_told_apart() -> None:
+    path = Path(__file__).parents[2] / "docs" / "results" / "reports" / "captions-outputs.jsonl.gz"
+    _, answered = read_archive(path)
+    metric = make_metric("bleu", "de")
+    runs = answered.of("luong-bidirectional")
+    counts = np.stack([metric.count(run.outputs, answered.first.pairs) for run in runs])
+    rng = np.random.default_rng(1)
+    alarms = sum(is_told_apart(*drawn(counts, rng), metric, resamples=200) for _ in range(100))
+    assert alarms <= 10  # of more than 5 in 100, with a probability of 1 %
+    lone = sum(is_apart_over_items(counts[a], counts[b], metric) for a, b in combinations(range(len(counts)), 2))
+    assert lone == 10  # of 15: with one file each, the choice of items does not explain what the seed does
