@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
 
 import selfattn
 
@@ -18,6 +21,8 @@ exclude_patterns = ["class/source"]  # what the notebooks beside it are made of
 root_doc = "index"
 html_theme = "furo"
 html_extra_path = ["demo"]  # pages on which trained models answer
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_title = f"selfattn {release}"
 
 myst_heading_anchors = 3
@@ -80,6 +85,28 @@ def write_api_pages() -> None:
         f"# Reference\n\nEvery public name, from its docstring.\n\n```{{toctree}}\n:maxdepth: 2\n\n{toctree}\n```\n",
         encoding="utf-8",
     )
+
+
+def speak_korean(app: Sphinx, page: str, template: str, context: dict[str, Any], document: object) -> None:
+    """Name the language of a Korean page, so that it is read aloud, broken into lines and translated as Korean."""
+    if page.startswith("ko/") or page.endswith(".ko"):
+        context["language"] = "ko"
+
+
+def copy_reports(app: Sphinx, error: Exception | None) -> None:
+    """Put the reports where the pages link to them, so that a link opens the report instead of saving it."""
+    here = Path(__file__).parent
+    for report in [*here.glob("results/reports/*.html"), *here.glob("results/claims/*.html")]:
+        to = Path(app.outdir) / report.relative_to(here)
+        if error is None and app.builder.format == "html":
+            to.parent.mkdir(parents=True, exist_ok=True)
+            to.write_bytes(report.read_bytes())
+
+
+def setup(app: Sphinx) -> None:
+    """Connect what the pages need beside the theme."""
+    app.connect("html-page-context", speak_korean)
+    app.connect("build-finished", copy_reports)
 
 
 write_api_pages()

@@ -5,6 +5,7 @@
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal
@@ -228,6 +229,7 @@ def attention(
     layers: Numbers | None = None,
     heads: Numbers | None = None,
     device: Device = "cpu",
+    lang: Lang = SOURCE,
 ) -> None:
     """Show what a model attends to while it writes the output for a text.
 
@@ -240,6 +242,7 @@ def attention(
         target: For a Hugging Face model: its output, the second sentence or the continuation. Default: generated.
         layers: For a Hugging Face model: layers to keep, separated by commas. Default: all.
         heads: For a Hugging Face model: heads to keep, separated by commas. Default: all.
+        lang: Language of the picture, the page and what is printed.
     """
     from rich.console import Console
 
@@ -263,6 +266,7 @@ def attention(
         unknown = loaded.unknown([text])
         unit = unit_of(loaded.tokenizer.source)
         view = loaded.attention(text, dependence=save is not None and save.suffix in (".json", ".html"))
+    view = replace(view, lang=lang)
     picture = view.picture(layer, head).tolist()
     if save is not None:
         view.save(save, layer, head)
@@ -271,6 +275,7 @@ def attention(
     console.print(visible(f"{said}   ({view.caption(layer, head)})"), markup=False, soft_wrap=True)
     columns = all_visible(view.source_tokens)
     rows = all_visible(view.target_tokens or view.source_tokens)
+    console.print(view.axes, markup=False, highlight=False)
     console.print(attention_text(picture, columns, rows, columns=min(console.width, 120)))
     if unknown:
         say(unknown_line(unknown, unit))

@@ -15,7 +15,7 @@ from selfattn.files import write_atomically, writing
 from selfattn.ownership import check_ours
 from selfattn.results.attention import AttentionMap, Kind, ModelAttention
 from selfattn.tokenizers.protocol import BOS, SPECIALS
-from selfattn.words.messages import SOURCE
+from selfattn.words.messages import SOURCE, message
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _MOST = 290_000  # characters that a notebook keeps
@@ -84,6 +84,11 @@ class AttentionView:
         return (SPECIALS[BOS], *self.target_tokens[:-1]) if self.is_shifted else self.target_tokens
 
     @property
+    def axes(self) -> str:
+        """What the rows and columns of :meth:`picture` are, in words."""
+        return message(f"attention.axes.{self._shown[0]}").say(self.lang)
+
+    @property
     def _shown(self) -> tuple[Kind, tuple[Tensor, ...], tuple[str, ...]]:
         """The kind of maps that is drawn, its weights and the tokens of its rows; its columns are source tokens."""
         if self.weights:
@@ -116,9 +121,11 @@ class AttentionView:
         if head is not None and head not in heads:
             raise UserError(f"head {head}: the layer has heads {heads[0]} to {heads[-1]}")
         if head is None and len(heads) > 1:
-            return weights[place].mean(dim=0), f"layer {layers[place]}, mean of {len(heads)} heads"
+            mean = message("attention.layer.mean", layer=layers[place], count=len(heads))
+            return weights[place].mean(dim=0), mean.say(self.lang)
         head = heads[0] if head is None else head
-        return weights[place][heads.index(head)], f"layer {layers[place]}, head {head}"
+        shown = message("attention.layer.head", layer=layers[place], head=head).say(self.lang)
+        return weights[place][heads.index(head)], shown
 
     def picture(self, layer: int | None = None, head: int | None = None) -> Tensor:
         """Return the weights ``[t s]`` of one head, or the mean of a layer's heads; ``[s s]`` without a target.
@@ -184,7 +191,9 @@ class AttentionView:
         weights, caption = self._drawn(layer, head)
         text = f"{self.source} → {self.prediction}" if self.prediction else self.source
         tokens = self.source_tokens, self._shown[2]
-        return attention_svg(weights.tolist(), *tokens, title=f"{text} ({caption})")
+        weight = message("attention.weight").say(self.lang)
+        meaning = f"{weight} · {self.axes}"
+        return attention_svg(weights.tolist(), *tokens, title=f"{text} ({caption})", axes=meaning)
 
     def save(self, path: str | Path, layer: int | None = None, head: int | None = None) -> None:
         """Write :meth:`to_svg`, :meth:`to_html` or :meth:`to_json` to a file, by its ending.

@@ -15,6 +15,8 @@ SOURCE = "en"  # the language in which messages are written first; what another 
 _HOME = resources.files("selfattn.words") / "catalogues"
 LANGS: tuple[str, ...] = (SOURCE, *sorted(d.name for d in _HOME.iterdir() if d.is_dir() and d.name != SOURCE))
 _PLACE = re.compile(r"{(\w+)}")
+_SPACED_PERCENT = re.compile(r"(?<=[\d}])[ \u00a0]%(?!p)")
+_TIGHT_PERCENT = frozenset({"ko"})  # languages that write 90%, not 90 %
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Message:
         text = self.texts.get(lang) or catalogue(lang).get(self.key) or self.texts.get(SOURCE)
         if text is None:
             raise KeyError(self.key)
-        return _PLACE.sub(lambda place: values.get(place[1], place[0]), text)
+        text = _PLACE.sub(lambda place: values.get(place[1], place[0]), text)
+        return _SPACED_PERCENT.sub("%", text) if lang in _TIGHT_PERCENT else text
 
 
 TextLike = str | Message

@@ -239,7 +239,8 @@ def test_the_keyboard_reaches_and_walks_the_map(browser: Any) -> None:
     assert press(Keys.ARROW_RIGHT) == [1, last]
     assert press(Keys.HOME) == [1, 0]
     assert len(browser.all(f"{TRANSFORMER} td[tabindex='0']")) == 1  # one stop for Tab, where the reader was
-    assert browser.driver.switch_to.active_element.get_attribute("aria-label").startswith("0 reads t: 0.")
+    label = browser.driver.switch_to.active_element.get_attribute("aria-label")
+    assert label.startswith("writing 0 (last read: 2) reads t: 0.")
 
 
 def outlined(browser: Any) -> set[tuple[int, int]]:

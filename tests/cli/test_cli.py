@@ -82,6 +82,15 @@ def test_attention_is_drawn_in_the_terminal_and_saved(cli: Cli, runs: dict[str, 
     assert (tmp_path / "x.svg").read_text().startswith("<svg")
 
 
+def test_attention_speaks_the_language_that_was_asked_for(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
+    done = cli("attention", runs["transformer"].path, "May 1, 2001", "--lang", "ko", "--save", tmp_path / "x.svg")
+    assert "층" in done.out
+    assert "행: 출력, 열: 입력" in done.out
+    assert "가중치 · 행: 출력, 열: 입력" in (tmp_path / "x.svg").read_text("utf-8")
+    cli("attention", runs["transformer"].path, "May 1, 2001", "--lang", "ko", "--save", tmp_path / "x.html")
+    assert '<html lang="ko">' in (tmp_path / "x.html").read_text("utf-8")
+
+
 def test_attention_in_other_forms(
     cli: Cli, runs: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ NAMES = {"BLEU", "chrF", "TER", "AER", "LSTM"}  # the same in every language
 PACKAGE = Path(str(resources.files("selfattn")))
 REPORT = PACKAGE / "report"
 PROGRESS = [PACKAGE / "experiments" / "progress.py", PACKAGE / "comparison" / "costs.py"]
+VIEW = PACKAGE / "runs" / "attention_view.py"
 CATALOGUES = sorted(PACKAGE.rglob("*.po"))
 CALL = r"(?:\b(?:message|Message|w)\(|w\.key\(\"[\w-]+\", )\"([a-z_]+(?:\.[\w.]+)?)\"[,)]"
 PLACE = r"{(\w+)}"
@@ -25,7 +26,7 @@ NAMED_BY_RECORDS = ("metric", "bucket", "gate", "x")  # and the explorer's scrip
 
 def sources() -> list[Path]:
     """The code and the templates that say something of the report's catalogue."""
-    return [*REPORT.rglob("*.py"), *(REPORT / "templates").iterdir(), PACKAGE / "runs" / "evaluate.py", *PROGRESS]
+    return [*REPORT.rglob("*.py"), *(REPORT / "templates").iterdir(), PACKAGE / "runs" / "evaluate.py", *PROGRESS, VIEW]
 
 
 def asked_for() -> tuple[set[str], list[str]]:
@@ -89,7 +90,7 @@ def test_every_sentence_of_the_demo_page_is_asked_for_and_there() -> None:
     words = read_words(demo / "words", "page")[SOURCE]
     places = [demo / "templates" / "page.js", demo / "templates" / "page.html.j2", demo / "page.py"]
     code = "\n".join(place.read_text(encoding="utf-8") for place in places)
-    put_together = ("kind.", "inside.column.")
+    put_together = ("kind.", "inside.column.", "axis.", "way.")
     assert [key for key in words if f'"{key}"' not in code and not key.startswith(put_together)] == []
     asked = set(re.findall(r'(?:say|said|named)\("([\w.]+)"', code)) | set(re.findall(r'data-w="([\w.]+)"', code))
     assert asked <= set(words)
@@ -110,3 +111,11 @@ def test_words_of_a_record_go_before_the_catalogue_and_english_stands_in() -> No
     assert phrase(en="Calibration").say("ko") == "Calibration"
     with pytest.raises(KeyError, match="no such key"):
         message("no such key").say("en")
+
+
+def test_korean_writes_no_space_before_a_percent_sign() -> None:
+    text = phrase(en="{share} and 5 %", ko="{share} 그리고 5 %")
+    shown = text.values | {"share": "90\u00a0%"}
+    spoken = Message("", shown, text.texts)
+    assert spoken.say("ko") == "90% 그리고 5%"
+    assert spoken.say("en") == "90\u00a0% and 5 %"

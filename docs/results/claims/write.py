@@ -17,9 +17,9 @@ from selfattn.results.claims import ClaimsRecord
 HERE = Path(__file__).parent
 DOCS = HERE.parents[1]
 LINKS = {
-    "en": "\n[The same with its plots, as one HTML file](results/claims/claims.html) · [한국어](ko/claims.md) · "
-    "[the record](results/claims/claims.json)\n",
-    "ko": "\n[그림이 있는 HTML 한 파일](../results/claims/claims.html#ko) · [English](../claims.md) · "
+    "en": '\n<a href="results/claims/claims.html">The same with its plots, as one HTML file</a> · '
+    "[한국어](ko/claims.md) · [the record](results/claims/claims.json)\n",
+    "ko": '\n<a href="../results/claims/claims.html#ko">그림이 있는 HTML 한 파일</a> · [English](../claims.md) · '
     "[기록](../results/claims/claims.json)\n",
 }
 PAGES = {"en": DOCS / "claims.md", "ko": DOCS / "ko" / "claims.md"}

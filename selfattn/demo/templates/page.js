@@ -49,10 +49,10 @@
   function token(character) { return make("bdi", { class: "mono token" }, shown(character)); }
 
   function share(probability) {
-    const unit = say("percent");
-    if (probability >= 0.9995) return `100${unit}`;
-    if (probability >= 0.001) return `${(100 * probability).toFixed(1)}${unit}`;
-    if (probability === 0) return `0${unit}`;
+    const percent = (value) => say("percent", { value });
+    if (probability >= 0.9995) return percent("100");
+    if (probability >= 0.001) return percent((100 * probability).toFixed(1));
+    if (probability === 0) return percent("0");
     const power = Math.floor(Math.log10(probability));
     const raised = [...String(-power)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("");
     return `${(probability / 10 ** power).toFixed(1)} × 10⁻${raised}`;

@@ -26,6 +26,7 @@ def attention_svg(
     source_tokens: Sequence[str],
     target_tokens: Sequence[str],
     title: str = "",
+    axes: str = "",
 ) -> str:
     """Draw attention weights.
 
@@ -34,6 +35,7 @@ def attention_svg(
         source_tokens: s tokens, in the order of the text.
         target_tokens: t tokens.
         title: a line above the picture; default none.
+        axes: what rows, columns and colours mean, a line beside the scale of colours; default none.
 
     Returns:
         An `<svg>` element that can stand in a page or be a file of its own.
@@ -64,7 +66,8 @@ def attention_svg(
     return picture(
         "attention",
         title=title,
-        width=max(across[-1], left + 150, 8 * width(title)) + 10,
+        axes=axes,
+        width=max(across[-1], left + 150 + 7 * width(axes), 8 * width(title)) + 10,
         height=down[-1] + 30,
         left=left,
         columns=[(x + _CELL / 2, top - 8, columns[k], turned) for x, k in zip(across, order, strict=False)],

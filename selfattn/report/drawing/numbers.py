@@ -185,6 +185,19 @@ def compact(count: float | None, unit: str = "") -> str:
     return f"{count:g}{_NBSP}{unit}" if unit else f"{count:g}"
 
 
+def myriads(count: float) -> str:
+    """Return a count as Korean counts, in three significant digits: 2300000 is "230만", 120000000 is "1.2억".
+
+    Example:
+        >>> myriads(2_300_000), myriads(123_456_789), myriads(9000)
+        ('230만', '1.23억', '9,000')
+    """
+    for size, name in ((10**8, "억"), (10**4, "만")):
+        if count >= size:
+            return f"{float(f'{count / size:.3g}'):,g}{name}"
+    return f"{count:,g}"
+
+
 def flatten(config: Mapping[str, object], prefix: str = "") -> dict[str, str]:
     """Return nested settings as one level of dotted names with their values as text.
 

@@ -51,7 +51,9 @@
       [rows, columns] = parts.map((part) => part.axis);
     }
     const cut = hasParts(choice) && !parts ? data.second : null;
-    return { weights, rows, columns, gold, cut, verb: ["blocking", "gradient"].includes(choice.kind) ? "x.depends" : "x.reads" };
+    // what was read last at each step of a decoder: its query is that token's
+    const lasts = data.isShifted && ["cross", "decoder"].includes(choice.kind) ? shifted.tokens : null;
+    return { weights, rows, columns, gold, cut, lasts, kind: choice.kind, verb: ["blocking", "gradient"].includes(choice.kind) ? "x.depends" : "x.reads" };
   }
 
   /* two sentences that a model reads as one sequence */
@@ -102,6 +104,17 @@
     return box;
   }
 
+  /* A row in words: what is written, and for a decoder the token that it has read last. */
+  function rowName({ rows, lasts }, row) {
+    return lasts ? say("x.writing", { token: rows.tokens[row], last: lasts[row] }) : rows.tokens[row];
+  }
+
+  /* What rows, columns and colours of a map mean. */
+  function axes({ kind }) {
+    return make("p", { class: "axes" }, make("span", {}, `↓ ${say(`x.axis.${kind}.rows`)}`), make("span", {}, `→ ${say(`x.axis.${kind}.columns`)}`),
+      make("span", { class: "legend" }, `${say("x.axis.weight")} 0 `, make("i", { "aria-hidden": "true" }), " 1"));
+  }
+
   function fieldName(field) { return page.words[root.lang]["x.field." + field] || field; }
 
   /* heatmap: a grid of cells; the arrow keys move, hover and touch point */
@@ -146,7 +159,7 @@
       columns.order.forEach((column, place) => {
         const td = make("td", {
           tabindex: -1, "data-row": row, "data-column": column, style: `--w:${+(100 * line[column]).toFixed(2)}`,
-          "aria-label": `${rows.tokens[row]} ${say(shown.verb)} ${columns.tokens[column]}: ${line[column].toFixed(3)}`,
+          "aria-label": `${rowName(shown, row)} ${say(shown.verb)} ${columns.tokens[column]}: ${line[column].toFixed(3)}`,
         });
         const span = gold.find((one) => one.rows.includes(row) && one.columns.includes(column));
         if (span) {
@@ -322,15 +335,17 @@
     panel.readout.replaceChildren(...readout(r, c, panel.shown));
   }
 
-  function readout(row, column, { weights, rows, columns, verb }) {
+  function readout(row, column, shown) {
+    const { weights, rows, columns, verb, lasts } = shown;
     const token = (axis, k) => make("span", {}, make("b", {}, make("bdi", {}, axis.tokens[k])), make("sub", {}, String(k + 1 + (axis.from || 0))));
+    const named = row === null ? [] : lasts ? [rowName(shown, row)] : [token(rows, row)];
     if (row !== null && column !== null) {
-      return [token(rows, row), ` ${say(verb)} `, token(columns, column), `: ${weights[row][column].toFixed(3)}`];
+      return [...named, ` ${say(verb)} `, token(columns, column), `: ${weights[row][column].toFixed(3)}`];
     }
     if (row !== null) {
       const best = weights[row].map((weight, k) => [weight, k]).sort((a, b) => b[0] - a[0]).slice(0, 3);
       const parts = best.flatMap(([weight, k], n) => [n ? ", " : "", token(columns, k), ` ${weight.toFixed(3)}`]);
-      return [token(rows, row), ` ${say(verb)} `, ...parts];
+      return [...named, ` ${say(verb)} `, ...parts];
     }
     return [say({ map: "x.hint", lines: "x.hint.lines", all: "x.hint.all" }[state.view])];
   }
@@ -349,7 +364,7 @@
     const sign = make("span", { class: one.right ? "right" : "wrong" }, `${one.right ? "✓" : "✗"} ${say(one.right ? "x.right" : "x.wrong")}`);
     title.append(make("span", { class: "said" }, make("bdi", { class: "mono" }, one.prediction), " ", one.right === null ? "" : sign));
     const panel = { name: model.name, readout: make("p", { class: "readout" }) };
-    const picture = make("div", { class: "scroll" });
+    const picture = make("div", { class: "scroll" }), meaning = make("div");
     let controls;
     const redraw = (what) => {
       const fresh = choices(model.name, one, redraw);
@@ -362,11 +377,12 @@
       panel.cells = panel.lines = null;
       panel.table = state.view === "all" ? overview(panel, one, choice) : state.view === "map" ? heatmap(panel) : weave(panel);
       picture.replaceChildren(panel.table);
+      meaning.replaceChildren(...(state.view === "all" ? [] : [axes(panel.shown)]));
       mark(panel);
     };
     panels.push(panel);
     redraw();
-    const below = make("div", {}, panel.readout);
+    const below = make("div", {}, meaning, panel.readout);
     if (example.hasGold && !one.gold) below.append(make("p", { class: "note" }, say("x.nogold")));
     section.append(picture, below);
     return section;

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from selfattn.report.drawing.numbers import compact, value_text
+from selfattn.report.drawing.numbers import compact, myriads, value_text
 from selfattn.report.verdict.ranking import gap, how_tuned, in_task_words, rate_scores, scores_of, spoken
 from selfattn.report.verdict.wrong_settings import FACTOR, cost_of_wrong
 from selfattn.results.quality import separated
 from selfattn.results.record import Model, Record
-from selfattn.words.messages import Message, TextLike, message
+from selfattn.words.messages import Message, TextLike, message, phrase
 
 _FACTORS = (1.5, 10.0)  # between which a learning rate is called wrong
 
@@ -47,8 +47,9 @@ def amount_of_training(record: Record, budget: float | None = None) -> Message:
         return in_task_words(record, "pairs", count=f"{float(f'{part * epochs * each:.3g}'):,.0f}")
     if not tokens:
         return message("training.unknown")
-    ends = dict.fromkeys(compact(part * count) for count in (min(tokens), max(tokens)))
-    return message("training.tokens", count="–".join(ends))
+    ends = [part * min(tokens), part * max(tokens)]
+    counts = {lang: "–".join(dict.fromkeys(map(write, ends))) for lang, write in (("en", compact), ("ko", myriads))}
+    return message("training.tokens", count=phrase(**counts))
 
 
 def condition(record: Record) -> Message:
