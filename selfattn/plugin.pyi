@@ -32,8 +32,10 @@ from selfattn.data.text import clean_pair as clean_pair
 from selfattn.decoding.options import DecodingOptions as DecodingOptions
 from selfattn.errors import SettingError as SettingError
 from selfattn.errors import UserError as UserError
+from selfattn.evaluation.metrics.macro import Macro as Macro
 from selfattn.evaluation.metrics.metric import Array as Array
 from selfattn.evaluation.metrics.metric import Metric as Metric
+from selfattn.evaluation.metrics.metric import PairMetric as PairMetric
 from selfattn.evaluation.metrics.metric import of_each as of_each
 from selfattn.evaluation.metrics.metric import ratio as ratio
 from selfattn.layers import RecurrentStack as RecurrentStack
@@ -94,5 +96,6 @@ from selfattn.tokenizers.load import train_tokenizer as train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer as Tokenizer
 from selfattn.tokenizers.subword import SubwordSettings as SubwordSettings
 from selfattn.tokenizers.subword import SubwordTokenizer as SubwordTokenizer
+from selfattn.tokenizers.words import WordTokenizer as WordTokenizer
 from selfattn.training.config import TrainingConfig as TrainingConfig
 from selfattn.words.messages import phrase as phrase

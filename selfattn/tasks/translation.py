@@ -19,7 +19,7 @@ from selfattn.data.splits import Splits
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.alignment.links import GoldPair, read_gold
-from selfattn.models.config import ModelConfig
+from selfattn.models.config import ModelConfig, override
 from selfattn.results.record import Baseline, Subject
 from selfattn.runs.task import RECIPE, HeldOut, TaskData, check_same_reading
 from selfattn.settings import (
@@ -166,6 +166,11 @@ class TranslationOptions:
     def of_sides(self) -> tuple[TokenizerKind | Path | None, TokenizerKind | Path | None]:
         """The tokenizers that were chosen for one side: of the sources, of the targets."""
         return self.source_tokenizer, self.target_tokenizer
+
+    @property
+    def is_separate(self) -> bool:
+        """Whether sources and targets have vocabularies of their own."""
+        return self.separate or self.of_sides != (None, None)
 
     @property
     def kinds(self) -> tuple[TokenizerKind | Path, TokenizerKind | Path]:
@@ -331,7 +336,7 @@ class Translation(TaskData):
             return tokenizer
 
         source, target = options.kinds
-        if options.separate or options.of_sides != (None, None):
+        if options.is_separate:
             sources = made(source, (pair.source for pair in sample))
             targets = made(target, (pair.target for pair in sample))
             return SeparateTokenizer(sources.source, targets.target)
@@ -361,7 +366,7 @@ class Translation(TaskData):
 
         Blocks and embeddings get width 128 (the Transformer-Tiny of Wu et al. 2021) and dropout 0.3. Embeddings and
         output share one table, except in RNNs whose output reads state and context side by side. RNN states are three
-        times as wide with the shared table.
+        times as wide with the shared table. With vocabularies of their own, source and target have a table each.
 
         Example:
             >>> from selfattn.models.presets import get_preset
@@ -369,7 +374,10 @@ class Translation(TaskData):
             >>> large.encoder.dim, large.decoder.num_layers, large.tie_output
             (128, 4, True)
         """
-        return config if self.options.is_cldr else config.enlarged(width=128, dropout=0.3, longest=512)
+        if not self.options.is_cldr:
+            config = config.enlarged(width=128, dropout=0.3, longest=512)
+        shares = self.options.is_separate and getattr(config, "share_embeddings", False)
+        return override(config, {"share_embeddings": False}) if shares else config
 
     def usual_comparison(self) -> dict[str, Any]:
         """Return the default models, budgets, space of the tuning and seeds, for phrases or for sentences."""

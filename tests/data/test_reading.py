@@ -106,7 +106,7 @@ def test_zstandard_is_read_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("a.tsv", TSV.encode("utf-16")[:-1], "not valid utf-16 (truncated data); save it as UTF-8"),
         ("a.tsv", TSV.encode("latin-1"), "not valid UTF-8; save the file as UTF-8, or give `encoding` cp1252"),
         ("a.tsv", '"a"\t"b"\n' * 20, "every cell is in quotes; name it .csv"),
-        ("scan.txt", "IN: run OUT: I_RUN\nIN: run twice OUT: I_RUN I_RUN\n", "several underscores in a line"),
+        ("moves.txt", "run I_RUN\nrun twice I_RUN I_RUN\n", "several underscores in a line"),
         ("a.tsv", "English\tGerman\na\tb\n", "a.tsv:1: 'English' and 'German' look like names of columns; give"),
         ("a.tsv", "en\tko\na\tb\n", "give `columns` en,ko, or 1,2 if this is a pair"),
         ("a.csv", "source,target,source\na,b,c\n", "2 columns are called 'source'; choose by number"),

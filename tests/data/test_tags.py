@@ -75,6 +75,18 @@ def test_a_name_stands_before_the_first_file_of_its_set(tmp_path: Path, monkeypa
     assert sets("a=b.tsv") == {"": ["a=b.tsv"]}
 
 
+def test_lines_of_scan_are_pairs(tmp_path: Path) -> None:
+    lines = "IN: run twice OUT: I_RUN I_RUN\nIN: run OUT: I_RUN\n"
+    (tmp_path / "tasks.txt").write_text(lines, "utf-8")
+    (tmp_path / "more.txt").write_text(lines + "IN: walk OUT: I_WALK\n", "utf-8")
+    pairs = [Pair("run twice", "I_RUN I_RUN"), Pair("run", "I_RUN")]
+    assert read_pairs(tmp_path / "tasks.txt") == pairs
+    assert read_pairs(tmp_path / "tasks.txt", tmp_path / "more.txt") == [*pairs, *pairs, Pair("walk", "I_WALK")]
+    (tmp_path / "tasks.txt").write_text(lines + "OUT: x\n", "utf-8")
+    with pytest.raises(UserError, match=r"tasks.txt:3: no IN: source OUT: target"):
+        read_pairs(tmp_path / "tasks.txt")
+
+
 def corpus(folder: Path, **options: Any) -> Any:
     rows = [(f"s{n}", f"t{n}") for n in range(300)]
     tagged = [(f"v{n}", f"w{n}", "even" if n % 2 == 0 else "odd") for n in range(60)]

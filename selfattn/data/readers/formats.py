@@ -1,5 +1,6 @@
 """What kind of file it is: pairs in a known format, or one side of pairs. Its name says so, else its first lines."""
 
+import re
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -10,7 +11,7 @@ from selfattn.data.readers.languages import SOURCES, TARGETS, is_language
 from selfattn.data.readers.lines import lines_of
 from selfattn.errors import UserError
 
-Format = Literal["tsv", "csv", "jsonl", "bars", "anki", "book"]
+Format = Literal["tsv", "csv", "jsonl", "bars", "anki", "scan", "book"]
 
 FORMAT_NAMES: dict[Format, str] = {
     "tsv": "TSV",
@@ -18,6 +19,7 @@ FORMAT_NAMES: dict[Format, str] = {
     "jsonl": "JSON lines",
     "bars": "source ||| target",
     "anki": "notes of Anki",
+    "scan": "IN: source OUT: target",
     "book": "the book's format",
 }
 _ENDINGS: dict[str, Format] = {
@@ -31,6 +33,8 @@ _ENDINGS: dict[str, Format] = {
 _SIDES = SOURCES | TARGETS
 _ANKI = ("#separator:", "#html:", "#columns:", "#notetype", "#deck", "#tags", "#guid", "#if matches:")
 _BARS = " ||| "
+SCAN = re.compile("IN: (.+?) OUT: (.+)")
+"""A line of SCAN's files."""
 _HEAD = 100  # lines that tell what a file without a telling name is
 
 
@@ -48,7 +52,8 @@ def format_of(path: Path, encoding: str | None = None) -> Format | None:
 
     It follows the file's name (``.tsv``, ``.tab``, ``.csv``, ``.jsonl``, ``.ndjson``, ``.json``, in any case; the
     ending of a packed file may stand behind it), or else its first line: ``#separator:`` begins notes exported from
-    Anki, ``{`` JSON lines, a tab stands in TSV, `` ||| `` in fast_align's format, an ``_`` in the book's file.
+    Anki, ``{`` JSON lines, ``IN:`` SCAN's, a tab stands in TSV, `` ||| `` in fast_align's format, an ``_`` in the
+    book's.
 
     Returns:
         The format; None where neither tells, such as of one of two parallel files.
@@ -80,6 +85,8 @@ def format_of(path: Path, encoding: str | None = None) -> Format | None:
         return "tsv"
     if _BARS in first:
         return "bars"
+    if SCAN.fullmatch(first):
+        return "scan"
     if "_" not in first:
         return None
     places = {line.rindex("_") for line in head if "_" in line}
@@ -125,6 +132,7 @@ def holds_pairs(path: Path, encoding: str | None = None) -> bool:
         ("a tab", sum("\t" in line.strip() for line in head)),
         ("a JSON object", sum(_is_object(line) for line in head)),
         (_BARS.strip(), sum(_BARS in line for line in head)),
+        ("IN: and OUT:", sum(SCAN.fullmatch(line) is not None for line in head)),
     ):
         if count == len(head):
             if side is not None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from selfattn.codec import parse
+from selfattn.data.readers.formats import SCAN
 from selfattn.data.readers.lines import BAD_BYTE, lines_of
 from selfattn.data.readers.records import BadRecord, RawPair, check_columns, pair_of
 from selfattn.errors import SettingError, UserError
@@ -53,6 +54,20 @@ def json_pairs(path: Path, columns: tuple[str, str], encoding: str | None, tag: 
                 raise SettingError(f"{path}:{number}: no {tag!r} (`tag`), only {', '.join(map(repr, record))}")
         is_first = False
         yield pair_of(number, record, columns, tag)
+
+
+def scan_pairs(path: Path, encoding: str | None) -> Iterator[Record]:
+    """Read SCAN's files: ``IN: words OUT: actions``.
+
+    Raises:
+        UserError: see `lines_of`.
+    """
+    for number, line in enumerate(lines_of(path, encoding), 1):
+        match = SCAN.fullmatch(line)
+        if match is not None or not line.strip():
+            yield RawPair(number, *(("", "") if match is None else (match[1], match[2])))
+        else:
+            yield BadRecord(number, "no IN: source OUT: target")
 
 
 def book_pairs(path: Path, encoding: str | None) -> Iterator[Record]:

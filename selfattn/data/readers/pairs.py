@@ -13,7 +13,7 @@ from typing import Any
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.formats import FORMAT_NAMES, format_of, side_of
 from selfattn.data.readers.groups import groups_of
-from selfattn.data.readers.line_pairs import Record, book_pairs, json_pairs, parallel_pairs
+from selfattn.data.readers.line_pairs import Record, book_pairs, json_pairs, parallel_pairs, scan_pairs
 from selfattn.data.readers.lines import BAD_BYTE, encoding_advice
 from selfattn.data.readers.records import BadRecord, Columns, PairSource, RawPair
 from selfattn.data.readers.tables import Row, anki_pairs, bar_rows, csv_rows, layout_in, table_pairs, tsv_rows
@@ -45,6 +45,7 @@ def file_records(
     - JSON lines: an object a line, with the texts at the top or within ``"translation"``.
     - The format of fast_align, ``source ||| target``, as TSV.
     - Notes exported from Anki, whose first lines say how they are written.
+    - SCAN's files: ``IN: words OUT: actions``.
     - The book's file (Saito, *Deep Learning from Scratch 2*): the input padded with spaces, ``_``, the target. The
       padding is taken off. The last ``_`` of a line counts.
 
@@ -100,6 +101,8 @@ def _group_records(
             return json_pairs(path, columns or ("source", "target"), encoding, tag)
         case "anki":
             return anki_pairs(path, encoding, columns)
+        case "scan" if columns is None:
+            return scan_pairs(path, encoding)
         case "book" if columns is None:
             return book_pairs(path, encoding)
     side = side_of(path)
