@@ -47,6 +47,19 @@ def test_the_korean_concepts_run_the_english_program() -> None:
     assert BLOCK.findall(korean) == BLOCK.findall(english)
 
 
+TRANSLATED = sorted(
+    page.name for page in (ROOT / "docs" / "ko").glob("*.md") if (ROOT / "docs" / "how-to" / page.name).exists()
+)
+WITH_OTHER_COMMANDS = {"compare.md", "own-dates.md", "demo.md", "outputs.md"}  # their examples are Korean
+
+
+@pytest.mark.parametrize("name", [name for name in TRANSLATED if name not in WITH_OTHER_COMMANDS])
+def test_a_korean_how_to_shows_the_commands_of_the_english_one(name: str) -> None:
+    shown = re.compile(r"^```(?:bash|python|dockerfile)\n.*?^```", re.DOTALL | re.MULTILINE)
+    english, korean = ((ROOT / "docs" / folder / name).read_text("utf-8") for folder in ("how-to", "ko"))
+    assert shown.findall(korean) == shown.findall(english)
+
+
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 HEADING = re.compile(r"^#{1,3} (.*)$", re.MULTILINE)
