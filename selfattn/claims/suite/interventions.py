@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -28,12 +28,12 @@ class Cause(Claim):
     source = "Jain and Wallace 2019, section 4.2; Serrano and Smith 2019, section 3; Vig et al. 2020, section 2"
     seconds = (20, 90)
     points = ("rnn", "transformer", "rnn-marks", "transformer-marks")
-    kinds: Mapping[str, Mapping[str, Any]] = {
+    kinds: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "rnn": {"preset": "luong-dot", "parts": {"hidden_dim": 32}},
         "transformer": {"preset": "transformer", "parts": {"dim": 64, "ffn_dim": 128}},
     }
     rates = (3e-3, 1e-2, 3e-2)
-    learned: Mapping[str, tuple[str, float]] = {"rnn": ("looked_up", 0.9), "transformer": ("looked_up", 0.9)}
+    learned: ClassVar[Mapping[str, tuple[str, float]]] = {"rnn": ("looked_up", 0.9), "transformer": ("looked_up", 0.9)}
     sizes = {"steps": 400, "tested": 400, "length": 8}
     quick_sizes = {"steps": 200, "tested": 200, "length": 5}
     shows = {
