@@ -81,7 +81,19 @@ def test_the_scale_of_nines_gives_every_nine_the_same_room() -> None:
     assert places == pytest.approx([0, 0.25, 0.5, 0.75, 1, 1])
 
 
-@given(st.floats(0, 1), st.floats(0, 1), st.sampled_from([Scale(), Scale(floor=1e-4), Scale(floor=0.005)]))
+def test_an_axis_is_linear_unless_all_that_is_drawn_lies_above_90_percent() -> None:
+    assert quality_scale([0.48, 0.999], 1000) == quality_scale([0.9, 0.999], 1000) == quality_scale([], 1000) == Scale()
+    scale = quality_scale([0.93, 0.9995], 5000)
+    assert [mark for _, mark in scale.ticks] == ["90", "99", "99.9", "100"]
+    assert scale.place(0.9) == scale.place(0.5) == 0
+    assert scale.place(0.999) - scale.place(0.99) == pytest.approx(scale.place(0.99))
+
+
+@given(
+    st.floats(0, 1),
+    st.floats(0, 1),
+    st.sampled_from([Scale(), Scale(floor=1e-4), Scale(floor=0.005), Scale(1e-4, low=0.9)]),
+)
 def test_scales_keep_the_order_and_stay_on_the_axis(a: float, b: float, scale: Scale) -> None:
     low, high = sorted((a, b))
     assert 0 <= scale.place(low) <= scale.place(high) <= 1
@@ -89,7 +101,7 @@ def test_scales_keep_the_order_and_stay_on_the_axis(a: float, b: float, scale: S
 
 @pytest.mark.parametrize(("highest", "top"), [(27.3, 30), (61.0, 80), (9.1, 10), (0.7, 0.8), (99.0, 100), (0.0, 100)])
 def test_points_have_an_axis_up_to_the_best(highest: float, top: float) -> None:
-    scale = quality_scale(highest, 1000, "points")
+    scale = quality_scale([highest], 1000, "points")
     assert scale.top == pytest.approx(top)
     assert scale.place(0) == 0
     assert scale.place(scale.top) == 1

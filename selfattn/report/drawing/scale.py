@@ -1,7 +1,8 @@
 """Place values on an axis: linear, logarithmic, or by "nines" where models come close to 100 %.
 
 On a linear axis 99.0 and 99.9 % look the same, although one has ten times the errors of the other. The scale of nines
-is logarithmic in the error rate 1 - p: 0, 90, 99 and 99.9 % stand at equal distances.
+is logarithmic in the error rate 1 - p: 90, 99 and 99.9 % stand at equal distances. It begins at 90 %, and is used only
+where all that is compared lies above.
 """
 
 import math
@@ -11,7 +12,7 @@ from typing import Literal
 
 from selfattn.results.quality import Unit
 
-_NINES_FROM = 0.98
+_NINES_FROM = 0.9
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -50,7 +51,8 @@ class Scale:
         if self.floor is None:
             return min(1.0, max(0.0, (quality - self.low) / (self.top - self.low)))
         error = max(1 - quality, self.floor)
-        return min(1.0, max(0.0, math.log10(error) / math.log10(self.floor)))
+        widest = 1 - self.low
+        return min(1.0, max(0.0, math.log(error / widest) / math.log(self.floor / widest)))
 
     @property
     def ticks(self) -> tuple[tuple[float, str], ...]:
@@ -72,28 +74,30 @@ class Scale:
             marks = even_ticks(factor * self.top, lowest=factor * self.low)
             return tuple((k / factor, f"{k:g}".replace("-", "−")) for k in marks)
         nines = [(0.9, "90"), (0.99, "99"), (0.999, "99.9"), (0.9999, "99.99"), (0.99999, "99.999")]
-        return ((0.0, "0"), *((p, text) for p, text in nines if self.place(p) < 0.88), (1.0, "100"))
+        marks = [(p, text) for p, text in nines if p > self.low and self.place(p) < 0.88]
+        return ((self.low, f"{100 * self.low:g}"), *marks, (1.0, "100"))
 
 
-def quality_scale(best: float | None, items: int, kind: Unit = "share") -> Scale:
-    """Return the axis for a quality: nines for shares where the best model reaches 98 %; for points up to the best.
+def quality_scale(values: Iterable[float], items: int, kind: Unit = "share") -> Scale:
+    """Return the axis for qualities: for shares that all lie above 90 % nines, else linear; for points up to the best.
 
     Args:
-        best: highest value to draw; None where nothing was measured.
-        items: number of test items; half an item is the smallest error rate on a scale of nines.
+        values: to be drawn; without any the axis is that of all shares, or of points to 100.
+        items: number of test items; half an item is the smallest error rate on a scale of nines. Fewer than 5: linear.
         kind: share or points.
 
     Example:
-        >>> quality_scale(0.61, 5000) == Scale(), quality_scale(0.9998, 5000).floor
+        >>> quality_scale([0.61, 0.999], 5000) == Scale(), quality_scale([0.97, 0.9998], 5000).floor
         (True, 0.0001)
-        >>> quality_scale(27.3, 1000, "points").top
+        >>> quality_scale([27.3], 1000, "points").top
         30.0
     """
+    drawn = list(values)
     if kind == "points":
-        return Scale(None, _round_up(best or 100.0), kind)
-    if best is None or best < _NINES_FROM or items < 5:
+        return Scale(None, _round_up(max(drawn, default=0.0) or 100.0), kind)
+    if items < 5 or min(drawn, default=0.0) <= _NINES_FROM:
         return Scale()
-    return Scale(floor=0.5 / items)
+    return Scale(floor=min(0.5 / items, 0.01), low=_NINES_FROM)
 
 
 def number_scale(values: Iterable[float], *, powers: bool = False) -> Scale:

@@ -45,7 +45,8 @@ def _cell(model: Model, name: str) -> str:
     if name in _TIMES:
         return measure_text(getattr(model.timing, name))
     if name == "peak_share":
-        return share_text(model.cost.peak_share)
+        share = model.cost.peak_share
+        return share_text(None if share is None else min(share, 1.0))  # older records have more
     return compact(getattr(model.cost, name), "B" if name.endswith("bytes") else "")
 
 

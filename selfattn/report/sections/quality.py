@@ -61,11 +61,10 @@ def _part(name: str) -> Message:
 
 def _scale(record: Record, group: BucketGroup) -> Scale:
     """The axis of the headline metric where the parts are of that metric, else one of their own."""
-    if group.metric == record.headline.metric:
-        return record_scale(record)
     scores = list(chain.from_iterable(bucket.models.values() for bucket in group.buckets))
-    best = max((score.mean if score.high is None else score.high for score in scores), default=None)
-    return quality_scale(best, 0, group.kind)
+    if group.metric == record.headline.metric:
+        return record_scale(record, [score.mean for score in scores])
+    return quality_scale([score.mean if score.high is None else score.high for score in scores], 0, group.kind)
 
 
 @b.section("differences")

@@ -8,10 +8,10 @@ from statistics import fmean, stdev
 from selfattn.evaluation.statistics.variances import t_quantile
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, difference_text, flatten, value_text
-from selfattn.report.drawing.scale import Scale, quality_scale
+from selfattn.report.drawing.scale import Scale
 from selfattn.report.sections.tuning import settings_blocks, trial_charts
 from selfattn.report.verdict.conditions import amount_of_training, share
-from selfattn.report.verdict.ranking import headline_name, measured, ranked, rate_scores, record_scale
+from selfattn.report.verdict.ranking import axis_name, headline_name, measured, ranked, rate_scores, record_scale
 from selfattn.results.plan import Budgets
 from selfattn.results.quality import Point, Unit, is_estimable
 from selfattn.results.record import Model, Record, Tuning, TuningTrial
@@ -48,10 +48,9 @@ def _rate_chart(record: Record, budget: float | None) -> b.Chart | None:
     marks = tuple((rate, f"{rate:g}") for rate in rates[:: math.ceil(len(rates) / _MARKS)])
     across = Scale(None, 1.15 * rates[-1], "number", rates[0] / 1.15, powers=True, marks=marks)
     caption = message("rates.caption", **measured(record), training=amount_of_training(record, budget))
-    items = record.test_items if record.headline.better == "higher" else 0
-    scale = quality_scale(max(spot.y for spot in spots_of_all), items, record.headline.kind)
+    scale = record_scale(record, [spot.y for spot in spots_of_all])
     name = "rates" if budget is None else f"rates-{budget:g}"
-    return b.Chart(name, caption, lines, scale, message("rates.unit"), across=across)
+    return b.Chart(name, caption, lines, scale, message("rates.unit"), across=across, height=axis_name(scale))
 
 
 def _rate_spots(record: Record, model: Model, budget: float | None) -> Iterator[b.Spot]:
@@ -197,7 +196,8 @@ def _budget_chart(record: Record, budgets: Budgets) -> b.Chart:
     across = Scale(None, marks[-1][0], "number", marks[0][0], powers=True, marks=marks)
     caption = message("budgets.caption", **measured(record))
     unit = message(f"budgets.unit.{budgets.unit}")
-    return b.Chart("budgets", caption, tuple(lines), record_scale(record), unit, compact, across=across)
+    scale = record_scale(record, [spot.y for line in lines for spot in line.spots])
+    return b.Chart("budgets", caption, tuple(lines), scale, unit, compact, across=across, height=axis_name(scale))
 
 
 def _budget_table(record: Record, budgets: Budgets) -> b.Table:
@@ -220,12 +220,12 @@ def _budget_table(record: Record, budgets: Budgets) -> b.Table:
     return b.Table("budgets", tuple(columns), tuple(rows))
 
 
-# What training spends: its value at a point of a curve, and that value as text.
-_AXES: dict[str, tuple[Callable[[Point], float | None], Callable[[float], str]]] = {
-    "step": (lambda point: point.step, "{:,.0f}".format),
-    "tokens": (lambda point: point.tokens, compact),
-    "seconds": (lambda point: point.seconds, amount),
-    "flops": (lambda point: point.flops, compact),
+# What training spends: its value at a point of a curve, that value as text, its unit and the name of the choice.
+_AXES: dict[str, tuple[Callable[[Point], float | None], Callable[[float], str], str, str]] = {
+    "step": (lambda point: point.step, "{:,.0f}".format, "spent.step", "against.step"),
+    "tokens": (lambda point: point.tokens, compact, "spent.tokens", "against.tokens"),
+    "seconds": (lambda point: point.seconds, amount, "spent.seconds", "against.seconds"),
+    "flops": (lambda point: point.flops, compact, "spent.flops", "against.flops"),
 }
 
 
@@ -245,12 +245,13 @@ def learning_section(record: Record) -> tuple[b.Block, ...]:
 
 
 def _chart(record: Record, name: str) -> b.Chart:
-    of, show = _AXES[name]
-    unit = message(f"spent.{name}")
+    of, show, unit_key, choice = _AXES[name]
+    unit = message(unit_key)
     kind = record.headline.kind
     caption = message("learning.caption", **measured(record), unit=unit)
     lines = tuple(b.ChartLine(model.name, mean_curve(model, of, kind)) for model in record.models)
-    return b.Chart(name, caption, lines, record_scale(record), unit, show, message(f"against.{name}"))
+    scale = record_scale(record, [spot.y for line in lines for spot in line.spots])
+    return b.Chart(name, caption, lines, scale, unit, show, message(choice), height=axis_name(scale))
 
 
 def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) -> tuple[b.Spot, ...]:

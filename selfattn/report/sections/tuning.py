@@ -6,9 +6,9 @@ from statistics import fmean
 from selfattn.evaluation.statistics.tuning_curve import expected_best
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, value_text
-from selfattn.report.drawing.scale import Scale, quality_scale
+from selfattn.report.drawing.scale import Scale
 from selfattn.report.verdict.conditions import amount_of_training
-from selfattn.report.verdict.ranking import headline_name, measured, ranked, trial_score
+from selfattn.report.verdict.ranking import axis_name, headline_name, measured, ranked, record_scale, trial_score
 from selfattn.report.verdict.wrong_settings import FACTOR, cost_of_wrong
 from selfattn.results.record import Model, Record, TuningTrial
 from selfattn.results.space import Axis, parse_axis
@@ -51,7 +51,7 @@ def trial_charts(record: Record) -> tuple[b.Chart, ...]:
 def _trial_chart(record: Record, budget: float | None) -> b.Chart:
     lines: list[b.ChartLine] = []
     most = 1
-    tops = [0.0]
+    values: list[float] = []
     for model in record.models:
         scores = [trial_score(record, trial) for trial in _trials(model, budget)]
         known = [score for score in scores if score is not None]
@@ -59,16 +59,15 @@ def _trial_chart(record: Record, budget: float | None) -> b.Chart:
         spots = tuple(b.Spot(float(number), value) for number, value in enumerate(best, 1))
         lines.append(b.ChartLine(model.name, spots))
         most = max(most, len(best))
-        tops += best
-    items = record.test_items if record.headline.better == "higher" else 0
-    scale = quality_scale(max(tops), items, record.headline.kind)
+        values += best
+    scale = record_scale(record, values)
     step = max(1, most // _MARKS)
     numbers = sorted({1, *range(step, most + 1, step)})
     marks = tuple((float(number), str(number)) for number in numbers)
     across = Scale(None, float(max(2, most)), "number", 1.0, marks=marks)
     caption = message("trials.caption", **measured(record), training=amount_of_training(record, budget))
     name = "trials" if budget is None else f"trials-{budget:g}"
-    return b.Chart(name, caption, tuple(lines), scale, message("trials.unit"), across=across)
+    return b.Chart(name, caption, tuple(lines), scale, message("trials.unit"), across=across, height=axis_name(scale))
 
 
 def _trials(model: Model, budget: float | None) -> list[TuningTrial]:

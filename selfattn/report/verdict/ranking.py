@@ -3,7 +3,7 @@
 Gates, equal sizes and equal tuning decide; the badges say so.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from selfattn.report.blocks import Badge
@@ -83,19 +83,30 @@ def ranked(record: Record) -> tuple[Model, ...]:
     return tuple(sorted(record.models, key=lambda model: turn * quality(record, model).mean))
 
 
-def record_scale(record: Record) -> Scale:
-    """Return the one axis of the headline metric that all charts of a report share."""
+def record_scale(record: Record, values: Iterable[float] | None = None) -> Scale:
+    """Return the axis of the headline metric: of shares by what is drawn, of points the same for all charts.
+
+    Args:
+        record: has the metric and its values.
+        values: that are drawn; default the mean of every model.
+    """
     kind = record.headline.kind
     scores = [quality(record, model) for model in record.models]
-    tops = [score.mean if kind == "share" or score.high is None else score.high for score in scores]
-    if kind == "points":
-        for model in record.models:
-            points = chain.from_iterable(curve.points for curve in model.curves)
-            tops += [point.valid for point in points if point.valid is not None]
-            tops += [trial.valid for trial in model.trials if trial.valid is not None]
-    # Nines are for what comes close to 100 %; a metric that is better when lower should not.
-    items = record.test_items if record.headline.better == "higher" else 0
-    return quality_scale(max(tops), items, kind)
+    if kind == "share":
+        # Nines are for what comes close to 100 %; a metric that is better when lower should not.
+        items = record.test_items if record.headline.better == "higher" else 0
+        return quality_scale([score.mean for score in scores] if values is None else values, items)
+    tops = [score.mean if score.high is None else score.high for score in scores]
+    for model in record.models:
+        points = chain.from_iterable(curve.points for curve in model.curves)
+        tops += [point.valid for point in points if point.valid is not None]
+        tops += [trial.valid for trial in model.trials if trial.valid is not None]
+    return quality_scale(tops, 0, kind)
+
+
+def axis_name(scale: Scale) -> Message | str:
+    """Return the name of an axis that is not linear; else nothing, as captions name the metric."""
+    return message("axis.nines") if scale.floor else ""
 
 
 def pair_test(record: Record, first: Model, second: Model) -> PairTest:
