@@ -1,6 +1,6 @@
 """Compare models: train them on the same data, test them on the same unseen pairs, and write the report."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, redirect_stderr
 from dataclasses import replace
 from io import StringIO
@@ -291,7 +291,7 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
     examples = 0
     if options.budget_in == "examples":
         epoch = data.epoch(0) if options.budgets != (1.0,) else ()
-        if not isinstance(epoch, list | tuple):
+        if not isinstance(epoch, Sequence):
             raise SettingError("`budget_in` examples: the data are a stream of unknown length; take steps")
         examples = len(epoch) * (1 if recipe.items_per_epoch is None else recipe.epochs)  # endless data differ by epoch
     sized, matching = match_models(

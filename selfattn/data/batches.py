@@ -11,7 +11,7 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from selfattn.data.pairs import Example
+from selfattn.data.pairs import Example, Examples
 from selfattn.tokenizers.protocol import BOS, PAD
 
 _WINDOW = 100  # batches that are sorted by length together
@@ -144,7 +144,7 @@ def batch_places(
         [[0, 1], [2]]
     """
     rows, tokens = _bounds(batch_size, max_tokens)
-    lengths = _lengths(examples)
+    lengths = lengths_of(examples)
     if generator is None:
         return list(_cut(range(len(lengths)), lengths, rows, tokens))
     groups: list[list[int]] = []
@@ -199,7 +199,7 @@ def stream_batches(
     start = 0
     stream = iter(examples)
     while window := list(islice(stream, buffer)):
-        lengths = _lengths(window)
+        lengths = lengths_of(window)
         order = sorted(_order(len(window), generator), key=lengths.__getitem__)
         groups = list(_cut(order, lengths, rows, tokens))
         for number in _order(len(groups), generator):
@@ -208,7 +208,10 @@ def stream_batches(
         start += len(window)
 
 
-def _lengths(examples: Sequence[Example]) -> list[tuple[int, int]]:
+def lengths_of(examples: Sequence[Example]) -> list[tuple[int, int]]:
+    """Return the number of ids of source and target of each example."""
+    if isinstance(examples, Examples):
+        return examples.lengths()
     return [(len(example.source), len(example.target)) for example in examples]
 
 

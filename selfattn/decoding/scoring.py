@@ -1,14 +1,14 @@
 """The probability of given targets and texts: the model reads them instead of writing its own."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from selfattn.data.batches import Batch
-from selfattn.data.pairs import Example
+from selfattn.data.pairs import Example, Examples
 from selfattn.decoding.common import batches_by_length, evaluating
 from selfattn.decoding.probabilities import log_probabilities
 from selfattn.models.protocol import Seq2Seq
@@ -114,7 +114,7 @@ class TextScore(TargetScore):
         return -self.log_probability / math.log(2) / self.characters
 
 
-def text_examples(texts: Iterable[str], tokenizer: Tokenizer, context: int) -> list[Example]:
+def text_examples(texts: Iterable[str], tokenizer: Tokenizer, context: int) -> Examples:
     """Cut texts into windows of at most ``context`` tokens, each an example without a source.
 
     Every token is in exactly one window. ``<eos>`` stands behind a text's last window only, one token more. A window
@@ -130,13 +130,16 @@ def text_examples(texts: Iterable[str], tokenizer: Tokenizer, context: int) -> l
         >>> [example.target for example in text_examples(["abcde"], CharTokenizer("abcde"), 2)]
         [[4, 5], [6, 7], [8, 2]]
     """
-    examples = []
-    for text in texts:
-        ids = tokenizer.encode(text)
-        for start in range(0, len(ids), context):
-            window = ids[start : start + context]
-            examples.append(Example([], window + [tokenizer.eos_id] * (start + context >= len(ids))))
-    return examples
+
+    def sides() -> Iterator[list[int]]:
+        for text in texts:
+            ids = tokenizer.encode(text)
+            for start in range(0, len(ids), context):
+                window = ids[start : start + context]
+                yield []
+                yield window + [tokenizer.eos_id] * (start + context >= len(ids))
+
+    return Examples(sides())
 
 
 def score_texts(model: Seq2Seq, tokenizer: Tokenizer, texts: Sequence[str], *, context: int) -> TextScore:

@@ -10,7 +10,7 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from selfattn.data.batches import collate
+from selfattn.data.batches import collate, lengths_of
 from selfattn.data.pairs import Example
 from selfattn.decoding.common import evaluating
 from selfattn.errors import UserError, say
@@ -153,15 +153,22 @@ def _within_limits(examples: Iterable[Example], model: ModelConfig) -> Iterable[
     if not any(vars(model.limits()).values()):
         return examples
 
-    def checked() -> Iterator[Example]:
+    def checked(source: int, target: int) -> None:
+        try:
+            check_limits(model, source, target)
+        except ValueError as error:
+            raise UserError(f"training data: {error}; leave such pairs out, or give a model with more") from None
+
+    def stream() -> Iterator[Example]:
         for example in examples:
-            try:
-                check_limits(model, len(example.source), len(example.target))
-            except ValueError as error:
-                raise UserError(f"training data: {error}; leave such pairs out, or give a model with more") from None
+            checked(len(example.source), len(example.target))
             yield example
 
-    return list(checked()) if isinstance(examples, Sequence) else checked()
+    if not isinstance(examples, Sequence):
+        return stream()
+    for source, target in lengths_of(examples):
+        checked(source, target)
+    return examples
 
 
 def _create(

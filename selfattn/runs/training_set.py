@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import accumulate, chain, islice
 from typing import Any
 
-from selfattn.data.pairs import Example, Pair, encode_pairs, encode_stream, sample_pairs
+from selfattn.data.pairs import Example, Pair, encode_pairs, encode_stream, encode_together, sample_pairs
 from selfattn.data.splits import Splits, repeated
 from selfattn.data.text import unclean
 from selfattn.decoding.scoring import text_examples
@@ -94,7 +94,7 @@ def make_training_set(
     tokenizer = tokenizer or task.tokenizer(splits)
     if [tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id] != [PAD, BOS, EOS]:
         raise UserError(f"{type(tokenizer).__name__}: expected pad_id {PAD}, bos_id {BOS} and eos_id {EOS}")
-    cache: dict[int, list[Example]] = {}
+    cache: dict[int, Sequence[Example]] = {}
     sampling = task.sampling()
 
     def epoch(number: int) -> Iterable[Example]:
@@ -107,7 +107,7 @@ def make_training_set(
         place = 0 if training.items_per_epoch is None else number  # a file is the same in every epoch
         if place in cache:
             return cache[place]
-        examples = encode_pairs(pairs, tokenizer)
+        examples = encode_together(pairs, tokenizer)
         if keep or training.items_per_epoch is None:
             cache[place] = examples
         return examples

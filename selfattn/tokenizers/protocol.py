@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol, Self, runtime_checkable
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
@@ -84,6 +84,14 @@ class Tokenizer(Protocol):
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> Self:
         """Read a tokenizer that `save` wrote."""
+
+
+@runtime_checkable
+class EncodesTogether(Protocol):
+    """A tokenizer that encodes many texts faster than one by one."""
+
+    def encode_all(self, texts: Sequence[str]) -> Sequence[Sequence[int]]:
+        """Return the ids of each text, the same as ``encode`` gives."""
 
 
 def printable(text: str) -> str:
