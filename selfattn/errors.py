@@ -1,6 +1,11 @@
-"""What a user is told: errors, messages on standard error, and texts made safe to show."""
+"""What a user is told: errors, lines of the logger ``selfattn``, and texts made safe to show.
+
+In a program, :mod:`logging` decides about the lines: ``logging.disable()`` silences them, handlers of the program get
+them, and as long as the root logger has none, they go to standard error.
+"""
 
 import dataclasses
+import logging
 import re
 import sys
 from collections.abc import Mapping
@@ -117,7 +122,33 @@ def all_visible(value: T) -> T:
     return value
 
 
+class LineHandler(logging.Handler):
+    """Writes the lines of the package to standard error, unless the program has handlers of its own.
+
+    Attributes:
+        is_command_line: whether the command line runs, whose terminal this is. Default False.
+    """
+
+    is_command_line = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line to standard error as it is now, if it is open."""
+        if sys.stderr is not None and (self.is_command_line or not logging.getLogger().handlers):
+            print(record.getMessage(), file=sys.stderr, flush=True)
+
+
+LINES = LineHandler()
+_LOGGER = logging.getLogger("selfattn")
+_LOGGER.addHandler(LINES)
+_LOGGER.setLevel(logging.INFO)
+
+
+def begin_command_line() -> None:
+    """Let all lines go to standard error and nowhere else, and show bars, in this process."""
+    LINES.is_command_line = True
+    _LOGGER.propagate = False
+
+
 def say(message: str) -> None:
-    """Write one line to standard error."""
-    if sys.stderr is not None:  # where it is closed, `print` would take standard output
-        print(visible(" ".join(message.split("\n"))), file=sys.stderr, flush=True)
+    """Tell the user something in one line, by the logger ``selfattn``; see :class:`LineHandler`."""
+    _LOGGER.info("%s", visible(" ".join(message.split("\n"))))

@@ -50,6 +50,14 @@ settings.register_profile("thorough", settings.get_profile("default"), max_examp
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
+@pytest.fixture(autouse=True)
+def _lines_on_standard_error() -> None:
+    """Let the package speak as on the command line, though pytest has handlers of its own for logging."""
+    from selfattn.errors import begin_command_line
+
+    begin_command_line()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _quick_comparisons() -> Iterator[None]:
     """Time models once, attribute and show few outputs: comparisons in tests need no stable figures of these.

@@ -23,7 +23,7 @@ from selfattn.cli.options import BasicHelp, checked, unwrapped
 from selfattn.cli.outputs import OUTPUTS_HELP, outputs_command
 from selfattn.cli.tasks import compare_command, train_command
 from selfattn.cli.tokenizer import inspect, train
-from selfattn.errors import UserError, as_options, say, visible
+from selfattn.errors import UserError, as_options, begin_command_line, say, visible
 from selfattn.files import writing
 from selfattn.plugin_loading import load_plugin
 from selfattn.registry import TASKS
@@ -116,6 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises:
         SystemExit: 2 for bad input, 130 for an interrupt, 141 for a closed pipe.
     """
+    begin_command_line()
     # For bfloat16, oneDNN compiles a kernel per batch shape and keeps 1,024 of them: gigabytes for texts of many
     # lengths. It reads this variable once, at the first operation of the process.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")

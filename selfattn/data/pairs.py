@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import overload
 
+from selfattn.console import counting
 from selfattn.streams import seed_for
 from selfattn.tokenizers.protocol import EncodesTogether, Tokenizer
 
@@ -91,6 +92,17 @@ class Examples(Sequence[Example]):
             ends.append(len(self._ids))
         self.ends = ends
 
+    @classmethod
+    def of(cls, examples: Iterable[Example]) -> Examples:
+        """Put examples together."""
+
+        def sides() -> Iterator[list[int]]:
+            for example in examples:
+                yield example.source
+                yield example.target
+
+        return cls(sides())
+
     def __len__(self) -> int:
         return len(self.ends) // 2
 
@@ -120,15 +132,12 @@ class Examples(Sequence[Example]):
         return lengths
 
 
-def encode_together(
-    pairs: Iterable[Pair], tokenizer: Tokenizer, done: Callable[[int], object] | None = None
-) -> Examples:
+def encode_together(pairs: Sequence[Pair], tokenizer: Tokenizer) -> Examples:
     """Turn pairs into examples as :func:`encode_pairs` does, in little memory and with torch's number of threads.
 
     Args:
         pairs: of the training part.
         tokenizer: of both sides.
-        done: called with the number of pairs that are encoded so far; default nothing.
 
     Example:
         >>> from selfattn.tokenizers.char import CharTokenizer
@@ -137,17 +146,13 @@ def encode_together(
     """
 
     def sides() -> Iterator[list[int]]:
-        count = 0
-        stream = iter(pairs)
+        stream = counting(pairs, "encoding pairs", len(pairs))
         while block := list(islice(stream, _BLOCK)):
             sources = encode_all(tokenizer.source, [pair.source for pair in block])
             targets = encode_all(tokenizer.target, [pair.target for pair in block])
             for source, target in zip(sources, targets, strict=True):
                 yield [*source, tokenizer.eos_id]
                 yield [*target, tokenizer.eos_id]
-            count += len(block)
-            if done is not None:
-                done(count)
 
     return Examples(sides())
 

@@ -1,5 +1,6 @@
 """Train one model on one task's data into a run directory."""
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -10,10 +11,11 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from selfattn.console import EVERY, has_terminal
 from selfattn.data.batches import collate, lengths_of
 from selfattn.data.pairs import Example
 from selfattn.decoding.common import evaluating
-from selfattn.errors import UserError, say
+from selfattn.errors import UserError, as_options, say
 from selfattn.evaluation.metrics.exact import EXACT_MATCH
 from selfattn.files import in_use, writing
 from selfattn.models.build import count_parameters
@@ -109,7 +111,8 @@ def fit(
         status = processes.decide(keeper.directory.record().status if keeper else "")
         if status not in UNFINISHED:
             if processes.is_main:
-                say(f"{out}: this run is finished ({status}); nothing is left to do")
+                advice = "a larger `patience` lengthens it" if status == "stopped early" else "nothing is left to do"
+                say(as_options(f"{out}: this run is finished ({status}); {advice}"))
             return load(out, device=device)
         if keeper is not None:
             if not keeper.is_untouched:
@@ -194,7 +197,9 @@ def _now() -> str:
 
 
 class _Progress(Observer):
-    """Shows epoch, loss, tokens per second, remaining time and the measures of validations on standard error.
+    """Tells epoch, loss, tokens per second, remaining time, and the measures of validations.
+
+    On the terminal of the command line there is a bar; elsewhere a line every 30 seconds between validations.
 
     Args:
         name: of the model, at the beginning of every line.
@@ -211,8 +216,9 @@ class _Progress(Observer):
             TimeRemainingColumn(compact=True),
             console=self.console,
             transient=True,
-            disable=not self.console.is_terminal or self.console.is_jupyter,
+            disable=not has_terminal(),
         )
+        self.told = time.monotonic()
         self.epochs: int | None = None
         self.bar: TaskID | None = None
 
@@ -220,24 +226,35 @@ class _Progress(Observer):
         for line in self.notes:
             say(line)
         self.epochs = epochs
+        self.told = time.monotonic()
         self.bar = self.bars.add_task(self.name, total=steps)
 
+    def resumed(self, step: int, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
+        say(f"{self.name}: resumed from step {step:,}, after {len(reports):,} validations")
+
     def stepped(self, report: StepReport) -> None:
+        figures = f"{self.name} {self._epoch(report.epoch)}  loss {report.loss:.3f}  "
+        figures += f"{report.tokens_per_second:,.0f} tokens/s"
         if self.bar is not None:
-            figures = f"loss {report.loss:.3f}  {report.tokens_per_second:,.0f} tokens/s"
-            description = f"{self.name} {self._epoch(report.epoch)}  {figures}"
-            self.bars.update(self.bar, completed=report.step, description=description)
+            self.bars.update(self.bar, completed=report.step, description=figures)
+        if self.bars.disable and time.monotonic() - self.told >= EVERY:
+            self.told = time.monotonic()
+            say(f"{figures}  step {report.step:,} of {report.total_steps:,}")
 
     def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
         measures = "  ".join(
             f"exact {100 * value:.2f} %" if name == EXACT_MATCH else f"{name} {value:.2f}"
             for name, value in report.measures.items()
         )
-        self.console.print(
+        self.told = time.monotonic()
+        say(
             f"{self.name} {self._epoch(report.epoch)}  loss {report.train_loss:.4f}  valid {report.valid_loss:.4f}  "
-            f"{measures}  {report.tokens_per_second:,.0f} tokens/s  padding {report.padding:.0%}",
-            soft_wrap=True,
+            f"{measures}  {report.tokens_per_second:,.0f} tokens/s  padding {report.padding:.0%}"
         )
+
+    def ended(self, status: str, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
+        if status in ("stopped early", "target reached", "stopped by an observer"):
+            say(f"{self.name}: {status} at step {reports[-1].step:,}" if reports else f"{self.name}: {status}")
 
     def _epoch(self, number: int) -> str:
         return f"epoch {number}" if self.epochs is None else f"{number}/{self.epochs}"

@@ -13,6 +13,7 @@ from selfattn.runs.directory import CHECKPOINT, CONFIG, RECORD, TOKENIZER, RunDi
 from selfattn.runs.record import RunConfig, flat
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.checkpoint import CheckpointFile
+from selfattn.training.config import TrainingConfig
 
 _DERIVED = ("data.parts.", "data.length_ratio")
 
@@ -22,8 +23,8 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
 
     Args:
         path: of the run.
-        config: must be that of the run; a run that failed may resume with a lower learning rate, and a finished one
-            with more epochs or steps.
+        config: must be that of the run; a run that failed may resume with a lower learning rate, a finished one
+            with more epochs or steps, and one that stopped early with more patience.
         tokenizer: must be that of the run.
         command: that resumes it; the record of a lengthened run has it too.
 
@@ -45,7 +46,14 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
     before, now = (getattr(training, length) for training in (saved.training, config.training))
     # Killed between its record and its settings, a lengthened run is no longer finished, and not yet longer.
     is_pending = record.status == "interrupted" and sha256_of(path / CONFIG) != record.files[CONFIG][0]
-    is_longer = (record.status == "finished" or is_pending) and now is not None and now > before
+    is_patient = _is_more_patient(saved.training, config.training)
+    is_patient = is_patient and (record.status == "stopped early" or is_pending)
+    is_longer = (record.status == "finished" or is_pending or is_patient) and now is not None and now > before
+    if is_patient:
+        saved = replace(saved, training=replace(saved.training, patience=config.training.patience))
+    elif record.status == "stopped early" and now is not None and now > before:
+        reason = f"stopped early, after {saved.training.patience} validations without improvement"
+        raise UserError(f"{path}: {reason}; give a larger `patience` too, or none")
     if is_longer:
         saved = replace(saved, training=replace(saved.training, **{length: now}))
     if not saved.longest_source:  # older runs name none, and keep one limit for all outputs
@@ -56,6 +64,8 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
         is_same = files_in(Path(folder)) == files_in(path / TOKENIZER)
     if not is_same:
         raise UserError(f"{path / TOKENIZER}: not the tokenizer of these data; choose another `out`")
+    earlier = record.command.rpartition(" && ")[0] if is_pending else record.command
+    changes = {"status": "interrupted", "command": f"{earlier} && {command} --resume"}
     if is_longer:
         if not is_pending:
             CheckpointFile(path / CHECKPOINT).plan_again()
@@ -63,11 +73,17 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
             f"{path}: lengthened from {before:,} to {now:,} {length.replace('_', ' ')}; the learning rate follows the "
             f"longer schedule from here on, so the result is not that of {now:,} from the start"
         )
-        earlier = record.command.rpartition(" && ")[0] if is_pending else record.command
-        run.save_config(config, status="interrupted", command=f"{earlier} && {command} --resume")
+    if is_longer or is_patient:
+        run.save_config(config, **changes)
     elif is_slower:
         run.save_config(config)
     return run
+
+
+def _is_more_patient(saved: TrainingConfig, requested: TrainingConfig) -> bool:
+    if saved.patience is None:
+        return False
+    return requested.patience is None or requested.patience > saved.patience
 
 
 def _compare(saved: Mapping[str, Any], requested: Mapping[str, Any], path: Path) -> None:

@@ -8,7 +8,8 @@ from functools import cached_property
 from itertools import accumulate, chain, islice
 from typing import Any
 
-from selfattn.data.pairs import Example, Pair, encode_pairs, encode_stream, encode_together, sample_pairs
+from selfattn.console import counted
+from selfattn.data.pairs import Example, Examples, Pair, encode_pairs, encode_stream, encode_together, sample_pairs
 from selfattn.data.splits import Splits, repeated
 from selfattn.data.text import unclean
 from selfattn.decoding.scoring import text_examples
@@ -91,7 +92,9 @@ def make_training_set(
         return _training_set_of_texts(task, training, tokenizer, allow_unknown=allow_unknown)
     is_new = tokenizer is None
     splits = splits or task.splits(training.seed, training.validation_items)
-    tokenizer = tokenizer or task.tokenizer(splits)
+    if tokenizer is None:
+        with counted("learning the vocabulary"):
+            tokenizer = task.tokenizer(splits)
     if [tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id] != [PAD, BOS, EOS]:
         raise UserError(f"{type(tokenizer).__name__}: expected pad_id {PAD}, bos_id {BOS} and eos_id {EOS}")
     cache: dict[int, Sequence[Example]] = {}
@@ -101,8 +104,8 @@ def make_training_set(
         pairs = _pairs_of(splits, number, training, first)
         if sampling:
             drawn = sample_pairs(pairs, tokenizer, seed=training.seed, epoch=number, alpha=sampling)
-            return list(drawn) if _fits(pairs) else drawn
-        if not _fits(pairs):
+            return Examples.of(drawn) if _fits(pairs) else drawn
+        if not isinstance(pairs, Sequence) or not _fits(pairs):
             return encode_stream(pairs, tokenizer)
         place = 0 if training.items_per_epoch is None else number  # a file is the same in every epoch
         if place in cache:
@@ -124,6 +127,7 @@ def make_training_set(
     warning = script_warning((pair.target for pair in seen[:_READ]), task.language) if task.language else None
     max_length = 2 * len(longest.target)  # twice as many as the longest seen
     notes = [*splits.notes, *([] if warning is None else [warning])]
+    notes.append(_vocabulary_note(tokenizer, is_new=is_new))
     notes += unknown_notes(tokenizer, known, validation, is_new=is_new)
     if not (is_new or allow_unknown):
         refuse_unknown([pair.target for pair in known], tokenizer.target)
@@ -173,6 +177,14 @@ def _training_set_of_texts(
         settings=texts.settings,
         notes=notes,
     )
+
+
+def _vocabulary_note(tokenizer: Tokenizer, *, is_new: bool) -> str:
+    """Return a line with the sizes of the vocabularies, and whether they are new."""
+    sizes = f"{len(tokenizer):,} tokens"
+    if tokenizer.source is not tokenizer.target:
+        sizes = f"{len(tokenizer.source):,} source and {len(tokenizer.target):,} target tokens"
+    return f"vocabulary: {sizes}, {'learned from the training data' if is_new else 'those of the run'}"
 
 
 def output_limits(

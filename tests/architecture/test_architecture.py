@@ -23,6 +23,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         (
             {
                 "errors",
+                "console",
                 "streams",
                 "files",
                 "codec",

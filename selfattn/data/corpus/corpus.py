@@ -7,7 +7,7 @@ import hashlib
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from selfattn.console import counting
 from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is_unlikely
 from selfattn.data.corpus.hub import hub_sources
 from selfattn.data.pairs import Pair
@@ -24,9 +25,10 @@ from selfattn.data.readers.lines import checked_encoding
 from selfattn.data.readers.pairs import file_sources
 from selfattn.data.readers.records import PairSource, RawPair, chosen_columns
 from selfattn.data.splits import FiniteSplits
-from selfattn.errors import SettingError
+from selfattn.errors import SettingError, as_options, say
 from selfattn.streams import generator
 
+_MANY = 1_000_000  # pairs from which on streaming is proposed
 _SAMPLE = 10_000  # pairs of a stream whose median ratio of lengths is used for all
 _ADVICE = "name pairs to test on: `data` SOURCE TARGET, or one file of pairs"
 
@@ -122,17 +124,28 @@ class PairStream:
         options: what to clean.
         length_ratio: expected characters of target for one of source; None without a limit.
         held_out: sources, and targets, of the held-out parts.
+        passes: number of pairs of every complete pass so far; behind the first one, the cleaning report is told.
     """
 
     source: PairSource
     options: CleaningOptions
     length_ratio: float | None
     held_out: tuple[frozenset[str], frozenset[str]]
+    passes: list[int] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Pair]:
         """Read the pairs from the start, repeated ones as often as they come."""
         tally = Tally("train", self.source.label)
-        return self.pairs(clean_rows(self.source.rows(), self.options, tally, limited=True), tally, duplicates=True)
+        count = 0
+        for pair in self.pairs(
+            clean_rows(self.source.rows(), self.options, tally, limited=True), tally, duplicates=True
+        ):
+            count += 1
+            yield pair
+        if not self.passes:
+            for line in tally.lines(count):
+                say(line)
+        self.passes.append(count)
 
     def pairs(self, rows: Iterable[RawPair], tally: Tally, *, duplicates: bool) -> Iterator[Pair]:
         """Leave out pairs of unlikely lengths, repeated pairs, and pairs with a text of the held-out parts.
@@ -201,7 +214,8 @@ def read_corpus(
     tests = {f"test {name}": source for name, source in (further or {}).items()}
     for name, source in (*sources.items(), *tests.items()):
         tallies[name] = Tally(name, source.label)
-        clean = clean_rows(source.rows(), cleaning, tallies[name], limited=name == "train")
+        records = counting(source.rows(), f"reading {source.label}: pairs")
+        clean = clean_rows(records, cleaning, tallies[name], limited=name == "train")
         rows[name] = list(islice(clean, _SAMPLE) if streaming and name == "train" else clean)
         if not rows[name]:
             tallies[name].refuse_empty(0, source.about())
@@ -230,6 +244,8 @@ def read_corpus(
     texts = frozenset(pair.source for pair in held_out_texts), frozenset(pair.target for pair in held_out_texts)
     stream = PairStream(sources["train"], cleaning, expected, texts)
     if streaming:
+        note = f"train: streamed, so cleaning reports behind the first pass; of the first {len(train):,} pairs:"
+        notes = [note, *(f"  {line}" for line in tallies["train"].lines(len(train))), *notes]
         return FiniteSplits(parts | {"train": stream}, seed, settings, _name(settings), notes, beside)
     pairs = list(stream.pairs(train, tallies["train"], duplicates=not cleaning.duplicates))
     if not pairs:
@@ -237,6 +253,9 @@ def read_corpus(
     parts |= _hold_out(pairs, missing, held_out, split_seed, tallies["train"]) if missing else {"train": pairs}
     identified = parts | {f"test {name}": part for name, part in beside.items()}
     settings["parts"] = {name: _identified(part) for name, part in sorted(identified.items())}
+    if len(pairs) > _MANY:
+        advice = "`streaming`, with `valid` and `test`, reads them during the training in constant memory"
+        notes.append(as_options(f"train: {len(pairs):,} pairs are held in memory; {advice}"))
     moved = {name: len(parts[name]) for name in missing}
     notes = [*tallies["train"].lines(len(parts["train"]), moved), *notes]
     for source in (*sources.values(), *tests.values()):

@@ -1,0 +1,66 @@
+"""How far some work is: a bar on the terminal of the command line, or a line every 30 seconds."""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from selfattn.errors import LINES, say
+
+T = TypeVar("T")
+
+EVERY = 30.0
+"""Seconds between two lines about the progress of work where there is no bar."""
+_POLL = 256  # items between two looks at the clock
+
+
+def has_terminal() -> bool:
+    """Whether the command line runs and standard error is a terminal."""
+    return LINES.is_command_line and sys.stderr is not None and sys.stderr.isatty()
+
+
+@contextmanager
+def counted(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Tell how far some work is: by a bar from the first second, or without a terminal by a line every 30 seconds.
+
+    Args:
+        what: the work and its items, such as ``"a.tsv: pairs"``.
+        total: number of items, where it is known.
+
+    Returns:
+        A function that takes the number of items done so far.
+    """
+    of_total = "" if total is None else f" of {total:,}"
+    if not has_terminal():
+        last = time.monotonic()
+
+        def tell(count: int) -> None:
+            nonlocal last
+            if time.monotonic() - last >= EVERY:
+                last = time.monotonic()
+                say(f"{what}: {count:,}{of_total} so far")
+
+        yield tell
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}  {task.completed:,.0f}"), BarColumn(bar_width=16), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda count: bar.update(task, completed=count)
+
+
+def counting(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
+    """Iterate over items and tell how many there were, as :func:`counted` does.
+
+    Example:
+        >>> list(counting("ab", "letters"))
+        ['a', 'b']
+    """
+    with counted(what, total) as tell:
+        for number, item in enumerate(items):
+            if number % _POLL == 0:
+                tell(number)
+            yield item

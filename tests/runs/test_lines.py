@@ -1,0 +1,75 @@
+"""What a training tells: lines that logging decides about, and how far the work is."""
+
+import io
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfattn import console
+from selfattn.errors import LINES, begin_command_line, say
+from selfattn.runs import fit as fit_module
+
+Cli = Callable[..., Any]
+
+
+def test_logging_decides_about_the_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LINES, "is_command_line", False)
+    monkeypatch.setattr(logging.getLogger("selfattn"), "propagate", True)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # a program that has not touched logging
+    say("one")
+    logging.disable()
+    say("two")
+    logging.disable(logging.NOTSET)
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    logging.getLogger().addHandler(handler)
+    say("three")
+    assert (capsys.readouterr().err, stream.getvalue()) == ("one\n", "three\n")
+    begin_command_line()  # which takes over
+    say("four")
+    assert (capsys.readouterr().err, stream.getvalue()) == ("four\n", "three\n")
+
+
+def test_work_is_told_every_so_often(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "EVERY", 0.0)
+    assert len(list(console.counting(range(600), "a.tsv: pairs", 600))) == 600
+    lines = ["a.tsv: pairs: 0 of 600 so far", "a.tsv: pairs: 256 of 600 so far", "a.tsv: pairs: 512 of 600 so far"]
+    assert capsys.readouterr().err.splitlines() == lines
+
+
+def test_a_terminal_has_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with console.counted("outer", 9), console.counted("inner") as tell:  # as encoding is within a training
+        tell(5)
+    assert "outer" in terminal.getvalue()
+    assert "inner" in terminal.getvalue()
+
+
+SMALL = "dates --model rnn-attention --items-per-epoch 64 --validation-items 8 --batch-size 8 --seed 1"
+
+
+def test_a_training_tells_its_state(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_module, "EVERY", 0.0)
+    out = tmp_path / "run"
+    command = ["train", *SMALL.split(), "--epochs", 6, "--lr", "1e-9", "--out", out]
+    done = cli(*command, "--patience", 1)
+    assert done.code == 0
+    assert "vocabulary: " in done.err
+    assert "step 3 of 48" in done.err  # between validations
+    assert "rnn-attention: stopped early at step " in done.err
+    again = cli(*command, "--patience", 1, "--resume")
+    assert "this run is finished (stopped early); a larger --patience lengthens it" in again.err
+    longer = cli(*command, "--patience", 9, "--resume")
+    assert longer.code == 0
+    assert "resumed from step " in longer.err
+    assert "6/6" in longer.err
