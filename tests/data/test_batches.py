@@ -1,11 +1,17 @@
+import random
+import tracemalloc
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 
 from selfattn.data.batches import Batch, batches, collate, padding_of, stream_batches
-from selfattn.data.pairs import Example
+from selfattn.data.pairs import Example, Examples, Pair, encode_pairs, encode_together
 from selfattn.data.splits import repeated
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
 PAD, BOS, EOS = 0, 1, 2
 
@@ -119,3 +125,36 @@ def test_passes_have_every_item_once_and_go_on_where_they_were_left() -> None:
         :106
     ] == passes
     assert repeated(items, 53, start=0, seed=4) != passes[:53]
+
+
+# Examples in arrays
+
+
+def test_examples_in_arrays_give_the_same_batches_in_less_memory() -> None:
+    chance = random.Random(0)
+    pairs = [
+        Pair("".join(chance.choices("abcdeфñ한", k=chance.randint(1, 60))), "ab" * (k % 9 + 1)) for k in range(3000)
+    ]
+    tokenizers: list[Tokenizer] = [CharTokenizer("abcd")]
+    tokenizers.append(SubwordTokenizer.train((pair.source for pair in pairs), SubwordSettings("bpe", 300)))
+    for tokenizer in tokenizers:
+        plain = encode_pairs([*pairs, Pair("a\u2581b", "")], tokenizer)
+        tracemalloc.start()
+        together = encode_together([*pairs, Pair("a\u2581b", "")], tokenizer)
+        size = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        ids = sum(len(example.source) + len(example.target) for example in plain)
+        assert size < 5 * ids + 40 * len(plain) + 10_000
+        assert list(together) == plain == list(Examples.of(plain))
+        assert (together[-1], together[7:3:-2]) == (plain[-1], plain[7:3:-2])
+        with pytest.raises(IndexError):
+            together[len(plain)]
+        options: dict[str, Any] = {"batch_size": 32, "max_tokens": 900}
+        for before, after in zip(
+            batches(plain, **options, generator=torch.Generator().manual_seed(1)),
+            batches(together, **options, generator=torch.Generator().manual_seed(1)),
+            strict=True,
+        ):
+            assert before.indices == after.indices
+            assert torch.equal(before.source, after.source)
+            assert torch.equal(before.target_out, after.target_out)

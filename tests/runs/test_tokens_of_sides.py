@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from selfattn.cli.runs import align, score
+from selfattn.cli.decoding import align, score
 from selfattn.data.pairs import Pair
 from selfattn.demo.page import write_demo
 from selfattn.errors import UserError
