@@ -87,6 +87,8 @@ def make_commands(arguments: Sequence[str] = (), everything: bool = False) -> Ap
                 groups[group].command(make(task), name=name)
             elif group == "train" or task.takes_pairs:
                 groups[group].command(make_app(name, help=unwrapped(help or task.__doc__ or "")))
+    if "outputs" in TASKS:
+        raise UserError("task 'outputs': compare outputs judges files of outputs; give the task another name")
     if list(arguments[:2]) == ["compare", "outputs"]:
         groups["compare"].command(outputs_command(), name="outputs")
     else:

@@ -43,11 +43,13 @@ def report(
     """
     from rich.console import Console
 
+    from selfattn.comparison.outputs import is_judged, rewrite_outputs
     from selfattn.comparison.report import write_comparison
     from selfattn.report.render.terminal import print_summary
     from selfattn.report.write import write_figures, write_tables
 
-    record, files = write_comparison(comparison, out, lang)
+    write_again = rewrite_outputs if is_judged(comparison) else write_comparison
+    record, files = write_again(comparison, out, lang)
     for folder, write in ((figures, write_figures), (tables, write_tables)):
         if folder is not None:
             written = write(record, folder, lang)

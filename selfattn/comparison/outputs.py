@@ -12,13 +12,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 from selfattn import __version__
 from selfattn.codec import short
-from selfattn.comparison.archive import ARCHIVE, write_archive
+from selfattn.comparison.archive import ARCHIVE, archive_sha256, read_archive, write_archive
 from selfattn.comparison.judged import KIND, JudgedOutputs
 from selfattn.comparison.outputs_options import OutputsOptions
 from selfattn.comparison.record import measure
 from selfattn.comparison.report import check_free_of_others
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered
+from selfattn.comparison.verify import RESULTS
 from selfattn.data.readers.columns import read_column
 from selfattn.data.readers.containers import inner_name
 from selfattn.data.readers.lines import checked_encoding, read_text_lines
@@ -121,9 +122,42 @@ def compare_outputs(
     with writing(options.out, "choose another place"):
         options.out.mkdir(parents=True, exist_ok=True)
     record = replace(record, outputs_sha256=write_archive(options.out / ARCHIVE, data, table))
-    written = {name: tuple(tuple(run.texts) for run in runs) for name, runs in outputs.items()}
-    inputs = sources.texts if sources else [""] * len(right.texts)
-    return record, write_report(record, options.out, options.lang, Outputs(tuple(inputs), tuple(right.texts), written))
+    return record, write_report(record, options.out, options.lang, _shown(table))
+
+
+def is_judged(folder: Path) -> bool:
+    """Return whether a directory holds a comparison of outputs, which has no plan and no runs."""
+    results = folder / RESULTS
+    return not (folder / PLAN).exists() and results.is_file() and not read_record(results).trained
+
+
+def rewrite_outputs(folder: Path, out: Path, lang: str = SOURCE) -> tuple[Record, ReportFiles]:
+    """Write the report of a comparison of outputs again, from its record and its archive.
+
+    Args:
+        folder: of the comparison.
+        out: directory for the report; an older one of the same comparison is replaced.
+        lang: language of the report.
+
+    Raises:
+        UserError: the archive is not that of the record, or the report cannot be written.
+    """
+    record = read_record(folder / RESULTS)
+    data, table = read_archive(folder / ARCHIVE)
+    _check_out(out, record.command)
+    if archive_sha256(folder / ARCHIVE) != record.outputs_sha256:
+        raise UserError(f"{folder / ARCHIVE}: is not the archive of {folder / RESULTS}; compare the outputs again")
+    with writing(out, "choose another place"):
+        out.mkdir(parents=True, exist_ok=True)
+    write_archive(out / ARCHIVE, data, table)
+    return record, write_report(record, out, lang, _shown(table))
+
+
+def _shown(table: RunTable[Answered]) -> Outputs:
+    """Return what sections of plugins see."""
+    pairs = table.first.pairs
+    written = {name: tuple(tuple(run.outputs) for run in table.of(name)) for name in table.models}
+    return Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), written)
 
 
 # what is given
@@ -177,7 +211,7 @@ def _check_out(out: Path, command: str) -> None:
     advice = "choose another `out`"
     if (out / PLAN).exists():
         raise SettingError(f"{out}: holds an experiment with its plan; {advice}")
-    results = out / "results.json"
+    results = out / RESULTS
     if results.exists() and read_record(results).command != command:
         raise SettingError(f"{out}: holds the report of another comparison; {advice}")
 

@@ -99,7 +99,8 @@ def _from_archive(path: Path, record: Record) -> Iterator[Finding]:
     if sha256 != record.outputs_sha256:
         return
     data, outputs = read_archive(path)
-    yield Finding("plan.seal", tuple(unkept(record, outputs.first.pairs)), 1)
+    if record.trained:
+        yield Finding("plan.seal", tuple(unkept(record, outputs.first.pairs)), 1)
     record = replace(record, gates=tuple(gate for gate in record.gates if gate.name in _OUTPUT_GATES))
     again = replace(measure(record, data, outputs), gates=_gates_again(record.gates, outputs))
     yield from _compare(record, again, outputs_alone=True)

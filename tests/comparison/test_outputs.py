@@ -191,6 +191,15 @@ def test_only_the_same_comparison_is_written_again(tmp_path: Path) -> None:
         compare_outputs(right, {"b": [["1", "2", "-"]]}, out=tmp_path, metric="exact_match")
 
 
+def test_a_report_is_written_again_from_its_archive(tmp_path: Path, cli: Cli) -> None:
+    compare_outputs(["1", "2"], {"a": [["1", "-"]]}, out=tmp_path / "a", metric="exact_match")
+    done = cli("report", tmp_path / "a", "--out", tmp_path / "b", "--lang", "ko", "--tables", tmp_path / "tables")
+    assert done.code == 0, done.err
+    assert (tmp_path / "b" / "results.json").read_bytes() == (tmp_path / "a" / "results.json").read_bytes()
+    assert "출력은 얼마나 좋은가요?" in (tmp_path / "b" / "report.md").read_text()
+    assert not [finding for finding in verify(tmp_path / "b") if finding.differences]
+
+
 @pytest.mark.parametrize(
     ("task", "reference", "source", "language", "metric"),
     [
