@@ -1,5 +1,6 @@
 """Make the record of a comparison from its tested runs: what they are on disk, and the quality of their outputs."""
 
+import json
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from selfattn.comparison.costs import ModelTimes, read_costs, step_key
 from selfattn.comparison.further_tests import TOGETHER, Analysis
 from selfattn.comparison.judged import JudgedOutputs, task_of, word_analyses
 from selfattn.comparison.models import primary_pair
-from selfattn.comparison.plan import Plan
+from selfattn.comparison.plan import Plan, PlannedModel
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.seal import sealed_pair
 from selfattn.comparison.tested import Answered, Tested
@@ -35,6 +36,7 @@ from selfattn.results.attention import Attention, AttentionExample, ModelAttenti
 from selfattn.results.plan import AtBudget, Budgets, Interim, PlanCheck
 from selfattn.results.quality import BucketGroup, BudgetDifference, Estimate, IntervalMethod, NgramGroup, PairTest
 from selfattn.results.record import SCHEMA, Difference, MeanOverRuns, Model, Record, Timing, Tuning
+from selfattn.runs.record import flat
 from selfattn.runs.task import TaskData, task_of_settings
 
 Tunings = Mapping[str, Sequence[int]]  # for each model the number of each run's tuning
@@ -90,6 +92,13 @@ def make_record(
     settings = data | {"quick": plan.quick} | dict(first.result.decoding) | shared
     versions = {name: first.record.versions.get(name) for name in ("selfattn", "python", "torch", "babel", "cldr")}
     machine = {name: first.record.machine.get(name) for name in ("platform", "cpu", "cores", "threads")}
+    described = []
+    for name, runs in models.items():
+        model = _model(name, runs, shared, plan, times.get(name))
+        if plan.analysis > 1:
+            changes = _changes(task, plan.models[name], is_sized=plan.matching.target is not None)
+            model = replace(model, preset=plan.models[name].preset, changes=changes)
+        described.append(model)
     record = Record(
         schema=SCHEMA,
         task=first.config.task,
@@ -98,7 +107,7 @@ def make_record(
         environment=versions | machine | {"commit": first.record.commit},
         settings=settings | {name: value for name, value in planned.items() if value},
         test_items=len(pairs),
-        models=tuple(_model(name, runs, shared, plan, times.get(name)) for name, runs in models.items()),
+        models=tuple(described),
         headline=plan.headline,
         gates=make_gates(trained, plan),
         matching=plan.matching,
@@ -145,6 +154,25 @@ def _training(run: Tested) -> dict[str, Any]:
     """Return the settings of a run's training without the seed, as plain values."""
     training = run.config.training
     return {name: encode(value) for name, value in vars(training).items() if name != "seed"}
+
+
+def _changes(task: TaskData, planned: PlannedModel, *, is_sized: bool) -> dict[str, str]:
+    """Return the settings in which a model is not as its preset is for the task.
+
+    Args:
+        task: sizes presets.
+        planned: the model.
+        is_sized: whether its widths were chosen to match others.
+    """
+    if planned.preset not in PRESETS:
+        return {}
+    usual = dict(flat(config_to_dict(task.size(get_preset(planned.preset).config))))
+    changes = {}
+    for name, value in flat(config_to_dict(planned.config)):
+        is_width = is_sized and name.endswith("dim")
+        if usual.get(name) != value and not is_width:
+            changes[name] = value if isinstance(value, str) else json.dumps(value)
+    return changes
 
 
 def _model(name: str, runs: Sequence[Tested], shared: Mapping[str, Any], plan: Plan, times: ModelTimes | None) -> Model:

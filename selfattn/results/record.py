@@ -198,6 +198,8 @@ class Model(Plain):
         failed: seeds whose training diverged; these runs score zero.
         tunings: for each run the number of its tuning, where tunings are the units of the statistics; else empty.
         cut_off: test outputs of all runs that were cut off at the longest length allowed; None where not counted.
+        preset: that it is based on; empty where not told.
+        changes: settings in which it is not as its preset, by dotted name; widths are left out where models were sized.
     """
 
     name: Annotated[str, MinLen(1)]
@@ -220,6 +222,13 @@ class Model(Plain):
     failed: tuple[int, ...] = ()
     tunings: tuple[int, ...] = ()
     cut_off: int | None = None
+    preset: str = ""
+    changes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it is another model than its name says: of another preset, or with other settings."""
+        return bool(self.changes) or self.preset not in ("", self.name)
 
 
 @dataclass(frozen=True)

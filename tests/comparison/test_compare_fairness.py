@@ -8,11 +8,17 @@ import pytest
 
 from selfattn.attention import layer
 from selfattn.comparison.compare import compare
+from selfattn.comparison.plan import PlannedModel
+from selfattn.comparison.record import _changes
 from selfattn.comparison.report import write_comparison
 from selfattn.data.dates.source import DateSource
 from selfattn.data.dates.splits import EmbeddedDates
 from selfattn.errors import UserError
+from selfattn.models.config import override
+from selfattn.models.presets import PRESETS
 from selfattn.report.sections.quality import interval_note
+from selfattn.report.verdict.ranking import badges
+from selfattn.report.verdict.verdict import question, verdict
 from selfattn.results.reading import read_record
 from selfattn.results.record import Record
 from selfattn.runs.run import Run
@@ -83,3 +89,29 @@ def test_planted_cheats_are_caught(tmp_path: Path, finished: Path, monkeypatch: 
     (sizes,) = [gate for gate in record.gates if gate.name == "matched budgets"]
     assert "asked for" in sizes.reason
     assert is_stopped(tmp_path / "out")
+
+
+def test_changed_models_stand_on_the_first_screen_and_are_not_called_by_the_name_of_their_preset(
+    finished: Path,
+) -> None:
+    record = read_record(finished / "results.json")
+    shown = [badge.text.say("en") for badge in badges(record)]
+    assert "all models changed: decoder.hidden_dim 8, encoder.hidden_dim 8" in shown
+    assert question(record).say("en").startswith("Do")
+    assert "the RNN with attention" not in verdict(record).lead.say("en")
+    first, second = record.models
+    alone = replace(second, changes={**second.changes, "decoder.score": "additive"}, preset="luong-bidirectional")
+    shown = [badge.text.say("en") for badge in badges(replace(record, models=(first, alone)))]
+    assert "rnn-attention alone changed: decoder.score additive" in shown
+    assert "rnn-attention is a luong-bidirectional" in shown
+    usual = tuple(replace(model, changes={}) for model in record.models)
+    assert "the RNN with attention" in verdict(replace(record, models=usual)).lead.say("en")
+    assert not any("changed" in badge.text.say("en") for badge in badges(replace(record, models=usual)))
+
+
+def test_widths_that_were_chosen_to_match_are_no_changes() -> None:
+    config = override(PRESETS["transformer"].config, {"encoder.dim": 64, "encoder.position": "rotary"})
+    planned = PlannedModel("transformer", config)
+    assert _changes(Dates(), planned, is_sized=True) == {"encoder.position": "rotary"}
+    assert _changes(Dates(), planned, is_sized=False) == {"encoder.dim": "64", "encoder.position": "rotary"}
+    assert _changes(Dates(), replace(planned, config=Dates().size(PRESETS["transformer"].config)), is_sized=False) == {}

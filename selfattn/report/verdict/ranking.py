@@ -117,7 +117,9 @@ def pair_test(record: Record, first: Model, second: Model) -> PairTest:
 
 
 def spoken(record: Record, model: Model) -> Message | str:
-    """Return a model as a sentence names it, such as "the Transformer"; by its name where there are no words."""
+    """Return a model as a sentence names it, such as "the Transformer"; by its name where it is changed."""
+    if model.is_changed:
+        return model.name
     if not record.trained:
         return model.name
     words = in_task_words(record, f"name.{model.name}")
@@ -259,6 +261,7 @@ def badges(record: Record) -> tuple[Badge, ...]:
     if record.interim and record.interim.ended < max(record.interim.looks):
         seeds = message("badge.interim", ended=record.interim.ended, most=max(record.interim.looks))
     facts += [Badge("ok" if fewest >= _SEEDS else "note", seeds), *_stuck_badge(record), tuning_badge(record)]
+    facts += _changed_badges(record)
     facts += _plan_badges(record)
     if record.settings.get("quick"):
         facts.append(Badge("warn", message("badge.quick")))
@@ -269,6 +272,22 @@ def training_of(record: Record) -> dict[str, WhereItTrains]:
     """Return how often the runs of each model got stuck, and may; nothing for models where that is not told."""
     scores = {model.name: quality(record, model).trains for model in ranked(record)}
     return {name: trains for name, trains in scores.items() if trains}
+
+
+def _changed_badges(record: Record) -> list[Badge]:
+    """Return in what models are not as their presets: what all have in common, then what one of them has alone."""
+    shared = set.intersection(*(set(model.changes.items()) for model in record.models))
+    facts = []
+    if shared:
+        what = ", ".join(f"{name} {value}" for name, value in sorted(shared))
+        facts.append(Badge("note", message("badge.changed.all", what=what)))
+    for model in record.models:
+        alone = [f"{name} {value}" for name, value in model.changes.items() if (name, value) not in shared]
+        if alone:
+            facts.append(Badge("warn", message("badge.changed", model=model.name, what=", ".join(alone))))
+        if model.preset not in ("", model.name):
+            facts.append(Badge("note", message("badge.preset", model=model.name, preset=model.preset)))
+    return facts
 
 
 def _stuck_badge(record: Record) -> list[Badge]:

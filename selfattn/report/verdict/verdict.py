@@ -57,7 +57,7 @@ _MARGINS: dict[MarginWord, str] = {
 def question(record: Record) -> Message:
     """Return the question that the comparison answers."""
     pair = ranking.judged_pair(record)
-    if pair and ranking.asked_pair(record):
+    if pair and ranking.asked_pair(record) and not any(model.is_changed for model in pair):
         bodies = [model.parameters_body or 1 for model in pair]
         same = ranking.parameter_spread(pair) <= SAME_SIZE and max(bodies) <= (1 + 2 * SAME_SIZE) * min(bodies)
         kind = "pair.same" if same else "pair"
