@@ -17,7 +17,11 @@ release = selfattn.__version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 nb_execution_mode = "off"  # their outputs are kept; `pytest --nbmake docs/notebooks` runs them
-exclude_patterns = ["class/source", "class/lab-solutions*"]  # of the lecturer; the page for lecturers links to them
+exclude_patterns = [
+    "notebooks/source",
+    "class/source",
+    "class/lab-solutions*",
+]  # of the lecturer; the page for lecturers links to them
 root_doc = "index"
 html_theme = "furo"
 html_extra_path = ["demo"]  # pages on which trained models answer

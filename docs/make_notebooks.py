@@ -1,6 +1,8 @@
 """Make the notebooks that have a source in text: `python docs/make_notebooks.py`.
 
 - `concepts.md` and `ko/concepts.md` become `notebooks/concepts.ipynb` and `notebooks/concepts.ko.ipynb`.
+- `notebooks/source/NAME.md` and `NAME.ko.md` become `notebooks/NAME.ipynb` and `NAME.ko.ipynb`. Their outputs are kept:
+  `pytest --nbmake --overwrite docs/notebooks/NAME.ipynb` runs one again.
 - `class/source/lab.md` and `lab.ko.md` become, in `class/`, the lab of a student, whose answers are blank, and the one
   of a lecturer, whose answers are filled in.
 
@@ -99,7 +101,7 @@ def lab(source: Path, lang: str, *, with_solutions: bool) -> str:
     left_out = "answer" if with_solutions else "solution"
     for kind, text in parts(source.read_text(encoding="utf-8")):
         if kind == "prose":
-            for section in re.split(r"^(?=## )", text, flags=re.MULTILINE):
+            for section in re.split(r"^(?=## )", moved(text, source, source.parents[1]), flags=re.MULTILINE):
                 if section.strip():
                     cells.append(cell("markdown", section))
         elif kind != left_out:
@@ -116,12 +118,28 @@ def made() -> dict[Path, str]:
         notebooks / "concepts.ko.ipynb": concepts(DOCS / "ko" / "concepts.md", notebooks, "ko"),
     }
     for lang, end in (("en", ""), ("ko", ".ko")):
+        for name in ("dates", "compare", "own-task"):
+            source = notebooks / "source" / f"{name}{end}.md"
+            texts[notebooks / f"{name}{end}.ipynb"] = lab(source, lang, with_solutions=True)
         source = labs / "source" / f"lab{end}.md"
         texts[labs / f"lab{end}.ipynb"] = lab(source, lang, with_solutions=False)
         texts[labs / f"lab-solutions{end}.ipynb"] = lab(source, lang, with_solutions=True)
     return texts
 
 
+def with_outputs(text: str, path: Path) -> str:
+    """Keep what the same programs wrote when they ran in the notebook that is there."""
+    new = json.loads(text)
+    if path.exists():
+        ran = {"".join(each["source"]): each for each in json.loads(path.read_text(encoding="utf-8"))["cells"]}
+        for each in new["cells"]:
+            old = ran.get("".join(each["source"]))
+            if old is not None and each["cell_type"] == old["cell_type"] == "code":
+                each["outputs"] = old["outputs"]
+                each["execution_count"] = old["execution_count"]
+    return json.dumps(new, ensure_ascii=False, indent=1) + "\n"
+
+
 if __name__ == "__main__":
     for path, text in made().items():
-        path.write_text(text, encoding="utf-8")
+        path.write_text(with_outputs(text, path), encoding="utf-8")

@@ -41,8 +41,8 @@ def write_demo(
     """Write a page on which a reader types and the models answer, step by step and side by side.
 
     Args:
-        runs: trained models of characters, words or subwords. What the page cannot run says so on the page: language
-            models, and models that read other words or subwords than the first.
+        runs: trained models of characters, words or subwords, or language models alone. What the page cannot run says
+            so on the page: a language model beside models of pairs, and models that read other tokens than the first.
         out: the HTML file, replaced where it is there.
         lang: the language that the page opens in; the other is in it too.
         examples: inputs to begin with, each with its right output or ``""``; default none.
@@ -70,7 +70,7 @@ def write_demo(
     first = next((run for run in runs if run.takes_pairs), runs[0])
     models = [_payload(run, name, signs, first) for run, name in zip(runs, shown, strict=True)]
     if all("reason" in model for model in models):
-        raise UserError("none of these models can run in a page: it runs models that turn one text into another")
+        raise UserError("none of these models can run in a page: it runs models of pairs, and language models")
     text = page_of(models, examples, sorted({run.config.task for run in runs}), lang)
     with writing(out, "choose another place"):
         write_text(out, text)
@@ -144,7 +144,7 @@ def obstacle(run: Run, first: Run) -> str:
     """Return the key of the sentence that says why the page cannot run a model; empty where it can."""
     if not any(True for _ in run.model.parameters()):
         raise UserError(f"{run.path}: an exported run has no weights for a page; take the run it was exported from")
-    if not run.takes_pairs:
+    if run.takes_pairs != first.takes_pairs:
         return "cannot.lm"
     here = _tokens(run.tokenizer.source)
     there = _tokens(first.tokenizer.source)
@@ -164,6 +164,7 @@ def _payload(run: Run, name: str, signs: Signs, first: Run) -> dict[str, Any]:
         "source": source,
         "target": target,
         "max_length": run.config.max_length,
+        "continues": not run.takes_pairs,
         "longest_source": run.config.longest_source,
         "positions": {"target": positions.target, "together": positions.together},
     }

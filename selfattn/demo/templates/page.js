@@ -90,7 +90,13 @@
   });
   const working = models.filter((model) => model.network);
 
-  function ids(model, text) { return [...model.source.encode(model.source.clean(text)), SPECIALS.eos]; }
+  /* A language model has no source: it reads the text as the beginning of what it writes. */
+  function ids(model, text) { return model.continues ? [] : [...model.source.encode(model.source.clean(text)), SPECIALS.eos]; }
+
+  /* The tokens that a language model goes on from: as in the library, the last that half of its context holds. */
+  function beginning(model, text) {
+    return model.continues ? model.source.encode(text.normalize("NFC")).slice(-Math.max(1, Math.floor(model.max_length / 2))) : [];
+  }
 
   function characters(model, written) { return written.map((id) => (id === SPECIALS.eos ? "" : model.target.piece(id))); }
 
@@ -109,11 +115,12 @@
   }
 
   function probability(trace) {
-    return Math.exp(trace.steps.reduce((sum, step) => sum + Math.log(step.probabilities[step.id]), 0));
+    return Math.exp(trace.steps.slice(trace.begun || 0).reduce((sum, step) => sum + Math.log(step.probabilities[step.id]), 0));
   }
 
   /* The most tokens of an output: for an input longer than all of the training, more in proportion. */
   function outputLimit(model, input) {
+    if (model.continues) return model.max_length + 1;
     if (!model.longest_source) return model.max_length;
     const { target, together } = model.positions;
     const longer = Math.ceil((model.max_length * input.length) / model.longest_source);
@@ -122,19 +129,22 @@
 
   /* Everything that a model is asked for the present input. */
   function ask(model, text, right) {
-    const input = ids(model, text);
+    const input = ids(model, text), begun = beginning(model, byId("text").value);
     const options = { limit: outputLimit(model, input), temperature: state.temperature, choose: state.draw ? drawn : best };
     const start = performance.now();
-    const trace = write(model.network, input, { ...options, blocked: state.blocked, forced: model.forced || [] });
+    const trace = write(model.network, input, { ...options, blocked: state.blocked, forced: model.forced || begun });
+    trace.begun = begun.length;
     const ms = performance.now() - start;
-    const free = state.blocked.size || model.forced ? write(model.network, input, options) : null;
+    const free = state.blocked.size || model.forced ? write(model.network, input, { ...options, forced: begun }) : null;
+    if (free) free.begun = begun.length;
     const told = { trace, ms, free, limit: options.limit, output: model.target.decode(trace.ids), right: null };
     if (right) {
       const wanted = model.target.encode(right);
-      if (wanted.includes(SPECIALS.unk)) told.cannot = "right.unknown";
+      if (model.continues) told.cannot = "right.lm";
+      else if (wanted.includes(SPECIALS.unk)) told.cannot = "right.unknown";
       else if (wanted.length >= options.limit) told.cannot = "right.long";
       else told.right = write(model.network, input, { ...options, blocked: state.blocked, given: [...wanted, SPECIALS.eos] });
-      told.isRight = told.output === right && trace.finished;
+      if (!model.continues) told.isRight = told.output === right && trace.finished;
     }
     return told;
   }
@@ -150,8 +160,9 @@
 
   function askAll() {
     const first = working[0], typed = cleanText(byId("text").value), right = cleanText(byId("right").value);
-    const text = first ? first.source.clean(typed) : typed;
+    const text = first && !first.continues ? first.source.clean(typed) : typed;
     source = text ? [...(first ? first.source.split(text) : text), ""] : [];
+    byId("reading").hidden = Boolean(first && first.continues);
     for (const model of working) {
       model.told = model.failed = null;
       if (!source.length || state.hidden.has(model.name)) continue;
@@ -207,7 +218,7 @@
   }
 
   function drawUnknown() {
-    const strange = [...new Set(working.flatMap((model) => model.source.unknown(model.source.clean(byId("text").value))))];
+    const strange = [...new Set(working.flatMap((model) => model.source.unknown(model.continues ? byId("text").value : model.source.clean(byId("text").value))))];
     byId("unknown").hidden = !strange.length;
     byId("unknown").textContent = strange.length ? say("unknown", { characters: strange.map(shown).join(" ") }) : "";
   }
@@ -311,7 +322,7 @@
     characters(model, trace.steps.map((step) => step.id)).forEach((character, k) => {
       const p = trace.steps[k].probabilities[trace.steps[k].id];
       const isForced = model.forced && k === model.forced.length - 1;
-      const kind = [k + 1 === state.step && "now", k + 1 > state.step && "ahead", was && was[k] !== character && "changed", isForced && "forced"];
+      const kind = [k + 1 === state.step && "now", k + 1 > state.step && "ahead", k < trace.begun && "begun", was && was[k] !== character && "changed", isForced && "forced"];
       row.append(make("button", {
         type: "button", class: `wrote ${kind.filter(Boolean).join(" ")}`, "data-key": `wrote-${k}`, tabindex: k + 1 === last ? 0 : -1,
         "aria-current": k + 1 === state.step ? "step" : null, "aria-label": say("token", { token: shown(character), share: share(p) }),
@@ -399,7 +410,8 @@
   /* The distributions that the choice of kind, layer and head selects: [head][row], and the tokens of both axes. */
   function maps(model) {
     const { trace } = model.told, written = characters(model, trace.steps.map((step) => step.id));
-    const kinds = { cross: trace.steps[0].cross.length, encoder: trace.encoder.length, decoder: trace.steps[0].own.length };
+    const encoder = model.continues ? 0 : trace.encoder.length;
+    const kinds = { cross: trace.steps[0].cross.length, encoder, decoder: trace.steps[0].own.length };
     const known = Object.keys(kinds).filter((kind) => kinds[kind]);
     if (!known.length) return null;
     const choice = state.choice[model.name] ||= { kind: known[0], layer: Infinity, head: "mean" };
@@ -639,7 +651,7 @@
       });
       return details;
     };
-    return make("div", { class: "more" }, ...(step ? [part("way", () => wayOf(model, step))] : []), part("states", () => statesOf(model)), part("beam", () => beamOf(model)));
+    return make("div", { class: "more" }, ...(step ? [part("way", () => wayOf(model, step))] : []), part("states", () => statesOf(model)), ...(model.continues ? [] : [part("beam", () => beamOf(model))]));
   }
 
   /* The vectors that the token read last becomes, from its embedding to the logits. */
@@ -728,7 +740,7 @@
   /* Tokens of all keys that a distribution is over. */
   function keyNames(model, found, part) {
     if (!part.whole) return found.columns.map(axis);
-    return [...source, null, ...characters(model, model.told.trace.steps.map((step) => step.id))].map(axis);
+    return [...(model.continues ? [] : source), null, ...characters(model, model.told.trace.steps.map((step) => step.id))].map(axis);
   }
 
   /* A vector as bars around zero; where another is given, on that one's scale. */
