@@ -1,0 +1,131 @@
+"""Finished comparisons of the same models on several tasks, such as languages, with one verdict over all."""
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from selfattn.errors import SettingError, UserError
+from selfattn.evaluation.statistics.over_tasks import drawn_again, improvement, interquartile_mean, mean_difference
+from selfattn.report.drawing.numbers import p_text, value_text
+from selfattn.results.over_tasks import OverTasks, TaskRow
+from selfattn.results.quality import Estimate, Unit
+from selfattn.results.reading import read_record
+from selfattn.results.record import Record
+from selfattn.words.messages import SOURCE, catalogue, message
+
+RESULTS = "results.json"
+
+
+def read_together(places: Mapping[str, Path]) -> dict[str, Record]:
+    """Read the records of comparisons.
+
+    Args:
+        places: their directories, or records, by the name of the task.
+
+    Raises:
+        UserError: one is missing, or given twice, or they are not of the same models and metric.
+    """
+    records = {name: read_record(path / RESULTS if path.is_dir() else path) for name, path in places.items()}
+    first_name, first = next(iter(records.items()))
+    seen: dict[str, str] = {}
+    for name, record in records.items():
+        if [model.name for model in record.models] != [model.name for model in first.models]:
+            names = ", ".join(model.name for model in record.models)
+            raise UserError(f"{places[name]}: compares {names}, other models than {places[first_name]}")
+        if (record.headline.metric, record.headline.better) != (first.headline.metric, first.headline.better):
+            metrics = f"{record.headline.metric}, and {places[first_name]} by {first.headline.metric}"
+            raise UserError(f"{places[name]}: is decided by {metrics}; compare with one `metric`")
+        digest = record.outputs_sha256 or str(places[name].resolve())
+        if digest in seen:
+            raise UserError(f"{places[name]}: is the comparison of {seen[digest]} again; leave it out")
+        seen[digest] = name
+    return records
+
+
+def over_tasks(records: Mapping[str, Record]) -> list[OverTasks]:
+    """Judge each pair of models over all tasks; several pairs are corrected by nobody but the reader.
+
+    Args:
+        records: of comparisons of the same models, by the name of the task.
+
+    Raises:
+        SettingError: fewer than two models, or fewer than three tasks.
+    """
+    first_record = next(iter(records.values()))
+    names = [model.name for model in first_record.models]
+    headline = first_record.headline
+    if len(names) < 2:
+        raise SettingError(f"{names[0]}: one model has no differences; compare two")
+    verdicts = []
+    for first, second in combinations(names, 2):
+        rows = []
+        of_first = []
+        of_second = []
+        for task, record in records.items():
+            models = {model.name: model.metrics[headline.metric] for model in record.models}
+            scores = [np.array(models[name].runs or (models[name].mean,)) for name in (first, second)]
+            test = next(
+                pair
+                for pair in record.pairs
+                if pair.metric == headline.metric and {pair.first, pair.second} == {first, second}
+            )
+            test = test if test.first == first else test.turned()
+            means = (models[first].mean, models[second].mean)
+            rows.append(TaskRow(task, *means, test.difference, test.low, test.high, test.p))
+            of_first.append(scores[0])
+            of_second.append(scores[1])
+        difference, p = mean_difference(of_first, of_second)
+        verdicts.append(
+            OverTasks(
+                first,
+                second,
+                headline.metric,
+                headline.kind,
+                headline.better,
+                tuple(rows),
+                difference,
+                p,
+                drawn_again(lambda models: interquartile_mean(models[0]), [of_first]),
+                drawn_again(lambda models: interquartile_mean(models[0]), [of_second]),
+                drawn_again(lambda models: improvement(models[0], models[1], headline.better), [of_first, of_second]),
+            )
+        )
+    return verdicts
+
+
+def together_lines(verdict: OverTasks, lang: str = SOURCE) -> Iterator[str]:
+    """Write a verdict as a table in Markdown."""
+    words = {key: message(f"together.{key}").say(lang) for key in ("task", "difference", "mean", "middle", "next")}
+    metric = catalogue(lang).get(f"metric.{verdict.metric}", verdict.metric)
+    kind = verdict.kind
+    yield message("together.head", metric=metric, first=verdict.first, second=verdict.second).say(lang)
+    yield ""
+    yield f"| {words['task']} | {verdict.first} | {verdict.second} | {words['difference']} | p |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for row in verdict.rows:
+        change = _with_ends(Estimate(row.difference, row.low, row.high), kind)
+        cells = (row.task, value_text(row.first, kind), value_text(row.second, kind), change, _p(row.p))
+        yield f"| {' | '.join(cells)} |"
+    firsts = value_text(float(np.mean([row.first for row in verdict.rows])), kind)
+    seconds = value_text(float(np.mean([row.second for row in verdict.rows])), kind)
+    change = _with_ends(verdict.difference, kind)
+    yield f"| **{words['mean']}** | {firsts} | {seconds} | {change} | {_p(verdict.p)} |"
+    middle = (_with_ends(verdict.middle_first, kind), _with_ends(verdict.middle_second, kind))
+    yield f"| {words['middle']} | {middle[0]} | {middle[1]} | | |"
+    yield ""
+    chance = _with_ends(verdict.improvement, "share")
+    yield message("together.improvement", first=verdict.first, second=verdict.second, share=chance).say(lang)
+    yield words["next"]
+
+
+def _with_ends(estimate: Estimate, kind: Unit) -> str:
+    mean, *ends = (
+        value_text(value, kind) for value in (estimate.mean, estimate.low, estimate.high) if value is not None
+    )
+    return f"{mean} [{', '.join(ends)}]"
+
+
+def _p(p: float) -> str:
+    return p_text(p).removeprefix("=\u00a0")

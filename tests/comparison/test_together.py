@@ -1,0 +1,95 @@
+"""Comparisons on several tasks have one verdict over all, with an interval to further tasks."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_runs import Cli
+
+from selfattn.codec import write
+from selfattn.comparison.together import over_tasks, read_together, together_lines
+from selfattn.errors import UserError
+from selfattn.evaluation.statistics.over_tasks import drawn_again, improvement, interquartile_mean, mean_difference
+from selfattn.evaluation.statistics.significance import RunScores, score_runs
+from selfattn.results.attention import Attention
+from selfattn.results.reading import read_record
+from selfattn.results.record import Record
+
+PUBLISHED = Path(__file__).parents[2] / "docs/results/reports/dates.json"
+
+
+def task_record(number: int, shares: tuple[float, float]) -> Record:
+    """The record of two models on a task, of which nothing but scores and tests is looked at."""
+    record = read_record(PUBLISHED)
+    names = [model.name for model in record.models[:2]]
+    chance = np.random.default_rng(number)
+    scores = {name: (chance.random((3, 200)) < share) * 1.0 for name, share in zip(names, shares, strict=True)}
+    compared = RunScores.comparison(replace(score_runs(scores), metric=record.headline.metric))
+    models = [
+        replace(model, metrics={record.headline.metric: compared.estimates[model.name]}) for model in record.models[:2]
+    ]
+    bare = replace(record, gates=(), attention=Attention(), buckets=(), differences=(), budgets=None, plan=None)
+    return replace(bare, models=tuple(models), pairs=compared.pairs, outputs_sha256=f"{number:064x}")
+
+
+SHARES = {"kor": (0.7, 0.6), "jpn": (0.9, 0.85), "fre": (0.8, 0.6), "hun": (0.95, 0.9)}
+
+
+def records() -> dict[str, Record]:
+    return {name: task_record(number, shares) for number, (name, shares) in enumerate(SHARES.items())}
+
+
+def test_a_verdict_is_over_tasks() -> None:
+    (verdict,) = over_tasks(records())
+    differences = [row.difference for row in verdict.rows]
+    assert verdict.difference.mean == pytest.approx(np.mean(differences))
+    assert verdict.difference.low is not None
+    half = 3.182 * np.std(differences, ddof=1) / 2  # Student's t with 3 degrees of freedom, 4 tasks
+    assert verdict.difference.mean - verdict.difference.low == pytest.approx(half, rel=1e-3)
+    assert verdict.improvement.mean > 0.9
+    assert verdict.middle_first.mean > verdict.middle_second.mean
+    lines = list(together_lines(verdict))
+    assert [line.split(" | ")[0] for line in lines if line.startswith("| ")][2:6] == [f"| {name}" for name in SHARES]
+    assert any("mean over tasks" in line for line in lines)
+    assert any("과제 평균" in line for line in together_lines(verdict, "ko"))
+
+
+def test_equal_models_are_told_apart_in_five_of_a_hundred() -> None:
+    chance = np.random.default_rng(0)
+    alarms = 0
+    for _ in range(1000):
+        levels = chance.random(6)
+        first, second = ([level + 0.1 * chance.standard_normal() + 0.05 * chance.standard_normal(3) for level in levels]
+                         for _ in range(2))  # fmt: skip
+        alarms += mean_difference(first, second)[1] < 0.05
+    assert 30 <= alarms <= 70
+
+
+def test_figures_that_can_be_checked_by_hand() -> None:
+    assert interquartile_mean([np.array([0.0, 1.0]), np.array([0.4, 0.6])]) == 0.5
+    assert improvement([np.array([1.0, 2.0])], [np.array([2.0, 3.0])], "lower") == (4 - 0.5) / 4
+    same = [np.array([0.5, 0.5])]
+    estimate = drawn_again(lambda models: interquartile_mean(models[0]), [same])
+    assert (estimate.mean, estimate.low, estimate.high) == (0.5, 0.5, 0.5)
+    with pytest.raises(UserError, match="2 tasks: a verdict over tasks needs 3 or more"):
+        mean_difference(same * 2, same * 2)
+
+
+def test_only_comparisons_that_belong_together_are_put_together(cli: Cli, tmp_path: Path) -> None:
+    places = {}
+    for name, record in records().items():
+        places[name] = tmp_path / f"{name}.json"
+        write(places[name], record)
+    (verdict,) = over_tasks(read_together(places))
+    assert verdict.metric == "exact_match"
+    done = cli("compare", "together", *(f"{name}={path}" for name, path in places.items()), "--json")
+    assert json.loads(done.out)["verdicts"][0]["p"] == pytest.approx(verdict.p)
+    with pytest.raises(UserError, match=r"jpn.json: is the comparison of kor again"):
+        read_together({"kor": places["jpn"], "again": places["jpn"]})
+    record = records()["kor"]
+    write(tmp_path / "other.json", replace(record, models=record.models[:1], pairs=()))
+    with pytest.raises(UserError, match="other models than"):
+        read_together(places | {"other": tmp_path / "other.json"})
+    assert "give each comparison as NAME=DIRECTORY" in cli("compare", "together", places["kor"]).refusal()
