@@ -413,3 +413,12 @@ def test_a_demo_page_is_as_new_as_the_code() -> None:
     for path in make_demo.HERE.glob("*.html"):
         renewed = make_demo.renewed(path)
         assert path.read_text(encoding="utf-8") == renewed, f"{path.name} is old: run python docs/make_demo.py"
+
+
+def test_the_explorers_in_notebooks_are_as_new_as_the_code() -> None:
+    make_demo = SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "make_demo.py")))
+    paths = [path for path in make_demo.NOTEBOOKS.glob("*.ipynb") if "srcdoc" in path.read_text(encoding="utf-8")]
+    assert len(paths) == 4
+    for path in paths:
+        renewed = make_demo.renewed_notebook(path)
+        assert path.read_text(encoding="utf-8") == renewed, f"{path.name} is old: run python docs/make_demo.py"
