@@ -6,7 +6,8 @@ They are not registered where they are defined, because `python -m tasks.dates` 
 from selfattn.registry import register
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.lm import LanguageModel
+from selfattn.tasks.recall import Recall
 from selfattn.tasks.translation import Translation
 
-for task in (Dates, Translation, LanguageModel):
+for task in (Dates, Translation, LanguageModel, Recall):
     register.task(task.name)(task)
