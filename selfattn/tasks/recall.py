@@ -89,7 +89,8 @@ class Recall(TaskData):
             words = [str(token) for token in inputs[0, : place + 1]]
             answer = str(labels[0, place])
         else:
-            words, answer = _PROBLEMS[options.problem](chance, chance.randint(1, longest))
+            drawn, answer = _PROBLEMS[options.problem](chance, chance.randint(1, longest))
+            words = list(drawn)
         tag = "as in training" if len(words) <= options.length else "longer than in training"
         return Pair(" ".join(words), answer, tag)
 
