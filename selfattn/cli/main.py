@@ -84,9 +84,11 @@ def make_commands(arguments: Sequence[str] = (), everything: bool = False) -> Ap
             ("train", train_command, task.train_help),
             ("compare", compare_command, task.compare_help),
         ):
+            if group == "compare" and not task.takes_pairs:  # a comparison tests outputs, which continued texts are not
+                continue
             if list(arguments[:2]) == [group, name]:
                 groups[group].command(make(task), name=name)
-            elif group == "train" or task.takes_pairs:
+            else:
                 groups[group].command(make_app(name, help=unwrapped(help or task.__doc__ or "")))
     if "outputs" in TASKS:
         raise UserError("task 'outputs': compare outputs judges files of outputs; give the task another name")

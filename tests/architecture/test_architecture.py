@@ -192,6 +192,9 @@ MAY_NAME = {"task": set(), "model": {"tasks", "claims"}, "metric": {"tasks"}, "m
 # Words that mean something else there.
 OTHER_MEANINGS = {
     ("task", "data", "translation"),  # a column that datasets call so
+    ("task", "claims", "recall"),  # the share of what is to be found, there and below
+    ("task", "evaluation", "recall"),
+    ("task", "runs", "recall"),
     ("model", "models", "transformer"),  # the kind of a stack
     ("metric", "results", "exact_match"),  # what a record is about that does not say it: part of the schema
 }
