@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
-
 from selfattn.codec import encode
 from selfattn.data.pairs import Pair
 from selfattn.data.splits import GeneratedSplits, Split, Splits
@@ -84,6 +82,8 @@ class Recall(TaskData):
         options = self.options
         longest = options.test_length if test else options.length
         if options.problem == "mqar":
+            import numpy as np
+
             inputs, labels = multiquery_ar(options.vocabulary, 1, longest, chance.getrandbits(32), options.pairs)
             place = chance.choice(np.flatnonzero(labels[0] >= 0).tolist())
             words = [str(token) for token in inputs[0, : place + 1]]
@@ -149,6 +149,8 @@ def multiquery_ar(
         >>> inputs[0].tolist(), labels[0].tolist().index(inputs[0, 1])
         ([3, 6, 1, 8, 0, 0, 1, 0, 3, 0, 0, 0, 0, 0, 0, 0], 8)
     """
+    import numpy as np
+
     drawn = np.random.RandomState(seed)
 
     def rows(choices: Any, p: Any = None) -> Any:
