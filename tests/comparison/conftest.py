@@ -47,6 +47,12 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.fixture(scope="session")
+def tuning_settings() -> dict[str, Any]:
+    """Settings of the tuned comparison beside those of the other; do not change them."""
+    return TUNED
+
+
 @pytest.fixture
 def tuned_copy(tuned: Path, tmp_path: Path) -> Path:
     """A copy of the tuned comparison, to be changed."""

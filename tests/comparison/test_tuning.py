@@ -1,6 +1,8 @@
 """Tuning gives every model the same chance: as many trials of one space, each with a seed of its own."""
 
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from math import log
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,14 +12,16 @@ import pytest
 
 from selfattn.comparison import compare as compare_module
 from selfattn.comparison import tuning
-from selfattn.comparison.compare import _prepare, make_plan
+from selfattn.comparison.compare import _prepare, compare, make_plan
 from selfattn.comparison.options import MOST_SEEDS
 from selfattn.comparison.plan import Plan, PlannedModel, read_plan
 from selfattn.comparison.verify import verify
 from selfattn.errors import SettingError
+from selfattn.experiments.plan import write_plan
 from selfattn.models.presets import PRESETS
 from selfattn.results.quality import Headline
 from selfattn.results.reading import read_record
+from selfattn.runs.ledger import LEDGER
 from selfattn.tasks.dates import SPACE, Dates
 from selfattn.training.config import TrainingConfig
 
@@ -176,3 +180,22 @@ def test_runs_are_compared_as_clusters_of_their_tunings(tuned: Path) -> None:
     checked = list(verify(tuned))
     assert not [finding for finding in checked if finding.differences]
     assert sum(finding.name.startswith("validation of") for finding in checked) == 8
+
+
+def test_a_comparison_that_was_stopped_while_tuning_goes_on(
+    tuned: Path, tuned_copy: Path, settings: dict[str, Any], tuning_settings: dict[str, Any]
+) -> None:
+    plan = read_plan(tuned_copy)
+    write_plan(tuned_copy, replace(plan, trials={}, tuned=False))
+    shutil.rmtree(tuned_copy / "tuning" / "rnn-plain-trial3")
+    shutil.rmtree(tuned_copy / "runs")
+    ledger = tuned_copy / LEDGER
+    ledger.write_bytes(ledger.read_bytes().splitlines(keepends=True)[0])
+    (tuned_copy / "costs.json").unlink()
+    given = {name: value for name, value in settings.items() if name not in ("batch_size", "warmup_steps")}
+    write_plan(tuned_copy, replace(read_plan(tuned_copy), command=plan.command.replace(str(tuned), str(tuned_copy))))
+    record, _ = compare("dates", out=tuned_copy, resume=True, **given | tuning_settings)
+    before = read_record(tuned / "results.json")
+    assert [model.metrics for model in record.models] == [model.metrics for model in before.models]
+    assert record.plan is not None
+    assert record.plan.departures == ()
