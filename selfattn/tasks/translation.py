@@ -64,7 +64,10 @@ SMALL = 10_000
 FEW_SENTENCES = replace(SENTENCES, max_tokens=1024)
 _FEW_SUBWORDS = 2000
 # The comparison on phrases, by the pilot in docs/log.md, whose seeds are others.
+PHRASES = 20_000
 SPACE = ("lr=1e-3..1.6e-2:log", "batch_size=8,16,32", "warmup=0.1..0.4")
+# Where data are few, dropout matters too.
+SMALL_SPACE = ("lr=1e-3..1.6e-2:log", "max_tokens=512,1024,2048", "warmup=0.05..0.4", "dropout=0.1..0.4")
 SEEDS = 4
 FIRST_SEED = 230
 _PHRASES = """Without --data, models translate phrases that are generated from the Unicode CLDR: dates, times, units,
@@ -244,7 +247,6 @@ class Translation(TaskData):
     compare_help = f"Compare models: train each, test on unseen sentences, write the report.\n\n{_PHRASES}"
     models = ()
     match = "parameters"
-    budgets = (0.25,)  # 50,000 phrases, where models differ
     has_words = True
     options: TranslationOptions
     test_options: TranslationTests
@@ -382,9 +384,14 @@ class Translation(TaskData):
     def usual_comparison(self) -> dict[str, Any]:
         """Return the default models, budgets, space of the tuning and seeds, for phrases or for sentences."""
         if self.options.is_cldr:
-            usual = {"models": ("rnn-attention", "transformer"), "seeds": (SEEDS,), "first_seed": FIRST_SEED}
-            return super().usual_comparison() | usual | {"space": SPACE}
-        return super().usual_comparison() | {"models": ("luong-bidirectional", "transformer"), "budgets": (1.0,)}
+            usual: dict[str, Any] = {"models": ("rnn-attention", "transformer")}
+            usual |= {"seeds": (SEEDS,), "first_seed": FIRST_SEED}
+            usual |= {"epochs": 1, "items_per_epoch": PHRASES, "space": SPACE}
+            return super().usual_comparison() | usual
+        of_sentences: dict[str, Any] = {"models": ("luong-bidirectional", "transformer")}
+        if self._is_small:
+            of_sentences["space"] = SMALL_SPACE
+        return super().usual_comparison() | of_sentences
 
     def test_items(self, quick: bool) -> int | None:
         """Return the default number of phrases; None (the full test part) for a corpus."""

@@ -35,7 +35,7 @@ from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access
 from selfattn.runs.training_set import make_training_set
 from selfattn.tasks.dates import Dates
-from selfattn.tasks.translation import Translation
+from selfattn.tasks.translation import PHRASES, Translation
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import Observer, StepReport
 from selfattn.training.step import check_finite
@@ -391,7 +391,9 @@ def test_the_usual_budgets_are_those_of_the_usual_training(tmp_path: Path, monke
     corpus = tmp_path / "pairs.tsv"
     corpus.write_text("".join(f"a word {k}\t낱말 {k}\n" for k in range(100)), "utf-8")
     usual = Translation().usual_comparison(), Translation(data=(corpus,)).usual_comparison()
-    assert [one["budgets"] for one in usual] == [(0.25,), (1.0,)]
+    assert [one["budgets"] for one in usual] == [(1.0,), (1.0,)]
+    assert [one.get("items_per_epoch") for one in usual] == [PHRASES, None]
+    assert "dropout=0.1..0.4" in usual[1]["space"]  # a hundred pairs are few
 
 
 def test_means_that_cross_within_their_intervals_claim_no_crossing(finished: Path) -> None:
@@ -437,4 +439,4 @@ def test_every_budget_is_trained_with_the_rate_that_was_tuned_for_it(tmp_path: P
         replace(trial, settings={"lr": 0.5}) if trial.chosen and trial.budget == 0.5 else trial for trial in trials
     )
     write_plan(out, replace(plan, trials={name: turned}))
-    assert departures(out) == {"settings": (f"{name}-seed5-budget0.5",)}
+    assert departures(out) == {"settings": (f"{name}-seed5-budget0.5",), "tuning": ("plan.json", "tuning")}
