@@ -24,7 +24,7 @@ from selfattn.runs.ledger import is_sealed, read_ledger
 from selfattn.training.config import TrainingConfig
 
 _OF_THE_DATA = ("overlap", "similar texts", "known targets", "validation = test")  # the same for every model of a seed
-_MACHINE = ("selfattn", "python", "torch", "threads", "cpu")  # the bits of the weights may depend on them
+_MACHINE = ("selfattn", "commit", "python", "torch", "threads", "cpu")  # the bits of the weights may depend on them
 _ROUNDED = 0.01  # of the tokens
 _EARLY_END = ("patience", "target_exact_match")  # one rule for all, by which each training stops by itself
 
@@ -73,14 +73,14 @@ def _same_data(models: Models) -> Gate:
 
 
 def differing_machines(runs: Iterable[Tested]) -> tuple[str, ...]:
-    """List what differs between the machines of runs: versions, threads and the processor, with all values.
+    """List what differs between the machines of runs: versions, commit, threads and processor, with all values.
 
     Args:
         runs: tested or failed.
     """
     values: dict[str, set[str]] = {}
     for run in runs:
-        described = {**run.record.versions, **run.record.machine}
+        described = {**run.record.versions, **run.record.machine, "commit": run.record.commit}
         for name in _MACHINE:
             values.setdefault(name, set()).add(str(described.get(name)))
     return tuple(f"{name}: {', '.join(sorted(seen))}" for name, seen in values.items() if len(seen) > 1)

@@ -46,6 +46,7 @@ from selfattn.settings import changed, check_conditions, command_line, divide
 from selfattn.streams import alone
 from selfattn.training.config import TrainingConfig, TrainingSettings
 from selfattn.training.device import use_threads
+from selfattn.words.messages import Message, message
 
 _REHEARSAL: dict[str, Any] = {
     **{"quick": True, "seeds": 1, "tune": False, "budgets": (1.0,)},
@@ -113,6 +114,7 @@ def compare(
                 _rehearse(task, settings_by_name)
             plan = stack.enter_context(begin(options.out, plan, decisions(plan, trainings)))
         if not plan.tuned:
+            say(_tuning_line(plan).say(options.lang))
             plan = tune(plan, options.out, trainings.run_all)
             digest = digest_of_trials(plan, options.out)
             seal_step(options.out, TUNING, plan.command, plan=plan.seal.sha256, digest=digest)
@@ -128,6 +130,13 @@ def compare(
             digest = digest_of_costs(options.out)
             seal_step(options.out, COSTS, plan.command, plan=plan.seal.sha256, digest=digest)
         return write_comparison(options.out, options.out, options.lang)
+
+
+def _tuning_line(plan: Plan) -> Message:
+    """Say what will be trained."""
+    trials = sum(map(len, planned_trials(plan).values()))
+    counts = {"trials": trials, "tunings": plan.tunings, "each": plan.tuning_trials, "runs": len(plan.runs())}
+    return message("progress.plan", **counts, space=", ".join(plan.space))
 
 
 def _rehearse(task: str | TaskData, settings: Mapping[str, Any]) -> None:

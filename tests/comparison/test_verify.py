@@ -167,9 +167,9 @@ def test_another_machine_is_declared(copy: Path, tmp_path: Path) -> None:
     run = RunDirectory(copy / "runs" / "rnn-plain-seed6")
     record = run.record()
     versions, machine = {**record.versions, "torch": "1.0"}, {**record.machine, "threads": 9}
-    run.write_record(replace(record, versions=versions, machine=machine))
+    run.write_record(replace(record, versions=versions, machine=machine, commit="0123456789ab"))
     again, _ = write_comparison(copy, tmp_path / "report")
-    assert [text.partition(":")[0] for text in again.plan.machines] == ["torch", "threads"]
+    assert [text.partition(":")[0] for text in again.plan.machines] == ["commit", "torch", "threads"]
     (gate,) = [gate for gate in again.gates if gate.name == "same machine"]
     assert (gate.passed, gate.note) == (False, True)
 
