@@ -44,7 +44,7 @@ class Run:
         self.seed, self.failed, self.path = seed, failed, Path("runs", f"{name}-seed{seed}")
         self.metrics = [SimpleNamespace(step=1, tokens=7), SimpleNamespace(step=steps, tokens=tokens)]
         machine = {"threads": threads, "cpu": "Xeon"}
-        self.record = SimpleNamespace(versions={"torch": "2.13.0"}, machine=machine)
+        self.record = SimpleNamespace(versions={"torch": "2.13.0"}, machine=machine, commit=None)
         self.config = SimpleNamespace(data={"kind": data}, training=TrainingConfig(**training), model=model)
         self.result = SimpleNamespace(gates=tuple(gates), scores={"exact_match": score})
 
@@ -53,7 +53,8 @@ def gates_of(*runs: Run, half: Sequence[Run] = (), **of_plan: Any) -> list[Gate]
     rows = [(MAIN, run) for run in runs] + [(HALF, run) for run in half]
     trained = RunTable.gather((budget, run.path.name.partition("-")[0], run) for budget, run in rows)
     matching = Matching(counts=dict.fromkeys(trained.models, 100.0))
-    plan: Any = {"main": MAIN, "baseline": None, "trials": {}, "matching": matching} | of_plan
+    untuned = {"space": (), "read_in_a_step": {}, "models": trained.models}
+    plan: Any = {"main": MAIN, "baseline": None, "matching": matching} | untuned | of_plan
     return list(make_gates(trained, SimpleNamespace(**plan)))
 
 
@@ -181,9 +182,12 @@ def test_who_stops_by_one_rule_may_make_other_steps(rule: dict[str, Any]) -> Non
 
 
 def test_rates_that_were_tuned_may_differ() -> None:
-    found = only("same training", Run("a", lr=0.1), Run("b", lr=0.2), trials={"a": (), "b": ()})
+    found = only("same training", Run("a", lr=0.1), Run("b", lr=0.2), space=("lr=0.1,0.2",))
     assert found.passed
-    assert found.reason.endswith("of its seed; lr was tuned for")
+    assert found.reason.endswith("of its seed; tuned: lr")
+    smaller = Run("b", steps=20, tokens=1001, batch_size=4)  # as many pairs in other batches
+    sizes = {"space": ("batch_size=4,8",), "read_in_a_step": {"batch_size": 8}}
+    assert only("same training", Run("a", steps=10, tokens=1000, batch_size=8), smaller, **sizes).passed
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from selfattn.results.plan import AtBudget, Budgets, Interim
 from selfattn.results.quality import BudgetDifference
 from selfattn.results.reading import read_record, record_from_dict
 from selfattn.runs.directory import WEIGHTS, RunDirectory
-from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access
+from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access, seal_step
 from selfattn.runs.training_set import make_training_set
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import PHRASES, Translation
@@ -139,7 +139,10 @@ def test_a_run_of_before_the_plan_is_told_unless_the_clock_went_back(copy: Path)
     (copy / LEDGER).unlink()
     begin_ledger(copy, late, plan.command)  # a clock that shows an earlier time after the plan accuses nobody
     for entry in entries[1:]:
-        record_access(copy / "runs" / entry.run, entry.command, plan=late.sha256, answers=entry.answers)
+        if entry.sealed:
+            seal_step(copy, entry.sealed, entry.command, plan=late.sha256, digest=entry.answers)
+        else:
+            record_access(copy / "runs" / entry.run, entry.command, plan=late.sha256, answers=entry.answers)
     assert departures(copy) == {}
 
 
