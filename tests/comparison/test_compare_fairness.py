@@ -76,7 +76,7 @@ def test_planted_cheats_are_caught(tmp_path: Path, finished: Path, monkeypatch: 
         return [[replace(output, text="2000-01-01") for output in outputs] for outputs in results]
 
     known = [pair for split in ("train", "test") for pair in DateSource(["en_US"], seed=0, split=split).pairs(20)]
-    monkeypatch.setattr(layer, "attend", leaky)
+    monkeypatch.setattr(layer.MultiHeadAttention, "attend_with", staticmethod(leaky))
     monkeypatch.setattr(Run, "decode", collapsed)
     monkeypatch.setattr(EmbeddedDates, "test", lambda self, count: known)
     record = compare_small(tmp_path / "out", set=BIGGER)
