@@ -38,6 +38,7 @@ from selfattn.results.quality import BucketGroup, BudgetDifference, Estimate, In
 from selfattn.results.record import SCHEMA, Difference, MeanOverRuns, Model, Record, Timing, Tuning
 from selfattn.runs.record import flat
 from selfattn.runs.task import TaskData, task_of_settings
+from selfattn.runs.training_set import CURVE_ITEMS
 
 Tunings = Mapping[str, Sequence[int]]  # for each model the number of each run's tuning
 
@@ -88,6 +89,7 @@ def make_record(
     planned = {
         "test_draw": plan.test_draw,
         "training_time": _UNDISTURBED if times else "",
+        "curve_items": CURVE_ITEMS if any(run.directory.curve() for run in trained.all()) else 0,
     }
     settings = data | {"quick": plan.quick} | dict(first.result.decoding) | shared
     versions = {name: first.record.versions.get(name) for name in ("selfattn", "python", "torch", "babel", "cldr")}

@@ -187,8 +187,9 @@ class Tested:
     def curve(self, metric: str) -> Curve:
         """Return the learning curve, with this metric on the validation items where it was measured."""
         per_token = self.result.cost.training_flops_per_token or 0.0
-        points = (
-            Point(
+        points = []
+        for report in self.metrics:
+            point = Point(
                 report.epoch,
                 report.step,
                 report.tokens,
@@ -198,8 +199,14 @@ class Tested:
                 report.valid_loss,
                 report.measures.get(metric),
             )
-            for report in self.metrics
-        )
+            points.append(point)
+        validated = {report.step for report in self.metrics}
+        for part in [] if self.failed else self.directory.curve():
+            if part.step in validated:  # at the end of an epoch
+                continue
+            flops = per_token * part.tokens
+            points.append(Point(part.epoch, part.step, part.tokens, part.seconds, flops, valid=part.value))
+        points.sort(key=lambda point: point.step)
         return Curve(self.seed, tuple(points))
 
     @cached_property

@@ -21,6 +21,7 @@ from selfattn.runs.task import TaskData
 from selfattn.runs.training_set import TestSet, TrainingSet, first_pairs, make_training_set
 from selfattn.training.config import TrainingConfig
 
+_CURVE_POINTS = 10  # of a learning curve, the last validation included
 DIVERGED = "diverged"  # status of a trial of the tuning
 _DONE = ("finished", "target reached", "stopped early", DIVERGED)
 
@@ -120,6 +121,7 @@ class Trainings(Runner[Training]):
                     label=trial.label,
                     resume=True,
                     observers=[reporter],
+                    curve_points=_CURVE_POINTS if trial.tested else 0,
                     notes=data.notes if reporter.is_first else (),
                 )
             except DivergedError as error:

@@ -5,6 +5,7 @@ config.json                 `RunConfig`: task, preset, model, training and data 
 model.safetensors           the weights of the best validation: averages, where ``average`` is set
 tokenizer/                  the vocabulary
 metrics.jsonl               one JSON object for each validation, see :class:`selfattn.training.observer.EpochReport`
+curve.jsonl                 points between them, in comparisons, see :class:`selfattn.training.observer.CurveReport`
 run.json                    `RunRecord`: status, parameters, seconds, versions, machine, command, commit, ...
 .lock                       held while a process trains here
 last/checkpoint.safetensors everything that is needed to resume, see :mod:`selfattn.training.checkpoint`
@@ -38,13 +39,14 @@ from selfattn.runs.record import RunConfig, RunRecord
 from selfattn.tokenizers.load import load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.launch import is_main_process
-from selfattn.training.observer import EpochReport
+from selfattn.training.observer import CurveReport, EpochReport
 
 SCHEMA = 1
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer"
 METRICS = "metrics.jsonl"
+CURVE = "curve.jsonl"
 RECORD = "run.json"
 CHECKPOINT = "last/checkpoint.safetensors"
 _ADVICE = "restore the file or train again"
@@ -303,6 +305,23 @@ class RunDirectory:
         reports = [EpochReport.from_line(line, f"{path}:{number}", _ADVICE) for number, line in enumerate(lines, 1)]
         self.check(METRICS)
         return reports
+
+    def write_curve(self, points: Iterable[CurveReport]) -> None:
+        """Replace the points of the learning curve between validations."""
+        self._put(CURVE, lambda aside: write_jsonl(aside, points))
+
+    def curve(self) -> list[CurveReport]:
+        """Read the points of the learning curve between validations; none where none were measured.
+
+        Raises:
+            UserError: the file is damaged, or a line is not a point.
+        """
+        path = self.path / CURVE
+        if not path.is_file():
+            return []
+        points = read_jsonl(CurveReport, path, advice=_ADVICE)
+        self.check(CURVE)
+        return points
 
     def record(self) -> RunRecord:
         """Read ``run.json``.

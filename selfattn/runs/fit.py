@@ -21,7 +21,7 @@ from selfattn.files import in_use, writing
 from selfattn.models.build import count_parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
-from selfattn.runs.directory import CHECKPOINT, METRICS, UNFINISHED, RunDirectory, check_is_free, check_resumable
+from selfattn.runs.directory import CHECKPOINT, CURVE, METRICS, UNFINISHED, RunDirectory, check_is_free, check_resumable
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.record import RunConfig, RunRecord, used_plugins
 from selfattn.runs.reopen import reopen
@@ -33,7 +33,7 @@ from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.device import choose_device, default_threads, use_threads
 from selfattn.training.distributed import Processes
 from selfattn.training.loop import train_model
-from selfattn.training.observer import EpochReport, Observer, StepReport
+from selfattn.training.observer import CurveReport, EpochReport, Observer, StepReport
 
 
 def fit(
@@ -50,6 +50,7 @@ def fit(
     observers: Sequence[Observer] = (),
     notes: Sequence[str] | None = None,
     start: Run | None = None,
+    curve_points: int = 0,
 ) -> Run:
     """Train a model and keep the run.
 
@@ -76,6 +77,7 @@ def fit(
         observers: further observers of the training.
         notes: lines that the first process says when the training begins; default those of the training set.
         start: a run of the same model and tokenizer, whose weights are the first; default random weights.
+        curve_points: see :func:`selfattn.training.loop.train_model`; default 0.
 
     Raises:
         UserError: the directory is taken, the run to be resumed has other settings, the model cannot read texts that
@@ -130,6 +132,7 @@ def fit(
                 observers=observers,
                 checkpoints=checkpoints,
                 processes=processes,
+                curve_points=curve_points,
             )
         except BaseException as error:
             if keeper is not None:
@@ -273,6 +276,7 @@ class _Keeper(Observer):
         with writing(path := self.directory.path):
             if not (path / CHECKPOINT).exists():  # killed before the first checkpoint: it begins anew
                 (path / METRICS).unlink(missing_ok=True)
+                (path / CURVE).unlink(missing_ok=True)
         self.directory.update(status="running", resumed=(*self.directory.record().resumed, _now()))
 
     def started(self, epochs: int | None, steps: int) -> None:
@@ -285,8 +289,13 @@ class _Keeper(Observer):
             self.directory.save_weights(model)
         self.directory.update(train_seconds=report.seconds)
 
+    def measured(self, report: CurveReport) -> None:
+        self.directory.write_curve([*self.directory.curve(), report])
+
     def resumed(self, step: int, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
         # What was written after the checkpoint will be written again.
+        if curve := self.directory.curve():
+            self.directory.write_curve([point for point in curve if point.step <= step])
         self.reports = list(reports)
         self.directory.write_metrics(reports)
         if reports:

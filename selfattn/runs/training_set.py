@@ -32,6 +32,7 @@ from selfattn.training.validation import Criterion
 
 _SAMPLE = 20_000  # training pairs that are searched for the longest
 _READ = 2000  # pairs whose targets' script is compared with their language
+CURVE_ITEMS = 100  # validation pairs of a point of the learning curve between validations
 _HELD = 1_000_000  # most pairs whose examples are held in memory
 
 
@@ -252,7 +253,14 @@ def _criterion(
         outputs = decode_texts(model, tokenizer, sources, max_length=limits, processes=processes)
         return score_outputs(names, [best[0].text for best in outputs], pairs, language)
 
-    return Criterion(measure, names[0], higher_is_better=make_metric(names[0], language).better == "higher")
+    def measure_part(model: Seq2Seq, processes: Processes) -> float:
+        texts = sources[:CURVE_ITEMS]
+        outputs = decode_texts(model, tokenizer, texts, max_length=limits[:CURVE_ITEMS], processes=processes)
+        scores = score_outputs(names[:1], [best[0].text for best in outputs], pairs[:CURVE_ITEMS], language)
+        return scores[names[0]]
+
+    is_higher_better = make_metric(names[0], language).better == "higher"
+    return Criterion(measure, names[0], higher_is_better=is_higher_better, part=measure_part)
 
 
 def _fits(pairs: Iterable[Pair]) -> bool:

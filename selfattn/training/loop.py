@@ -23,7 +23,7 @@ from selfattn.tokenizers.protocol import BOS, PAD
 from selfattn.training.checkpoint import CheckpointFile, TrainingState
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Processes, Replica
-from selfattn.training.observer import EpochReport, Observer, StepReport, StopTraining
+from selfattn.training.observer import CurveReport, EpochReport, Observer, StepReport, StopTraining
 from selfattn.training.step import Stepper, StepTaken, check_finite, make_optimizer, take_steps
 from selfattn.training.validation import Criterion, validation_loss
 from selfattn.training.weights import Average, make_average, named_weights, put_into
@@ -61,6 +61,7 @@ def train_model(
     observers: Sequence[Observer] = (),
     checkpoints: CheckpointFile | None = None,
     processes: Processes | None = None,
+    curve_points: int = 0,
 ) -> Outcome:
     """Train a model in place; afterwards the model has its best weights and is in evaluation mode.
 
@@ -89,6 +90,8 @@ def train_model(
         observers: of the first process.
         checkpoints: where to keep checkpoints; default nowhere.
         processes: that train together; default this one alone. All validate, the first writes.
+        curve_points: number of equal parts of the training, at whose ends ``criterion.part`` is measured, for a
+            learning curve; it decides nothing. Default 0: at validations alone.
 
     Raises:
         UserError: the loss is not finite; ``target_exact_match`` is set and the criterion is another; the data are a
@@ -101,7 +104,7 @@ def train_model(
     observers = observers if processes.is_main else ()
     with alone("training"), processes.together():
         replica = Replica(model, processes)
-        loop = _Loop(replica, examples, validation, config, criterion, observers, checkpoints)
+        loop = _Loop(replica, examples, validation, config, criterion, observers, checkpoints, curve_points)
         try:
             loop.resume()
             while (status := processes.decide(loop.reason())) is None:  # the first process decides
@@ -133,6 +136,7 @@ class _Loop:
     criterion: Criterion
     observers: Sequence[Observer]
     checkpoints: CheckpointFile | None
+    curve_points: int = 0
     steps: Iterator[StepTaken] | None = None  # the rest of the epoch
     is_stop_requested: bool = False  # by the user, who may resume
     is_end_requested: bool = False  # by an observer
@@ -188,6 +192,7 @@ class _Loop:
                 taken = next(steps, None)
             if taken is not None:
                 self._report(taken)
+                self._measure_where_due()
                 self._save_where_due()
                 if self.is_ending:
                     return
@@ -275,6 +280,22 @@ class _Loop:
                     observer.stepped(report)
             except KeyboardInterrupt:
                 self.is_stop_requested = True
+
+    def _measure_where_due(self) -> None:
+        """Measure a point of the learning curve at the end of each equal part of the training but the last."""
+        progress = self.state.progress
+        done = progress.step * self.curve_points // progress.total_steps
+        before = (progress.step - 1) * self.curve_points // progress.total_steps
+        is_last = progress.step >= progress.total_steps
+        if self.criterion.part is None or done == before or is_last or self._is_validation_due():
+            return
+        with self.replica.shown(self.state.average):
+            value = self.criterion.part(self.replica.model, self.processes)
+        self.replica.model.train()
+        report = CurveReport(progress.epoch + 1, progress.step, progress.tokens, progress.seconds, value)
+        for observer in self.observers:
+            with self._stoppable():
+                observer.measured(report)
 
     def validate(self) -> None:
         """Validate the averaged weights, each process a share of the data; the first process keeps the report."""

@@ -37,6 +37,25 @@ class StepReport:
 
 
 @dataclass(frozen=True)
+class CurveReport(Plain):
+    """A point of the learning curve between validations: a line of ``curve.jsonl``.
+
+    Attributes:
+        epoch: of the last step, counted from 1.
+        step: steps so far.
+        tokens: target tokens trained on so far, without padding.
+        seconds: of training so far.
+        value: the deciding measure on a part of the validation data.
+    """
+
+    epoch: int
+    step: int
+    tokens: int
+    seconds: float
+    value: float
+
+
+@dataclass(frozen=True)
 class EpochReport(Plain):
     """One validation and the training since the last one: a line of ``metrics.jsonl``.
 
@@ -138,6 +157,9 @@ class Observer:
 
     def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
         """Called after a validation; `model` has the validated weights, the best so far where `is_best`."""
+
+    def measured(self, report: CurveReport) -> None:
+        """Called after a point of the learning curve between validations."""
 
     def resumed(self, step: int, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
         """Called before `started` where a training is resumed, with its steps and validations so far.

@@ -23,6 +23,8 @@ class Criterion:
             validate together; called at every validation, by all of them.
         name: of the measure that decides.
         higher_is_better: default True.
+        part: returns the deciding measure on a part of the validation data, for points of the learning curve between
+            validations; None where there is none.
 
     Example:
         >>> import math
@@ -35,6 +37,7 @@ class Criterion:
     measure: Callable[[Seq2Seq, float, Processes], Mapping[str, float]]
     name: str
     higher_is_better: bool = True
+    part: Callable[[Seq2Seq, Processes], float] | None = None
 
     def value(self, measures: Mapping[str, float]) -> float:
         """Return a number that is higher for better measures."""

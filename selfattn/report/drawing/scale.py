@@ -74,8 +74,8 @@ class Scale:
             marks = even_ticks(factor * self.top, lowest=factor * self.low)
             return tuple((k / factor, f"{k:g}".replace("-", "−")) for k in marks)
         nines = [(0.9, "90"), (0.99, "99"), (0.999, "99.9"), (0.9999, "99.99"), (0.99999, "99.999")]
-        marks = [(p, text) for p, text in nines if p > self.low and self.place(p) < 0.88]
-        return ((self.low, f"{100 * self.low:g}"), *marks, (1.0, "100"))
+        between = [(p, text) for p, text in nines if p > self.low and self.place(p) < 0.88]
+        return ((self.low, f"{100 * self.low:g}"), *between, (1.0, "100"))
 
 
 def quality_scale(values: Iterable[float], items: int, kind: Unit = "share") -> Scale:

@@ -236,9 +236,11 @@ def learning_section(record: Record) -> tuple[b.Block, ...]:
     charts = tuple(chart for chart in drawn if any(line.spots for line in chart.lines))
     if not charts:
         return ()
+    items = record.settings.get("curve_items")
+    part = message("learning.part", items=items) if isinstance(items, int) else None
     bands = message("learning.band") if any(len(model.curves) > 1 for model in record.models) else None
     return (
-        b.Paragraph(message("learning.text", metric=headline_name(record)), bands),
+        b.Paragraph(message("learning.text", metric=headline_name(record)), part, bands),
         b.Charts("against", message("learning.against"), charts),
         b.Paragraph(message("learning.schedule"), note=True),
     )
