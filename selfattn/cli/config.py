@@ -115,7 +115,11 @@ def write_config(path: Path, commands: App, words: Sequence[str]) -> str:
     if path.exists():
         raise UserError(f"--write-config {path}: is there already; choose another name")
     again = command_line(f"{' '.join(words[:2])} --config {shlex.quote(str(path))}", {})
-    values = _options_of(commands, words)
+    has_out = any(word == "--out" or word.startswith("--out=") for word in words)
+    values = _options_of(commands, words if has_out else [*words, "--out", "DIRECTORY"])
+    if not has_out:
+        values.pop("out", None)
+        again += " --out DIRECTORY"
     lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
     with writing(path, "choose another place"):
         write_text(path, "\n".join([f"# {again}", *lines, ""]))

@@ -19,7 +19,7 @@ from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, Unknow
 from selfattn import __version__
 from selfattn.cli import claims, decoding, inside, runs
 from selfattn.cli.config import read_config, write_config
-from selfattn.cli.options import BasicHelp, checked, unwrapped
+from selfattn.cli.options import LISTS, BasicHelp, checked, unwrapped
 from selfattn.cli.outputs import OUTPUTS_HELP, outputs_command
 from selfattn.cli.tasks import compare_command, train_command
 from selfattn.cli.together import together
@@ -149,8 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _print(result)
         _flush()  # a broken pipe can still be caught here
     except UnusedCliTokensError as error:
-        surplus = " ".join(error.unused_tokens or ())
-        fail(f"{surplus}: belongs to no option; a list has commas, as in a,b, and every setting its own --set")
+        fail(_surplus(list(error.unused_tokens or ()), rest))
     except UnknownCommandError as error:
         unknown = error.unused_tokens[0] if error.unused_tokens else ""
         fail(as_options(TASKS.unknown(unknown)) if rest[0] in ("train", "compare") else str(error))
@@ -177,6 +176,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if reason is None:
             raise
         fail(as_options(reason))
+
+
+def _surplus(words: Sequence[str], arguments: Sequence[str]) -> str:
+    """Say what is wrong with words that belong to no option, and what to do.
+
+    Example:
+        >>> _surplus(["b"], ["compare", "dates", "--models", "a", "b"])
+        'b: belongs to no option; --models takes a list with commas, as in a,b'
+        >>> _surplus(["b"], ["predict", "run", "--beam", "5", "b"])
+        'b: belongs to no option; see selfattn predict --help'
+    """
+    place = list(arguments).index(words[0]) if words[0] in arguments else 0
+    before = arguments[place - 2] if place >= 2 else ""
+    name = before.removeprefix("--").replace("-", "_")
+    advice = f"see selfattn {' '.join(arguments[: 2 if arguments[0] in _GROUPS else 1])} --help"
+    if before == "--set":
+        advice = f"every setting has its own --set, as in --set {arguments[place - 1]} --set {words[0]}"
+    elif before.startswith("--") and name in LISTS:
+        advice = f"{before} takes a list with commas, as in {arguments[place - 1]},{words[0]}"
+    return f"{' '.join(words)}: belongs to no option; {advice}"
 
 
 def split_options(arguments: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:

@@ -81,6 +81,9 @@ Device = Annotated[
     str, Parameter(help="Device to compute on, such as cpu, cuda or cuda:1. auto takes a GPU if there is one.")
 ]
 
+LISTS = {"columns", "layers", "heads"}
+"""Names of the options that take a list with commas; those of dataclasses are added as they are read."""
+
 _TYPES: dict[Any, Any] = {
     tuple[str, ...]: Names,
     tuple[int, ...]: Numbers,
@@ -144,6 +147,8 @@ def parameters_of(
         if default is None and NoneType not in typing.get_args(type_):
             type_ = type_ | None
         if name not in getattr(kind, "repeated", ()):
+            if type_ in _TYPES and type_ != tuple[Path, ...]:
+                LISTS.add(name)
             type_ = _TYPES.get(type_, type_)
         notes: dict[str, Any] = {"help": help_of.get(name)}
         if name in getattr(kind, "repeated", ()):

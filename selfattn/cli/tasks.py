@@ -27,7 +27,8 @@ def train_command(task: type[TaskData]) -> Callable[..., None]:
 
     @takes(*parameters)
     def run(**settings: Any) -> None:
-        train(task.name, **changed_settings(settings, parameters))
+        model = {"model": settings["model"]} if "model" in settings else {}  # the default too, if it is asked for
+        train(task.name, **changed_settings(settings, parameters) | model)
         if is_main_process():
             out = settings["out"]
             say(f"{out}: done; try: {command_line(f'{task.suggested} {shlex.quote(str(out))}', {})}")

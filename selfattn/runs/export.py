@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from selfattn.errors import SettingError, UserError, say
-from selfattn.files import writing
+from selfattn.files import names_in, writing
 from selfattn.models.ensemble import EnsembleConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.ownership import new_directory, remove_remains
@@ -55,6 +55,8 @@ def export(
     to: Format,
     out: Path,
     quantize: Quantized | None = None,
+    *,
+    advice: str = "choose another `out`",
 ) -> None:
     """Write the run at ``path`` in another format; see :meth:`selfattn.runs.run.Run.export`."""
     if format_of(path) is not None:
@@ -65,7 +67,7 @@ def export(
         raise UserError("export: an ensemble; export one of its runs")
     remove_remains(out)
     check_is_free(out, resumes=False)
-    with writing(out, "choose another `out`"), new_directory(out) as folder:
+    with writing(out, advice), new_directory(out) as folder:
         if to == "onnx":
             from selfattn.exports.onnx import to_onnx
 
@@ -81,18 +83,35 @@ def export(
         RunDirectory(folder).write_record(RunDirectory(path).record())
 
 
+def export_place(path: Path, engine: Format) -> Path:
+    """Return where :func:`export_once` keeps the export of a run."""
+    full = path.resolve()
+    if full.parent.name == "snapshots" and (full.parent.parent / "blobs").is_dir():  # in the cache of the Hub
+        from huggingface_hub import cached_assets_path
+
+        name = f"{full.parent.parent.name}-{full.name}-{engine}"
+        return cached_assets_path("selfattn", namespace="exports", subfolder=name)
+    return path.with_name(f"{full.name}-{engine}")
+
+
 def export_once(path: Path, config: RunConfig, model: Seq2Seq, tokenizer: Tokenizer, engine: Format) -> Path:
     """Return the run at ``path`` in the format of an engine: itself, or ``RUN-ENGINE`` beside it, made where needed.
+
+    Of a run from the Hub, the export lies in the cache of ``huggingface_hub`` for files of other libraries, not among
+    the files of the Hub.
 
     Raises:
         UserError: a package is missing, the engine does not support the model, or what is there is of another training.
     """
     if format_of(path) == engine:
         return path
-    out = path.with_name(f"{path.resolve().name}-{engine}")
+    out = export_place(path, engine)
     if format_of(out) != engine:
+        if out.exists() and (not out.is_dir() or names_in(out)):
+            raise UserError(f"{out}: is in the way of the export for {engine}, and is none; move it away")
+        advice = f"export the run to another place by selfattn export --to {engine} --out DIRECTORY, and use that"
         try:
-            export(path, config, model, tokenizer, engine, out)
+            export(path, config, model, tokenizer, engine, out, advice=advice)
             say(f"{out}: exported for {engine}, for this and later calls")
         except UserError:
             if format_of(out) != engine:  # another process was not faster

@@ -25,7 +25,6 @@ from selfattn.settings import (
     check_conditions,
     command_line,
     divide,
-    excludes,
     needs,
     shown,
 )
@@ -59,7 +58,6 @@ class TrainOptions:
     repeated: ClassVar[tuple[str, ...]] = ("set",)
     conditions: ClassVar[tuple[Condition, ...]] = (
         needs("`init_from`", lambda options: options.init_from is not None, "allow_unknown"),
-        excludes("`init_from`", lambda options: options.init_from is not None, "model", "set"),
     )
     groups: ClassVar[Mapping[str, Sequence[str]]] = {"Run": ("resume", "device", "threads", "tensorboard")}
 
@@ -167,10 +165,13 @@ def train(
             raise SettingError(f"`init_from` {start.path}: an exported run; take the run itself")
         preset = start.config.preset
         model = start.config.model
+        _check_model(options, start)
         _check_tokens(prepared, start)
     prepared.check_model(model, preset)
     recipe = replace(prepared.recipe(options.quick), **of_training | {"seed": options.seed})
     check_conditions(of_training, recipe, (*TrainingConfig.conditions, *prepared.training_conditions()))
+    if "average_last" in of_training:
+        _check_average(recipe)
     tokenizer = None if start is None else start.tokenizer
     data = make_training_set(prepared, recipe, tokenizer=tokenizer, allow_unknown=options.allow_unknown)
     written = changed(options) | prepared.changed_options() | of_training
@@ -218,6 +219,28 @@ def train(
             observers=watching,
             start=start,
         )
+
+
+def _check_average(training: TrainingConfig) -> None:
+    """Check that as many validations can be averaged as was asked for, where their number follows from the settings."""
+    validations = None
+    if training.max_steps is None and training.validate_every is None:
+        validations = training.epochs
+    elif training.max_steps is not None and training.validate_every is not None:
+        validations = -(-training.max_steps // training.validate_every)
+    if validations is not None and training.average_last > max(1, validations // 4):
+        reason = f"the training has {validations:,} validations, of which at most a quarter are averaged"
+        advice = f"give {max(1, validations // 4)}, or validate more often"
+        raise SettingError(f"`average_last` {training.average_last}: {reason}; {advice}")
+
+
+def _check_model(options: TrainOptions, start: "Run") -> None:
+    """Check that a training asks for no other model than that of the run that it starts from."""
+    preset = start.config.preset
+    if options.model not in ("", preset):
+        raise SettingError(f"`model` {options.model}: the model is that of `init_from` ({preset}); leave it out")
+    if with_settings(start.config.model, options.set, preset) != start.config.model:
+        raise SettingError(f"`set` {options.set[0]}: the model is that of `init_from`, which is another; leave it out")
 
 
 def _check_tokens(task: TaskData, start: "Run") -> None:

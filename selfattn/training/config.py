@@ -55,7 +55,7 @@ class TrainingConfig(Plain):
         precision: Precision of computation. bfloat16 uses autocast; weights stay in float32.
         average: Weights to validate and keep: current ones, exponential average, or mean of the last validations.
         ema_decay: Largest decay of the exponential average (``average`` ema).
-        average_last: Validations to average the weights of (``average`` last).
+        average_last: Validations to average the weights of (``average`` last). At most a quarter of all.
         validation_items: Pairs in the validation set.
         validate_every: Steps between validations. Default: once per epoch.
         patience: Stop after this many validations without improvement. Default: never.

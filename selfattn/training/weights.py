@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from selfattn.errors import say
 from selfattn.training.config import TrainingConfig
 
 Weights = dict[str, Tensor]
@@ -177,7 +178,11 @@ class LastAverage(Average):
 
     def plan(self, validations: int) -> None:
         """Set the window to a quarter of the planned validations, at least 1 and at most ``count``."""
-        self.window = max(1, min(self.count, validations // 4))
+        window = max(1, min(self.count, validations // 4))
+        if window < self.count and window != self.window:
+            counted = f"{validations} validations of which a quarter at most are averaged, not {self.count}"
+            say(f"average: the mean of the last {window}, for there are {counted}")
+        self.window = window
 
     def validating(self) -> None:
         """Add the weights, and drop the oldest ones."""

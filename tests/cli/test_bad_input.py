@@ -43,7 +43,8 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     (("train", "dates"), "--out: is missing, or has no value; see selfattn train dates --help"),
     (("train", "dates", "--out"), "--out: is missing, or has no value"),
     ((*TRAIN, "--epoch", "3"), "Unknown option: --epoch. Did you mean --epochs?"),
-    ((*COMPARE, "--models", "transformer", "rnn-plain"), "rnn-plain: belongs to no option; a list has commas"),
+    ((*COMPARE, "--models", "transformer", "rnn-plain"), "--models takes a list with commas, as in transformer,"),
+    (("verify", "RUN", "x"), "x: belongs to no option; see selfattn verify --help"),
     (("predict",), "RUN"),
     # numbers and choices
     ((*TRAIN, "--epochs", "many"), "--epochs"),

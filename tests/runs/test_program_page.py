@@ -1,0 +1,95 @@
+"""The examples of docs/how-to/program.md run: with a small training, and with real libraries where they are there."""
+
+import logging
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import selfattn
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs/how-to/program.md").read_text(encoding="utf-8")
+EXAMPLE = r"<!-- run by tests/runs/test_program_page.py: (\w+) -->\n```python\n(.*?)```"
+EXAMPLES = dict(re.findall(EXAMPLE, PAGE, re.DOTALL))
+SMALL: dict[str, Any] = {"items_per_epoch": 64, "validation_items": 8, "batch_size": 32, "epochs": 2}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory, where trainings are short."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(selfattn, "train", partial(selfattn.train, **SMALL))
+    return tmp_path
+
+
+def example(name: str, **changes: str) -> dict[str, Any]:
+    """Run an example, and return its names."""
+    names: dict[str, Any] = {"__name__": name}
+    text = EXAMPLES[name]
+    for before, after in changes.items():
+        assert before in text
+        text = text.replace(before, after)
+    exec(text, names)
+    return names
+
+
+def test_the_library(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = example("library")
+    output, epochs = capsys.readouterr().out.splitlines()
+    assert output == str(names["run"].predict(["Thursday, November 13, 2008"], beam=5))
+    assert epochs == "3 epochs by the task's recipe"
+
+
+def test_logging(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logger = logging.getLogger("selfattn")
+    monkeypatch.setattr(logger, "propagate", True)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    level = logger.level
+    try:
+        example("logging")
+        logger.info("a note")
+        logger.warning("a warning")
+    finally:
+        logger.setLevel(level)
+        for handler in logging.getLogger().handlers:
+            handler.close()
+    assert (place / "training.log").read_text() == "WARNING:selfattn:a warning\n"
+
+
+def test_every_example_is_run() -> None:
+    assert set(EXAMPLES) == {"library", "logging", "optuna", "mlflow", "wandb"}
+    for name in ("mlflow", "wandb"):
+        code = EXAMPLES[name].split("class ")[1].split("\n\n\n")[0]
+        assert len(code.splitlines()) <= 10
+
+
+def test_optuna_prunes(place: Path) -> None:
+    optuna = pytest.importorskip("optuna", reason="needs Optuna")
+    optuna.logging.disable_default_handler()
+    names = example("optuna", **{"n_trials=20": "n_trials=4"})
+    states = [trial.state.name for trial in names["study"].trials]
+    assert len(states) == 4
+    assert states[0] == "COMPLETE"
+    assert set(states) <= {"COMPLETE", "PRUNED"}
+    complete = [trial.value for trial in names["study"].trials if trial.state.name == "COMPLETE"]
+    assert names["study"].best_value == min(complete)
+
+
+def test_mlflow_has_the_curves(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = pytest.importorskip("mlflow", reason="needs MLflow")
+    mlflow.set_tracking_uri(f"sqlite:///{place / 'mlflow.db'}")
+    example("mlflow")
+    (run,) = mlflow.search_runs(output_format="list")
+    curve = mlflow.MlflowClient().get_metric_history(run.info.run_id, "loss")
+    assert [point.step for point in curve] == [1, 2, 3, 4]
+    assert {"valid_loss", "exact_match", "lr"} <= set(run.data.metrics)
+
+
+def test_wandb_has_the_curves(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wandb", reason="needs wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    example("wandb")
+    assert list((place / "wandb").glob("offline-run-*/run-*.wandb"))
