@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from selfattn.cli import runs as commands
+from selfattn.cli import decoding as commands
 from selfattn.comparison.compare import compare
 from selfattn.comparison.options import CompareOptions
 from selfattn.errors import UserError
@@ -69,8 +69,8 @@ def test_other_options_without_an_effect(tmp_path: Path, cli: Cli) -> None:
         (("train", "lm", "--data", text, "--valid", text, "--validation-items", 5, "--out", tmp_path / "a"),
          "--validation-items has no effect beside --valid"),
         (("train", "dates", "--allow-unknown", "--out", tmp_path / "a"), "--allow-unknown goes with --init-from"),
-        (("compare", "dates", "--quick", "--tuning-seeds", 3, "--out", tmp_path / "a"),
-         "--tuning-seeds goes with --tune"),
+        (("compare", "dates", "--quick", "--tuning-seed", 3, "--out", tmp_path / "a"),
+         "--tuning-seed goes with --tune"),
         (("tokenizer", "train", text, "--kind", "characters", "--vocab-size", 9, "--out", tmp_path / "a"),
          "--vocab-size goes with --kind bpe"),
         (("evaluate", tmp_path, "--json", "--lang", "ko"), "--lang has no effect beside --json"),
