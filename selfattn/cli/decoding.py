@@ -70,6 +70,7 @@ def evaluate(
     *,
     data: Files = (),
     columns: Names = (),
+    tag: str | None = None,
     encoding: str | None = None,
     beam: int = 1,
     length_penalty: float = 0.0,
@@ -87,6 +88,7 @@ def evaluate(
         run: Run directory.
         data: Files of pairs, source and target files in turn, or a text. Default: the test part of the run's data.
         columns: Source and target column, by name or number, separated by a comma.
+        tag: Column, by name or number, that divides the pairs into groups, such as cases or languages.
         encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
         beam: Beam size. 1: greedy decoding.
         length_penalty: Exponent of the beam's length penalty (Wu et al. 2016). 0: none.
@@ -103,7 +105,7 @@ def evaluate(
     loaded = _load(run, device=device)
     other = None if against is None else _load(against, device=device)
     reading: dict[str, Any] = {"columns": chosen_columns(columns), "encoding": checked_encoding(encoding)}
-    result = evaluate_run(loaded, data, options, **reading, metric=metric, against=other)
+    result = evaluate_run(loaded, data, options, **reading, tag=tag, metric=metric, against=other)
     return result if json_ else evaluation_lines(result, lang)
 
 

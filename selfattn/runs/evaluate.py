@@ -30,6 +30,7 @@ def evaluate_run(
     *,
     columns: Columns = None,
     encoding: str | None = None,
+    tag: str | None = None,
     metric: str | None = None,
     against: Run | None = None,
 ) -> dict[str, Any]:
@@ -42,6 +43,7 @@ def evaluate_run(
         options: how to decode; default greedily.
         columns: of source and target, by name or by number from 1; see there.
         encoding: of the files; see there.
+        tag: name or number of the column that divides the pairs into groups; see there.
         metric: name of a further metric; default those of the task.
         against: another run of the task, tested on the same items; default none.
 
@@ -49,9 +51,11 @@ def evaluate_run(
         UserError: the data are not usable, the metric is unknown, the other run is of another task, or decoding is
             requested of a language model.
     """
-    for name, value in (("columns", columns), ("encoding", encoding)):
+    for name, value in (("columns", columns), ("tag", tag), ("encoding", encoding)):
         if value is not None and not data:
             raise SettingError(f"`{name}` is for files of pairs: give one with `data`, or leave it out")
+    if tag is not None and not run.takes_pairs:
+        raise SettingError("`tag`: a language model is measured on texts without columns; leave it out")
     if metric is not None and not run.takes_pairs:
         raise SettingError("`metric`: a language model is measured by perplexity; leave it out")
     files = as_declared("data", data, tuple[Path, ...])
@@ -62,7 +66,7 @@ def evaluate_run(
             raise SettingError("`against`: expected two runs of one task, trained on pairs")
         if not data and run.config.data != against.config.data:
             say(f"{against.path}: was trained on other data, and may have seen the test items of {run.path}")
-    results = measure_run(task, run, files, options, columns=columns, encoding=encoding, against=against)
+    results = measure_run(task, run, files, options, columns=columns, encoding=encoding, tag=tag, against=against)
     command = f"selfattn evaluate {run.path}" + ("" if against is None else f" --against {against.path}")
     for tested in (run, against) if not data else ():
         if tested is not None:

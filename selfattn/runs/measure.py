@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.data.readers.lines import read_texts
+from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.readers.records import Columns
 from selfattn.data.splits import seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
@@ -29,6 +30,7 @@ def measure_run(
     *,
     columns: Columns = None,
     encoding: str | None = None,
+    tag: str | None = None,
     against: TrainedModel | None = None,
 ) -> dict[str, Any]:
     """Measure a run on unseen data.
@@ -40,6 +42,7 @@ def measure_run(
         options: how to decode; default greedily.
         columns: see `selfattn.data.readers.pairs.read_pairs`.
         encoding: see there.
+        tag: see there.
         against: another run of the task; default none.
 
     Returns:
@@ -49,7 +52,7 @@ def measure_run(
         UserError: the data are not usable, or a language model is given what only pairs have.
     """
     if task.takes_pairs:
-        return measure_pairs(task, run, data, options, columns, encoding, against)
+        return measure_pairs(task, run, data, options, columns, encoding, tag, against)
     if columns is not None or options != GREEDY:
         raise SettingError("evaluate: a language model reads no pairs and decodes nothing; leave the option out")
     if len(data) != 1:
@@ -64,6 +67,7 @@ def measure_pairs(
     options: DecodingOptions,
     columns: Columns,
     encoding: str | None,
+    tag: str | None,
     against: TrainedModel | None,
 ) -> dict[str, Any]:
     """Measure a run on pairs; for the arguments see :func:`measure_run`.
@@ -78,6 +82,11 @@ def measure_pairs(
     """
     test = task.held_out(data, columns, encoding)
     pairs = test.pairs
+    if tag is not None:
+        tagged = read_pairs(*data, columns=columns, encoding=encoding, tag=tag)
+        if [(pair.source, pair.target) for pair in tagged] != [(pair.source, pair.target) for pair in pairs]:
+            raise SettingError(f"`tag` {tag}: the task reads other pairs from {test.name}; leave it out")
+        pairs = tagged
     sources = [pair.source for pair in pairs]
     targets = [pair.target for pair in pairs]
     if task.language and (warning := script_warning(targets, task.language)):

@@ -70,6 +70,18 @@ def test_unknown_words_are_named_as_unknown_characters_are(
     assert capsys.readouterr().err.count(message) == 2
 
 
+def test_groups_of_a_file_are_those_of_its_column(run: Run, cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "gen.tsv"
+    file.write_text("tak\tt͡ɕʰ a̠ kʰ\tshort\nka\tkʰ a̠\tshort\nnanana\tn a̠ n a̠ n a̠\tlong\n", "utf-8")
+    results = evaluate_run(run, [file], tag="3", metric="macro_word_error_rate")
+    assert {name: part["items"] for name, part in results["by_format"].items()} == {"long": 1, "short": 2}
+    assert 0 <= results["metrics"]["macro_word_error_rate"] <= 1
+    done = cli("evaluate", str(run.path), "--data", str(file), "--tag", "3")
+    assert "short (2)" in done.out
+    with pytest.raises(UserError, match="`tag` is for files of pairs"):
+        evaluate_run(run, tag="3")
+
+
 def test_words_that_a_source_lacks_are_counted(tmp_path: Path) -> None:
     file = pairs(tmp_path / "a.tsv")
     turned = tmp_path / "turned.tsv"
