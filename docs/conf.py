@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -97,11 +98,21 @@ def speak_korean(app: Sphinx, page: str, template: str, context: dict[str, Any],
         context["language"] = "ko"
 
 
+# A report's page from Markdown has the name of the report itself, so the report gets another beside it.
+REPORT = re.compile(r'(<a href="[^"]*\b(?:reports|claims)/\w+)(\.html)')
+
+
+def link_reports(app: Sphinx, page: str, template: str, context: dict[str, Any], document: object) -> None:
+    """Let links to reports, which stand in the pages as HTML, lead to where the site has them."""
+    if "body" in context:
+        context["body"] = REPORT.sub(r"\1.report\2", context["body"])
+
+
 def copy_reports(app: Sphinx, error: Exception | None) -> None:
     """Put the reports where the pages link to them, so that a link opens the report instead of saving it."""
     here = Path(__file__).parent
     for report in [*here.glob("results/reports/*.html"), *here.glob("results/claims/*.html")]:
-        to = Path(app.outdir) / report.relative_to(here)
+        to = (Path(app.outdir) / report.relative_to(here)).with_suffix(".report.html")
         if error is None and app.builder.format == "html":
             to.parent.mkdir(parents=True, exist_ok=True)
             to.write_bytes(report.read_bytes())
@@ -110,6 +121,7 @@ def copy_reports(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     """Connect what the pages need beside the theme."""
     app.connect("html-page-context", speak_korean)
+    app.connect("html-page-context", link_reports)
     app.connect("build-finished", copy_reports)
 
 

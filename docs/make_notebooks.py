@@ -41,7 +41,9 @@ def notebook(cells: list[Cell], lang: str) -> str:
     """Write cells as a notebook, the same bytes each time."""
     numbered = [made | {"id": f"cell-{number}"} for number, made in enumerate(cells)]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}, "lang": lang}
+    metadata: dict[str, Any] = {"kernelspec": kernel, "language_info": {"name": "python"}, "lang": lang}
+    if lang == "ko":
+        metadata["mystnb"] = {"code_prompt_show": "접힌 셀 펼치기", "code_prompt_hide": "셀 접기"}
     made = {"cells": numbered, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(made, ensure_ascii=False, indent=1) + "\n"
 

@@ -708,7 +708,7 @@
   function beamOf(model) {
     const { told } = model;
     told.beam ||= beamSearch(model.network, ids(model, byId("text").value), { limit: told.limit, width: BEAM, blocked: state.blocked });
-    const { levels, total } = told.beam, across = 74, down = 30;
+    const { levels, total } = told.beam, across = 74, down = 40;
     const rows = Math.max(...levels.map((level) => level.length));
     const svg = drawing("svg", { class: "tree", width: across * (levels.length + 1), height: down * rows + 8, role: "img", "aria-label": say("beam.label", { output: model.target.decode(told.beam.ids), share: share(Math.exp(total)) }) });
     const x = (level) => across * (level + 1), y = (place) => down * place + 18;
@@ -726,7 +726,7 @@
     levels.forEach((level, k) => level.forEach(({ id, total: sum }, place) => {
       const kind = way.has(`${k}-${place}`) ? "best" : "";
       label([x(k), y(place)], axis(characters(model, [id])[0]), kind);
-      label([x(k), y(place) + 10], share(Math.exp(sum)), `odds-text ${kind}`);
+      label([x(k), y(place) + 14], share(Math.exp(sum)), `odds-text ${kind}`);
     }));
     const found = model.target.decode(told.beam.ids), greedy = told.output;
     const notes = [make("p", { class: "note" }, say("beam.note", { width: BEAM })), make("p", {}, say("beam.found", { output: found, share: share(Math.exp(total)) }), " ", say(found === greedy ? "beam.same" : "beam.other", { output: greedy, share: share(probability(told.trace)) }))];
