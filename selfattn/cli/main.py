@@ -152,6 +152,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         fail(_surplus(list(error.unused_tokens or ()), rest))
     except UnknownCommandError as error:
         unknown = error.unused_tokens[0] if error.unused_tokens else ""
+        if rest[0] == "compare" and unknown in TASKS:
+            fail(f"compare {unknown}: its models continue texts, and a comparison tests answers; see selfattn evaluate")
         fail(as_options(TASKS.unknown(unknown)) if rest[0] in ("train", "compare") else str(error))
     except MissingArgumentError as error:
         missing = error.argument.name if error.argument else ""

@@ -30,7 +30,7 @@ from selfattn.registry import CLAIMS
 from selfattn.results.claims import Trial
 
 SPREAD = (-0.01, 0.005, 0.0, 0.01, -0.005)  # over seeds, another for each arm, so that differences vary too
-FIXED = ("leaks", "beyond", "moved", "size", "cache@1000")  # figures that do not vary
+FIXED = ("leaks", "beyond", "moved", "size", "cache@1000", "difference")  # figures that do not vary
 WAYS = ("rnn", "rnn-unfused", "attention", "attention-unfused")
 READERS = ("dot", "scaled_dot", "general", "additive", "concat", "location", "heads")
 HYBRIDS = {"rnn-rnn": 0.6, "rnn-self": 0.65, "self-rnn": 0.8, "self-self": 0.85, "rnn-self-long": 0.95}
@@ -79,6 +79,12 @@ MET: dict[str, dict[str, dict[str, float]]] = {
         "kv-2": {"exact": 0.89, "size": 85085.0},
         "kv-1": {"exact": 0.89, "size": 85085.0},
         "decoding": {"speed-up@1000": 2.0, "cache@1000": 8.0},
+    },
+    "state-size": {
+        "attention": {"recall@4": 0.99, "recall@64": 0.99},
+        "linear": {"recall@4": 0.9, "recall@64": 0.1, "difference": 4e-6},
+        "delta": {"recall@4": 0.8, "recall@64": 0.05, "difference": 4e-6},
+        "delta-wide": {"recall@64": 0.9},
     },
     "cause": {
         arm: {"looked_up": 0.99, "looked_up.uniform": 0.3, "mark": 1.0, "mark.uniform": 0.99}
@@ -151,6 +157,9 @@ CASES: list[tuple[str, dict[str, float], str]] = [
     ("key-value-heads", {"kv-1/size": 85850.0}, "does not hold"),
     ("key-value-heads", {"decoding/cache@1000": 7.9}, "does not hold"),
     ("key-value-heads", {"decoding/speed-up@1000": 0.9}, "does not hold"),
+    ("state-size", {"linear/recall@64": 0.9}, "does not hold"),
+    ("state-size", {"delta-wide/recall@64": 0.1}, "does not hold"),
+    ("state-size", {"delta/difference": 1e-2}, "does not hold"),
     ("cause", {"rnn/looked_up.uniform": 0.85}, "does not hold"),
     ("cause", {"transformer/mark.uniform": 0.9}, "does not hold"),
     ("cause", {"transformer/looked_up.uniform": 0.79}, "not shown"),

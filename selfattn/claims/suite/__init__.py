@@ -7,9 +7,20 @@ from selfattn.registry import CLAIMS
 _ORDER = (
     *("bottleneck", "attention-removes", "reversal", "bidirectional", "alignment", "scores", "placement", "depth"),
     *("distance", "parallelism", "order", "averaging", "future-mask", "exposure", "key-value-heads", "hybrids"),
-    *("weighted-sum", "extrapolation", "explanation", "cause", "scaling", "learning-rate"),
+    *("weighted-sum", "state-size", "extrapolation", "explanation", "cause", "scaling", "learning-rate"),
 )
-for _module in ("architectures", "attention", "costs", "decoders", "encoders", "interventions", "lengths", "recall"):
+_MODULES = (
+    "architectures",
+    "attention",
+    "costs",
+    "decoders",
+    "encoders",
+    "interventions",
+    "lengths",
+    "recall",
+    "states",
+)
+for _module in _MODULES:
     import_module(f"selfattn.claims.suite.{_module}")
 
 CLAIMS.arrange(lambda claim: _ORDER.index(claim.name))
