@@ -76,6 +76,9 @@ def test_the_cost_of_a_wrong_setting_is_that_of_fresh_runs(tuned: Record) -> Non
     assert cost.fresh == pytest.approx(fresh)
     assert cost.lost == pytest.approx(fresh - everything)
     assert cost.selected == pytest.approx(fmean(t.valid or 0 for t in model.trials if t.chosen))
+    few = replace(model.curves[0].points[0], valid=1.0, valid_loss=None)  # between validations, on few items
+    curves = tuple(replace(curve, points=(few, *curve.points)) for curve in model.curves)
+    assert cost_of_wrong(tuned, replace(model, curves=curves)).fresh == pytest.approx(fresh)
     better = tuple(replace(t, valid=1.0) if t.chosen else t for t in model.trials)  # luck of the choice alone
     lucky = cost_of_wrong(tuned, replace(model, trials=better))
     assert lucky.selected == 1.0

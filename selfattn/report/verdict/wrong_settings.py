@@ -62,7 +62,10 @@ def cost_of_wrong(record: Record, model: Model) -> Wrong:
 
 
 def _validated(curve: Curve | None) -> list[float]:
-    return [point.valid for point in curve.points if point.valid is not None] if curve else []
+    """Return the scores of the validations; points between them are measured on few items."""
+    points = [point for point in curve.points if point.valid is not None] if curve else []
+    validations = [point for point in points if point.valid_loss is not None]
+    return [point.valid for point in validations or points if point.valid is not None]
 
 
 def _mean(record: Record, trials: Sequence[TuningTrial]) -> float | None:
