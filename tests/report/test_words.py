@@ -16,7 +16,7 @@ from selfattn.words.messages import LANGS, SOURCE, Message, catalogue, message, 
 NAMES = {"BLEU", "chrF", "TER", "AER", "LSTM"}  # the same in every language
 PACKAGE = Path(str(resources.files("selfattn")))
 REPORT = PACKAGE / "report"
-PROGRESS = [PACKAGE / "experiments" / "progress.py", PACKAGE / "comparison" / "costs.py"]
+PROGRESS = [PACKAGE / "experiments" / "progress.py", *(PACKAGE / "comparison").glob("*.py")]
 VIEW = PACKAGE / "runs" / "attention_view.py"
 CATALOGUES = sorted(PACKAGE.rglob("*.po"))
 CALL = r"(?:\b(?:message|Message|w)\(|w\.key\(\"[\w-]+\", )\"([a-z_]+(?:\.[\w.]+)?)\"[,)]"

@@ -109,9 +109,9 @@ def same_logits(model: Seq2Seq, batch: Batch) -> list[Gate]:
     wider = replace(batch, source=torch.cat([batch.source, extra], dim=1), source_mask=mask)
     with evaluating(model), torch.no_grad():
         before = _logits(model, batch)
-        others = replace(wider, source=torch.where(mask, wider.source, _other(wider.source, before.shape[-1])))
+        refilled = replace(wider, source=torch.where(mask, wider.source, _other(wider.source, before.shape[-1])))
         padded = {"with more padding": _logits(model, wider)}
-        padded["with other tokens in the padding"] = _logits(model, others)
+        padded["with other tokens in the padding"] = _logits(model, refilled)
         alone = torch.cat([_logits(model, _pick(batch, row)) for row in rows[:, None]])
         reordered = {"read alone": alone, "in reverse order": _logits(model, _pick(batch, rows.flip(0))).flip(0)}
         state = model.start(model.encode(batch.source, batch.source_mask))

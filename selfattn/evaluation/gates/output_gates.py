@@ -107,19 +107,19 @@ class _Similar:
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = [_hashes(text) for text in texts]
         self.known = np.unique(np.concatenate([np.zeros(1, np.uint64), *self.texts]))
-        self.seen = np.zeros(len(self.known), dtype=bool)
+        self.is_known = np.zeros(len(self.known), dtype=bool)
 
     def read(self, texts: Sequence[str]) -> None:
         """Mark the n-grams of these texts as seen."""
         if self.texts:
             hashes = _hashes("\n".join(texts))
             places = np.searchsorted(self.known, hashes).clip(max=len(self.known) - 1)
-            self.seen[places[self.known[places] == hashes]] = True
+            self.is_known[places[self.known[places] == hashes]] = True
 
     def shares(self) -> npt.NDArray[np.float64]:
         """Return for each text the share of its n-grams that were seen; 0 for a text that is too short."""
-        seen = (self.seen[np.searchsorted(self.known, hashes)] for hashes in self.texts)
-        return np.array([part.mean() if len(part) else 0.0 for part in seen])
+        marks = (self.is_known[np.searchsorted(self.known, hashes)] for hashes in self.texts)
+        return np.array([part.mean() if len(part) else 0.0 for part in marks])
 
 
 def _hashes(text: str) -> npt.NDArray[np.uint64]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from selfattn.data.pairs import Pair
-from selfattn.evaluation.metrics.metric import Array, Metric, Tested
+from selfattn.evaluation.metrics.metric import Array, ItemTest, Metric
 from selfattn.evaluation.statistics.buckets import by_tag
 from selfattn.evaluation.statistics.significance import estimate, score_counts
 from selfattn.evaluation.statistics.variances import LEVEL
@@ -55,11 +55,11 @@ def evaluate_outputs(
     return scores | {"against": results[1] | {"p": p_values, "equal": equal}}
 
 
-def _tested(metric: Metric, counts: Sequence[Array]) -> Tested:
+def _tested(metric: Metric, counts: Sequence[Array]) -> ItemTest:
     """Test one or two systems: shares exactly, other scores by Student's t."""
     comparison = score_counts({str(number): rows[None] for number, rows in enumerate(counts)}, metric).comparison()
     ends = [(estimate.low, estimate.high) for estimate in comparison.estimates.values()]
-    return Tested(ends, next((pair.p for pair in comparison.pairs), None), metric.signature)
+    return ItemTest(ends, next((pair.p for pair in comparison.pairs), None), metric.signature)
 
 
 def evaluate_part(

@@ -21,7 +21,7 @@ Items: TypeAlias = Sequence[Pair] | Sequence[str]
 """Test items, or their references alone."""
 
 
-class Tested(NamedTuple):
+class ItemTest(NamedTuple):
     """Intervals of systems on the same items, and their test.
 
     Attributes:
@@ -105,7 +105,7 @@ class Metric(ABC):
         """
         return {name: np.stack([self.count(run, items) for run in runs]) for name, runs in outputs.items()}
 
-    def tested(self, counts: Sequence[Array]) -> Tested | None:
+    def tested(self, counts: Sequence[Array]) -> ItemTest | None:
         """Test one or two systems as the metric's users do; default None: as `statistics.significance` does.
 
         Args:

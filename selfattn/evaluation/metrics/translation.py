@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import numpy as np
 
 from selfattn.data.languages import NO_SCRIPT, read_language, scripts_of
-from selfattn.evaluation.metrics.metric import Array, Metric, Tested
+from selfattn.evaluation.metrics.metric import Array, ItemTest, Metric
 from selfattn.registry import register
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class _Sacrebleu(Metric):
         scores = [self.sacrebleu._compute_score_from_stats(row).score for row in rows]
         return np.array(scores).reshape(sums.shape[:-1])
 
-    def tested(self, counts: Sequence[Array]) -> Tested:
+    def tested(self, counts: Sequence[Array]) -> ItemTest:
         """Take intervals from sacreBLEU's 1,000 bootstrap samples, and p from approximate randomisation.
 
         sacreBLEU's own p leaves ties out, see `selfattn.evaluation.statistics.randomisation`.
@@ -111,7 +111,7 @@ class _Sacrebleu(Metric):
             p = tested.p
             sampled.append(f"ar:{tested.shuffles or 'exact'}")
         sampled.append(f"seed:{info['seed']}")
-        return Tested(ends, p, self.signature.replace("nrefs:1", "|".join(sampled), 1))
+        return ItemTest(ends, p, self.signature.replace("nrefs:1", "|".join(sampled), 1))
 
 
 @final

@@ -181,7 +181,8 @@ def pack(weights: Iterable[Iterable[float]]) -> str:
 def _legend(explorer: dict[str, Any]) -> list[Message]:
     """Return the sentences that explain what the maps show, and no others."""
     models = [model for example in explorer["examples"] for model in example["models"].values()]
-    kinds = {one["kind"] for model in models for one in model["maps"]}
+    maps_of_all = chain.from_iterable(model["maps"] for model in models)
+    kinds = {shown_map["kind"] for shown_map in maps_of_all}
     tokens = {token for model in models for axis in ("source", "target") for token in model[axis]["tokens"]}
     if "decoder" in kinds and explorer["isShifted"]:
         tokens.add("⊢")

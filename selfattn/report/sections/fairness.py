@@ -151,8 +151,8 @@ def differing_settings(record: Record) -> b.Table:
 def shared_settings(record: Record) -> dict[str, str]:
     """Return the settings of the comparison, then those of the models that all share."""
     shared = flatten({name: value for name, value in record.settings.items() if name != "tuning_space"})
-    first, *others = (flatten(model.config) for model in record.models)
-    return shared | {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
+    first, *further = (flatten(model.config) for model in record.models)
+    return shared | {name: value for name, value in first.items() if all(other.get(name) == value for other in further)}
 
 
 @b.section("reproduce")

@@ -68,7 +68,7 @@ def made_of(record: Record) -> tuple[b.Table, ...]:
     rows = [(model.name, _made_of(record, model)) for model in ranked(record)]
     if not any(cell != NONE for _, cells in rows for cell in cells):
         return ()
-    heads = (message(f"made.{key}") for key in ("layers", "width", "steps", "batch", "epochs"))
+    heads = map(message, ("made.layers", "made.width", "made.steps", "made.batch", "made.epochs"))
     return (b.model_table("made", heads, rows),)
 
 

@@ -20,7 +20,7 @@ def buckets_section(record: Record) -> tuple[b.Block, ...]:
     blocks: list[b.Block] = []
     for k, group in enumerate(group for group in record.buckets if group.buckets):
         metric = named(record, "metric", group.metric)
-        unit = message(f"unit.{group.kind}")
+        unit = message("unit.share" if group.kind == "share" else "unit.points")
         measured = message("col.quality", metric=metric, unit=unit)
         is_set = any(bucket.pairs for bucket in group.buckets)  # a further test set
         head = message("bucket.set", name=group.name) if is_set else named(record, "bucket", group.name)
@@ -111,8 +111,10 @@ def statistics_section(record: Record) -> tuple[b.Block, ...]:
     better = [message("statistics.mean.better")]
     if record.analysis > 1:
         better = [message("statistics.mean.better.stuck"), message("statistics.mean.trains")]
-    same = [message("statistics.mean.same")] + ([message("statistics.mean.identical")] if record.analysis > 1 else [])
-    words = (message("statistics.mean.interval"), message("statistics.mean.few"), *better, *same)
+    no_difference = [message("statistics.mean.same")]
+    if record.analysis > 1:
+        no_difference.append(message("statistics.mean.identical"))
+    words = (message("statistics.mean.interval"), message("statistics.mean.few"), *better, *no_difference)
     return *blocks, b.Heading(message("statistics.link"), "words"), b.Items(words)
 
 
@@ -188,7 +190,8 @@ def interval_note(record: Record, *, brief: bool = False) -> Message | None:
     level = record.interval.level
     if brief:
         return message("note.interval.brief", level=f"{100 * level:g}", over=over)
-    method = message(f"interval.{record.interval.method}")
+    is_closed = record.interval.method == "closed form"
+    method = message("interval.closed form" if is_closed else "interval.bootstrap")
     if record.interval.repeated:
         method = message("interval.repeated", method=method, count=f"{record.interval.repeated:,}")
     return message("note.interval", level=f"{100 * level:g}", method=method, over=over)

@@ -11,7 +11,15 @@ from selfattn.report.drawing.numbers import NONE, amount, compact, difference_te
 from selfattn.report.drawing.scale import Scale
 from selfattn.report.sections.tuning import settings_blocks, trial_charts
 from selfattn.report.verdict.conditions import amount_of_training, share
-from selfattn.report.verdict.ranking import axis_name, headline_name, measured, ranked, rate_scores, record_scale
+from selfattn.report.verdict.ranking import (
+    axis_name,
+    difference_unit,
+    headline_name,
+    measured,
+    ranked,
+    rate_scores,
+    record_scale,
+)
 from selfattn.results.plan import Budgets
 from selfattn.results.quality import Point, Unit, is_estimable
 from selfattn.results.record import Model, Record, Tuning, TuningTrial
@@ -64,7 +72,7 @@ def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
     tuned = [model for model in ranked(record) if model.trials]
     if not tuned:
         return (b.Paragraph(message("tuning.none")),)
-    heads = (message(f"tuning.{key}") for key in ("trials", "seconds", "valid", "chosen"))
+    heads = map(message, ("tuning.trials", "tuning.seconds", "tuning.valid", "tuning.chosen"))
     space = record.settings.get("tuning_space")
     settings = flatten(space) if isinstance(space, Mapping) else {}
     if record.tuning is not None:
@@ -132,8 +140,8 @@ def _tuned(record: Record, model: Model) -> tuple[TextLike, ...]:
     chosen: dict[float | None, str] = {}
     for trial in model.trials:
         if trial.chosen and _settings(trial) not in chosen.get(trial.budget, "").split("; "):
-            others = [chosen[trial.budget]] if trial.budget in chosen else []
-            chosen[trial.budget] = "; ".join([*others, _settings(trial)])
+            chosen_before = [chosen[trial.budget]] if trial.budget in chosen else []
+            chosen[trial.budget] = "; ".join([*chosen_before, _settings(trial)])
     text: TextLike = chosen.pop(None, NONE)
     for budget, settings in chosen.items():
         text = message("tuning.also", chosen=text, budget=share(budget or 1.0), settings=settings)
@@ -169,7 +177,7 @@ def budgets_section(record: Record) -> tuple[b.Block, ...]:
     spent = most.steps if budgets.unit == "steps" else most.examples or 0
     full = {"steps": f"{most.steps:,}"} | {budgets.unit: f"{round(spent / most.budget):,}"}
     return (
-        b.Paragraph(message(f"budgets.{budgets.unit}", **full)),
+        b.Paragraph(message("budgets.steps" if budgets.unit == "steps" else "budgets.examples", **full)),
         _budget_chart(record, budgets),
         _budget_table(record, budgets),
         b.Paragraph(
@@ -195,7 +203,7 @@ def _budget_chart(record: Record, budgets: Budgets) -> b.Chart:
     marks = tuple((place, compact(place)) for place, _ in cells)
     across = Scale(None, marks[-1][0], "number", marks[0][0], powers=True, marks=marks)
     caption = message("budgets.caption", **measured(record))
-    unit = message(f"budgets.unit.{budgets.unit}")
+    unit = message("budgets.unit.steps" if budgets.unit == "steps" else "budgets.unit.examples")
     scale = record_scale(record, [spot.y for line in lines for spot in line.spots])
     return b.Chart("budgets", caption, tuple(lines), scale, unit, compact, across=across, height=axis_name(scale))
 
@@ -203,11 +211,11 @@ def _budget_chart(record: Record, budgets: Budgets) -> b.Chart:
 def _budget_table(record: Record, budgets: Budgets) -> b.Table:
     """Return a row for each budget: what was spent, what every model reaches, and the difference of the pair."""
     kind = record.headline.kind
-    heads = (message(f"budgets.{key}") for key in ("budget", "col.steps", "col.tokens"))
+    heads = map(message, ("budgets.budget", "budgets.col.steps", "budgets.col.tokens"))
     columns = [*map(b.Column, heads), *(b.Column(model.name, model=True) for model in record.models)]
     if budgets.pair:
         first, second = budgets.pair
-        unit = message(f"difference.{kind}")
+        unit = difference_unit(record)
         columns.append(b.Column(message("budgets.difference", first=first, second=second, unit=unit)))
     rows = []
     for cell in budgets.cells:

@@ -111,7 +111,7 @@ def _parts(record: Record, trials: Sequence[TuningTrial], axis: Axis) -> list[tu
 
 def _costs(record: Record) -> b.Table:
     """Return what fresh runs reach, beside the trials that were chosen, all trials, and those with a wrong rate."""
-    heads = (message(f"wrong.{key}") for key in ("fresh", "selected", "any", "cost", "rate"))
+    heads = map(message, ("wrong.fresh", "wrong.selected", "wrong.any", "wrong.cost", "wrong.rate"))
     kind = record.headline.kind
     rows: list[tuple[str, list[str]]] = []
     for model in ranked(record):

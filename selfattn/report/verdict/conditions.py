@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from selfattn.report.drawing.numbers import compact, myriads, value_text
-from selfattn.report.verdict.ranking import gap, how_tuned, in_task_words, rate_scores, scores_of, spoken
+from selfattn.report.verdict.ranking import (
+    difference_unit,
+    gap,
+    how_tuned,
+    in_task_words,
+    rate_scores,
+    scores_of,
+    spoken,
+)
 from selfattn.report.verdict.wrong_settings import FACTOR, cost_of_wrong
 from selfattn.results.quality import separated
 from selfattn.results.record import Model, Record
@@ -81,7 +89,7 @@ def wrong_rate(record: Record, models: Sequence[Model]) -> list[Message]:
     factor = max(shared)
     points = [value_text(lost[factor], kind, 0).removesuffix("\u00a0%") for lost in costs]
     texts = [message("rate.cost", model=spoken(record, a), cost=b) for a, b in zip(models, points, strict=True)]
-    unit = message(f"difference.{kind}")
+    unit = difference_unit(record)
     return [message("rate.wrong", factor=f"{factor:g}", costs=listed(texts), unit=unit)]
 
 
@@ -95,7 +103,7 @@ def _tuned_wrong_rate(record: Record, models: Sequence[Model]) -> list[Message]:
             return []
         points = value_text(max(0.0, lost), kind, 0).removesuffix("\u00a0%")
         texts.append(message("rate.loss", model=spoken(record, model), cost=points))
-    unit = message(f"difference.{kind}")
+    unit = difference_unit(record)
     return [message("rate.tuned", factor=f"{FACTOR:g}", costs=listed(texts), unit=unit)] if texts else []
 
 

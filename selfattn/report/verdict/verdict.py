@@ -59,8 +59,8 @@ def question(record: Record) -> Message:
     pair = ranking.judged_pair(record)
     if pair and ranking.asked_pair(record) and not any(model.is_changed for model in pair):
         bodies = [model.parameters_body or 1 for model in pair]
-        same = ranking.parameter_spread(pair) <= SAME_SIZE and max(bodies) <= (1 + 2 * SAME_SIZE) * min(bodies)
-        kind = "pair.same" if same else "pair"
+        is_equal = ranking.parameter_spread(pair) <= SAME_SIZE and max(bodies) <= (1 + 2 * SAME_SIZE) * min(bodies)
+        kind = "pair.same" if is_equal else "pair"
     else:
         kind = "pair.any" if pair else "one" if len(record.models) == 1 else "many"
     if not record.trained:
@@ -79,10 +79,10 @@ def verdict(record: Record) -> Verdict:
         lead = message("verdict.stopped", reason=reasons[0])
         bare = ranking.scores(record, ranking.ranked(record))
         more = message("verdict.stopped.scores", scores=bare, metric=headline_name(record))
-        others = [*reasons[1:], more, *remarks]
+        sentences = [*reasons[1:], more, *remarks]
     elif pair:
         lead = _one_file_sentence(record, *pair) if is_one_file(record) else _pair_sentence(record, *pair)
-        others = [
+        sentences = [
             *_attention_sentence(record),
             *conditions.wrong_rate(record, pair),
             *conditions.budget_outcomes(record),
@@ -92,11 +92,11 @@ def verdict(record: Record) -> Verdict:
         ]
     else:
         lead = _field_sentence(record)
-        others = [*conditions.wrong_rate(record, ranking.sound(record)[:2]), *remarks]
+        sentences = [*conditions.wrong_rate(record, ranking.sound(record)[:2]), *remarks]
     aside = tuple(message("verdict.aside", reason=reason) for reason in ranking.set_aside(record))
     asks = question(record)
     badges = ranking.badges(record)
-    return Verdict(asks, lead, tuple(others), bool(reasons), aside, badges, origin(record))
+    return Verdict(asks, lead, tuple(sentences), bool(reasons), aside, badges, origin(record))
 
 
 def _weak_models(record: Record) -> list[Message]:
@@ -189,19 +189,19 @@ def _good_runs(score: Estimate) -> Sequence[float]:
 
 def _field_sentence(record: Record) -> Message:
     """Return the answer about any number of models: the best, or those that the best cannot be told from."""
-    best, *others = ranking.sound(record)
+    best, *further = ranking.sound(record)
     base = {"metric": headline_name(record), "condition": conditions.condition(record)}
     leader = ranking.scores(record, [best])
-    if not others:
+    if not further:
         return message("verdict.alone", scores=leader, **base)
-    words = [pair_test(record, model, best).word for model in others]
+    words = [pair_test(record, model, best).word for model in further]
     if is_one_file(record):
-        return message("verdict.file.field", scores=ranking.scores(record, [best, *others]), metric=base["metric"])
-    near = [model for model, word in zip(others, words, strict=True) if not word.startswith("worse")]
+        return message("verdict.file.field", scores=ranking.scores(record, [best, *further]), metric=base["metric"])
+    near = [model for model, word in zip(further, words, strict=True) if not word.startswith("worse")]
     scores = ranking.scores(record, [best, *near])
     if not near:
         key = "verdict.field.best where it trains" if "worse where it trains" in words else "verdict.field.best"
-        return message(key, best=leader, next=ranking.scores(record, others[:1]), **base)
+        return message(key, best=leader, next=ranking.scores(record, further[:1]), **base)
     if "too few seeds to tell" in words:
         return message("verdict.field.too few seeds to tell", scores=scores, **base)
     if len(near) == words.count("identical outputs"):
