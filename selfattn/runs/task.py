@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from selfattn.tokenizers.protocol import Tokenizer
 
 Budget = Literal["parameters", "body", "flops"]
-Match = Budget | Literal["none"]
+Match = Literal[Budget, "none"]
 
 # One recipe for every architecture, so that a comparison differs in nothing but the model.
 RECIPE = TrainingConfig(epochs=5, items_per_epoch=40_000, batch_size=64, lr=4e-3, schedule="cosine")

@@ -102,7 +102,7 @@ WRONG_VALUES = [
     ({"tune": "x"}, "`tune`: expected True or False, got 'x'"),
     ({"backend": "spark"}, "`backend`: expected one of local, dask, ray, got 'spark'"),
     ({"device": "gpu"}, "`device`: expected one of auto, cpu, cuda, got 'gpu'"),
-    ({"match": "size"}, "`match`: expected one of parameters, body, flops, got 'size'"),
+    ({"match": "size"}, "`match`: expected one of parameters, body, flops, none, got 'size'"),
     ({"models": [1]}, "`models`: expected a text, got 1"),
     ({"models": None}, "`models`: expected a text, got None"),
     ({"seeds": "3"}, "`seeds`: expected a whole number, got '3'"),
