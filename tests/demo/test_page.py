@@ -194,7 +194,9 @@ def test_a_query_is_named_by_what_it_writes_and_what_was_read_last(open_page: Op
     )
     assert label.startswith(f"writing {second} (last read: {first}) to ⊢: ".replace("  ", " ␣"))
     heads = page.told(f"{FIRST} .map tbody th")
-    assert heads[0].endswith("(⊢)")
+    read = run("transformer").attention(TEXT).decoder_tokens  # the library's names of the same queries
+    assert read[0] == "<bos>"
+    assert [head.rsplit("(", 1)[1][0] for head in heads] == ["⊢", *read[1:]][: len(heads)]
     axes = page.text(f"{FIRST} .axes")
     assert "↓ writes (last read)" in axes
     assert "→ read so far" in axes
