@@ -1,6 +1,6 @@
 """What models take in time: all by turns, and a step with everything that a training does in it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,13 +36,17 @@ def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) ->
     """Of as many batches as are accumulated, with the average of the weights, halfway through the schedule."""
     steps: list[tuple[int, float, TrainingConfig]] = []
     averaged: list[int] = []
-    step = Stepper.step
+    take = costs.take_steps
 
-    def spy(self: Stepper, group: Sequence[Batch], number: int, *, total_steps: int) -> Any:
-        steps.append((len(group), number / total_steps, self.config))
-        return step(self, group, number, total_steps=total_steps)
+    def spy(stepper: Stepper, groups: Iterable[Sequence[Batch]], *, first: int, total_steps: int, **more: Any) -> Any:
+        def counted() -> Iterator[Sequence[Batch]]:
+            for group in groups:
+                steps.append((len(group), first / total_steps, stepper.config))
+                yield group
 
-    monkeypatch.setattr(costs.Stepper, "step", spy)
+        return take(stepper, counted(), first=first, total_steps=total_steps, **more)
+
+    monkeypatch.setattr(costs, "take_steps", spy)
     monkeypatch.setattr(ExponentialAverage, "stepped", lambda self: averaged.append(1))
     training = TrainingConfig(accumulate=3, clip_norm=0.5, average="ema", warmup_steps=5000, lr=1e9, r_drop=0.5)
     training = replace(training, precision="bfloat16", batch_size=2)
@@ -50,7 +54,7 @@ def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) ->
     options = SimpleNamespace(device="auto")
     trainings: Any = SimpleNamespace(recipe=training, first_seed=0, options=options, data=lambda _: (data,))
     before, config = torch.get_rng_state(), PRESETS["transformer"].config
-    seconds = step_seconds({"a": config, "b": config}, trainings)
+    seconds = step_seconds({"a": (config, training), "b": (config, training)}, trainings)
     assert min(seconds.values()) > 0
     assert {(count, share) for count, share, _ in steps} == {(3, 0.5)}
     assert all(same == replace(training, lr=same.lr) for _, _, same in steps)
