@@ -218,7 +218,8 @@ class Claim(ABC):
         keys = {key: f"{key}.{name}" if self.says(f"{key}.{name}") else key for key in ("caption", "axis", "height")}
         height = self.say(keys["height"]) if self.says(keys["height"]) else "%" if scale.kind == "share" else ""
         drawn = tuple(ChartLine(line, tuple(spots), self.say(f"{of}.{line}")) for line, spots in lines.items())
-        caption, axis = self.say(keys["caption"]), self.say(keys["axis"])
+        caption = self.say(keys["caption"])
+        axis = self.say(keys["axis"])
         return Chart(f"{self.name}-{name}", caption, drawn, scale, axis, across=across, height=height)
 
     def table(self, name: str, heads: Iterable[str], rows: Mapping[str, Iterable[Cell]], *, of: str = "arm") -> Table:

@@ -220,7 +220,9 @@ class _Section:
         if result.rates:
             at_edge = sum(rate.at_edge for rate in result.rates)
             edge = words("edge", count=at_edge, all=len(result.rates)) if at_edge else None
-            yield blocks.Paragraph(words("rates.quick" if self.record.quick else "rates"), edge, note=True)
+            fixed = all(len(rate.tried) == 1 for rate in result.rates)
+            head = "rates.quick" if self.record.quick else "rates.fixed" if fixed else "rates"
+            yield blocks.Paragraph(words(head), edge, note=True)
             rates = ((self.claim.say(f"arm.{rate.arm}"), f"{rate.chosen:g}") for rate in result.rates)
             yield blocks.Facts(tuple(rates), wide=True)
         code = f"{type(self.claim).__module__} (SHA-256 {result.code[:12]})"

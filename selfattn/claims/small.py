@@ -10,23 +10,28 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from selfattn.claims.claim import Setup
 from selfattn.data.batches import Batch
 from selfattn.decoding.common import Hypothesis
 from selfattn.decoding.greedy import greedy
+from selfattn.layers import initialise
+from selfattn.layers.transformer import StackOutput, run_stack
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig, override
 from selfattn.models.presets import get_preset
 from selfattn.models.protocol import EncoderMemory, Seq2Seq
+from selfattn.models.transformer_config import TransformerConfig
 from selfattn.streams import generator
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Replica
 from selfattn.training.loss import batch_loss
 from selfattn.training.step import Stepper, make_optimizer, take_steps
 
-BOS, EOS, FIRST = 1, 2, 3
+BOS = 1
+EOS = 2
+FIRST = 3
 
 
 def vocabulary(symbols: int) -> int:
@@ -49,7 +54,8 @@ def batch_of(source: Tensor, target: Tensor) -> Batch:
     rows = len(target)
     target_in = torch.cat([target.new_full((rows, 1), BOS), target], dim=1)
     target_out = torch.cat([target, target.new_full((rows, 1), EOS)], dim=1)
-    source_mask, target_mask = (torch.ones_like(tokens, dtype=torch.bool) for tokens in (source, target_out))
+    source_mask = torch.ones_like(source, dtype=torch.bool)
+    target_mask = torch.ones_like(target_out, dtype=torch.bool)
     return Batch(source, source_mask, target_in, target_out, target_mask, list(range(rows)))
 
 
@@ -173,6 +179,57 @@ class Classifier(Seq2Seq):
         return self.classify(source, source_mask)
 
 
+class Labeller(Classifier):
+    """A Transformer stack that writes one token at each position of its source, without a decoder.
+
+    Args:
+        config: of the stack.
+        seed: of the first weights.
+        symbols: how many it reads and writes.
+        causal: whether a position sees only those before it and itself; default all.
+    """
+
+    def __init__(self, config: TransformerConfig, seed: int, *, symbols: int, causal: bool = False) -> None:
+        super().__init__()
+        tokens = nn.Embedding(vocabulary(symbols), config.dim, padding_idx=0)
+        embed, blocks, norm = config.make_stack(tokens, causal=causal)
+        self.embed = embed
+        self.layers = nn.ModuleList(blocks)
+        self.norm = norm
+        self.causal = causal
+        self.output = nn.Linear(config.dim, vocabulary(symbols))
+        initialise(self, generator(seed, "init"))
+
+    def classify(self, source: Tensor, source_mask: Tensor) -> Tensor:
+        """Return logits ``[b s v]``."""
+        logits: Tensor = self.output(self.read(source).x)
+        return logits
+
+    def read(self, source: Tensor, *, mask: Tensor | None = None, need_weights: bool = False) -> StackOutput:
+        """Run the stack: its vectors ``[b s d]`` and, where asked for, the weights ``[b h i j]`` of each layer.
+
+        Args:
+            source: ``[b s]``.
+            mask: which keys may be seen, broadcastable to ``[b h i j]``; default all.
+            need_weights: whether to return the weights.
+        """
+        x = self.embed(source)
+        return run_stack(self.layers, self.norm, x, mask=mask, causal=self.causal, need_weights=need_weights)
+
+
+def labels(source: Tensor, wanted: Tensor, where: Tensor | None = None) -> Batch:
+    """Make a batch of sources ``[b s]`` with one label for each position ``[b s]``.
+
+    Args:
+        source: what is read.
+        wanted: the labels.
+        where: the positions that count, bool ``[b s]``; default all.
+    """
+    everywhere = torch.ones_like(source, dtype=torch.bool)
+    counted = everywhere if where is None else where
+    return Batch(source, everywhere, source, wanted, counted, list(range(len(source))))
+
+
 def resized(preset: str, changes: Mapping[str, Any] | None = None, **of_both: Any) -> ModelConfig:
     """Return the configuration of a preset with other settings.
 
@@ -189,7 +246,10 @@ def resized(preset: str, changes: Mapping[str, Any] | None = None, **of_both: An
         >>> config.encoder.hidden_dim, config.decoder.hidden_dim, config.encoder.num_layers
         (16, 16, 2)
     """
-    settings = {f"{part}.{name}": value for part in ("encoder", "decoder") for name, value in of_both.items()}
+    settings = {}
+    for name, value in of_both.items():
+        settings[f"encoder.{name}"] = value
+        settings[f"decoder.{name}"] = value
     config: ModelConfig = override(get_preset(preset).config, settings | dict(changes or {}))
     return config
 

@@ -249,8 +249,14 @@ def test_the_verdicts_are_those_of_the_rules() -> None:
 
 
 def test_the_record_is_a_full_run_of_the_suite() -> None:
+    """Claims that were not run with today's code are named on the page."""
     assert not record().quick
-    assert [result.name for result in record().claims] == list(CLAIMS)
+    names = [result.name for result in record().claims]
+    assert names == [name for name in CLAIMS if name in names]
+    page = (RESULTS.parents[1] / "claims.md").read_text("utf-8")
+    for name in CLAIMS:
+        assert name in names or ("Not run yet with today's code" in page and name in page.split("5 seeds each")[0])
+    assert all(result.code == code_of(CLAIMS[result.name]) for result in record().claims)
     assert all(result.judgement or result.failed for result in record().claims)
 
 

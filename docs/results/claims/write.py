@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from textwrap import fill
 
 from selfattn.claims.page import document_of, write_pages
 from selfattn.claims.record import join_records, read_record
+from selfattn.registry import CLAIMS
 from selfattn.report.render.markdown import markdown_of
 from selfattn.results.claims import ClaimsRecord
 
@@ -22,15 +24,21 @@ LINKS = {
     "ko": '\n<a href="../results/claims/claims.html#ko">그림이 있는 HTML 한 파일</a> · [English](../claims.md) · '
     "[기록](../results/claims/claims.json)\n",
 }
+NOT_RUN = {
+    "en": "Not run yet with today's code, and so without a verdict here: {names}.",
+    "ko": "오늘의 코드로는 아직 실행하지 않아 여기에 판정이 없는 주장: {names}.",
+}
 PAGES = {"en": DOCS / "claims.md", "ko": DOCS / "ko" / "claims.md"}
 
 
 def pages(record: ClaimsRecord) -> dict[Path, str]:
-    """Return the Markdown pages, with links to the others below the title."""
+    """Return the Markdown pages, with links to the others below the title, and the claims that lack a run."""
     texts = {}
+    missing = ", ".join(name for name in CLAIMS if name not in {result.name for result in record.claims})
     for lang, path in PAGES.items():
         title, newline, rest = markdown_of(document_of(record), lang).partition("\n")
-        texts[path] = title + newline + LINKS[lang] + rest
+        note = "\n" + fill(NOT_RUN[lang].format(names=missing), 120) + "\n" if missing else ""
+        texts[path] = title + newline + LINKS[lang] + note + rest
     return texts
 
 

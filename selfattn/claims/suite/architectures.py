@@ -1,7 +1,9 @@
 """Claims on what a model is made of: encoders that read both ways, hybrids, and the learning rate against both."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -9,19 +11,15 @@ import torch
 from selfattn.claims import small
 from selfattn.claims.claim import Blocks, Claim, Setup, share
 from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, minus
-from selfattn.data.batches import Batch, collate
-from selfattn.data.dates.source import DateSource
-from selfattn.data.pairs import encode_pairs
-from selfattn.data.splits import Split
-from selfattn.models.build import build
+from selfattn.data.batches import Batch
 from selfattn.models.config import ModelConfig, config_from_dict
 from selfattn.registry import register
 from selfattn.report.drawing.scale import Scale, number_scale
 from selfattn.results.claims import Contrast
 from selfattn.streams import generator
-from selfattn.tokenizers.char import CharTokenizer
 
-WORDS, CLAUSES = 4, 2  # kinds of words, clauses of a source
+WORDS = 4  # kinds of words
+CLAUSES = 2  # of a source
 
 
 def clauses(rows: int, length: int, draws: torch.Generator) -> tuple[Batch, torch.Tensor]:
@@ -34,7 +32,8 @@ def clauses(rows: int, length: int, draws: torch.Generator) -> tuple[Batch, torc
     words = torch.randint(0, WORDS, (*shape, length), generator=draws)
     swapped = torch.randint(0, 2, (*shape, 1), generator=draws)
     right = torch.randint(0, 2, (*shape, 1), generator=draws)
-    symbols, sign = small.FIRST + words, small.FIRST + WORDS + 2 * right + swapped
+    symbols = small.FIRST + words
+    sign = small.FIRST + WORDS + 2 * right + swapped
     source = torch.where(right.bool(), torch.cat([symbols, sign], -1), torch.cat([sign, symbols], -1))
     away = torch.where(right.bool(), length - torch.arange(length), -1 - torch.arange(length))
     return small.batch_of(source.flatten(1), (small.FIRST + (words ^ swapped)).flatten(1)), away.flatten(1)
@@ -67,7 +66,9 @@ class Bidirectional(Claim):
 
     def measure(self, setup: Setup) -> dict[str, float]:
         """Train, and measure the share of right words by side, the right words before them being given."""
-        length, tested, config = setup["clause"], setup["tested"], directed(setup.arm.settings)
+        length = setup["clause"]
+        tested = setup["tested"]
+        config = directed(setup.arm.settings)
         model = small.trained(setup, config, lambda draws: clauses(setup["batch"], length, draws)[0], symbols=WORDS + 4)
         valid, _ = clauses(tested, length, generator(setup.seed, "claims/validation"))
         batch, away = clauses(tested, length, generator(setup.seed, "claims/test"))
@@ -89,7 +90,8 @@ class Bidirectional(Claim):
 
     def blocks(self, trials: Trials) -> Blocks:
         """Right words by the place of their evidence."""
-        lines, length = {arm: trials.spots(arm, "word") for arm in trials.arms}, self.size["clause"]
+        lines = {arm: trials.spots(arm, "word") for arm in trials.arms}
+        length = self.size["clause"]
         return (self.chart("right-by-side", lines, across=Scale(None, length, "number", -length)),)
 
 
@@ -104,7 +106,7 @@ DECODERS = {
     "rnn": {"kind": "rnn-decoder", "hidden_dim": 44, "embed_dim": 32, "initial_state": "project", **ATTENTION},
     "self": SELF | {"ffn_dim": 82},
 }
-PAIRS = {f"{encoder}-{decoder}": (encoder, decoder) for encoder in ENCODERS for decoder in DECODERS}
+PAIRS = {f"{encoder}-{decoder}": (encoder, decoder) for encoder, decoder in product(ENCODERS, DECODERS)}
 
 
 def senses(kinds: int, rows: int, draws: torch.Generator) -> Batch:
@@ -116,7 +118,8 @@ def senses(kinds: int, rows: int, draws: torch.Generator) -> Batch:
     full = small.FIRST + SENSES * each + torch.randint(0, SENSES, each.shape, generator=draws)
     bare = small.FIRST + SENSES * kinds + each
     order = torch.rand(rows, 2 * kinds, generator=draws).argsort(dim=1)
-    source, target = torch.cat([full, bare], dim=1), torch.cat([full, full], dim=1)
+    source = torch.cat([full, bare], dim=1)
+    target = torch.cat([full, full], dim=1)
     return small.batch_of(source.gather(1, order), target.gather(1, order))
 
 
@@ -141,7 +144,8 @@ class Hybrids(Claim):
     quick_sizes = {"steps": 180, "kinds": 4, "tested": 600, "batch": 32}
     shows = {"encoder": ("self-rnn", "accuracy"), "decoder": ("rnn-self", "accuracy")}
     shows |= {"longer": ("rnn-self-long", "accuracy")}
-    figure, columns = "accuracy", {"accuracy": share, "exact": share}
+    figure = "accuracy"
+    columns = {"accuracy": share, "exact": share}
     lines = {encoder: {k: f"{encoder}-{decoder}" for k, decoder in enumerate(DECODERS)} for encoder in ENCODERS}
 
     def measure(self, setup: Setup) -> dict[str, float]:
@@ -165,58 +169,74 @@ class Hybrids(Claim):
         )
 
 
-RATES = (2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2)
-FAMILIES = ("rnn", "transformer")
-
-
-def family_config(family: str, width: int) -> ModelConfig:
-    """Return the configuration of a family's model."""
-    if family == "rnn":
-        return small.resized("rnn-attention", hidden_dim=width)
-    return small.resized("transformer", dim=width, ffn_dim=2 * width)
-
-
-def dates(split: Split, seed: int, count: int, rows: int) -> list[Batch]:
-    """Return batches of English dates and their ISO form, as characters."""
-    texts = (text for pair in DateSource(seed=99).pairs(2000) for text in (pair.source, pair.target))
-    tokenizer = CharTokenizer(texts)
-    examples = encode_pairs(DateSource(seed=seed, split=split).pairs(count), tokenizer)
-    parts = (examples[start : start + rows] for start in range(0, count, rows))
-    return [collate(part, 0, 1, range(len(part))) for part in parts]
+FACTORS = {"low": 0.25, "best": 1.0, "high": 4.0}
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "attention": ("rnn-attention", {"hidden_dim": 32}),
+    "plain": ("rnn-plain", {"hidden_dim": 32}),
+    "transformer": ("transformer", {"dim": 32, "ffn_dim": 64}),
+}
 
 
 @register.claim("learning-rate")
 class LearningRate(Claim):
-    """An RNN with attention and a Transformer on dates, at five learning rates each."""
+    """An RNN with attention, one without and a Transformer: at the best learning rate, a quarter and four times of it.
+
+    The best rate is chosen with a seed of its own, on validation data, and its grid widens where the best is at an
+    edge. What a wrong rate costs is then measured with fresh seeds.
+    """
 
     source = "Greff et al. 2017, section 5 (LSTMs); measured here for two families"
-    seconds = (18, 200)
-    points = ("more",)
-    kinds = {family: {"rates": RATES} for family in FAMILIES}  # each trial trains once with every rate
-    sizes = {"steps": 300, "tested": 500, "width": 64}
-    quick_sizes = {"steps": 80, "tested": 100, "width": 32}
-    shows = {"rnn": ("rnn", "best"), "transformer": ("transformer", "best")}
-    shows |= {"rnn_worst": ("rnn", "worst"), "transformer_worst": ("transformer", "worst")}
+    seconds = (10, 80)
+    points = ("choice-rnn", "choice-transformer", "attention-rnn", "attention-transformer")
+    kinds = {name: {"model": name} for name in MODELS}
+    rates = (5e-3, 1e-2, 2e-2)
+    learned = dict.fromkeys(kinds, ("first", 0.5))  # by chance 0.13
+    sizes = {"steps": 120, "rows": 32, "length": 8, "symbols": 8, "tested": 300}
+    shows = {name: (name, "best") for name in MODELS}
+    shows |= {"attention_wrong": ("attention", "wrong"), "transformer_wrong": ("transformer", "wrong")}
+    figure = "right"
+    columns = {"low": share, "best": share, "high": share}
 
     def measure(self, setup: Setup) -> dict[str, float]:
-        """Train on dates at every rate, and measure the share of right characters."""
-        train = dates("train", setup.seed, 64 * setup["steps"], 64)
-        (test,) = dates("test", setup.seed, setup["tested"], setup["tested"])
-        right = {}
-        for rate in setup["rates"]:
-            model = build(family_config(setup.arm.name, setup["width"]), vocab_size=64, seed=setup.seed)
-            small.train(Setup(setup.arm, setup.seed, rate), model, iter(train))
-            right[rate] = small.forced_accuracy(model, test)
-        ends = {"best": max(right.values()), "worst": min(right.values())}
-        return ends | {f"right@{1000 * rate:g}": share for rate, share in right.items()}
+        """Learn to reverse at three rates, and measure the share of right tokens at each."""
+        preset, sizes = MODELS[setup["model"]]
+        config = small.resized(preset, None, **sizes)
+        symbols = setup["symbols"]
+        make = partial(small.reversals, symbols=symbols)
+        length = setup["length"]
+        valid, test = small.validation_and_test(partial(make, setup["tested"], length), seed=setup.seed)
+        figures = {}
+        assert setup.rate is not None
+        for name, factor in FACTORS.items():
+            tried = replace(setup, rate=factor * setup.rate)
+            model = small.trained(tried, config, partial(make, setup["rows"], length), symbols=symbols)
+            hits = small.forced_hits(model, test)[:, :length].double()  # without the end
+            figures[name] = float(hits.mean())
+            figures[f"right@{factor:g}"] = figures[name]
+            if name == "best":
+                figures["valid"] = small.loss_of(model, valid)
+                figures["first"] = float(hits[:, 0].mean())  # the symbol that was read last
+        figures["wrong"] = (figures["low"] + figures["high"]) / 2
+        return figures
 
     def contrasts(self, trials: Trials) -> Contrasts:
-        """In each family the best rate gains more over the worst than one family's best over the other's."""
-        ends = [trials.values(family, end) for family in FAMILIES for end in ("best", "worst")]
-        more = [min(a - a_worst, b - b_worst) - abs(a - b) for a, a_worst, b, b_worst in zip(*ends, strict=True)]
-        return (contrast("more", more, "above", MARGIN),)
+        """A wrong rate costs more than the choice between two models with attention, and than attention itself."""
+        return *self.against(trials, "choice", "transformer"), *self.against(trials, "attention", "plain")
+
+    def conditions(self, trials: Trials) -> dict[str, Contrasts]:
+        """As long as both models have attention."""
+        return {"choice": self.against(trials, "choice", "transformer")}
+
+    def against(self, trials: Trials, name: str, other: str) -> Contrasts:
+        """Hold the cost of a wrong rate in either family against the difference to another model at the best rates."""
+        apart = [abs(difference) for difference in trials.differences("attention", other, "best")]
+        rules = []
+        for family, arm in {"rnn": "attention", "transformer": "transformer"}.items():
+            cost = minus(trials.values(arm, "best"), trials.values(arm, "wrong"))
+            rules.append(contrast(f"{name}-{family}", minus(cost, apart), "above", MARGIN))
+        return tuple(rules)
 
     def blocks(self, trials: Trials) -> Blocks:
-        """Right characters by learning rate."""
-        lines = {family: trials.spots(family, "right") for family in trials.arms}
-        return (self.chart("rates", lines, across=number_scale([1, 1000 * max(RATES)], powers=True)),)
+        """Right tokens by learning rate, as a multiple of the best one."""
+        lines = {arm: trials.spots(arm, "right") for arm in trials.arms}
+        return self.chart("rates", lines, across=number_scale([0.25, 4], powers=True)), self.means(trials)

@@ -13,10 +13,11 @@ import torch
 from einops import repeat
 from torch import Tensor
 
-from selfattn.attention import attend, scores
+from selfattn.attention import MultiHeadAttention, attend, scores
 from selfattn.claims import small
 from selfattn.claims.claim import Arm, Blocks, Claim, Setup, number, share
 from selfattn.claims.rules import Contrasts, Trials, contrast, exact
+from selfattn.models.build import build
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Column, Heading, Paragraph, Row, Table
 from selfattn.report.drawing.scale import number_scale
@@ -26,8 +27,10 @@ FORWARD = ("scores", "weights", "output")
 BACKWARD = ("d_weights", "d_value", "d_scores", "d_query", "d_key")
 # Numbers of which the exponentials are 1, 2 and 3: every step can be done on paper.
 _LOGS = (0.6931471805599453, 1.0986122886681098)
-QUERY, KEY = ((_LOGS[0], _LOGS[1]), (_LOGS[0], 0.0)), ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))
-VALUE, GRADIENT = ((12.0, 0.0), (0.0, 12.0), (12.0, 12.0)), ((1.0, 0.0), (0.0, 1.0))
+QUERY = ((_LOGS[0], _LOGS[1]), (_LOGS[0], 0.0))
+KEY = ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))
+VALUE = ((12.0, 0.0), (0.0, 12.0), (12.0, 12.0))
+GRADIENT = ((1.0, 0.0), (0.0, 1.0))
 # What the rows and the columns of a step's numbers are, as keys of the catalogue, and how many of each there are.
 SIZES = {"query": len(QUERY), "key": len(KEY), "place": len(VALUE[0])}
 AXES = {"scores": ("query", "key"), "weights": ("query", "key"), "output": ("query", "place")}
@@ -40,7 +43,9 @@ class WeightedSum(Claim):
     """Forward and backward step by step, on numbers for paper and on random ones."""
 
     source = "Bahdanau et al. 2015, section 3.1; Saito, Deep Learning from Scratch 2, section 8.1"
-    seconds, theorem, seeds = (1.0, 1.0), True, 1
+    seconds = (1.0, 1.0)
+    theorem = True
+    seeds = 1
     kinds = {"worked": {}, "random": {"queries": 5, "keys": 7, "width": 3, "values": 11, "draws": 20}}
 
     def measure(self, setup: Setup) -> dict[str, float]:
@@ -48,7 +53,8 @@ class WeightedSum(Claim):
         worst = dict.fromkeys((*FORWARD, *BACKWARD), 0.0)
         numbers: dict[str, float] = {}
         for example in _examples(setup.arm.settings, setup.seed):
-            ours, other = by_hand(*example), by_autograd(*example)
+            ours = by_hand(*example)
+            other = by_autograd(*example)
             for name in worst:
                 size = float(other[name].abs().max())
                 worst[name] = max(worst[name], float((ours[name] - other[name]).abs().max()) / size)
@@ -103,8 +109,10 @@ def _text(trials: Trials, figure: str) -> str:
 
 def by_hand(query: Tensor, key: Tensor, value: Tensor, gradient: Tensor) -> dict[str, Tensor]:
     """Compute attention and its gradients by repeating, multiplying and summing alone: [i e], [j e], [j c], [i c]."""
-    keys, values = repeat(key, "j e -> i j e", i=len(query)), repeat(value, "j c -> i j c", i=len(query))
-    queries, gradients = repeat(query, "i e -> i j e", j=len(key)), repeat(gradient, "i c -> i j c", j=len(key))
+    keys = repeat(key, "j e -> i j e", i=len(query))
+    values = repeat(value, "j c -> i j c", i=len(query))
+    queries = repeat(query, "i e -> i j e", j=len(key))
+    gradients = repeat(gradient, "i c -> i j c", j=len(key))
     figures = {"scores": (queries * keys).sum(-1)}
     powers = (figures["scores"] - figures["scores"].amax(-1, keepdim=True)).exp()
     weights = figures["weights"] = powers / powers.sum(-1, keepdim=True)
@@ -131,10 +139,14 @@ def by_autograd(query: Tensor, key: Tensor, value: Tensor, gradient: Tensor) -> 
     return {name: tensor.detach() for name, tensor in figures.items()}
 
 
-WIDTHS, KEYS, QUERIES = (8, 32, 128, 512, 2048), 32, 512
+WIDTHS = (8, 32, 128, 512, 2048)
+KEYS = 32
+QUERIES = 512
 SOFTMAX = {"unscaled": scores.dot, "scaled": scores.scaled_dot}
 LEARNED = ("dot", "scaled_dot", "general", "concat", "additive", "location")
-PAIRS, NAMES, VALUES = 6, 12, 8
+PAIRS = 6
+NAMES = 12
+VALUES = 8
 
 
 def slope(values: tuple[float, ...]) -> float:
@@ -189,13 +201,15 @@ class Scores(Claim):
         )
         if self.quick:  # trains nothing
             return charts
-        heading, text = Heading(self.say("learned"), "scores-learned"), Paragraph(self.say("learned.text"))
+        heading = Heading(self.say("learned"), "scores-learned")
+        text = Paragraph(self.say("learned.text"))
         return *charts, heading, text, self.means(trials)
 
 
 def _saturation(arm: str, seed: int) -> dict[str, float]:
     """The norm of the softmax's derivative, and the entropy of its weights as a share of the largest, by width."""
-    draws, figures = torch.Generator().manual_seed(seed), {}
+    draws = torch.Generator().manual_seed(seed)
+    figures = {}
     for width in WIDTHS:
         query, key = (torch.randn(1, 1, n, width, generator=draws, dtype=torch.float64) for n in (QUERIES, KEYS))
         weights = attend(query, key, key, score=SOFTMAX[arm], need_weights=True).weights
@@ -206,35 +220,54 @@ def _saturation(arm: str, seed: int) -> dict[str, float]:
     return figures
 
 
-SYMBOLS, WIDTH = 16, 64
-HEADS = {"narrow": 8, "wide": 1}  # how many: heads of width 8 and 64
-DIVIDED = ("scaled_dot", "dot")
+SYMBOLS = 16
+SHARPER = 64  # how many times as large the scores of the positive control begin
 
 
 @register.claim("scaling")
 class Scaling(Claim):
-    """Transformers with narrow and with wide heads, with and without the division, at the best rate of each."""
+    """Wide and narrow heads with divided scores and with whole ones, before any of them has learned everything."""
 
     source = "Vaswani et al. 2017, section 3.2.1"
-    seconds = (10, 120)
-    points = ("gain",)
-    kinds = {f"{score}-{heads}": {"score": score, "heads": n} for heads, n in HEADS.items() for score in DIVIDED}
-    rates = (3e-3, 1e-2, 3e-2)
-    sizes = {"steps": 300, "tested": 400, "length": 10}
-    quick_sizes = {"steps": 120, "tested": 200, "length": 6}
-    shows = {"scaled": ("scaled_dot-wide", "right"), "unscaled": ("dot-wide", "right")}
-    figure, columns = "right", {"right": share, "valid": number}
-    lines = {score: {WIDTH // n: f"{score}-{heads}" for heads, n in HEADS.items()} for score in DIVIDED}
+    seconds = (10, 60)
+    points = ("gain", "sensitive")
+    kinds = {
+        "divided-wide": {"heads": 1, "score": "scaled_dot", "sharper": 1},
+        "whole-wide": {"heads": 1, "score": "dot", "sharper": 1},
+        "sharp-wide": {"heads": 1, "score": "scaled_dot", "sharper": SHARPER},
+        "divided-narrow": {"heads": 8, "score": "scaled_dot", "sharper": 1},
+        "whole-narrow": {"heads": 8, "score": "dot", "sharper": 1},
+    }
+    rates = (5e-3, 1e-2, 2e-2)
+    learned = dict.fromkeys(("divided-wide", "divided-narrow", "whole-narrow"), ("right", 0.5))  # by chance 0.06
+    sizes = {"steps": 150, "rows": 32, "tested": 300, "length": 8, "dim": 64}
+    shows = {"divided": ("divided-wide", "right"), "whole": ("whole-wide", "right"), "sharp": ("sharp-wide", "right")}
+    figure = "right"
+    columns = {"right": share, "valid": number}
+    lines = {
+        "divided": {8: "divided-narrow", 64: "divided-wide"},
+        "whole": {8: "whole-narrow", 64: "whole-wide"},
+        "sharp": {64: "sharp-wide"},
+    }
 
     def measure(self, setup: Setup) -> dict[str, float]:
         """Learn to reverse, and measure the share of right tokens."""
-        parts = {"dim": WIDTH, "ffn_dim": 2 * WIDTH, "num_heads": setup["heads"], "score": setup["score"]}
-        task, length = partial(small.reversals, symbols=SYMBOLS), setup["length"]
-        config = small.resized("transformer", **parts)
-        model = small.trained(setup, config, partial(task, 64, length), symbols=SYMBOLS)
-        return small.graded(setup, model, partial(task, setup["tested"], length))
+        dim = setup["dim"]
+        length = setup["length"]
+        make = partial(small.reversals, symbols=SYMBOLS)
+        config = small.resized("transformer", dim=dim, ffn_dim=dim, num_heads=setup["heads"], score=setup["score"])
+        model = build(config, vocab_size=small.vocabulary(SYMBOLS), seed=setup.seed)
+        with torch.no_grad():
+            for module in model.modules():
+                if isinstance(module, MultiHeadAttention):
+                    module.q_proj.weight.mul_(setup["sharper"])
+        small.train(setup, model, small.stream(partial(make, setup["rows"], length), seed=setup.seed))
+        return small.graded(setup, model, partial(make, setup["tested"], length))
 
     def contrasts(self, trials: Trials) -> Contrasts:
-        """With wide heads the division gains."""
-        items = self.size["tested"] * (self.size["length"] + 1)
-        return (trials.lead("gain", "scaled_dot-wide", "dot-wide", "right", items),)
+        """With wide heads the division gains; and scores that begin far too large cost something: it would be seen."""
+        items = self.size["tested"]
+        return (
+            trials.lead("gain", "divided-wide", "whole-wide", "right", items),
+            trials.lead("sensitive", "divided-wide", "sharp-wide", "right", items),
+        )

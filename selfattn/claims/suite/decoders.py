@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
 from itertools import count as count_up
-from itertools import islice
+from itertools import islice, product
 from statistics import linear_regression
 from typing import Any
 
@@ -49,7 +49,7 @@ class Alignment(Claim):
 
     source = "Bahdanau et al. 2015, section 5.2.1; Luong et al. 2015, section 5.4; Chen et al. 2020, section 3.1"
     seconds = (18, 330)
-    points = tuple(f"{name}-{baseline}" for name in READERS for baseline in BASELINES)
+    points = tuple(f"{name}-{baseline}" for name, baseline in product(READERS, BASELINES))
 
     kinds = {name: {"reader": name, "shuffled": False} for name in READERS}
     kinds |= {"shuffled-rnn": {"reader": "general", "shuffled": True}}  # trained on the sources of other phrases
@@ -69,12 +69,15 @@ class Alignment(Claim):
 
     def measure(self, setup: Setup) -> dict[str, float]:
         """Train on phrases; choose head and step on validation; give errors on the test, also of what knows nothing."""
-        tokenizer, tested = subwords(), setup["tested"]
-        (validation, batch), (test, _) = unseen("valid", tested), unseen("test", tested)
+        tokenizer = subwords()
+        tested = setup["tested"]
+        validation, batch = unseen("valid", tested)
+        test, _ = unseen("test", tested)
         model = build(model_of(setup["reader"]), vocab_size=len(tokenizer), seed=setup.seed)
         before = errors(model, tokenizer, test)[chosen(errors(model, tokenizer, validation))]
         small.train(setup, model, training(setup.seed, setup["pairs"], shuffled=setup["shuffled"]))
-        after, aside = errors(model, tokenizer, test), errors(model, tokenizer, validation)
+        after = errors(model, tokenizer, test)
+        aside = errors(model, tokenizer, validation)
         along = [diagonal(len(pair.source), len(pair.target)) for pair in test]
         return {
             "valid": small.loss_of(model, batch),
@@ -106,7 +109,7 @@ class Alignment(Claim):
             return contrast(f"{name}-{baseline}", lead, "below", -MARGIN, least_error=least)
 
         readers = tuple(name for name in readers if not (self.quick and name in self.not_quick))
-        return tuple(rule(name, baseline) for name in readers for baseline in BASELINES)
+        return tuple(rule(name, baseline) for name, baseline in product(readers, BASELINES))
 
     def blocks(self, trials: Trials) -> Blocks:
         """The error of every reader beside what knows nothing, and which step is read."""
@@ -191,7 +194,8 @@ def transformer(setup: Setup, symbols: int) -> Any:
     return build(config, vocab_size=small.vocabulary(symbols), seed=setup.seed)
 
 
-SYMBOLS, NOISE = 16, 0.2
+SYMBOLS = 16
+NOISE = 0.2
 
 
 def noisy_copies(rows: int, generator: torch.Generator) -> Batch:
@@ -216,7 +220,9 @@ class FutureMask(Claim):
 
     def measure(self, setup: Setup) -> dict[str, float]:
         """Train with the right tokens before each; test so, and by greedy decoding; ask the causal gate."""
-        tested, seed, model = setup["tested"], setup.seed, transformer(setup, SYMBOLS)
+        tested = setup["tested"]
+        seed = setup.seed
+        model = transformer(setup, SYMBOLS)
         if not setup["mask"]:
             for block in model.decoder.layers:
                 block.self_attn.register_forward_pre_hook(_unmasked, with_kwargs=True)
@@ -231,12 +237,13 @@ class FutureMask(Claim):
             "loss": loss,
             "leaks": float(leaks),
             **{kind: float(hit.double().mean()) for kind, hit in hits.items()},
-            **{f"{k}@{at + 1}": float(h[:, at].double().mean()) for k, h in hits.items() for at in range(LENGTH)},
+            **{f"{k}@{at + 1}": float(hits[k][:, at].double().mean()) for k, at in product(hits, range(LENGTH))},
         }
 
     def contrasts(self, trials: Trials) -> Contrasts:
         """Teacher-forced better without the mask, free-running worse, and the gate tells the two apart every time."""
-        off_on, items = ("mask-off", "mask-on"), self.size["tested"] * (LENGTH + 1)
+        off_on = ("mask-off", "mask-on")
+        items = self.size["tested"] * (LENGTH + 1)
         wrong = [*trials.values("mask-on", "leaks"), *(1 - fired for fired in trials.values("mask-off", "leaks"))]
         return (
             trials.lead("forced", *off_on, "forced", items),
@@ -246,7 +253,7 @@ class FutureMask(Claim):
 
     def blocks(self, trials: Trials) -> Blocks:
         """Accuracy by position, and in a table with the loss."""
-        lines = {f"{arm}.{kind}": trials.spots(arm, kind) for arm in trials.arms for kind in ("forced", "free")}
+        lines = {f"{arm}.{kind}": trials.spots(arm, kind) for arm, kind in product(trials.arms, ("forced", "free"))}
         return self.chart("future-mask", lines, of="line"), self.means(trials)
 
 
@@ -255,7 +262,8 @@ def _unmasked(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     return args, kwargs | {"mask": None, "causal": False}  # targets of one length: there is no padding to hide
 
 
-PLACES, ERROR = 16, 2
+PLACES = 16
+ERROR = 2
 WRONG = (0, 1, 2, 4)  # tokens of the prefix that are replaced
 
 
@@ -293,11 +301,14 @@ class Exposure(Claim):
     not_quick = ("free-running",)
     shows = {"forced": ("teacher-forcing", "forced@0"), "greedy": ("teacher-forcing", "greedy")}
     shows |= {"sampling": ("scheduled-sampling", "greedy")}
-    figure, columns = "forced", dict.fromkeys(("forced@0", "greedy", "sampled", "beam"), share)
+    figure = "forced"
+    columns = dict.fromkeys(("forced@0", "greedy", "sampled", "beam"), share)
 
     def measure(self, setup: Setup) -> dict[str, float]:
         """Train; test with right tokens before each, with wrong ones among them, and on the model's own."""
-        (start, last), seed, model = setup["forcing"], setup.seed, transformer(setup, PLACES)
+        start, last = setup["forcing"]
+        seed = setup.seed
+        model = transformer(setup, PLACES)
         batches = small.stream(partial(walks, setup["rows"]), seed=seed)
         small.train(setup, model, batches, teacher_forcing=start, teacher_forcing_end=last)
         valid, test = small.validation_and_test(partial(walks, setup["tested"]), seed=seed)
@@ -314,7 +325,8 @@ class Exposure(Claim):
 
     def contrasts(self, trials: Trials) -> Contrasts:
         """The gap, how it grows with wrong tokens, by how much scheduled sampling is nearer, and what it writes."""
-        ours, other = "teacher-forcing", "scheduled-sampling"
+        ours = "teacher-forcing"
+        other = "scheduled-sampling"
         forced, sampled = (minus(trials.values(arm, "forced@0"), trials.values(arm, "greedy")) for arm in (ours, other))
         by_seed = zip(*(trials.values(ours, f"forced@{count}") for count in WRONG), strict=True)
         lost = [-linear_regression(WRONG, shares).slope for shares in by_seed]  # with each wrong token

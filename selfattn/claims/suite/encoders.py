@@ -5,8 +5,9 @@ non-linearity stacked layers only average, and depth needs skip connections.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -28,29 +29,25 @@ from selfattn.report.drawing.scale import Scale
 from selfattn.streams import generator
 from selfattn.training.loss import batch_loss
 
-SYMBOLS, SHORTEST = 12, 5
+SYMBOLS = 12
+SHORTEST = 5
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "t5")
 TASKS = ("order", "set")
-SAME, MOVED = 1e-10, 1e-3  # relative differences in float64: at most none, at least one
+SAME = 1e-10  # relative difference in float64: at most none
+MOVED = 1e-3  # at least one
 
 
-class Labeller(small.Classifier):
-    """An encoder that writes one token at each position of its source: no mask hides anything, so none leaks order."""
+def encoder(position: str, max_length: int, seed: int, *, causal: bool = False) -> small.Labeller:
+    """Build a stack of two layers that writes one token at each position: no mask hides anything, so none leaks order.
 
-    def __init__(self, position: str, max_length: int, seed: int) -> None:
-        super().__init__()
-        vocab_size = small.vocabulary(SYMBOLS)
-        config = TransformerConfig(
-            dim=32, num_heads=4, num_layers=2, ffn_dim=64, position=position, max_length=max_length
-        )
-        self.encoder = config.make_encoder(nn.Embedding(vocab_size, config.dim, padding_idx=0))
-        self.output = nn.Linear(config.dim, vocab_size)
-        initialise(self, generator(seed, "init"))
-
-    def classify(self, source: Tensor, source_mask: Tensor) -> Tensor:
-        """Return logits ``[b s v]``."""
-        logits: Tensor = self.output(self.encoder(source, source_mask).states)
-        return logits
+    Args:
+        position: how places are told.
+        max_length: of the sequences.
+        seed: of the first weights.
+        causal: whether a position sees those before it alone; default all.
+    """
+    config = TransformerConfig(dim=32, num_heads=4, num_layers=2, ffn_dim=64, position=position, max_length=max_length)
+    return small.Labeller(config, seed, symbols=SYMBOLS, causal=causal)
 
 
 def labelled(task: str, rows: int, shortest: int, longest: int, draws: torch.Generator) -> Batch:
@@ -64,18 +61,19 @@ def labelled(task: str, rows: int, shortest: int, longest: int, draws: torch.Gen
         larger = x[:, None, :].expand(-1, length, -1)
         next_one = torch.where(larger > x[:, :, None], larger, end).amin(dim=-1)
         labels = next_one.masked_fill(next_one == end, small.BOS)
-    everywhere = torch.ones_like(x, dtype=torch.bool)
-    return Batch(x, everywhere, x, labels, everywhere, list(range(rows)))
+    return small.labels(x, labels)
 
 
 @torch.inference_mode()
-def permuted_difference(model: Labeller, length: int, seed: int) -> float:
+def permuted_difference(model: small.Labeller, length: int, seed: int) -> float:
     """Return how far logits of permuted symbols are from permuted logits, at most, relative to the largest logit."""
     draws = generator(seed, "claims/permutation")
     x = small.random_symbols(8, length, symbols=SYMBOLS, generator=draws)
     places = torch.randperm(length, generator=draws)
     mask = torch.ones_like(x, dtype=torch.bool)
-    straight, permuted = model.eval()(x, x, source_mask=mask), model(x[:, places], x, source_mask=mask)
+    model.eval()
+    straight = model(x, x, source_mask=mask)
+    permuted = model(x[:, places], x, source_mask=mask)
     return float((permuted - straight[:, places]).abs().max() / straight.abs().max())
 
 
@@ -85,20 +83,24 @@ class Order(Claim):
 
     source = "Vaswani et al. 2017, section 3.5; Press et al. 2022, sections 1 and 3 (lengths never trained on)"
     seconds = (22, 250)
-    points = tuple(f"{position}-{task}" for task in TASKS for position in POSITIONS)
-    kinds = {f"{p}-{task}": {"position": p, "task": task} for task in TASKS for p in ("none", *POSITIONS)}
+    points = tuple(f"{position}-{task}" for task, position in product(TASKS, POSITIONS))
+    kinds = {f"{p}-{task}": {"position": p, "task": task} for task, p in product(TASKS, ("none", *POSITIONS))}
     rates = (1e-2, 3e-2, 9e-2)
+    learned = {f"{position}-set": ("right", 0.8) for position in ("none", *POSITIONS)}
     sizes = {"steps": 300, "tested": 400, "length": 20}
     quick_sizes = {"steps": 160, "tested": 200, "length": 8}
     shows = {"without": ("none-order", "right"), "with": ("sinusoidal-order", "right"), "set": ("none-set", "right")}
-    figure, columns = "right", {"right": share, "moved": number}
+    figure = "right"
+    columns = {"right": share, "moved": number}
     lines = {task: {k: f"{p}-{task}" for k, p in enumerate(("none", *POSITIONS))} for task in TASKS}
 
     def measure(self, setup: Setup) -> dict[str, float]:
         """Permute the input of an untrained encoder (``moved``), then train it: the ``right`` share of its labels."""
-        task, length, seed = setup["task"], setup["length"], setup.seed
-        model = Labeller(setup["position"], length, seed)
-        moved = permuted_difference(Labeller(setup["position"], length, seed).double(), length, seed)
+        task = setup["task"]
+        length = setup["length"]
+        seed = setup.seed
+        model = encoder(setup["position"], length, seed)
+        moved = permuted_difference(encoder(setup["position"], length, seed).double(), length, seed)
         small.train(setup, model, small.stream(partial(labelled, task, 64, SHORTEST, length), seed=seed))
         return small.graded(setup, model, partial(labelled, task, setup["tested"], length, length)) | {"moved": moved}
 
@@ -113,40 +115,56 @@ class Order(Claim):
         )
 
 
-ABSOLUTE, RELATIVE = ("sinusoidal", "learned"), ("rotary", "t5")  # ALiBi sees mostly its neighbours: shown, not tested
+ABSOLUTE = ("sinusoidal", "learned")
+RELATIVE = ("rotary", "t5", "alibi")
+BIASES = ("t5", "alibi")
 
 
 @register.claim("extrapolation")
 class Extrapolation(Claim):
-    """Encoders with five kinds of positions, trained on short sequences and tested on longer ones."""
+    """Causal stacks with five kinds of positions, trained on short sequences and tested on longer ones."""
 
-    source = "Press et al. 2022, sections 1 and 3; Shaw et al. 2018, section 3.2"
-    seconds = (10, 120)
-    points = tuple(f"{relative}-{absolute}" for relative in RELATIVE for absolute in ABSOLUTE)
+    source = "Press et al. 2022, sections 2.2 and 3; Shaw et al. 2018, section 3.2; Su et al. 2021 (rotary)"
+    seconds = (10, 60)
+    points = tuple(f"{relative}-{absolute}" for relative, absolute in product(RELATIVE, ABSOLUTE))
     kinds = {position: {"position": position} for position in POSITIONS}
-    rates = (1e-2, 3e-2, 9e-2)
-    sizes = {"steps": 300, "tested": 400, "length": 20, "double": 40, "lengths": (20, 30, 40, 80)}
-    quick_sizes = {"steps": 200, "tested": 200, "length": 8, "double": 16, "lengths": (8, 12, 16)}
-    quick_rates = {"t5": 9e-2}
-    not_quick = ("alibi",)
-    shows = {"short": ("sinusoidal", "short"), "absolute": ("sinusoidal", "double"), "relative": ("rotary", "double")}
-    figure, columns = "right", {"short": share, "double": share}
+    rates = (2e-2,)
+    learned = dict.fromkeys(POSITIONS, ("short", 0.9))
+    sizes = {"steps": 250, "rows": 32, "tested": 300, "length": 12, "double": 24, "lengths": (12, 18, 24, 48)}
+    quick_sizes = {"lengths": (12, 24)}
+    shows = {"short": ("sinusoidal", "short"), "absolute": ("sinusoidal", "double")}
+    shows |= {"rotary": ("rotary", "double"), "alibi": ("alibi", "double")}
+    figure = "right"
+    columns = {"short": share, "double": share}
 
     def measure(self, setup: Setup) -> dict[str, float]:
         """Train up to one length, and measure the share of right labels at that length and at longer ones."""
-        length, lengths = setup["length"], setup["lengths"]
-        model = Labeller(setup["position"], max(*lengths, setup["double"]), setup.seed)
-        small.train(setup, model, small.stream(partial(labelled, "order", 64, SHORTEST, length), seed=setup.seed))
-        unseen = {n: partial(labelled, "order", setup["tested"], n, n) for n in {*lengths, length, setup["double"]}}
-        right = {n: small.forced_accuracy(model, small.held_out(unseen[n], seed=setup.seed)) for n in sorted(unseen)}
-        valid = small.loss_of(model, small.held_out(unseen[length], seed=setup.seed, name="validation"))
+        length = setup["length"]
+        lengths = sorted({length, setup["double"], *setup["lengths"]})
+        model = encoder(setup["position"], max(lengths), setup.seed, causal=True)
+        make = partial(labelled, "order", setup["rows"], SHORTEST, length)
+        small.train(setup, model, small.stream(make, seed=setup.seed))
+        right = {}
+        for n in lengths:
+            unseen = partial(labelled, "order", setup["tested"], n, n)
+            right[n] = small.forced_accuracy(model, small.held_out(unseen, seed=setup.seed))
+        trained = partial(labelled, "order", setup["tested"], length, length)
+        valid = small.loss_of(model, small.held_out(trained, seed=setup.seed, name="validation"))
         ends = {"valid": valid, "short": right[length], "double": right[setup["double"]]}
-        return ends | {f"right@{n}": right[n] for n in lengths}
+        return ends | {f"right@{n}": right[n] for n in setup["lengths"]}
 
     def contrasts(self, trials: Trials) -> Contrasts:
         """At twice the length each relative kind leads over each absolute kind."""
-        pairs = [(relative, absolute) for relative in RELATIVE for absolute in ABSOLUTE]
-        return tuple(trials.lead(f"{a}-{b}", a, b, "double", self.size["tested"]) for a, b in pairs)
+        return self.leads(trials, RELATIVE)
+
+    def conditions(self, trials: Trials) -> dict[str, Contrasts]:
+        """Where the distance is added to the score, as Press et al. do."""
+        return {"biases": self.leads(trials, BIASES)}
+
+    def leads(self, trials: Trials, kinds: Sequence[str]) -> Contrasts:
+        """Hold kinds of relative positions against each absolute kind."""
+        items = self.size["tested"]
+        return tuple(trials.lead(f"{a}-{b}", a, b, "double", items) for a, b in product(kinds, ABSOLUTE))
 
 
 def residual(x: Tensor) -> Tensor:
@@ -155,9 +173,11 @@ def residual(x: Tensor) -> Tensor:
     return left
 
 
-DEPTH, JUDGED = 8, 4  # layers that are drawn; the layer that the rule looks at, before rounding ends the fall
+DEPTH = 8  # layers that are drawn
+JUDGED = 4  # the layer that the rule looks at, before rounding ends the fall
 SMALLEST = 1e-15  # what rounding in float64 leaves
-GONE, KEPT = -2.0, -1.0  # powers of ten: a hundredth of the differences is left; a tenth
+GONE = -2.0  # powers of ten: a hundredth of the differences is left
+KEPT = -1.0  # a tenth
 
 
 @register.claim("averaging")
@@ -173,29 +193,31 @@ class Averaging(Claim):
         "both": {"forward": True, "skip": True},
     }
     sizes = {"dim": 64, "heads": 4, "tokens": 32, "texts": 16, "stacks": 8}
-    shows = {arm: (arm, "left") for arm in ("neither", "forward", "both")}
+    shows = {arm: (arm, "left") for arm in kinds}
 
     def measure(self, setup: Setup) -> dict[str, float]:
         """Send random vectors through stacks of random layers, and take the mean over stacks; no layer is trained."""
-        draws, weights = generator(setup.seed, "claims/data"), generator(setup.seed, "init")
+        draws = generator(setup.seed, "claims/data")
+        weights = generator(setup.seed, "init")
         stacks = [stack_figures(setup.arm.settings, draws, weights) for _ in range(setup["stacks"])]
         means = {name: sum(stack[name] for stack in stacks) / len(stacks) for name in stacks[0]}
         return means | {"left": 10 ** means[f"left@{JUDGED}"], "beyond": max(stack["beyond"] for stack in stacks)}
 
     def contrasts(self, trials: Trials) -> Contrasts:
-        """Nearly nothing is left without both; with both, and with feed-forward alone, most is; the mean is a mean."""
-        return (*self._rule(trials), contrast("forward", trials.values("forward", f"left@{JUDGED}"), "above", KEPT))
+        """Without skip connections, attention alone averages the differences away, and a non-linearity keeps them."""
+        return self.rule(trials, "neither", "forward")
 
     def conditions(self, trials: Trials) -> dict[str, Contrasts]:
-        """The same where feed-forward blocks stand beside skip connections."""
-        return {"skip": self._rule(trials)}
+        """The same with skip connections on both sides."""
+        return {"skip": self.rule(trials, "skip", "both")}
 
-    def _rule(self, trials: Trials) -> Contrasts:
+    def rule(self, trials: Trials, linear: str, other: str) -> Contrasts:
+        """Hold a stack without the non-linearity and one with it against their bounds."""
         beyond = max(max(trials.values(arm, "beyond")) for arm in self.kinds)
         return (
             exact("mean", beyond, 1e-12),
-            contrast("both", trials.values("both", f"left@{JUDGED}"), "above", KEPT),
-            contrast("neither", trials.values("neither", f"left@{JUDGED}"), "below", GONE),
+            contrast(linear, trials.values(linear, f"left@{JUDGED}"), "below", GONE),
+            contrast(other, trials.values(other, f"left@{JUDGED}"), "above", KEPT),
         )
 
     def blocks(self, trials: Trials) -> Blocks:
@@ -206,7 +228,8 @@ class Averaging(Claim):
 
 def stack_figures(settings: Mapping[str, Any], draws: Generator, weights: Generator) -> dict[str, float]:
     """Return what is left after each layer of a random stack (``left@LAYER``), and what leaves the inputs' range."""
-    dim, heads = settings["dim"], settings["heads"]
+    dim = settings["dim"]
+    heads = settings["heads"]
     x = torch.randn(settings["texts"], settings["tokens"], dim, generator=draws, dtype=torch.float64)
     # A theorem: without projections every output is a weighted mean of the inputs, so that none leaves their range.
     mean = MultiHeadAttention(dim, num_heads=heads, project=False)(x).output
@@ -226,7 +249,8 @@ def stack_figures(settings: Mapping[str, Any], draws: Generator, weights: Genera
     return figures
 
 
-SHALLOW, DEEP = 1, 6
+SHALLOW = 1
+DEEP = 6
 KINDS = ("skip", "none")
 
 
@@ -239,7 +263,8 @@ class Skipless(nn.Module):
 
     def forward(self, x: Tensor, *, mask: Mask | None = None, **unused: Any) -> BlockOutput:
         """Run the parts on ``[b i d]``, without weights."""
-        block, h = self.block, self.block.self_attn_norm(x)
+        block = self.block
+        h = self.block.self_attn_norm(x)
         context = block.self_attn.project_context(h)
         x = block.feed_forward(block.feed_forward_norm(block.self_attn(h, context, mask=mask).output))
         return BlockOutput(x, Cache(context), None, None)
@@ -253,27 +278,33 @@ class Depth(Claim):
     seconds = (14, 240)
     points = ("interaction",)
     kinds = {
-        f"{kind}-{depth}": {"depth": depth, "skip": kind == "skip"} for kind in KINDS for depth in (SHALLOW, 3, DEEP)
+        f"{kind}-{depth}": {"depth": depth, "skip": kind == "skip"}
+        for kind, depth in product(("skip", "none"), (1, 3, 6))
     }
     rates = (3e-3, 1e-2, 3e-2)
+    learned = dict.fromkeys(("skip-1", "none-1"), ("right", 0.8))
     sizes = {"steps": 300, "rows": 64, "tested": 500, "dim": 32, "length": 10}
     quick_sizes = {"steps": 150, "tested": 200, "length": 6}
     quick_rates = {"none-6": 3e-3}
     not_quick = ("skip-3", "none-3")
     shows = {name: (f"{name}-{DEEP}", "right") for name in KINDS}
-    figure, columns = "right", {"gradient@1": number, f"gradient@{DEEP}": number, "apart": number, "right": share}
+    figure = "right"
+    columns = {"gradient@1": number, f"gradient@{DEEP}": number, "apart": number, "right": share}
     lines = {kind: {depth: f"{kind}-{depth}" for depth in (SHALLOW, 3, DEEP)} for kind in KINDS}
 
     def measure(self, setup: Setup) -> dict[str, float]:
         """Learn to reverse; before that take the gradient, and how far apart the encoder's vectors are."""
-        dim, length, task = setup["dim"], setup["length"], partial(small.reversals, symbols=16)
+        dim = setup["dim"]
+        length = setup["length"]
+        task = partial(small.reversals, symbols=16)
         config = small.resized("transformer", {"encoder.num_layers": setup["depth"]}, dim=dim, ffn_dim=2 * dim)
         model: Any = build(config, vocab_size=small.vocabulary(16), seed=setup.seed)
         if not setup["skip"]:
             model.encoder.layers = nn.ModuleList(Skipless(block) for block in model.encoder.layers)
         make = partial(task, setup["tested"], length)
         valid, _ = small.validation_and_test(make, seed=setup.seed)
-        loss, layers = batch_loss(model, valid), [tuple(layer.parameters()) for layer in model.encoder.layers]
+        loss = batch_loss(model, valid)
+        layers = [tuple(layer.parameters()) for layer in model.encoder.layers]
         gradients = (torch.autograd.grad(loss, layer, retain_graph=True) for layer in layers)
         norms = [math.hypot(*(gradient.norm().item() for gradient in layer)) for layer in gradients]
         with torch.no_grad():
@@ -285,6 +316,6 @@ class Depth(Claim):
     def contrasts(self, trials: Trials) -> Contrasts:
         """What skip connections are worth to the deep encoder, less what they are worth to the shallow one."""
         worth = {depth: trials.differences(f"skip-{depth}", f"none-{depth}", "right") for depth in (SHALLOW, DEEP)}
-        arms = [f"{kind}-{depth}" for kind in KINDS for depth in worth]
+        arms = [f"{kind}-{depth}" for kind, depth in product(KINDS, worth)]
         error = trials.share_error(arms, "right", self.size["tested"] * (self.size["length"] + 1))
         return (contrast("interaction", minus(worth[DEEP], worth[SHALLOW]), "above", MARGIN, least_error=error),)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from statistics import fmean
 
 import torch
@@ -82,12 +82,13 @@ class Bottleneck(Claim):
         "attention": {"model": "rnn-attention", "width": 32},
     }
     rates = (5e-3, 1e-2, 2e-2, 4e-2)
+    learned = dict.fromkeys(kinds, ("exact@4", 0.9))
     sizes = {"steps": 1000, "lengths": (4, 8, 12, 16, 20), "tested": 200, "batch": 64}
     quick_sizes = {"batch": 32, "steps": 300, "lengths": (2, 4, 6, 8)}
     quick_rates = {"plain-wide": 1e-2}
     shows = {"plain": ("plain", "longest"), "attention": ("attention", "longest")}
     shows |= {name: (arm, "halving") for name, arm in zip(("before", "wide", "longer"), kinds, strict=False)}
-    figure, columns = "exact", {"halving": number}
+    figure = "exact"
 
     def measure(self, setup: Setup) -> dict[str, float]:
         """Train on copies of all lengths."""
@@ -102,6 +103,15 @@ class Bottleneck(Claim):
             trials.lead("lead", "attention", "plain", "longest", items, bound=LEAD),
             trials.lead("lead-wide", "attention", "plain-wide", "longest", items, bound=LEAD),
         )
+
+    def blocks(self, trials: Trials) -> Blocks:
+        """Exact match by length, and the length at which it falls to one half."""
+        longest = self.size["lengths"][-1]
+        rows = {}
+        for arm in trials.arms:
+            beyond = min(trials.values(arm, "halving")) >= longest  # it never falls so low
+            rows[arm] = [f"> {longest}" if beyond else number(trials.mean(arm, "halving"))]
+        return *super().blocks(trials), self.table("means", ["halving"], rows)
 
 
 def permutations(rows: int, length: int, draws: torch.Generator, *, symbols: int) -> Batch:
@@ -123,6 +133,7 @@ class AttentionRemoves(Claim):
     }
     points = ("lead-plain", "lead-peeky")
     rates = (1e-2, 2e-2, 4e-2)
+    learned = dict.fromkeys(kinds, ("exact@4", 0.9))
     sizes = {"steps": 1000, "lengths": (4, 8, 12, 16, 20, 24), "tested": 200, "batch": 64}
     quick_sizes = {"batch": 32, "steps": 300, "lengths": (3, 6, 9)}
     shows = {arm: (arm, "longest") for arm in ("peeky", "attention")}
@@ -152,17 +163,17 @@ class Reversal(Claim):
     seconds = (11, 330)
     points = ("plain-monotone", "attention-monotone", "attention-reversed", "by-task", "by-model")
     kinds = {
-        f"{model}-{task}-{reading}": {"model": f"rnn-{model}", "task": task, "direction": direction}
-        for model in ("plain", "attention")
-        for task in TASKS
-        for reading, direction in READINGS.items()
+        f"{model}-{task}-{reading}": {"model": f"rnn-{model}", "task": task, "direction": READINGS[reading]}
+        for model, task, reading in product(("plain", "attention"), ("monotone", "reversed"), ("forward", "reversing"))
     }
     rates = (6e-3, 1.2e-2, 2.4e-2)
+    learned = dict.fromkeys(kinds, ("exact@4", 0.9))
     sizes = {"steps": 1000, "lengths": (4, 6, 8, 10, 12), "tested": 200, "batch": 64}
     quick_sizes = {"batch": 32, "steps": 250, "lengths": (3, 5)}
     shows = {reading: (f"plain-monotone-{reading}", "exact") for reading in READINGS}
     shows |= {f"attention_{reading}": (f"attention-monotone-{reading}", "exact") for reading in READINGS}
-    figure, columns = "exact", {"exact": share}
+    figure = "exact"
+    columns = {"exact": share}
 
     def measure(self, setup: Setup) -> dict[str, float]:
         """Train on all lengths."""
@@ -172,7 +183,7 @@ class Reversal(Claim):
     def contrasts(self, trials: Trials) -> Contrasts:
         """The gain on the monotone task; none with attention on either; and more than on the reversed task."""
         items = self.size["tested"] * len(self.size["lengths"])
-        names = [f"{model}-{task}" for model in ("plain", "attention") for task in TASKS]
+        names = [f"{model}-{task}" for model, task in product(("plain", "attention"), TASKS)]
         most, on_reversed, with_attention, _ = (
             trials.differences(f"{name}-reversing", f"{name}-forward", "exact") for name in names
         )
@@ -194,36 +205,89 @@ class Reversal(Claim):
         return chart, self.means(trials)
 
 
-AFTER, FED = {"width": 32, "decoder": {}}, {"width": 29, "decoder": {"decoder.input_feeding": True}}
+STOPS = 5  # of a chain
+VALUES = 2  # so few that one does not say which stop it was
+COPIED = 4
+
+
+def chains(rows: int, length: int, draws: torch.Generator) -> Batch:
+    """Make sources of stops in any order, each a name, a value and the name of the stop that follows.
+
+    The target is the values along the chain from the first name on. The values say nothing about the way, so where to
+    look next stands only where the decoder looked last.
+
+    Args:
+        rows: of the batch.
+        length: number of stops.
+        draws: of the batch.
+    """
+    order = torch.rand(rows, length, generator=draws).argsort(dim=1)  # the chain; it begins at its first name
+    order = torch.where(order == order[:, :1], 0, torch.where(order == 0, order[:, :1], order))
+    following = torch.empty_like(order).scatter_(1, order, order.roll(-1, dims=1))
+    values = torch.randint(0, VALUES, (rows, length), generator=draws)
+    names = torch.arange(length).expand(rows, length)
+    first = small.FIRST
+    stops = torch.stack([first + VALUES + names, first + values, first + VALUES + STOPS + following], dim=2)
+    places = torch.rand(rows, length, generator=draws).argsort(dim=1)
+    source = stops.gather(1, places[:, :, None].expand(-1, -1, 3)).flatten(1)
+    return small.batch_of(source, first + values.gather(1, order))
+
+
+ROUTES: dict[str, Callable[[int, int, torch.Generator], Batch]] = {
+    "copying": partial(small.copies, symbols=COPIED),  # so few that one does not say where it stands
+    "chains": chains,
+}
 
 
 @register.claim("placement")
 class Placement(Claim):
-    """Three places of the same attention, each as wide as equal operations allow."""
+    """Luong's attention with input feeding and without, where the next place can be counted and where it cannot."""
 
-    source = "Luong et al. 2015, sections 3.3 and 4; Bahdanau et al. 2015, section 3.1"
-    seconds = (10, 240)
-    points = ("gain",)
+    source = "Luong et al. 2015, sections 3.3 and 4; Tu et al. 2016 (coverage), section 1"
+    seconds = (10, 60)
+    points = tuple(ROUTES)
     kinds = {
-        "after": AFTER,
-        "fed": FED,
-        "before": {"width": 26, "decoder": {"decoder.attention": "bahdanau"}},
-        "after-long": {**AFTER, "times": 4},
-        "fed-long": {**FED, "times": 4},
+        f"{name}-{route}": {"route": route, "width": width, "fed": name == "fed"}
+        for route, (name, width) in product(("copying", "chains"), {"after": 48, "fed": 44}.items())
     }
     rates = (1e-2, 2e-2, 4e-2)
-    sizes = {"steps": 500, "lengths": (4, 8, 12, 16, 20), "tested": 200, "batch": 64}
-    quick_sizes = {"batch": 32, "steps": 150, "lengths": (2, 3, 4)}
-    not_quick = ("before",)
-    shows = {"after": ("after", "exact"), "fed": ("fed", "exact")}
-    shows |= {"after_longer": ("after-long", "exact"), "fed_longer": ("fed-long", "exact")}
-    figure, columns = "exact", {"exact": share}
+    learned = dict.fromkeys(kinds, ("first", 0.8))
+    sizes = {"steps": 250, "length": 6, "stops": STOPS, "tested": 300, "batch": 32}
+    shows = {arm.replace("-", "_"): (arm, "right") for arm in kinds}
+    figure = "right"
+    columns = {"first": share, "right": share}
+    lines = {name: {k: f"{name}-{route}" for k, route in enumerate(ROUTES)} for name in ("after", "fed")}
 
     def measure(self, setup: Setup) -> dict[str, float]:
-        """Train on copies of four symbols, so few that a symbol does not say where it stands."""
-        config = small.resized("luong-general", setup["decoder"], hidden_dim=setup["width"])
-        return by_length(setup, config, partial(small.copies, symbols=4), symbols=4)
+        """Train, and measure the share of right symbols behind the first one, the right ones before being given."""
+        changes = {
+            "decoder.input_feeding": setup["fed"],
+            "encoder.direction": "both",
+            "decoder.initial_state": "project",
+        }
+        width = setup["width"]
+        changes |= {"encoder.hidden_dim": width // 2, "decoder.hidden_dim": width}
+        config = small.resized("luong-general", changes, embed_dim=32)
+        make = ROUTES[setup["route"]]
+        length = setup["stops"] if setup["route"] == "chains" else setup["length"]
+        symbols = VALUES + 2 * STOPS
+        model = small.trained(setup, config, lambda draws: make(setup["batch"], length, draws), symbols=symbols)
+        valid, test = small.validation_and_test(partial(make, setup["tested"], length), seed=setup.seed)
+        hits = small.forced_hits(model, test)[:, :length].double()  # without the end
+        return {
+            "valid": small.loss_of(model, valid),
+            "first": float(hits[:, 0].mean()),
+            "right": float(hits[:, 1:].mean()),
+        }
 
     def contrasts(self, trials: Trials) -> Contrasts:
-        """Input feeding gains; attention before the RNN and longer training are shown, not tested."""
-        return (trials.lead("gain", "fed", "after", "exact", self.size["tested"] * len(self.size["lengths"])),)
+        """Input feeding gains on both tasks."""
+        return tuple(self.gain(trials, route) for route in ROUTES)
+
+    def conditions(self, trials: Trials) -> dict[str, Contrasts]:
+        """Where the next place is known only from where the decoder looked."""
+        return {"chains": (self.gain(trials, "chains"),)}
+
+    def gain(self, trials: Trials, route: str) -> Contrast:
+        """Hold input feeding against attention alone on a task."""
+        return trials.lead(route, f"fed-{route}", f"after-{route}", "right", self.size["tested"])

@@ -1,0 +1,235 @@
+"""A claim on attention as an explanation: other weights with the same answers, and what weights are worth alone."""
+
+import math
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+
+import torch
+from torch import Tensor, nn
+
+from selfattn.attention import MultiHeadAttention
+from selfattn.claims import small
+from selfattn.claims.claim import Blocks, Claim, Setup, number, share
+from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, minus, share_error
+from selfattn.claims.suite.recall import question
+from selfattn.data.batches import Batch
+from selfattn.layers import RecurrentStack, initialise
+from selfattn.registry import register
+from selfattn.report.blocks import Spot
+from selfattn.streams import generator
+
+NAMES = 5
+VALUES = 5  # all different within a source, so that no other token has the answer
+WIDTH = 32
+QUITE_DIFFERENT = math.log(2) / 2  # Jensen-Shannon divergence of two distributions: half of the largest one
+EQUAL = 0.05  # most that the probabilities of the answers may move, as total variation distance
+PUSH = 0.3  # weight of being different in the adversary's loss
+
+
+def questions(rows: int, draws: torch.Generator) -> Batch:
+    """Make sources of names with their values, in any order; the last token asks for the value of one name.
+
+    A token is a name and its value together, so that the answer stands at a single place.
+    """
+    names = torch.rand(rows, NAMES, generator=draws).argsort(dim=1)
+    values = torch.rand(rows, VALUES, generator=draws).argsort(dim=1)
+    place = torch.randint(0, NAMES, (rows, 1), generator=draws)
+    asked = small.FIRST + NAMES * VALUES + names.gather(1, place)
+    source = torch.cat([small.FIRST + VALUES * names + values, asked], dim=1)
+    return question(source, small.FIRST + values.gather(1, place))
+
+
+class Attender(small.Classifier):
+    """Answers by what the last token attends to: embeddings, or states of an LSTM that reads both ways.
+
+    Args:
+        reads: whether an LSTM reads the source before.
+        seed: of the first weights.
+    """
+
+    def __init__(self, reads: bool, seed: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(small.vocabulary(NAMES * VALUES + NAMES), WIDTH)
+        self.read = RecurrentStack(WIDTH, WIDTH // 2, direction="both") if reads else None
+        self.attend = MultiHeadAttention(WIDTH, num_heads=1)
+        self.output = nn.Linear(WIDTH, small.vocabulary(VALUES))
+        initialise(self, generator(seed, "init"))
+
+    def vectors(self, source: Tensor) -> Tensor:
+        """Return what is attended to ``[b s d]``."""
+        x: Tensor = self.embed(source)
+        if self.read is not None:
+            x = self.read.read(x, torch.ones_like(source, dtype=torch.bool))[0]
+        return x
+
+    def weights(self, source: Tensor) -> Tensor:
+        """Return the attention of the last token ``[b s]``."""
+        x = self.vectors(source)
+        weights = self.attend(x[:, -1:], x, need_weights=True).weights
+        assert weights is not None
+        return weights[:, 0, 0]
+
+    def answers(self, source: Tensor, weights: Tensor) -> Tensor:
+        """Return log-probabilities ``[b q v]`` under any attention ``[b q s]``."""
+        values = self.attend.v_proj(self.vectors(source))
+        logits: Tensor = self.output(self.attend.out_proj(weights @ values))
+        return logits.log_softmax(dim=-1)
+
+    def classify(self, source: Tensor, source_mask: Tensor) -> Tensor:
+        """Return logits ``[b 1 v]``."""
+        x = self.vectors(source)
+        logits: Tensor = self.output(self.attend(x[:, -1:], x).output)
+        return logits
+
+
+class Guided(small.Classifier):
+    """A simpler model that attends as it is told: each token alone goes through a layer, and weights add them up."""
+
+    def __init__(self, guide: Callable[[Tensor], Tensor], seed: int) -> None:
+        super().__init__()
+        self.guide = guide
+        self.embed = nn.Embedding(small.vocabulary(NAMES * VALUES + NAMES), WIDTH)
+        self.inner = nn.Linear(WIDTH, WIDTH)
+        self.output = nn.Linear(WIDTH, small.vocabulary(VALUES))
+        initialise(self, generator(seed, "init"))
+
+    def classify(self, source: Tensor, source_mask: Tensor) -> Tensor:
+        """Return logits ``[b 1 v]``."""
+        with torch.no_grad():
+            weights = self.guide(source)
+        logits: Tensor = self.output(weights[:, None] @ self.inner(self.embed(source)).tanh())
+        return logits
+
+
+def divergence(weights: Tensor, other: Tensor) -> Tensor:
+    """Return the Jensen-Shannon divergence of distributions along the last axis, 0 to ln 2."""
+    middle = (weights + other) / 2
+    apart: Tensor = entropy(middle) - (entropy(weights) + entropy(other)) / 2
+    return apart
+
+
+def entropy(weights: Tensor) -> Tensor:
+    """Return the entropy along the last axis, in nats; its gradient is finite where a weight is 0."""
+    nats: Tensor = torch.special.entr(weights.clamp(min=1e-9)).sum(-1)
+    return nats
+
+
+@torch.inference_mode()
+def replaceable(model: Attender, batch: Batch) -> float:
+    """Return the share of sources that have quite different weights with nearly the same answers.
+
+    The other weights look at one place alone, each place in turn.
+    """
+    weights = model.weights(batch.source)[:, None]
+    others = torch.eye(batch.source.shape[1]).expand(len(batch.source), -1, -1)
+    before = model.answers(batch.source, weights).exp()
+    after = model.answers(batch.source, others).exp()
+    moved = (after - before).abs().sum(-1) / 2
+    counts = (divergence(weights, others) > QUITE_DIFFERENT) & (moved < EQUAL)
+    return float(counts.any(dim=1).double().mean())
+
+
+def adversary(setup: Setup, model: Attender) -> Attender:
+    """Train a second model to answer as the first one does, with attention as different as can be.
+
+    It begins as a copy of the first one that has to learn anew where to look.
+
+    Its loss is the total variation distance of the answers, less the divergence of the weights.
+    """
+    other = deepcopy(model)
+    initialise(nn.ModuleList([other.attend.q_proj, other.attend.k_proj]), generator(setup.seed, "adversary"))
+    optimizer = torch.optim.Adam(other.parameters(), lr=3e-3)
+    batches = small.stream(partial(questions, setup["rows"]), seed=setup.seed, name="adversary")
+    for batch in islice(batches, setup["guided"]):
+        source = batch.source
+        with torch.no_grad():
+            weights = model.weights(source)
+            before = model.answers(source, weights[:, None]).exp()
+        changed = other.weights(source)
+        after = other.answers(source, changed[:, None]).exp()
+        loss = (after - before).abs().sum(-1).mean() / 2 - PUSH * divergence(changed, weights).mean()
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+        optimizer.step()
+    return other.eval()
+
+
+@register.claim("explanation")
+class Explanation(Claim):
+    """Counterfactual attention, a trained adversary, and a simpler model that is guided by the weights of each."""
+
+    source = "Jain and Wallace 2019, section 4.2; Wiegreffe and Pinter 2019, sections 3 and 4"
+    seconds = (10, 60)
+    points = ("replaceable", "adversary", "guide")
+    kinds = {"embeddings": {"reads": False}, "states": {"reads": True}}
+    rates = (2e-2,)
+    learned = dict.fromkeys(kinds, ("right", 0.8))
+    sizes = {"steps": 700, "guided": 250, "rows": 32, "tested": 300}
+    shows = {"embeddings": ("embeddings", "replaceable"), "states": ("states", "replaceable")}
+    shows |= {"adversary": ("states", "adversary"), "own": ("states", "guide-own")}
+    shows |= {"other": ("states", "guide-adversary")}
+    columns = {"right": share, "replaceable": share, "adversary": share, "apart": number}
+    columns |= dict.fromkeys(("guide-own", "guide-adversary", "guide-uniform"), share)
+
+    def measure(self, setup: Setup) -> dict[str, float]:
+        """Train; look for other weights with the same answers; train an adversary; guide a simpler model by each."""
+        model = Attender(setup["reads"], setup.seed)
+        make = partial(questions, setup["rows"])
+        small.train(setup, model, small.stream(make, seed=setup.seed))
+        unseen = partial(questions, setup["tested"])
+        test = small.held_out(unseen, seed=setup.seed)
+        other = adversary(setup, model)
+        with torch.inference_mode():
+            apart = float(divergence(model.weights(test.source), other.weights(test.source)).mean())
+        figures = small.graded(setup, model, unseen)
+        figures |= {"replaceable": replaceable(model, test), "apart": apart}
+        figures["adversary"] = small.forced_accuracy(other, test)
+        guides = {"own": model.weights, "adversary": other.weights, "uniform": uniform}
+        for name, guide in guides.items():
+            guided = Guided(guide, setup.seed)
+            short = replace(setup, arm=replace(setup.arm, settings={"steps": setup["guided"]}))
+            small.train(short, guided, small.stream(make, seed=setup.seed, name="guided"))
+            figures[f"guide-{name}"] = small.forced_accuracy(guided, test)
+        return figures
+
+    def contrasts(self, trials: Trials) -> Contrasts:
+        """Over an LSTM's states other weights give the same answers, and are worth as much to a simpler model."""
+        items = self.size["tested"]
+        own = trials.values("states", "guide-own")
+        other = trials.values("states", "guide-adversary")
+        error = trials.share_error(("states", "states"), "guide-adversary", items)
+        return *self.answers(trials), contrast("guide", minus(other, own), "within", MARGIN, least_error=error)
+
+    def conditions(self, trials: Trials) -> dict[str, Contrasts]:
+        """As far as answers go: without the question of what the weights are worth elsewhere."""
+        return {"answers": self.answers(trials)}
+
+    def answers(self, trials: Trials) -> Contrasts:
+        """Most sources have other weights, and the adversary answers as well with weights that are far apart."""
+        items = self.size["tested"]
+        right = trials.values("states", "right")
+        adversary = trials.values("states", "adversary")
+        error = trials.share_error(("states", "states"), "adversary", items)
+        replaced = trials.values("states", "replaceable")
+        return (
+            contrast("replaceable", replaced, "above", 0.5, least_error=share_error(replaced, items)),
+            contrast("adversary", minus(adversary, right), "above", -MARGIN, least_error=error),
+            contrast("apart", trials.values("states", "apart"), "above", QUITE_DIFFERENT),
+        )
+
+    def blocks(self, trials: Trials) -> Blocks:
+        """Right answers of a simpler model by whose weights guide it."""
+        places = {0: "guide-uniform", 1: "guide-adversary", 2: "guide-own"}
+        lines = {}
+        for arm in trials.arms:
+            means = {place: trials.mean(arm, figure) for place, figure in places.items()}
+            lines[arm] = [Spot(place, mean.mean, mean.low, mean.high) for place, mean in means.items()]
+        return self.chart("explanation", lines), self.means(trials)
+
+
+def uniform(source: Tensor) -> Tensor:
+    """Return equal weights for all tokens ``[b s]``."""
+    return torch.full(source.shape, 1 / source.shape[1])
