@@ -255,7 +255,7 @@ def bare_rnn(batch: Batch, device: str) -> Step:
 
 
 def yoyodyne(batch: Batch, device: str, low: bool) -> Step:
-    """Says why there is no step of it: Lightning, torchaudio and torchvision, which it wants, bring another torch."""
+    """Says why there is no step of it: torchvision, which it requires, brings another torch; it steps in Lightning."""
     import yoyodyne.models
 
     raise NotImplementedError(f"{yoyodyne.models.__name__} makes steps within Lightning's trainer alone")
