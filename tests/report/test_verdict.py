@@ -351,3 +351,9 @@ def test_a_learning_rate_at_the_edge_of_the_search_is_said(rich: Record) -> None
 
     assert "learning rate of rnn-plain lies at the edge" in with_best(0.016)
     assert "of rnn-plain lies at the edge" not in with_best(0.004)
+
+
+def test_outputs_that_do_not_end_are_no_published_result(rich: Record) -> None:
+    gate = Gate("endings", False, "0 of 40 outputs end", "transformer", 0, value=0.0, limit=0.95, note=True)
+    noted = replace(rich, gates=(*rich.gates, gate))
+    assert said(noted) == said(rich)

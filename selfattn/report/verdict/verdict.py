@@ -19,6 +19,7 @@ from selfattn.words.messages import Message, TextLike, message
 
 SAME_SIZE = 0.05  # parameters at most this far apart, bodies twice, may be called "the same size"
 _GOOD = 0.99  # a run with this share right has not failed
+_REMARKS = {"variety": "verdict.variety", "published baseline": "verdict.below"}
 _VERDICTS: dict[Word, str] = {
     "better": "verdict.better",
     "worse": "verdict.worse",
@@ -104,9 +105,9 @@ def _weak_models(record: Record) -> list[Message]:
     by_name = {model.name: model for model in record.models}
     sentences = []
     for gate in ranking.failed_gates(record, notes=True):
-        if gate.model:
+        key = _REMARKS.get(gate.name)  # of other gates the table tells
+        if gate.model and key:
             model = by_name[gate.model]
-            key = "verdict.variety" if gate.name == "variety" else "verdict.below"
             score = score_text(quality(record, model), record.headline.kind)
             sentences.append(message(key, model=spoken(record, model), score=score, reason=gate.reason))
     return sentences
