@@ -224,8 +224,8 @@ class MultiHeadAttention(nn.Module):
         """
         query, new = self.project_self(x, positions)
         cache = Cache(new) if past is None else past.append(new)
-        options: dict[str, Any] = {"mask": mask, "causal": causal, "positions": positions}
-        return self(query, cache.entries, **options, need_weights=need_weights), cache
+        attended = self(query, cache.entries, mask=mask, causal=causal, positions=positions, need_weights=need_weights)
+        return attended, cache
 
     def forward(
         self,

@@ -95,8 +95,9 @@ class TransformerDecoder(Decoder):
     ) -> tuple[Decoded, TransformerState]:
         """Read tokens ``[b t]``, all at once; what came before them is in the caches."""
         past = state.caches[0]
-        positions = torch.arange(tokens.shape[1], device=tokens.device)
-        if past is not None:
+        if past is None:
+            positions = torch.arange(tokens.shape[1], device=tokens.device)
+        else:
             positions = past.next_positions(tokens.shape[1])
         x = self.embed(tokens, positions)
         mask = Mask(causal=True)
