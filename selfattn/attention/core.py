@@ -206,8 +206,10 @@ def _fused(
     dotted = score.as_dot(query, key)
     if dotted is None:
         return None
-    sizes = [*dotted[0].shape[:3], *dotted[1].shape[:3]]
-    _check_sizes(score, "as_dot", "queries [b h i ..] and keys [b h j ..]", sizes, [*query.shape[:3], *key.shape[:3]])
+    if dotted[0] is not query or dotted[1] is not key:
+        sizes = [*dotted[0].shape[:3], *dotted[1].shape[:3]]
+        expected = [*query.shape[:3], *key.shape[:3]]
+        _check_sizes(score, "as_dot", "queries [b h i ..] and keys [b h j ..]", sizes, expected)
     query, key, scale = dotted
     i = query.shape[2]
     j = key.shape[2]

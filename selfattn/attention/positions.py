@@ -114,8 +114,9 @@ class Sinusoidal(EmbeddingPosition):
         """Map integer positions ``[...]`` to vectors ``[... d]``, float32."""
         steps = torch.arange(0, self.dim, 2, device=positions.device, dtype=torch.float32)
         angles = positions[..., None].float() * torch.exp(steps * (-math.log(10000.0) / self.dim))
-        order = {"interleaved": "(k two)", "halves": "(two k)"}[self.layout]
-        return rearrange([angles.sin(), angles.cos()], f"two ... k -> ... {order}")
+        if self.layout == "halves":
+            return torch.cat([angles.sin(), angles.cos()], dim=-1)
+        return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)  # [... k 2] -> [... d]
 
 
 @register.position("learned")
@@ -197,7 +198,8 @@ class Rotary(AttentionPosition):
         sin = angles.sin().to(x.dtype)
         even = x[..., 0::2]
         odd = x[..., 1::2]
-        return rearrange([even * cos - odd * sin, even * sin + odd * cos], "two ... k -> ... (k two)")
+        turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
+        return turned.flatten(-2)  # [b h i k 2] -> [b h i e]
 
 
 @register.position("alibi")
