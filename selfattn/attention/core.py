@@ -44,7 +44,7 @@ class Attended(NamedTuple):
 
     Attributes:
         output: weighted sums of the values, ``[b h i c]`` from :func:`attend`, ``[b i d]`` from a layer.
-        weights: the distributions over the keys before dropout, ``[b h i j]``, or None where not asked for.
+        weights: ``[b h i j]``, the weights of the keys before dropout; None without ``need_weights``.
     """
 
     output: Tensor
@@ -64,7 +64,7 @@ def attend(
     dropout_p: float = 0.0,
     need_weights: bool = False,
 ) -> Attended:
-    r"""Attend: ``normalize(score(query, key) + bias, over the allowed keys) @ value``, by default with the softmax.
+    r"""Return ``normalize(score(query, key) + bias, over the allowed keys) @ value``, by default with the softmax.
 
     .. math:: o_i = \sum_j a_{ij} v_j, \qquad a_{ij} = \frac{\exp s(q_i, k_j)}{\sum_{j'} \exp s(q_i, k_{j'})}
 
@@ -74,20 +74,19 @@ def attend(
     :mod:`selfattn.attention.normalizers`.
 
     Two paths compute the same function. Scores that are a dot product of (projected) vectors go through
-    ``torch.nn.functional.scaled_dot_product_attention``, the fused path. Other scores, normalizers that are no softmax
-    over the keys and a zero, and every call that asks for the weights, take the reference path, which is the formula
-    above written out.
+    ``torch.nn.functional.scaled_dot_product_attention``, the fused path. The reference path is the formula above
+    written out. It serves other scores, normalizers that a softmax kernel cannot compute (such as sparsemax), and
+    every call with ``need_weights=True``.
 
-    A query that may attend to nothing gets output 0 and weights 0. Neither it nor a key that no query may see is read:
-    NaN there changes nothing, forward or backward. A key that only some queries may see changes nothing for the others,
-    bit for bit, as long as its products stay finite in the dtype: its scores, and in the backward pass the products of
-    its value with the output's gradient (in float32, values up to 1e30 do).
+    A query that may attend to nothing gets output 0 and weights 0. Such a query is not read, nor is a key that no
+    query may see: NaN there changes nothing, forward or backward. A key that only some queries may see does not change
+    the others by a bit, as long as its products are finite in the dtype. These are its scores, and in the backward pass
+    the products of its value with the output's gradient. In float32, values up to 1e30 keep them finite.
     Normalizers run in float32 or wider. NaN in a bias reaches the outputs of the queries that it is added to.
 
-    Both paths have first derivatives. Forward-mode differentiation and ``torch.func`` take the reference path by
-    themselves, as they have to. For second derivatives in reverse mode (``create_graph=True``) compute the output under
-    ``torch.nn.attention.sdpa_kernel(SDPBackend.MATH)`` or with ``need_weights=True``; the fused path raises an error
-    that says so.
+    Both paths have first derivatives. Forward-mode differentiation and ``torch.func`` always take the reference path.
+    The fused path has no second derivatives in reverse mode (``create_graph=True``), and raises an error there. For
+    those, compute the output under ``torch.nn.attention.sdpa_kernel(SDPBackend.MATH)`` or with ``need_weights=True``.
 
     Args:
         query: ``[b h i e]``.
@@ -97,13 +96,13 @@ def attend(
         score: how a query is compared with a key; default scaled dot product.
         normalize: how the scores of a query become weights, such as :data:`~selfattn.attention.sparsemax`; default
             the softmax.
-        mask: bool, broadcastable to ``[b h i j]``; True = may attend. Default: everything. Models hand over a
+        mask: bool, broadcastable to ``[b h i j]``; True = may attend. Default: nothing is hidden. Models pass a
             :class:`~selfattn.attention.masks.Mask`.
-        bias: added to the scores, floating point and finite (the mask hides, not a bias of minus infinity),
-            broadcastable to ``[b h i j]``. Default none.
+        bias: added to the scores, floating point, broadcastable to ``[b h i j]``; default none. It must be finite: hide
+            keys by the mask, not by a bias of minus infinity.
         causal: also hide the future, right-aligned: query ``i`` sees keys ``j <= i + (len(j) - len(i))``, so that
             with fewer queries than keys (a cache) the last query sees every key.
-        dropout_p: probability of dropping a weight, in ``[0, 1)``; default 0. The caller decides when it is training.
+        dropout_p: probability of dropping a weight, in ``[0, 1)``; default 0. It always applies: pass 0 in evaluation.
         need_weights: also return the weights; default False.
 
     Returns:
@@ -133,22 +132,23 @@ def attend(
     check_normalizer(normalize, "attend")
     _check(query, key, value, score, bias, dropout_p)
     mask = as_mask(mask, causal, (*query.shape[:3], key.shape[2]))
-    query, key, value, mask, bias, empty = _guard(query, key, value, mask, bias, normalize)
+    query, key, value, mask, bias, sees_nothing = _guard(query, key, value, mask, bias, normalize)
     weights: Tensor | None = None
     output = None if need_weights else _fused(query, key, value, score, normalize, mask, bias, dropout_p)
-    if output is None:
+    if output is None:  # the weights are needed, or the kernel does not apply
         output, weights = _reference(
             query,
             *_for_heads(query, key, value),
             score=partial(_scores, score),
             allowed=mask.for_sizes(query.shape[2], key.shape[2], query.device).allowed,
             bias=bias,
+            # The softmax itself gives hidden keys a weight of 0.
             normalize=normalize if normalize.zero_keys == 0 else partial(_weights, normalize),
             dropout_p=dropout_p,
         )
-    if empty is not None:
-        output = output.masked_fill(empty, 0)
-        weights = None if weights is None else weights.masked_fill(empty, 0)
+    if sees_nothing is not None:
+        output = output.masked_fill(sees_nothing, 0)
+        weights = None if weights is None else weights.masked_fill(sees_nothing, 0)
     return Attended(output, weights if need_weights else None)
 
 
@@ -161,28 +161,28 @@ def _guard(
     an empty set.
 
     Returns:
-        Query, key, value, mask and bias; and which queries may see no key, bool ``[b h i 1]`` in broadcast, or None
-        where each is known to see one.
+        Query, key, value, mask and bias; and which queries may see no key: bool, broadcastable to ``[b h i 1]``, or
+        None if every query is known to see one.
     """
     i = query.shape[2]
     j = key.shape[2]
     if bias is not None:
         bias = bias[(None,) * (4 - bias.dim())]  # the kernels want all four axes
-    if mask.allowed is not None or i > j:  # else every query sees a key, whether causal or not
+    if mask.allowed is not None or i > j:  # causality alone leaves a query without keys only where i > j
         mask = mask.for_sizes(i, j, query.device)
-    empty: Tensor | None = None
-    if mask.allowed is not None and mask.additive is None:
-        empty = ~mask.allowed.any(dim=-1, keepdim=True)
+    sees_nothing: Tensor | None = None
+    if mask.allowed is not None and mask.additive is None:  # an additive mask promises that nothing needs a guard
+        sees_nothing = ~mask.allowed.any(dim=-1, keepdim=True)
         unseen = ~mask.allowed.any(dim=-2, keepdim=True).transpose(-2, -1)
         key, value = _for_heads(query, key, value)  # a mask may differ between the heads that share a key
-        query = query.masked_fill(empty, 0)
+        query = query.masked_fill(sees_nothing, 0)
         key = key.masked_fill(unseen, 0)
         value = value.masked_fill(unseen, 0)
-        mask = Mask(mask.allowed | empty)
-    is_narrow = query.dtype == torch.float16 and normalize.zero_keys == 0
-    if bias is not None and is_narrow and bias.dtype != torch.float16:
+        mask = Mask(mask.allowed | sees_nothing)
+    can_shift = query.dtype == torch.float16 and normalize.zero_keys == 0  # a zero key would not shift along
+    if bias is not None and can_shift and bias.dtype != torch.float16:
         bias = _within_float16(bias, mask.for_sizes(i, j, query.device).allowed)
-    return query, key, value, mask, bias, empty
+    return query, key, value, mask, bias, sees_nothing
 
 
 def _fused(
@@ -195,51 +195,53 @@ def _fused(
     bias: Tensor | None,
     dropout_p: float,
 ) -> Tensor | None:
-    """Compute the outputs ``[b h i c]`` with PyTorch's kernel, or return None where it does not do or is slow."""
-    zeros = normalize.zero_keys
-    if zeros is None or (zeros and bias is not None) or _is_slow(query):
+    """Compute the outputs ``[b h i c]`` with PyTorch's kernel, or return None where it does not apply or is slow."""
+    zero_keys = normalize.zero_keys
+    if zero_keys is None or (zero_keys and bias is not None) or _needs_reference(query):
         return None
-    # Without gradients the CPU's kernel reads each key-value head where it lies, bit for bit as if it were repeated.
+    # Without gradients the CPU's kernel reads shared key-value heads in place, with the bits of repeated ones.
     grouped = key.shape[1] != query.shape[1] and query.device.type == "cpu" and not torch.is_grad_enabled()
     if not grouped:
         key, value = _for_heads(query, key, value)
-    dotted = score.as_dot(query, key)
-    if dotted is None:
+    as_dot = score.as_dot(query, key)
+    if as_dot is None:
         return None
-    if dotted[0] is not query or dotted[1] is not key:
-        sizes = [*dotted[0].shape[:3], *dotted[1].shape[:3]]
+    if as_dot[0] is not query or as_dot[1] is not key:
+        sizes = [*as_dot[0].shape[:3], *as_dot[1].shape[:3]]
         expected = [*query.shape[:3], *key.shape[:3]]
         _check_sizes(score, "as_dot", "queries [b h i ..] and keys [b h j ..]", sizes, expected)
-    query, key, scale = dotted
+    query, key, scale = as_dot
     i = query.shape[2]
     j = key.shape[2]
-    # The kernel's own causal mask is left-aligned, as ours is with as many keys as queries.
+    # The kernel's causal mask is left-aligned. With as many keys as queries that is the same as right-aligned.
     is_causal = False
-    if mask.causal and bias is None and i == j and not zeros:
+    if mask.causal and bias is None and i == j and not zero_keys:
         is_causal = True
     else:
         mask = mask.for_sizes(i, j, query.device)
     if bias is not None:
-        added: Tensor | None = _biased(bias, mask.allowed, query.dtype)
+        attn_mask: Tensor | None = _biased(bias, mask.allowed, query.dtype)
     elif mask.additive is not None:
-        added = mask.additive.to(query.dtype)
+        attn_mask = mask.additive.to(query.dtype)
     else:
-        added = mask.allowed
-    if zeros:
-        key, value, added = _with_zeros(zeros, key, value, added)
+        attn_mask = mask.allowed
+    if zero_keys:
+        key, value, attn_mask = _with_zeros(zero_keys, key, value, attn_mask)
     output: Tensor = F.scaled_dot_product_attention(
-        query, key, value, added, dropout_p, is_causal=is_causal, scale=scale, enable_gqa=grouped
+        query, key, value, attn_mask, dropout_p, is_causal=is_causal, scale=scale, enable_gqa=grouped
     )
     _explain_second_derivatives(output)
     return output
 
 
-def _with_zeros(zeros: int, key: Tensor, value: Tensor, added: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+def _with_zeros(
+    zero_keys: int, key: Tensor, value: Tensor, attn_mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """Add keys of score 0 and value 0, which every query may see."""
-    if added is not None:
-        full = added.expand(*added.shape[:-1], key.shape[2])
-        added = F.pad(full, (0, zeros), value=added.dtype == torch.bool)
-    return F.pad(key, (0, 0, 0, zeros)), F.pad(value, (0, 0, 0, zeros)), added
+    if attn_mask is not None:
+        full = attn_mask.expand(*attn_mask.shape[:-1], key.shape[2])
+        attn_mask = F.pad(full, (0, zero_keys), value=attn_mask.dtype == torch.bool)  # True or a bias of 0: may see
+    return F.pad(key, (0, 0, 0, zero_keys)), F.pad(value, (0, 0, 0, zero_keys)), attn_mask
 
 
 def _for_heads(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -267,19 +269,22 @@ def _weights(normalize: Normalizer, scores: Tensor) -> Tensor:
 
 
 def _within_float16(bias: Tensor, allowed: Tensor | None) -> Tensor:
-    """Move each row of a bias to at most 0, which changes no softmax; far below that, all weights are 0."""
+    """Shift each row of a bias so that its largest allowed entry is 0, for float16: no softmax changes.
+
+    Entries below the range of float16 are cut off there; their weights are 0 either way.
+    """
     top = bias if allowed is None else torch.where(allowed, bias, -torch.inf)
     return (bias - top.amax(dim=-1, keepdim=True)).clamp(torch.finfo(torch.float16).min, 0)
 
 
 def _biased(bias: Tensor, allowed: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """Join bias and mask to what the fused kernel adds to the scores."""
+    """Join bias and mask into one tensor, which the fused kernel adds to the scores."""
     bias = bias.to(dtype)
     return bias if allowed is None else torch.where(allowed, bias, bias.new_full((), -torch.inf))
 
 
 def is_transformed() -> bool:
-    """Say whether ``torch.func`` or forward-mode differentiation is at work, for which kernels have no rules.
+    """Say whether ``torch.func`` or forward-mode differentiation is active; the fused kernels support neither.
 
     Example:
         >>> is_transformed(), torch.func.vmap(lambda x: x + is_transformed())(torch.zeros(2))
@@ -291,9 +296,9 @@ def is_transformed() -> bool:
 
 
 def _explain_second_derivatives(output: Tensor) -> None:
-    """Let a second derivative of the fused kernel, which it does not have, fail with the way out.
+    """Make a second derivative through the fused kernel raise an error that names the ways to compute it.
 
-    Whether it will be asked for is known in the backward pass, too late for another path.
+    Only the backward pass shows whether a second derivative is needed, and then it is too late for the other path.
     """
     if torch.compiler.is_compiling():
         return
@@ -303,13 +308,14 @@ def _explain_second_derivatives(output: Tensor) -> None:
 
 
 def _with_explanation(gradients: tuple[Tensor | None, ...], _: object) -> tuple[Tensor | None, ...] | None:
+    """Wrap the gradients of the kernel, where they may be differentiated again."""
     if not torch.is_grad_enabled():
         return None
     return tuple(None if x is None else _Explanation.apply(x) for x in gradients)  # type: ignore[no-untyped-call]
 
 
 class _Explanation(torch.autograd.Function):
-    """A gradient that has no gradient of its own."""
+    """Passes a gradient on; its own backward pass raises the error."""
 
     @staticmethod
     def forward(ctx: Any, gradient: Tensor) -> Tensor:
@@ -323,11 +329,11 @@ class _Explanation(torch.autograd.Function):
         )
 
 
-def _is_slow(query: Tensor) -> bool:
-    """Whether the fused kernel is not to be used.
+def _needs_reference(query: Tensor) -> bool:
+    """Say whether the fused kernel fails or is slow, so that the reference path is to be taken.
 
-    Its backward in bfloat16 on a CPU takes 18 times as long as two products and a softmax (``python -m benchmarks
-    --only attention``). Under ``torch.func`` it has no batching rule, and no gradient of a bias.
+    Under ``torch.func`` the kernel has no batching rule, and no gradient of a bias. In bfloat16 on a CPU its backward
+    pass takes 18 times as long as two products and a softmax (``python -m benchmarks --only attention``).
     """
     if is_transformed():
         return True

@@ -1,4 +1,4 @@
-"""Multi-head attention: projections around :func:`~selfattn.attention.core.attend`, and nothing hidden in between."""
+"""Multi-head attention: projections around :func:`~selfattn.attention.core.attend`. It keeps no state of a call."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class MultiHeadAttention(nn.Module):
     (Ainslie et al. 2023, section 2.2), and with ``project=False`` the bare attention of an RNN seq2seq.
 
     A projection can be replaced by another module of the same widths, such as a low-rank adapter:
-    ``layer.q_proj = Adapter(layer.q_proj)``. The weights of ``q_proj``, ``k_proj`` and ``v_proj`` are parameters of
-    their own. Where all three read one input they lie together in memory, and :meth:`project_self` computes them as one
-    product in inference mode. Where one was replaced, has a hook or got other memory, they are computed one by one.
+    ``layer.q_proj = Adapter(layer.q_proj)``. ``q_proj``, ``k_proj`` and ``v_proj`` are separate parameters. If they
+    have one input width, their weights lie side by side in memory, and in inference mode :meth:`project_self` computes
+    all three as one product. If one was replaced, has a hook or was moved in memory, they are computed one by one.
 
     Args:
         query_dim: width ``d`` of the queries, and of the output; a head has the width ``d / h``.
-        context_dim: width of what is attended to; default ``query_dim``.
+        context_dim: width of the context, from which keys and values come; default ``query_dim``.
         num_heads: number of query heads ``h``.
         num_kv_heads: number of key-value heads; default ``num_heads``; 1 is multi-query attention (Shazeer 2019).
         score: a :class:`~selfattn.attention.scores.Score`, or its name: ``dot``, ``scaled_dot``, ``general``,
@@ -41,11 +41,11 @@ class MultiHeadAttention(nn.Module):
         normalize: a :class:`~selfattn.attention.normalizers.Normalizer`, or its name: ``softmax``, ``softmax1``,
             ``softmax_sink``, ``sparsemax``, ``entmax15``, ``sigmoid``, ``none``, or one that was registered; default
             ``"softmax"``.
-        project: False leaves out all four projections: heads are slices of the inputs, the output is the joined
-            weighted sums ``[b i context_dim]``. Default True.
-        position: what tells the attention where a token stands: ``Rotary``, ``Alibi``, ``Retention`` or
-            ``RelativeBias`` of :mod:`selfattn.attention.positions`; default none. ``Sinusoidal`` and ``Learned`` are
-            added to its input instead.
+        project: False leaves out all four projections: heads are slices of the inputs, and the output joins the
+            weighted sums of all heads, ``[b i context_dim]`` (wider if key-value heads are shared). Default True.
+        position: encoding of the positions: ``Rotary``, ``Alibi``, ``Retention`` or ``RelativeBias`` of
+            :mod:`selfattn.attention.positions`; default none. ``Sinusoidal`` and ``Learned`` do not belong here: a
+            model adds them to the input.
         bias: whether the projections have biases; default True.
         dropout: probability of dropping an attention weight while training; default 0.
         qk_norm: RMS-normalise queries and keys in each head before scoring (Henry et al. 2020); default False.
@@ -112,10 +112,10 @@ class MultiHeadAttention(nn.Module):
         self.join_projections()
 
     def join_projections(self) -> None:
-        """Move the weights of the three projections together in memory, where they are plain and read one input.
+        """Place the weights of the three projections side by side in memory, if all are plain and of one input width.
 
-        The constructor does so, and whatever moves or copies the layer. Call it after other tensors were put in the
-        place of the weights, as ``load_state_dict(..., assign=True)`` does.
+        The constructor calls it, and so do moving and copying the layer. Call it yourself after the weights were
+        replaced by other tensors, as ``load_state_dict(..., assign=True)`` does.
         """
         if not self.project:
             return
@@ -128,14 +128,14 @@ class MultiHeadAttention(nn.Module):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_joined": None}  # views would be copied apart
+        return self.__dict__ | {"_joined": None}  # a copy of it would not share memory with the copied weights
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
         self.join_projections()
 
     def project_self(self, x: Tensor, positions: Tensor | None = None) -> tuple[Query, KeyValue]:
-        """Project a sequence as queries and as what they attend to: for self-attention, with a cache in between.
+        """Project a sequence as queries and as keys and values, for self-attention. A cache may join earlier keys.
 
         Args:
             x: ``[b i d]``.
@@ -161,7 +161,7 @@ class MultiHeadAttention(nn.Module):
         joined = None
         if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled() and not is_transformed():
             joined = self._joined
-        if joined is not None and joined.holds(self):
+        if joined is not None and joined.holds(self):  # the weights still lie side by side: one product
             query, key, value = joined(x)
         else:
             key = self.k_proj(x)
@@ -170,16 +170,15 @@ class MultiHeadAttention(nn.Module):
         return Query(self._query_heads(query)), self._key_value(key, value, positions)
 
     def project_context(self, context: Tensor, positions: Tensor | None = None) -> KeyValue:
-        """Project what will be attended to, once.
+        """Project a context into keys and values, once for any number of calls of :meth:`forward`.
 
         Args:
             context: ``[b j d]``.
             positions: ``[j]`` or ``[b j]``; default 0, 1, 2, ... where this layer uses positions.
 
         Returns:
-            :class:`KeyValue`, to be handed to :meth:`forward` any number of times. With a mask, :meth:`forward` never
-            reads a hidden key, but this projection does: NaN in the padding of ``context`` would reach the gradient of
-            its weights.
+            :class:`KeyValue`, for :meth:`forward`, which never reads a masked key. This projection does read it: NaN
+            in the padding of ``context`` would reach the gradient of the projection's weights.
 
         Raises:
             ValueError: the context is not ``[b j d]`` of the layer's width; there are not as many positions as keys.
@@ -193,9 +192,9 @@ class MultiHeadAttention(nn.Module):
         """Project an encoder's states ``[b s d]`` as context, once for all target positions.
 
         Args:
-            states: what will be attended to.
-            tokens: which of them are real, bool ``[b s]``; None: all. For layers that read them here; others hide them
-                by the mask of :meth:`forward`.
+            states: of the encoder.
+            tokens: which of them are real, bool ``[b s]``; None: all. Layers that sum the context into a state need
+                them here. This class does not: the mask of :meth:`forward` hides the padding.
         """
         return self.project_context(states)
 
@@ -209,15 +208,15 @@ class MultiHeadAttention(nn.Module):
         positions: Tensor | None = None,
         need_weights: bool = False,
     ) -> tuple[Attended, Any]:
-        """Attend from a sequence to what came before it and to itself.
+        """Attend from a sequence to everything before it and to itself.
 
         Args:
             x: ``[b i d]``.
-            past: what an earlier call returned; None at the start.
+            past: what the previous call returned; None at the start.
             mask: see :meth:`forward`; the keys of ``past`` come first.
-            causal: see there.
+            causal: see :meth:`forward`.
             positions: of ``x``; needed with a past where the layer uses positions.
-            need_weights: see there.
+            need_weights: see :meth:`forward`.
 
         Returns:
             Output and weights, and the past of the next call: here the :class:`~selfattn.attention.cache.Cache`.
@@ -267,13 +266,14 @@ class MultiHeadAttention(nn.Module):
             is_ordered = causal or positions is not None or (isinstance(mask, Mask) and mask.causal)
             return self._attend_shared(x, context, mask, bias, is_ordered, need_weights)
         key_positions = positions if context is None else None
+        context = cast("Tensor | KeyValue", x if context is None else context)
         mask = as_mask(mask, causal, (b, self.num_heads, i, j))
-        memory = cast("Tensor | KeyValue", x if context is None else context)
+        # guard: the projections would read what attend never reads
         if mask.allowed is not None and mask.additive is None:
             mask = mask.for_sizes(i, j, mask.allowed.device)
-            x, memory = _without_unread(x, memory, mask)
+            x, context = _without_unread(x, context, mask)
         # project
-        keys = memory if isinstance(memory, KeyValue) else self.project_context(memory, key_positions)
+        keys = context if isinstance(context, KeyValue) else self.project_context(context, key_positions)
         query = x.heads if isinstance(x, Query) else self.project_query(x)
         # place
         if self.position is not None:
@@ -297,7 +297,7 @@ class MultiHeadAttention(nn.Module):
         return Attended(self.out_proj(output) if self.project else output, attended.weights)
 
     attend_with: Callable[..., Attended] = staticmethod(attend)
-    """What :meth:`forward` calls to attend; :mod:`selfattn.models.inside` puts another function there for a time."""
+    """The function that :meth:`forward` calls; :mod:`selfattn.models.inside` replaces it for a time, to watch it."""
 
     if TYPE_CHECKING:  # a call has the signature of forward
         __call__ = forward
@@ -311,7 +311,10 @@ class MultiHeadAttention(nn.Module):
         is_ordered: bool,
         need_weights: bool,
     ) -> Attended:
-        """Attend from rows that share a row of the context: they are further queries of that row."""
+        """Attend from rows that share a row of the context.
+
+        The ``w`` rows of ``x`` that share a row become ``w * i`` queries of that row.
+        """
         if is_ordered or self.position is not None or isinstance(x, Query):
             raise ValueError("MultiHeadAttention: rows that share a context have no order: no causal, no positions")
         together = rearrange(x, "(b w) i d -> b (w i) d", w=context.shared_by)
@@ -322,7 +325,7 @@ class MultiHeadAttention(nn.Module):
         return Attended(output.reshape(*x.shape[:2], -1), weights)
 
     def project_query(self, x: Tensor) -> Tensor:
-        """Project queries ``[b i d]``, and cut them into heads ``[b h i e]``; positions are placed later."""
+        """Project queries ``[b i d]``, and cut them into heads ``[b h i e]``; positions are applied later."""
         return self._query_heads(self.q_proj(x) if self.project else x)
 
     def _query_heads(self, query: Tensor) -> Tensor:
@@ -347,7 +350,7 @@ class MultiHeadAttention(nn.Module):
 def _without_unread(
     x: Tensor | Query, context: Tensor | KeyValue, mask: Mask
 ) -> tuple[Tensor | Query, Tensor | KeyValue]:
-    """Zero the queries that see nothing and the keys that nobody sees, before they are projected."""
+    """Zero the queries that see no key and the keys that no query sees, before they are projected."""
     assert mask.allowed is not None
     if isinstance(x, Tensor):
         x = without_unread_queries(x, mask.allowed)
@@ -363,7 +366,7 @@ def _check_states(states: object, what: str, width: int) -> None:
 
 
 def _checked_sizes(x: Tensor | Query, context: Tensor | KeyValue | None, width: int) -> tuple[int, int, int]:
-    """Return the sizes ``b i j``, and check that each row of queries has its row of keys: texts must not mix."""
+    """Return the sizes ``b i j``, and check that each row of queries has its row of keys: nothing is broadcast."""
     if isinstance(x, Query):
         b, _, i, _ = x.heads.shape
         if not isinstance(context, KeyValue):
@@ -379,7 +382,7 @@ def _checked_sizes(x: Tensor | Query, context: Tensor | KeyValue | None, width: 
     elif isinstance(context, Tensor) and context.dim() == 3:
         rows, j, _ = context.shape
     else:
-        return b, i, i  # project_context refuses what is no context
+        return b, i, i  # self-attention; project_context refuses a context of a wrong type or shape
     if b != rows * shared_by:
         sharing = f" shared by {shared_by} each" if shared_by > 1 else ""
         raise ValueError(f"MultiHeadAttention: x has {b} rows, context {rows}{sharing}; give each row its own")
@@ -389,7 +392,7 @@ def _checked_sizes(x: Tensor | Query, context: Tensor | KeyValue | None, width: 
 def _heads(x: Tensor, heads: int) -> Tensor:
     """Cut ``[b i (h e)]`` into heads ``[b h i e]``."""
     b, i, width = x.shape
-    if i == 1:  # nothing to turn: one operator less, for each token that is decoded
+    if i == 1:  # no transpose needed, which saves an operator for each decoded token
         return x.reshape(b, heads, 1, width // heads)
     return x.reshape(b, i, heads, width // heads).transpose(1, 2)
 
@@ -400,7 +403,7 @@ def _joined_heads(x: Tensor) -> Tensor:
 
 
 def _normalise(norm: nn.RMSNorm, x: Tensor) -> Tensor:
-    """Normalise in the dtype of the norm's weight, which autocast leaves wider than that of ``x``."""
+    """Normalise in the dtype of the norm's weight; under autocast ``x`` is narrower than it."""
     normed: Tensor = norm(x.to(norm.weight.dtype))
     return normed.to(x.dtype)
 

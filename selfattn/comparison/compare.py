@@ -48,12 +48,20 @@ from selfattn.training.config import TrainingConfig, TrainingSettings
 from selfattn.training.device import use_threads
 from selfattn.words.messages import Message, message
 
-_REHEARSAL: dict[str, Any] = {
-    **{"quick": True, "seeds": 1, "tune": False, "budgets": (1.0,)},
-    **{"jobs": 1, "backend": "local", "address": None},
-    **{"resume": False, "max_steps": 2, "validation_items": 5, "test_items": 5},
+_REHEARSAL: dict[str, Any] = {  # settings of the rehearsal, in place of those of the comparison
+    "quick": True,
+    "seeds": 1,
+    "tune": False,
+    "budgets": (1.0,),
+    "jobs": 1,
+    "backend": "local",
+    "address": None,
+    "resume": False,
+    "max_steps": 2,
+    "validation_items": 5,
+    "test_items": 5,
 }
-# Without an effect in two batches.
+# Settings that do not fit a rehearsal of two batches: it leaves them out.
 _NOT_REHEARSED = ("epochs", "warmup_steps", "space", "trials", "tunings", "tuning_seed", "budget_in")
 LENGTH = ("epochs", "max_steps", "items_per_epoch")  # settings that decide the length of a training
 
@@ -69,17 +77,20 @@ def compare(
 ) -> tuple[Record, ReportFiles]:
     """Train the models of a comparison, test them, and write the report.
 
-    All models of one seed see the same batches in the same order; all runs are tested on the same pairs. A comparison
-    that was stopped continues with ``resume``. What is left out follows the task.
+    All models of one seed see the same batches in the same order, and all runs are tested on the same pairs. A
+    comparison that was stopped continues with ``resume``. Settings that are left out come from the task.
+
+    The steps are: plan, tune each model, train and test the final runs, measure costs, write the report.
 
     Args:
-        task: its name, such as ``"dates"``, or a task with its options.
+        task: name of the task, such as ``"dates"``; or a task object with its options.
         options: of the comparison.
         training: settings of every training, in place of those of the task's recipe.
         task_options: options of a task that is given by name: settings by name, or an object of ``TaskData.Options`` or
             ``TaskData.TestOptions``.
-        rehearse: with plugins, first make a whole comparison of two batches, so that a broken one fails at once.
-        settings: instead of ``options`` and ``training``, their fields by name; at run time also the task's options.
+        rehearse: with plugins, first make a complete comparison of two batches, so that a broken plugin fails at once.
+        settings: fields of ``options`` and ``training`` by name, in place of these two; also options of the task, which
+            are checked at run time.
 
     Returns:
         The record, and the paths of the report's files.
@@ -100,6 +111,7 @@ def compare(
     with ExitStack() as stack:
         stack.callback(stop_workers)
         stack.enter_context(use_threads(options.threads))
+        # plan
         if options.resume and (options.out / PLAN).exists():
             plan = stack.enter_context(resume(Plan, options.out, trainings.command))
             check_free_of_others(options.out)
@@ -113,18 +125,24 @@ def compare(
             if rehearse and plan.plugins:
                 _rehearse(task, settings_by_name)
             plan = stack.enter_context(begin(options.out, plan, decisions(plan, trainings)))
+        # tuning
         if not plan.tuned:
             say(_tuning_line(plan).say(options.lang))
             plan = tune(plan, options.out, trainings.run_all)
             digest = digest_of_trials(plan, options.out)
             seal_step(options.out, TUNING, plan.command, plan=plan.seal.sha256, digest=digest)
             write_plan(options.out, plan)
-        for seeds in (plan.ended,) if plan.ended else plan.looks or (None,):
-            so_far = replace(plan, ended=seeds)
+        # final runs: all at once, or look by look until a look decides (each a number of seeds, None for all)
+        looks: Sequence[int | None] = plan.looks or (None,)
+        if plan.ended:  # an earlier call ended at this look
+            looks = (plan.ended,)
+        for look in looks:
+            so_far = replace(plan, ended=look)
             trainings.run_all(so_far.runs())
-            if seeds and (seeds == plan.seeds or is_decided(options.out, so_far)):
+            if look and (look == plan.seeds or is_decided(options.out, so_far)):
                 plan = write_plan(options.out, so_far)
                 break
+        # costs and report
         is_new = measure_costs(trainings, plan)
         if is_new or not any(entry.sealed == COSTS for entry in read_ledger(options.out)):
             digest = digest_of_costs(options.out)
@@ -133,14 +151,14 @@ def compare(
 
 
 def _tuning_line(plan: Plan) -> Message:
-    """Say what will be trained."""
+    """Return the line that says how many trials and runs will be trained."""
     trials = sum(map(len, planned_trials(plan).values()))
     counts = {"trials": trials, "tunings": plan.tunings, "each": plan.tuning_trials, "runs": len(plan.runs())}
     return message("progress.plan", **counts, space=", ".join(plan.space))
 
 
 def _rehearse(task: str | TaskData, settings: Mapping[str, Any]) -> None:
-    """Train every model on two batches, test it, and write a report, all of which is thrown away."""
+    """Train every model on two batches, test it, and write a report; the results are thrown away."""
     say("plugins: all parts are tried on two batches first")
     with alone("plugins"), TemporaryDirectory() as folder, redirect_stderr(StringIO()):
         shortened = {name: value for name, value in settings.items() if name not in _NOT_REHEARSED}
@@ -165,7 +183,7 @@ def forecast(
         settings: see :func:`compare`.
 
     Returns:
-        Lines of text. The time is that of trainings that do not slow each other down.
+        Lines of text. The time assumes that trainings side by side do not slow each other down.
 
     Raises:
         UserError: see :func:`compare`.
@@ -183,9 +201,8 @@ def forecast(
         seconds = step_seconds(
             {key: (job.model.config, replace(recipe, **job.model.training)) for key, job in sizes.items()}, trainings
         )
-    full = steps_of(trainings.data(trainings.first_seed)[0], recipe)
-    plan = replace(plan, steps=full)
-    # The final runs of a model take as long as its trials do on average: what will be chosen is not known.
+    plan = replace(plan, steps=steps_of(trainings.data(trainings.first_seed)[0], recipe))
+    # Tuning has not chosen yet, so a model's final runs count as long as its trials on average.
     count = len(trials) + len(runs)
     taken: dict[str, list[float]] = {name: [] for name in plan.models}
     for job in trials or runs:
@@ -211,50 +228,54 @@ def _gathered(
     task_options: object,
     settings: CompareSettings,
 ) -> dict[str, Any]:
-    kind = task_class(task)
-    gathered_settings = gathered(
-        settings, options, CompareOptions, training, task_options, kind.Options, kind.TestOptions
+    """Return the settings of a call by name, wherever they stand."""
+    task_kind = task_class(task)
+    by_name = gathered(
+        settings, options, CompareOptions, training, task_options, task_kind.Options, task_kind.TestOptions
     )
-    if "seed" in gathered_settings:
+    if "seed" in by_name:
         raise SettingError("`seed`: the trainings of a comparison have several; give `first_seed` or `seeds`")
-    return gathered_settings
+    return by_name
 
 
 def _prepare(task: str | TaskData, settings: Mapping[str, Any]) -> tuple[Trainings, dict[str, PlannedModel]]:
-    """Check settings, and return what runs the trainings, and the models."""
-    kind = task_class(task)
+    """Check settings, and return the runner of the trainings, and the models."""
+    task_kind = task_class(task)
     chosen_options, training, of_task, of_tests = divide(
-        settings, CompareOptions, TrainingConfig, kind.Options, kind.TestOptions
+        settings, CompareOptions, TrainingConfig, task_kind.Options, task_kind.TestOptions
     )
-    prepared = make_task(task, of_task | of_tests)
-    usual = prepared.usual_comparison()
+    task = make_task(task, of_task | of_tests)
+    # options: the task's usual ones, unless the caller chose others
+    usual = task.usual_comparison()
     if chosen_options.get("quick") or any(name in training for name in LENGTH):
-        usual = {name: usual[name] for name in ("models", "out", "match")}  # the others hold for the usual training
+        usual = {name: usual[name] for name in ("models", "out", "match")}  # the others fit only the usual length
     usual_training = {name: usual.pop(name) for name in list(usual) if name in TrainingConfig.__dataclass_fields__}
     options = CompareOptions(**usual | chosen_options)
-    usual |= {name: getattr(options, name) for name in NOT_THE_RESULT}  # no part of the command
-    written = changed(options) | {name: getattr(options, name) for name in chosen_options if name in usual}
-    written = {name: value for name, value in written.items() if name not in usual or value != usual[name]}
+    # the command that the records keep: what differs from the defaults, the task's usual options included
+    defaults = usual | {name: getattr(options, name) for name in NOT_THE_RESULT}  # so that these are left out
+    written = changed(options) | {name: getattr(options, name) for name in chosen_options if name in defaults}
+    written = {name: value for name, value in written.items() if name not in defaults or value != defaults[name]}
     if options.tune is False:
         written["no_tune"] = not written.pop("tune")
-    tune = options.tune
-    if tune is None:
+    # defaults that depend on other settings
+    is_tuned = options.tune
+    if is_tuned is None:
         is_usual = not options.quick and "lr" not in training
-        tune = is_usual or any(chosen_options.get(name) for name in ("space", "trials", "tunings"))
+        is_tuned = is_usual or any(chosen_options.get(name) for name in ("space", "trials", "tunings"))
     seeds = options.seeds or (1 if options.quick else SEEDS,)
     options = replace(
-        options, tune=tune, seeds=seeds, first_seed=options.first_seed or 0, budgets=options.budgets or (1.0,)
+        options, tune=is_tuned, seeds=seeds, first_seed=options.first_seed or 0, budgets=options.budgets or (1.0,)
     )
     check_conditions(changed(options).keys() & chosen_options.keys(), options, CompareOptions.conditions)
     if options.metric is not None:
-        prepared = decided_by(prepared, options.metric)
-    command = command_line(f"compare {prepared.name}", written | prepared.changed_options() | training)
-    recipe = replace(prepared.recipe(options.quick), **usual_training | training | {"seed": 0})
-    check_conditions(training, recipe, (*TrainingConfig.conditions, *prepared.training_conditions()))
-    models = choose(prepared, options)
-    if tune:
+        task = decided_by(task, options.metric)
+    command = command_line(f"compare {task.name}", written | task.changed_options() | training)
+    recipe = replace(task.recipe(options.quick), **usual_training | training | {"seed": 0})
+    check_conditions(training, recipe, (*TrainingConfig.conditions, *task.training_conditions()))
+    models = choose(task, options)
+    if is_tuned:
         options = _with_tuning(options, models, recipe, training, is_chosen="space" in chosen_options)
-    return Trainings(prepared, recipe, options, command), models
+    return Trainings(task, recipe, options, command), models
 
 
 def _with_tuning(
@@ -265,7 +286,11 @@ def _with_tuning(
     *,
     is_chosen: bool,
 ) -> CompareOptions:
-    """Return the options with what tuning tries: all of the space that is chosen, of others what is not given."""
+    """Return the options with space, number of trials and number of tunings filled in.
+
+    A setting that the caller gave for all trainings is left out of the default space. In a space that the caller chose
+    it is an error.
+    """
     space: list[str] = []
     for text in options.space or default_space(recipe):
         names = {axis.name for axes in read_space([text], list(models)).values() for axis in axes}
@@ -280,15 +305,16 @@ def _with_tuning(
     tunings = options.tunings or default_tunings(options.seeds)
     check_tunings(tunings, options.seeds)
     trials = options.trials or TRIALS
-    first = options.tuning_seed
-    last_run = (options.first_seed or 0) + max(options.seeds)
-    if first < last_run and first + tunings * trials > (options.first_seed or 0):
-        raise SettingError(f"`tuning_seed` {first}: these are seeds of final runs; choose one from {last_run}")
+    of_runs = range(options.first_seed or 0, (options.first_seed or 0) + max(options.seeds))
+    of_trials = range(options.tuning_seed, options.tuning_seed + tunings * trials)
+    if of_trials.start < of_runs.stop and of_trials.stop > of_runs.start:  # they overlap
+        reason = f"these are seeds of final runs; choose one from {of_runs.stop}"
+        raise SettingError(f"`tuning_seed` {options.tuning_seed}: {reason}")
     return replace(options, space=tuple(space), tunings=tunings, trials=trials)
 
 
 def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
-    """Size the chosen models, and return the plan of the comparison, unsealed."""
+    """Match the sizes of the chosen models, and return the plan of the comparison, not yet sealed."""
     task = trainings.task
     options = trainings.options
     recipe = trainings.recipe
@@ -310,20 +336,20 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
         training=recipe,
         shape=batch_shape(data.validation, recipe),
     )
-    same = ("quick", "first_seed", "test_draw", "budget_in", "pilot", "margin", "threads")
+    copied = ("quick", "first_seed", "test_draw", "budget_in", "pilot", "margin", "threads")
     tuning: dict[str, Any] = {}
     if options.tune:
         names = {axis.name for axes in read_space(options.space, list(chosen)).values() for axis in axes}
-        read = {name: getattr(recipe, name) for name in READ_IN_A_STEP if name in names}
+        read_in_a_step = {name: getattr(recipe, name) for name in READ_IN_A_STEP if name in names}
         tuning = {
             "space": options.space,
             "tuning_seed": options.tuning_seed,
             "tuning_trials": options.trials,
             "tunings": options.tunings,
-            "read_in_a_step": {name: value for name, value in read.items() if value is not None},
+            "read_in_a_step": {name: value for name, value in read_in_a_step.items() if value is not None},
         }
     return Plan(
-        **{name: getattr(options, name) for name in same},
+        **{name: getattr(options, name) for name in copied},
         task=task.name,
         command=trainings.command,
         seeds=max(options.seeds),
@@ -346,6 +372,6 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
 
 
 def is_decided(comparison: Path, plan: Plan) -> bool:
-    """Whether the primary contrast passes the bound of the look after which a plan has ended."""
+    """Say whether the primary contrast is significant at the look ``plan.ended``: its p-value is within the bound."""
     (pair,) = (pair for pair in make_record(comparison, read_runs(comparison, plan), plan).pairs if pair.primary)
     return pair.p <= pair.alpha

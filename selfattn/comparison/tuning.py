@@ -1,8 +1,9 @@
-"""Tuning of the models of a comparison: what is tried of which setting, the trials, and the choice among them.
+"""Tuning of the models of a comparison: the space of settings, the trials, and the choice of the best.
 
-Every model has the same number of trials. Their settings come from one quasi-random sequence a model, each trial has a
-seed of its own, and the best validation score is chosen. Several tunings divide the sequence among them; the final runs
-of a tuning share its luck, so that tunings are the independent units (docs/statistics.md, "Luck in tuning").
+Every model has the same number of trials. The settings of a model's trials come from one quasi-random sequence, and
+each trial has another seed. The trial with the best validation score is chosen. Several tunings of a model divide its
+sequence among them. The final runs of a tuning share the luck of its choice, so tunings are the independent units of
+the statistics (docs/statistics.md, "Luck in tuning").
 """
 
 import math
@@ -23,7 +24,7 @@ from selfattn.settings import bounds_of
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
 
-_FEWEST_TUNINGS = 5  # that are enough, where there are more seeds
+_FEWEST_TUNINGS = 5  # with fewer seeds than this, each seed has a tuning
 _SHORT = {"batch": "batch_size"}
 _NOT_TUNED = (
     "seed", "epochs", "max_steps", "items_per_epoch",  # how much is trained
@@ -35,15 +36,15 @@ Arm = tuple[float, str, int]  # budget, model, tuning
 
 
 def default_space(recipe: TrainingConfig) -> tuple[str, ...]:
-    """Return what is tried where nothing is said: learning rate, batch size and warm-up around those of the recipe.
+    """Return the default space: learning rate, batch size and warm-up around those of the recipe.
 
     Example:
         >>> default_space(TrainingConfig(lr=0.004, batch_size=64))
         ('lr=0.001..0.016:log', 'batch_size=8,16,32,64', 'warmup=0.05..0.4')
     """
     name = "max_tokens" if recipe.max_tokens else "batch_size"
-    most = recipe.max_tokens or recipe.batch_size
-    sizes = sorted({max(1, most // part) for part in (8, 4, 2, 1)})
+    largest = recipe.max_tokens or recipe.batch_size
+    sizes = sorted({max(1, largest // part) for part in (8, 4, 2, 1)})
     axes = [Axis("lr", low=recipe.lr / 4, high=4 * recipe.lr, log=True)]
     axes += [Axis(name, tuple(map(float, sizes)))] if len(sizes) > 1 else []
     axes += [Axis("warmup", low=0.05, high=0.4)] if recipe.warmup_steps is None else []
@@ -51,26 +52,29 @@ def default_space(recipe: TrainingConfig) -> tuple[str, ...]:
 
 
 def default_tunings(seeds: Sequence[int]) -> int:
-    """Return the number of tunings for so many seeds: one for each, or the fewest from five on that divide them.
+    """Return the default number of tunings.
+
+    Up to five seeds have a tuning each. More seeds share the smallest number of tunings that is at least five and
+    divides the number of seeds.
 
     Args:
-        seeds: their number; several where interim analyses are planned, which take a tuning for each seed.
+        seeds: the number of seeds; several numbers if interim analyses are planned. Then each seed has a tuning.
 
     Example:
         >>> default_tunings([3]), default_tunings([8]), default_tunings([20]), default_tunings([3, 5, 8])
         (3, 8, 5, 8)
     """
-    most = max(seeds)
-    if len(seeds) > 1 or most <= _FEWEST_TUNINGS:
-        return most
-    return next(count for count in range(_FEWEST_TUNINGS, most + 1) if most % count == 0)
+    num_seeds = max(seeds)
+    if len(seeds) > 1 or num_seeds <= _FEWEST_TUNINGS:
+        return num_seeds
+    return next(count for count in range(_FEWEST_TUNINGS, num_seeds + 1) if num_seeds % count == 0)
 
 
 def check_tunings(tunings: int, seeds: Sequence[int]) -> None:
-    """Check that each tuning has as many final runs as any other, at every planned analysis.
+    """Check that all tunings have the same number of final runs, at every planned analysis.
 
     Raises:
-        SettingError: it has not.
+        SettingError: their numbers differ.
     """
     if tunings != max(seeds) and any(count % tunings for count in seeds):
         counts = ",".join(map(str, seeds))
@@ -81,11 +85,11 @@ def read_space(texts: Sequence[str], models: Sequence[str]) -> dict[str, tuple[A
     """Read a space: the axes of each model.
 
     Args:
-        texts: such as ``lr=1e-3..1e-2:log``, or ``transformer:lr=1e-4..1e-2:log`` in place of the common range.
-        models: their names.
+        texts: such as ``lr=1e-3..1e-2:log`` for all models, or ``transformer:lr=1e-4..1e-2:log`` for one of them.
+        models: names of the models.
 
     Raises:
-        SettingError: an unknown model, another form, a setting that stands there twice, or one that is not tuned.
+        SettingError: a model is unknown, a text has another form, or a setting stands twice or is not for tuning.
 
     Example:
         >>> {name: [str(axis) for axis in axes] for name, axes in read_space(["batch=8,16"], ["a"]).items()}
@@ -106,10 +110,10 @@ def read_space(texts: Sequence[str], models: Sequence[str]) -> dict[str, tuple[A
             axis = replace(axis, whole=kinds[axis.name].kind is int)
         if axis.whole and any(value != round(value) for value in axis.ends):
             raise SettingError(f"`space` {text}: expected whole numbers")
-        place = of_model[owner] if colon else common
-        if axis.name in place:
+        axes_by_name = of_model[owner] if colon else common
+        if axis.name in axes_by_name:
             raise SettingError(f"`space` {text}: {axis.name} stands there twice; leave one of them out")
-        place[axis.name] = axis
+        axes_by_name[axis.name] = axis
     return {name: tuple((common | axes).values()) for name, axes in of_model.items()}
 
 
@@ -122,7 +126,7 @@ def check_space(texts: Sequence[str], models: Mapping[str, PlannedModel], recipe
         recipe: of the training.
 
     Raises:
-        SettingError: an unknown model or setting, or a value that is not allowed.
+        SettingError: a model or a setting is unknown, or a value is not allowed.
     """
     for name, axes in read_space(texts, list(models)).items():
         for axis in axes:
@@ -138,8 +142,8 @@ class Trial:
     """A planned trial.
 
     Attributes:
-        point: its settings.
-        training: that tries them.
+        point: the settings that it tries.
+        training: the training with these settings.
     """
 
     point: Mapping[str, float]
@@ -147,7 +151,7 @@ class Trial:
 
 
 def planned_trials(plan: Plan) -> dict[Arm, list[Trial]]:
-    """Return the trials of every tuning, which follow from the plan alone; nothing without tuning."""
+    """Return the trials of every tuning, as the plan determines them; no trials without tuning."""
     trials: dict[Arm, list[Trial]] = {}
     for name, axes in read_space(plan.space, list(plan.models)).items():
         count = plan.tunings * plan.tuning_trials
@@ -168,17 +172,17 @@ def planned_trials(plan: Plan) -> dict[Arm, list[Trial]]:
 def choose(
     plan: Plan, comparison: Path, run: Callable[[Sequence[Training]], None] | None = None
 ) -> dict[str, tuple[TuningTrial, ...]]:
-    """Choose the best settings of every tuning by the validation metric, equal ones by the lowest validation loss.
+    """Choose the best settings of every tuning by the validation metric; ties go to the lower validation loss.
 
     A trial that diverged is worse than all others.
 
     Args:
         plan: of the comparison.
         comparison: its directory.
-        run: runs the trials; default they are done.
+        run: runs the trials; default None: they are on disk already.
 
     Returns:
-        The trials of each model as they are on disk, the largest budget first.
+        The trials of each model as read from disk, the largest budget first; those that were chosen are marked.
 
     Raises:
         UserError: a trial is missing or broken.
@@ -191,7 +195,7 @@ def choose(
             trainings: list[Training] = []
             for trials in tried.values():
                 trainings += [trial.training for trial in trials]
-            run(sorted(trainings, key=lambda job: job.seed))  # a worker keeps the data of a seed for the next model
+            run(sorted(trainings, key=lambda job: job.seed))  # a worker keeps the data of the last seed
         for arm, trials in tried.items():
             results[arm] = [_read(plan, comparison, arm, trial) for trial in trials]
         return {arm: [_rank(plan, result) for result in results[arm]] for arm in tried}
@@ -199,13 +203,14 @@ def choose(
     _, best = search(planned, measure)
     chosen: dict[str, tuple[TuningTrial, ...]] = dict.fromkeys(plan.models, ())
     for arm in sorted(results, key=lambda arm: -arm[0]):
-        place = planned[arm].index(best[arm])
-        chosen[arm[1]] += tuple(replace(result, chosen=k == place) for k, result in enumerate(results[arm]))
+        name = arm[1]
+        best_number = planned[arm].index(best[arm])
+        chosen[name] += tuple(replace(result, chosen=k == best_number) for k, result in enumerate(results[arm]))
     return chosen
 
 
 def _read(plan: Plan, comparison: Path, arm: Arm, trial: Trial) -> TuningTrial:
-    """Read a trial from its directory: the best metric and the lowest loss."""
+    """Read a trial from its directory: the best metric and the lowest loss of its validations."""
     directory = RunDirectory(comparison / trial.training.path)
     record = directory.record()
     valid = None
@@ -221,6 +226,7 @@ def _read(plan: Plan, comparison: Path, arm: Arm, trial: Trial) -> TuningTrial:
 
 
 def _rank(plan: Plan, trial: TuningTrial) -> Rank:
+    """Return the trial's rank, lower is better: the metric, then the loss."""
     if trial.valid is None:
         return math.inf, math.inf
     sign = -1 if plan.headline.better == "higher" else 1
@@ -228,7 +234,7 @@ def _rank(plan: Plan, trial: TuningTrial) -> Rank:
 
 
 def digest_of_trials(plan: Plan, comparison: Path) -> str:
-    """Return the SHA-256 of the choice, and of the record of every trial, which has those of all its files.
+    """Return a SHA-256 over the choice and the record of every trial; a record holds the SHA-256 of its files.
 
     Raises:
         UserError: a trial is missing.

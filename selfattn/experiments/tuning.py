@@ -1,6 +1,6 @@
-"""Tuning: quasi-random points of a space of settings, and the search for the best of them by trials.
+"""Tuning: draw quasi-random points of a space of settings, and find the best point of each arm by trials.
 
-The tuner of comparisons and claims. Imports neither torch nor, before points are drawn, SciPy.
+Comparisons and claims both tune with it. It never imports torch, and imports SciPy only when it draws points.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Rank = tuple[float, float]  # lower is better; the second number breaks ties
 
 
 def draw_points(axes: Sequence[Axis], count: int, seed: int) -> list[dict[str, float]]:
-    """Draw points of a space from one quasi-random sequence, which covers it more evenly than chance (Sobol 1967).
+    """Draw points of a space from one quasi-random sequence (Sobol 1967), which covers it more evenly than chance.
 
     Args:
         axes: of the space.
-        count: number of points; the first ones do not depend on it.
+        count: number of points. A larger number adds points and does not change the first ones.
         seed: of the scrambling (Owen 1998).
 
     Example:
@@ -46,16 +46,18 @@ def search(
     *,
     widenings: int = 0,
 ) -> tuple[Mapping[K, Sequence[P]], Mapping[K, P]]:
-    """Find the best point of each arm by trials; perhaps widen the search where a best lies at an edge.
+    """Find the best point of each arm by trials; with ``beyond``, widen the search where it is needed.
 
     Args:
         points: to try for each arm: settings, or values of one setting.
-        measure: returns the rank of each point, lower is better.
-        beyond: returns further points for an arm, given those tried and the best; default none.
+        measure: returns the rank of each point, lower is better. After a widening it gets all points again, the earlier
+            ones included.
+        beyond: returns further points for an arm, given its points so far and the best of them, for example where the
+            best lies at an edge; default none.
         widenings: most times that the search is widened.
 
     Returns:
-        The points of each arm in the order in which they were tried, and the best one of each arm.
+        The points of each arm in the order in which they were tried, and the best point of each arm.
 
     Example:
         >>> def measure(tried): return {arm: [(abs(rate - 4), 0) for rate in rates] for arm, rates in tried.items()}
@@ -63,14 +65,14 @@ def search(
         >>> search({"a": [1, 2]}, measure, beyond, widenings=3)
         ({'a': [1, 2, 4, 8]}, {'a': 4})
     """
-    tried = {arm: list(of_arm) for arm, of_arm in points.items()}
+    tried = {arm: list(arm_points) for arm, arm_points in points.items()}
     while True:
         ranks = measure(tried)
-        best = {arm: tried[arm][of_arm.index(min(of_arm))] for arm, of_arm in ranks.items()}
+        best = {arm: tried[arm][arm_ranks.index(min(arm_ranks))] for arm, arm_ranks in ranks.items()}
         more: dict[K, Sequence[P]] = {}
         if beyond is not None and widenings:
-            more = {arm: beyond(arm, of_arm, best[arm]) for arm, of_arm in tried.items()}
+            more = {arm: beyond(arm, arm_points, best[arm]) for arm, arm_points in tried.items()}
         if not any(more.values()):
             return tried, best
-        tried = {arm: [*of_arm, *more[arm]] for arm, of_arm in tried.items()}
+        tried = {arm: [*arm_points, *more[arm]] for arm, arm_points in tried.items()}
         widenings = widenings - 1

@@ -28,9 +28,9 @@ class Reorderable:
 
         Args:
             index: int64 ``[new b]``.
-            sources: int64, ascending: which sources stay, where several rows in a row belong to one, as many to each.
-                Fields marked :data:`OF_SOURCE` then have a row for each source, not for each of its hypotheses.
-                Default: those fields are picked by ``index`` as the others are.
+            sources: int64, ascending: the sources that stay, in a search with the same number of hypotheses for each,
+                in consecutive rows. Fields marked :data:`OF_SOURCE` then keep one row for each source. Default: those
+                fields are picked by ``index`` like the others.
 
         Raises:
             ValueError: hypotheses share the keys of their source, and ``sources`` is missing.
@@ -64,11 +64,11 @@ def _picked(leaf: Any, *, index: Tensor, sources: Tensor | None) -> Any:
 
 
 def _picked_of_source(leaf: Any, *, sources: Tensor, shared_by: int) -> Any:
-    """Pick the rows of sources, which this many hypotheses each share."""
+    """Pick the rows of sources; ``shared_by`` hypotheses share each of them."""
     if isinstance(leaf, Reorderable):
         return leaf.reorder(sources)
     if isinstance(leaf, KeyValue):
-        picked = leaf if len(sources) == len(leaf.key) else leaf.reorder(sources)  # all of them stay, in their order
+        picked = leaf if len(sources) == len(leaf.key) else leaf.reorder(sources)  # all sources stay: no copy
         shared_by = max(1, shared_by)
         return picked if picked.shared_by == shared_by else dataclasses.replace(picked, shared_by=shared_by)
     if isinstance(leaf, Tensor):
@@ -79,7 +79,7 @@ def _picked_of_source(leaf: Any, *, sources: Tensor, shared_by: int) -> Any:
 
 
 class Memory(Reorderable):
-    """What an encoder hands over; each family has its own frozen dataclass."""
+    """What an encoder returns; each family has its own frozen dataclass."""
 
 
 class DecoderState(Reorderable):
@@ -94,7 +94,7 @@ class EncoderMemory(Memory):
         states: ``[b s d]``, zero or meaningless at padding.
         mask: bool ``[b s]``, True for real tokens.
         final: an RNN encoder's final ``h`` by layer, each ``[b d]``; None for a Transformer encoder.
-        weights: self-attention weights by layer, each ``[b h s s]``, where asked for.
+        weights: self-attention weights by layer, each ``[b h s s]``; empty without ``need_weights``.
     """
 
     states: Tensor
@@ -112,13 +112,15 @@ class EncoderMemory(Memory):
 
 @dataclass(frozen=True)
 class Decoded:
-    """The decoder's output before the final projection to the vocabulary, which may be most of the work of a step.
+    """The decoder's output before the final projection to the vocabulary.
+
+    That projection may be most of the work of a step, so the caller decides for which states to compute it.
 
     Attributes:
-        states: ``[b t d]``, what the output layer maps to logits.
-        output: that layer.
-        self_weights: by layer, each ``[b h t j]``; empty where not asked for, or where a decoder has none.
-        cross_weights: by layer, each ``[b h t s]``; likewise.
+        states: ``[b t d]``, the input of the output layer.
+        output: the output layer, which maps states to logits.
+        self_weights: by layer, each ``[b h t j]``; empty without ``need_weights`` or without self-attention.
+        cross_weights: by layer, each ``[b h t s]``; empty without ``need_weights`` or without cross-attention.
     """
 
     states: Tensor
@@ -152,18 +154,17 @@ class AttentionMaps:
 class Seq2Seq(nn.Module, ABC):
     """A model that reads a source and writes a target, token ids in and logits out.
 
-    ``forward`` equals stacked ``step`` calls; a sentence gives the same alone, in a batch, with any padding. A model
-    defines how it encodes, and how it advances by any number of tokens; the other methods have defaults, which may be
-    overridden.
-    ``memory`` is what its own :meth:`encode` returned, ``state`` what its own :meth:`start`, :meth:`advance` or
-    :meth:`step` returned.
+    ``forward`` equals stacked ``step`` calls. The result for a sentence depends neither on padding nor on the rest of
+    its batch. A model defines :meth:`encode` and :meth:`advance`; the other methods have defaults, which may be
+    overridden. The argument ``memory`` is always what the same model's :meth:`encode` returned, and ``state`` what its
+    :meth:`start`, :meth:`advance` or :meth:`step` returned.
 
     Attributes:
-        reads_one_sequence: whether it reads source and target as one sequence from left to right, and so can go on
-            from the beginning of a text; default False.
-        takes_gaps: whether a source's mask may hide a token between others; default True. Where False, as for an
-            encoder that reads one token after the other, what is masked stands on the right.
-        defines: which of ``advance``, ``step`` and ``forward`` the class or one of its bases below this one defines.
+        reads_one_sequence: whether it reads source and target as one sequence from left to right, and can therefore
+            continue a prompt; default False.
+        takes_gaps: whether a source's mask may hide a token between others; default True. If False, as for an encoder
+            that reads one token after the other, only tokens at the right end may be masked.
+        defines: which of ``advance``, ``step`` and ``forward`` a subclass defines or inherits from another subclass.
     """
 
     reads_one_sequence: bool = False
@@ -176,7 +177,7 @@ class Seq2Seq(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where it computes: where its weights are, or the CPU where another program has them."""
+        """The device of its weights; the CPU for a model without PyTorch weights, such as an exported one."""
         return next((weight.device for weight in self.parameters()), torch.device("cpu"))
 
     @abstractmethod
@@ -184,14 +185,14 @@ class Seq2Seq(nn.Module, ABC):
         """Read sources: ids ``[b s]`` int64 and mask ``[b s]`` bool (True = real token), padded on the right."""
 
     def start(self, memory: Any) -> DecoderState:
-        """Return the state before the first target token; by default the memory, where it is a state as well."""
+        """Return the state before the first target token; by default the memory, which then must be a state too."""
         if not isinstance(memory, DecoderState):
             kind = type(memory).__name__
             raise UserError(f"{type(self).__name__}: has no method start, and its memory {kind} is no DecoderState")
         return memory
 
     def advance(self, tokens: Tensor, state: Any, *, need_weights: bool = False) -> tuple[Decoded, DecoderState]:
-        """Read target tokens ``[b t]`` on from a state; return what is said at each of them, and the new state."""
+        """Read target tokens ``[b t]`` from a state on; return the output at each token, and the new state."""
         raise NotImplementedError(f"{type(self).__name__} has no method advance")
 
     def step(self, token: Tensor, state: Any) -> tuple[Tensor, DecoderState]:
@@ -200,10 +201,10 @@ class Seq2Seq(nn.Module, ABC):
         return decoded.logits()[:, 0], new
 
     def pre_logits(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Decoded | None:
-        """Do what ``forward`` does but for the output layer, which a loss may apply to some tokens at a time.
+        """Compute ``forward`` without its output layer, which a loss may then apply to some tokens at a time.
 
         Returns:
-            None where a model has no method ``advance``: its loss is computed from ``forward``.
+            The output before that layer; None if the model has no method ``advance``, so that only ``forward`` serves.
         """
         if "advance" not in self.defines:
             return None
@@ -216,13 +217,13 @@ class Seq2Seq(nn.Module, ABC):
         return decoded.logits()
 
     def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
-        """Return every attention weight computed while reading ``source`` and ``target_in``; here the target's."""
+        """Return all attention weights for ``source`` and ``target_in``; by default those of the decoder alone."""
         state = self.start(self.encode(source, source_mask))
         decoded, _ = self.advance(target_in, state, need_weights=True)
         return AttentionMaps((), decoded.self_weights, decoded.cross_weights)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Move or convert all tensors; weights that are one tensor stay one, also from the meta device."""
+        """Move or convert all tensors. Tied weights stay tied, also when they leave the meta device."""
         places: dict[int, list[tuple[nn.Module, str]]] = {}
         for module in self.modules():
             for name, parameter in module.named_parameters(recurse=False):
@@ -237,7 +238,7 @@ class Seq2Seq(nn.Module, ABC):
 
 
 def stepped_logits(model: Seq2Seq, tokens: Tensor, state: Any) -> Tensor:
-    """Read target tokens one by one with ``step``, as decoding does; ``forward`` reads them at once.
+    """Return the logits of reading target tokens one by one with ``step``, as decoding does.
 
     Args:
         model: any sequence-to-sequence model.

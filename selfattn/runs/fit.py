@@ -54,29 +54,30 @@ def fit(
 ) -> Run:
     """Train a model and keep the run.
 
-    The weights of the best validation are on disk as soon as there are any, so a killed run can be used; everything
-    that is needed to resume is in ``last/``. A `KeyboardInterrupt` is raised again when everything is saved. One that
-    an observer raises after a step lets that step be saved.
+    From the first validation on, the best weights are on disk, so a killed run can be used. Everything that is needed
+    to resume is in ``last/``. A `KeyboardInterrupt` is raised again after everything is saved. If an observer raises it
+    after a step, the checkpoint includes that step.
 
-    Processes that ``torchrun`` started train together (:mod:`selfattn.training.distributed`). The first one
-    writes; each returns the run with the same weights.
+    Processes that ``torchrun`` started train together (:mod:`selfattn.training.distributed`). Only the first process
+    writes. Each returns the run with the same weights.
 
     Args:
-        config: of the run; its plugins are set here.
+        config: of the run; ``fit`` fills in its plugins.
         data: what to train on.
-        out: the run directory, made here.
-        command: that makes the run, for its record.
+        out: the run directory, which ``fit`` creates.
+        command: the command line that the run's record keeps.
         label: of the progress on standard error; default the model's name.
         resume: resume the unfinished run in ``out``; the result is bit for bit that of never having stopped. A
-            finished run is returned as it is, or lengthened to more epochs or steps; without a run one begins.
+            finished run is returned as it is, or lengthened to more epochs or steps. If there is no run, a new one
+            begins.
         save_every: steps between two checkpoints; default see
             :class:`selfattn.training.checkpoint.CheckpointFile`. The result does not depend on it.
         device: see :func:`selfattn.training.device.choose_device`.
         threads: on a CPU; default by the size of the model, see
             :func:`~selfattn.training.device.default_threads`.
         observers: further observers of the training.
-        notes: lines that the first process says when the training begins; default those of the training set.
-        start: a run of the same model and tokenizer, whose weights are the first; default random weights.
+        notes: lines that the first process prints when the training begins; default those of the training set.
+        start: a run of the same model and tokenizer, whose weights the training starts from; default random weights.
         curve_points: see :func:`selfattn.training.loop.train_model`; default 0.
 
     Raises:
@@ -92,10 +93,10 @@ def fit(
     if start is not None:
         model.load_state_dict(start.model.state_dict())
     _probe(model, config, data)
-    where = choose_device(device)
-    model.to(where)
-    processes = Processes.join(where)
-    # Not the place of the data, which may differ between hosts.
+    torch_device = choose_device(device)
+    model.to(torch_device)
+    processes = Processes.join(torch_device)
+    # config.data is left out: paths of the data may differ between hosts.
     settings = (config.preset, config.model, training, config.max_length)
     processes.check_same(repr((settings, data.longest, len(tokenizer), len(data.validation))))
     parameters = count_parameters(model)
@@ -103,13 +104,18 @@ def fit(
         stack.enter_context(alone(str(out)))
         stack.enter_context(use_threads(threads or default_threads(parameters[0])))
         keeper = None
-        before = [folder for folder in (out, *out.parents) if folder.exists()]
+        existing = [folder for folder in (out, *out.parents) if folder.exists()]
         if processes.is_main:
-            (check_resumable if resume else check_is_free)(out)
+            if resume:
+                check_resumable(out)
+            else:
+                check_is_free(out)
             stack.enter_context(in_use(out))
             directory = reopen(out, config, tokenizer, command) if resume else None
-            new = directory or _create(out, config, tokenizer, command, parameters, resume=resume)
-            keeper = _Keeper(new, is_new=not directory)
+            if directory is None:
+                keeper = _Keeper(_create(out, config, tokenizer, command, parameters, resume=resume), is_new=True)
+            else:
+                keeper = _Keeper(directory, is_new=False)
         status = processes.decide(keeper.directory.record().status if keeper else "")
         if status not in UNFINISHED:
             if processes.is_main:
@@ -138,9 +144,9 @@ def fit(
             if keeper is not None:
                 if isinstance(error, UserError) and keeper.is_untouched:
                     stack.close()  # Windows removes no locked file
-                    keeper.directory.discard()  # nothing has begun
+                    keeper.directory.discard()  # refused before the training began: leave no trace
                     for folder in (out, *out.parents):
-                        if folder not in before:
+                        if folder not in existing:
                             with suppress(OSError):
                                 folder.rmdir()
                 else:
@@ -155,7 +161,7 @@ def fit(
 
 
 def _within_limits(examples: Iterable[Example], model: ModelConfig) -> Iterable[Example]:
-    """Return examples, or iterate over them, as long as a model has positions for them."""
+    """Return the examples after a check that the model has positions for them; a stream is checked as it is read."""
     if not any(vars(model.limits()).values()):
         return examples
 
@@ -200,13 +206,13 @@ def _now() -> str:
 
 
 class _Progress(Observer):
-    """Tells epoch, loss, tokens per second, remaining time, and the measures of validations.
+    """Shows epoch, loss, tokens per second, remaining time, and the measures of validations.
 
-    On the terminal of the command line there is a bar; elsewhere a line every 30 seconds between validations.
+    The command line shows a bar on its terminal. Elsewhere a line is printed every 30 seconds between validations.
 
     Args:
         name: of the model, at the beginning of every line.
-        notes: lines to say when the training begins.
+        notes: lines to print when the training begins.
     """
 
     def __init__(self, name: str, notes: Sequence[str]) -> None:
@@ -221,7 +227,7 @@ class _Progress(Observer):
             transient=True,
             disable=not has_terminal(),
         )
-        self.told = time.monotonic()
+        self.last_line = time.monotonic()
         self.epochs: int | None = None
         self.bar: TaskID | None = None
 
@@ -229,7 +235,7 @@ class _Progress(Observer):
         for line in self.notes:
             say(line)
         self.epochs = epochs
-        self.told = time.monotonic()
+        self.last_line = time.monotonic()
         self.bar = self.bars.add_task(self.name, total=steps)
 
     def resumed(self, step: int, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
@@ -240,8 +246,8 @@ class _Progress(Observer):
         figures += f"{report.tokens_per_second:,.0f} tokens/s"
         if self.bar is not None:
             self.bars.update(self.bar, completed=report.step, description=figures)
-        if self.bars.disable and time.monotonic() - self.told >= EVERY:
-            self.told = time.monotonic()
+        if self.bars.disable and time.monotonic() - self.last_line >= EVERY:
+            self.last_line = time.monotonic()
             say(f"{figures}  step {report.step:,} of {report.total_steps:,}")
 
     def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
@@ -249,7 +255,7 @@ class _Progress(Observer):
             f"exact {100 * value:.2f} %" if name == EXACT_MATCH else f"{name} {value:.2f}"
             for name, value in report.measures.items()
         )
-        self.told = time.monotonic()
+        self.last_line = time.monotonic()
         say(
             f"{self.name} {self._epoch(report.epoch)}  loss {report.train_loss:.4f}  valid {report.valid_loss:.4f}  "
             f"{measures}  {report.tokens_per_second:,.0f} tokens/s  padding {report.padding:.0%}"
@@ -264,7 +270,12 @@ class _Progress(Observer):
 
 
 class _Keeper(Observer):
-    """Writes every validation into the run directory, and the weights whenever they are the best so far."""
+    """Writes every validation into the run directory, and the weights whenever they are the best so far.
+
+    Args:
+        directory: of the run.
+        is_new: whether the directory was just created, and may be removed if the training cannot begin.
+    """
 
     def __init__(self, directory: RunDirectory, *, is_new: bool) -> None:
         self.directory = directory
@@ -274,7 +285,7 @@ class _Keeper(Observer):
     def resume(self) -> None:
         """Note in the record that the run is resumed."""
         with writing(path := self.directory.path):
-            if not (path / CHECKPOINT).exists():  # killed before the first checkpoint: it begins anew
+            if not (path / CHECKPOINT).exists():  # killed before the first checkpoint: the training begins anew
                 (path / METRICS).unlink(missing_ok=True)
                 (path / CURVE).unlink(missing_ok=True)
         self.directory.update(status="running", resumed=(*self.directory.record().resumed, _now()))
@@ -293,7 +304,7 @@ class _Keeper(Observer):
         self.directory.write_curve([*self.directory.curve(), report])
 
     def resumed(self, step: int, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
-        # What was written after the checkpoint will be written again.
+        # Drop what was written after the checkpoint: the resumed training writes it again.
         if curve := self.directory.curve():
             self.directory.write_curve([point for point in curve if point.step <= step])
         self.reports = list(reports)
@@ -303,7 +314,7 @@ class _Keeper(Observer):
 
 
 def _probe(model: Seq2Seq, config: RunConfig, data: TrainingSet) -> None:
-    """Run the model on the longest example and the longest output, to learn now whether it can."""
+    """Run the model on the longest example and the longest output, so that a failure shows before the training."""
     tokenizer = data.tokenizer
     batch = collate([data.longest], tokenizer.pad_id, tokenizer.bos_id, [0])
     what = "read the longest pair of these data"

@@ -79,7 +79,7 @@ class TrainOptions:
         check_bounds(self)
 
 
-_NOT_THE_RESULT = TrainOptions.groups["Run"]  # the result does not depend on them
+_NOT_THE_RESULT = TrainOptions.groups["Run"]  # the result does not depend on these options
 
 
 class TrainSettings(TrainingSettings, total=False):
@@ -108,23 +108,25 @@ def train(
     observers: Sequence["Observer"] = (),
     **settings: Unpack[TrainSettings],
 ) -> "Run":
-    """Train one model and keep the run; with plugins, first try all parts on two batches, which are thrown away.
+    """Train one model and keep the run.
 
-    What is left out follows the task.
+    Settings that are left out come from the task. With plugins, a short training on two batches tries all parts first;
+    its result is thrown away.
 
     Args:
-        task: its name, such as ``"dates"``; or a task object with its options.
+        task: name of the task, such as ``"dates"``; or a task object with its options.
         options: of the training; ``out`` is required.
         training: settings of the training, in place of those of the task's recipe.
         task_options: options of a task that is given by name: settings by name, or an object of ``TaskData.Options``.
         observers: watch the training and may stop it, see :class:`selfattn.training.observer.Observer`.
-        settings: instead of ``options`` and ``training``, their fields by name; at run time also the task's options.
+        settings: fields of ``options`` and ``training`` by name, in place of these two; also options of the task, which
+            are checked at run time.
 
     Raises:
         SettingError: a setting is unknown, given twice or out of range.
         UserError: the data or the directory is not usable.
-        KeyboardInterrupt: Ctrl-C or SIGTERM stopped the training after a step, which is saved. The second one in a row
-            stops at once.
+        KeyboardInterrupt: Ctrl-C or SIGTERM stopped the training after a step, and the checkpoint is saved. A second
+            signal stops at once.
 
     Example:
         ``train("dates", model="rnn-attention", out="runs/dates", epochs=3, task_options={"locales": ("ko_KR",)})``
@@ -143,58 +145,63 @@ def train(
 
     if not isinstance(observers, Sequence) or not all(isinstance(observer, Observer) for observer in observers):
         raise SettingError(f"`observers`: expected a list of selfattn.Observer objects, got {shown(observers)}")
-    kind = task_class(task)
-    by_name = gathered(settings, options, TrainOptions, training, task_options, kind.Options)
-    of_run, of_training, of_task = divide(by_name, TrainOptions, TrainingConfig, kind.Options)
+    # settings
+    task_kind = task_class(task)
+    by_name = gathered(settings, options, TrainOptions, training, task_options, task_kind.Options)
+    of_run, of_training, of_task = divide(by_name, TrainOptions, TrainingConfig, task_kind.Options)
     if "out" not in of_run:
         raise SettingError("`out`: give the directory of the run")
     options = TrainOptions(**of_run)
-    choose_device(options.device)
-    prepared = make_task(task, of_task)
+    choose_device(options.device)  # an unknown or absent device is an error here, before any work
+    task = make_task(task, of_task)
     if options.metric is not None:
-        if not prepared.takes_pairs:
+        if not task.takes_pairs:
             raise SettingError("`metric`: a language model is measured by perplexity; leave it out")
-        prepared = decided_by(prepared, options.metric)
-    (check_resumable if options.resume else check_is_free)(options.out)
+        task = decided_by(task, options.metric)
+    if options.resume:
+        check_resumable(options.out)
+    else:
+        check_is_free(options.out)
+    # model
     start = None if options.init_from is None else load(options.init_from)
     if start is None:
-        preset = options.model or prepared.model
-        model = with_settings(prepared.size(get_preset(preset).config), options.set, preset)
+        preset = options.model or task.model
+        model = with_settings(task.size(get_preset(preset).config), options.set, preset)
     else:
         if not list(start.model.parameters()):
             raise SettingError(f"`init_from` {start.path}: an exported run; take the run itself")
         preset = start.config.preset
         model = start.config.model
         _check_model(options, start)
-        _check_tokens(prepared, start)
-    prepared.check_model(model, preset)
-    recipe = replace(prepared.recipe(options.quick), **of_training | {"seed": options.seed})
-    check_conditions(of_training, recipe, (*TrainingConfig.conditions, *prepared.training_conditions()))
+        _check_tokens(task, start)
+    task.check_model(model, preset)
+    # training and data
+    recipe = replace(task.recipe(options.quick), **of_training | {"seed": options.seed})
+    check_conditions(of_training, recipe, (*TrainingConfig.conditions, *task.training_conditions()))
     if "average_last" in of_training:
         _check_average(recipe)
     tokenizer = None if start is None else start.tokenizer
-    data = make_training_set(prepared, recipe, tokenizer=tokenizer, allow_unknown=options.allow_unknown)
-    written = changed(options) | prepared.changed_options() | of_training
-    if preset == prepared.model:
-        written.pop("model", None)
+    data = make_training_set(task, recipe, tokenizer=tokenizer, allow_unknown=options.allow_unknown)
+    start_digest = None if start is None else RunDirectory(start.path).record().files[WEIGHTS][0]
+    config = RunConfig(
+        task.name,
+        preset,
+        model,
+        recipe,
+        data.settings,
+        data.max_length,
+        init_from=start_digest,
+        longest_source=len(data.longest.source),
+    )
+    # observers
     stop = StopAtStep()
     watching: list[Observer] = [stop, *observers]
     if options.tensorboard is not None:
         from selfattn.training.observer import TensorBoardObserver
 
         watching.append(TensorBoardObserver(options.tensorboard))
-    weights = None if start is None else RunDirectory(start.path).record().files[WEIGHTS][0]
-    config = RunConfig(
-        prepared.name,
-        preset,
-        model,
-        recipe,
-        data.settings,
-        data.max_length,
-        init_from=weights,
-        longest_source=len(data.longest.source),
-    )
-    if not options.resume and process_count() == 1 and used_plugins(prepared.name, data.metrics, model):
+    # trial of the plugins
+    if not options.resume and process_count() == 1 and used_plugins(task.name, data.metrics, model):
         say("plugins: all parts are tried on two batches first")
         brief = replace(config, training=replace(recipe, epochs=1, max_steps=2, warmup_steps=None, average_last=1))
         try:
@@ -206,7 +213,12 @@ def train(
             place = extract_tb(error.__traceback__)[-1]
             reason = described(error)
             raise UserError(f"{place.filename}:{place.lineno}: {reason}") from error
-    command = command_line(f"train {prepared.name}", {k: v for k, v in written.items() if k not in _NOT_THE_RESULT})
+    # the command that the record keeps
+    written = changed(options) | task.changed_options() | of_training
+    if preset == task.model:
+        written.pop("model", None)
+    command = command_line(f"train {task.name}", {k: v for k, v in written.items() if k not in _NOT_THE_RESULT})
+    # the run
     with first_interrupt(stop.request):
         return fit(
             config,
@@ -222,7 +234,7 @@ def train(
 
 
 def _check_average(training: TrainingConfig) -> None:
-    """Check that as many validations can be averaged as was asked for, where their number follows from the settings."""
+    """Check that ``average_last`` is at most a quarter of the validations, unless their number depends on the data."""
     validations = None
     if training.max_steps is None and training.validate_every is None:
         validations = training.epochs
@@ -235,7 +247,7 @@ def _check_average(training: TrainingConfig) -> None:
 
 
 def _check_model(options: TrainOptions, start: "Run") -> None:
-    """Check that a training asks for no other model than that of the run that it starts from."""
+    """Check that the options name no other model than that of the run in ``init_from``."""
     preset = start.config.preset
     if options.model not in ("", preset):
         raise SettingError(f"`model` {options.model}: the model is that of `init_from` ({preset}); leave it out")
@@ -244,7 +256,7 @@ def _check_model(options: TrainOptions, start: "Run") -> None:
 
 
 def _check_tokens(task: TaskData, start: "Run") -> None:
-    """Check that a task's options ask for no other tokens than those of the run that a training starts from."""
+    """Check that the task's options name no other tokens than those of the run in ``init_from``."""
     from selfattn.runs.vocabulary import token_settings
 
     settings = token_settings(start.tokenizer)

@@ -117,7 +117,7 @@ class TrainingConfig(Plain):
 
 
 class TrainingSettings(TypedDict, total=False):
-    """Fields of :class:`TrainingConfig` as keyword arguments, without the seed. What is left out follows the task."""
+    """Fields of :class:`TrainingConfig` as keyword arguments, without the seed; those left out come from the task."""
 
     epochs: int
     max_steps: int | None

@@ -68,16 +68,17 @@ def train_model(
     ``config.average`` says which weights are validated and kept: those of the last step, their exponential moving
     average, or the mean over the last validations. Training always continues from the weights of the last step.
 
-    The best validation has the best measure of the criterion, and the lowest loss among equals. The random streams
-    ``data/EPOCH``, ``dropout/EPOCH`` and ``forcing/EPOCH`` of ``config.seed`` decide the order of the data, dropout and
-    scheduled sampling; none depends on the model. The caller's global random state does not change. A process
-    trains one model at a time: a second thread waits.
+    The best validation has the best criterion; ties go to the lower loss. The random streams ``data/EPOCH``,
+    ``dropout/EPOCH`` and ``forcing/EPOCH`` of ``config.seed`` decide the order of the data, dropout and scheduled
+    sampling; none depends on the model. The caller's global random state does not change. A process trains one model
+    at a time: a second thread waits.
 
-    Where there is a checkpoint the training resumes from it, and ends bit for bit as if it had never stopped.
+    If there is a checkpoint, the training resumes from it, and ends bit for bit as if it had never stopped.
 
-    A `KeyboardInterrupt` ends the training early and is not raised again. One that an observer raises after a step
-    stops all processes when that step is saved. Where an observer requests a stop during a validation, this is left at
-    the next step of decoding; what is saved is as before the validation, which the resumed training repeats.
+    A `KeyboardInterrupt` ends the training early and is not raised again. If an observer raises it after a step, all
+    processes stop after that step is saved. If an observer requests a stop during a validation, the validation ends at
+    the next step of decoding. The checkpoint then holds the state before the validation, which the resumed training
+    repeats.
 
     Args:
         model: on the device to train on.
@@ -87,11 +88,11 @@ def train_model(
         validation: unseen examples for the loss.
         config: of the training.
         criterion: measures quality and says which weights are best.
-        observers: of the first process.
+        observers: watch the training, in the first process alone.
         checkpoints: where to keep checkpoints; default nowhere.
         processes: that train together; default this one alone. All validate, the first writes.
-        curve_points: number of equal parts of the training, at whose ends ``criterion.part`` is measured, for a
-            learning curve; it decides nothing. Default 0: at validations alone.
+        curve_points: number of equal parts of the training. At the end of each, ``criterion.part`` is measured for a
+            learning curve, which has no influence on the training. Default 0: validations alone.
 
     Raises:
         UserError: the loss is not finite; ``target_exact_match`` is set and the criterion is another; the data are a
@@ -116,7 +117,7 @@ def train_model(
         state = loop.state
         if state.best_weights is not None:
             put_into(model, state.best_weights)
-        if status != "interrupted":  # all processes got here
+        if status != "interrupted":  # all processes got here; the best weights are those of the first
             processes.broadcast(named_weights(model).values())
     model.eval()
     for observer in observers:
@@ -127,7 +128,11 @@ def train_model(
 
 @dataclass
 class _Loop:
-    """The training from validation to validation."""
+    """The training from validation to validation.
+
+    There are two ways to stop. `KeyboardInterrupt` asks for an interruption, from which the training can resume.
+    `StopTraining` asks for its end. Observers watch in the first process alone, so each request travels from there.
+    """
 
     replica: Replica
     examples: Callable[[int], Iterable[Example]]
@@ -138,9 +143,9 @@ class _Loop:
     checkpoints: CheckpointFile | None
     curve_points: int = 0
     steps: Iterator[StepTaken] | None = None  # the rest of the epoch
-    is_stop_requested: bool = False  # by the user, who may resume
-    is_end_requested: bool = False  # by an observer
-    is_ending: bool = False  # in every process
+    is_stop_requested: bool = False  # KeyboardInterrupt in the first process
+    is_end_requested: bool = False  # StopTraining in the first process
+    is_ending: bool = False  # is_end_requested of the first process, known to all
 
     def __post_init__(self) -> None:
         self.processes = self.replica.processes
@@ -160,7 +165,7 @@ class _Loop:
         return self.criterion.value(report.measures), -report.valid_loss
 
     def reason(self) -> Status | None:
-        """Return why the training stops here; None where it does not."""
+        """Return why the training stops here; None if it goes on."""
         config = self.config
         progress = self.state.progress
         reports = self.state.reports
@@ -185,18 +190,19 @@ class _Loop:
         """Take steps until a validation is due or the training is over."""
         progress = self.state.progress
         if progress.since_tokens and not progress.position and not self.config.validate_every:
-            return  # resumed where the validation behind an epoch was stopped
+            return  # resumed at the end of an epoch whose validation was interrupted
         while not (self._is_over() or self._is_validation_due()):
-            steps = self.steps = self.steps or self._begin_epoch()
+            if self.steps is None:
+                self.steps = self._begin_epoch()
             with progress.timed():
-                taken = next(steps, None)
+                taken = next(self.steps, None)
             if taken is not None:
                 self._report(taken)
                 self._measure_where_due()
                 self._save_where_due()
                 if self.is_ending:
                     return
-            else:
+            else:  # the epoch is over
                 if not progress.position:
                     raise UserError(f"training: epoch {progress.epoch + 1} has no examples; give some")
                 progress.epoch = progress.epoch + 1
@@ -212,29 +218,30 @@ class _Loop:
 
     def _save_where_due(self) -> None:
         due = self.checkpoints is not None and self.checkpoints.is_due(self.state.progress.step)
-        due = due and not self._is_validation_due()  # a checkpoint follows it
-        stops, self.is_ending, due = self.processes.decide((self.is_stop_requested, self.is_end_requested, due))
-        if stops or due:
+        due = due and not self._is_validation_due()  # a validation ends with a checkpoint
+        requests = (self.is_stop_requested, self.is_end_requested, due)
+        is_stopping, self.is_ending, due = self.processes.decide(requests)  # those of the first process
+        if is_stopping or due:
             self._save()
-        if stops:
+        if is_stopping:
             raise KeyboardInterrupt
 
     def _begin_epoch(self) -> Iterator[StepTaken]:
-        """Return the steps of the rest of an epoch, with the random streams set to their place."""
+        """Return the steps that are left of the epoch: all of them, or after a resume those after the checkpoint."""
         progress = self.state.progress
         config = self.config
         examples = self.examples(progress.epoch)
         with progress.timed():
             order = generator(config.seed, f"data/{progress.epoch}")
             groups, count = cut_epoch(examples, config, order)
-            for _ in range(progress.position):
+            for _ in range(progress.position):  # steps of the epoch that the checkpoint has taken
                 next(groups, None)
         if not progress.total_steps:
             progress.total_steps, progress.validations = self._planned(count)
-            self.stepper.warmup_steps(progress.total_steps)  # an error comes before anything begins
+            self.stepper.warmup_steps(progress.total_steps)  # raises an error for a long warm-up before the start
             self._announce()
         self.state.average.plan(progress.validations)
-        if progress.position == 0:
+        if progress.position == 0:  # else the checkpoint has restored the random streams
             self.stepper.begin_epoch(progress.epoch)
         self.replica.model.train()
         average = self.state.average
@@ -242,8 +249,12 @@ class _Loop:
         return take_steps(self.stepper, groups, total_steps=progress.total_steps, first=first, average=average)
 
     def _planned(self, steps_per_epoch: int | None) -> tuple[int, int]:
-        """Return the steps and validations of the training, given the steps of the first epoch; None for a stream."""
-        # With a bound on tokens, later epochs may have a batch more or less; the schedule stays.
+        """Return the number of steps and of validations of the training.
+
+        Args:
+            steps_per_epoch: number of steps of the first epoch; None for a stream. With a bound on tokens, later epochs
+                may have a batch more or less, but the schedule stays.
+        """
         config = self.config
         steps = self.config.max_steps
         if steps is None:
@@ -260,7 +271,7 @@ class _Loop:
 
     @contextmanager
     def _stoppable(self) -> Iterator[None]:
-        """Note that an observer stops the training inside a ``with`` block."""
+        """Set ``is_end_requested`` if an observer raises ``StopTraining`` inside a ``with`` block."""
         try:
             yield
         except StopTraining:
@@ -310,7 +321,8 @@ class _Loop:
                 loss = math.nan
                 measures = None
             if self.processes.is_main and measures is not None:
-                epoch = progress.epoch - (progress.position == 0)  # of the last step
+                # The epoch of the last step: at the end of an epoch, progress.epoch is the next one.
+                epoch = progress.epoch - (progress.position == 0)
                 report = progress.report(epoch, loss, measures)
                 before = self.best
                 is_best = before is None or self._rank(report) > self._rank(before)
@@ -321,7 +333,7 @@ class _Loop:
                     with self._stoppable():
                         observer.validated(report, model, is_best)
         self.replica.model.train()
-        if measures is None:  # what is saved is as before the validation, which comes again
+        if measures is None:  # save the state before the validation, which the resumed training repeats
             state.average.validation_stopped()
             self._save()
             raise KeyboardInterrupt
@@ -345,7 +357,7 @@ class _Loop:
         if self.checkpoints is not None and self.processes.is_main:
             checkpoint = self.state.checkpoint()
             progress = self.state.progress
-            for name, tensor in checkpoint.part("model").items():  # the last usable checkpoint stays
+            for name, tensor in checkpoint.part("model").items():  # weights with NaN must not replace usable ones
                 size = float(tensor.abs().sum())
                 check_finite(f"size of {name}", size, progress.step, progress.lr, self.config.precision)
             self.checkpoints.write(checkpoint)
@@ -363,7 +375,7 @@ class _Loop:
             state.restore(restored)
             if not self.processes.is_main:
                 state.best_weights = None  # only the first process keeps them
-            if state.best_weights is not None:
+            if state.best_weights is not None:  # observers meet the model with its best weights
                 put_into(self.replica.model, state.best_weights)
             for observer in self.observers:
                 with self._stoppable():
@@ -372,7 +384,7 @@ class _Loop:
         except (ValueError, KeyError, RuntimeError, TypeError) as error:
             reason = " ".join(str(error).split())
             raise UserError(f"{self.checkpoints.path}: not of this training ({reason}); train again") from None
-        if state.progress.total_steps:  # else it is planned again
+        if state.progress.total_steps:  # 0 for a longer training, which the next epoch plans and announces
             self._announce()
 
 

@@ -22,16 +22,16 @@ _NAMED = 20  # examples of a step that a message lists
 
 
 class Stepper:
-    """What the steps of a training need, and its loss; :func:`take_steps` takes them.
+    """Holds what every step of a training needs, and computes the loss; :func:`take_steps` takes the steps.
 
-    Dropout draws from PyTorch's global generators, whose states come back after each step; ``chance`` keeps the place
-    of its stream in between.
+    Dropout draws from PyTorch's global generators. ``chance`` keeps the state of its stream between the batches, so
+    that the caller's global state does not change.
 
     Args:
         replica: of the trained model.
         optimizer: of its parameters.
         config: of the training.
-        coins: generator of scheduled sampling, on the CPU.
+        coins: generator of scheduled sampling, on the CPU: it draws whether an input token is the true one.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Stepper:
             total_steps: of the training.
 
         Raises:
-            UserError: the warm-up is longer.
+            UserError: the warm-up is longer than the training.
         """
         steps = self.config.warmup_steps
         if steps is None:
@@ -98,7 +98,7 @@ class Stepper:
         end = config.teacher_forcing_end
         teacher_forcing = teacher_forcing_probability(start, end, number, total_steps=total_steps)
         with self.autocast:
-            if teacher_forcing == 1.0:  # the same as below, without all logits at once for a large vocabulary
+            if teacher_forcing == 1.0:  # the same loss as below, but never all logits of a large vocabulary at once
                 return batch_loss(model, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
             logits = sampled_logits(model, batch, teacher_forcing=teacher_forcing, generator=self.coins)
         return logits_loss(logits, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
@@ -132,15 +132,15 @@ def take_steps(
     """Take one step for each group of batches. Every training of the package goes through this loop.
 
     The loss of a step is the mean over the target tokens of its batches, so accumulation weighs tokens, not batches.
-    A step is taken when the next value is asked for, so the caller decides what happens between two steps, and when the
+    Each ``next`` on the iterator takes a step, so the caller decides what happens between two steps, and when the
     training ends.
 
     Args:
         stepper: takes the steps.
-        groups: of batches; a group is drawn just before its step.
+        groups: the batches of each step; a group is drawn just before its step.
         total_steps: of the schedule.
         first: number of the first step; default 1.
-        average: of the weights, which follows each step; default none.
+        average: of the weights, updated after each step; default none.
 
     Raises:
         UserError: the loss is not finite, or the warm-up is longer than the training.
@@ -166,7 +166,7 @@ def take_steps(
         lr = config.lr * lr_factor(config.schedule, number, total_steps=total_steps, warmup_steps=warmup_steps)
         for parameters in stepper.optimizer.param_groups:
             parameters["lr"] = lr
-        if processes.count > 1:  # each has random numbers of its own, which no checkpoint needs to keep
+        if processes.count > 1:  # each process draws other numbers, and no checkpoint needs to keep their states
             place = f"{number}/{processes.rank}"
             stepper.chance.seed(seed_for(config.seed, f"dropout/step/{place}"))
             stepper.coins.manual_seed(seed_for(config.seed, f"forcing/step/{place}"))
@@ -182,9 +182,9 @@ def take_steps(
                 share = count / tokens  # exactly 1 for a single batch in a single process
                 (loss * share).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
             losses.append((loss.detach(), share))
-        # Read only when all work is queued: reading from a GPU waits for it.
+        # All batches are queued before the losses are read: reading waits for the GPU.
         value = processes.sum(sum(loss.item() * share for loss, share in losses))
-        if not math.isfinite(value):
+        if not math.isfinite(value):  # only then is the description of the examples worth its time
             check_finite("loss", value, number, lr, config.precision, stepper.described(group))
         if config.clip_norm:
             torch.nn.utils.clip_grad_norm_(replica.model.parameters(), config.clip_norm)
@@ -219,8 +219,8 @@ def check_finite(name: str, value: float, step: int, lr: float, precision: str, 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
     """Make AdamW (Loshchilov and Hutter 2019) for a model.
 
-    Matrices decay; biases, gains of norms and embedding tables do not. A matrix shared with an embedding counts as the
-    embedding.
+    Weight decay applies to matrices, but not to biases, gains of norms and embedding tables. A matrix that is tied to
+    an embedding counts as an embedding.
 
     Args:
         model: has the parameters.
@@ -234,8 +234,8 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Adam
     tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     decayed = [p for p in trained if p.ndim >= 2 and id(p) not in tables]
-    spared = [p for p in trained if p.ndim < 2 or id(p) in tables]
-    groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": spared, "weight_decay": 0.0}]
+    undecayed = [p for p in trained if p.ndim < 2 or id(p) in tables]
+    groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": undecayed, "weight_decay": 0.0}]
     # Fused: one kernel for all parameters takes a fifth of the time of a loop.
     return torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, fused=True)
 

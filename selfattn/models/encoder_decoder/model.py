@@ -1,4 +1,4 @@
-"""An encoder and a decoder put together: any of one family with any of the other."""
+"""A model of an encoder and a decoder, each of which may be an RNN or a Transformer."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -13,7 +13,7 @@ class Encoder(nn.Module, ABC):
     """Reads a source.
 
     Attributes:
-        output_dim: width of the states it hands over.
+        output_dim: width of the states that it returns.
         takes_gaps: see :class:`~selfattn.models.protocol.Seq2Seq`; default True.
     """
 
@@ -42,7 +42,7 @@ class Decoder(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, tokens: Tensor, state: Any, *, need_weights: bool = False) -> tuple[Decoded, DecoderState]:
-        """Read target tokens ``[b t]`` on from a state; return what is said at each of them, and the new state."""
+        """Read target tokens ``[b t]`` from a state on; return the output at each token, and the new state."""
 
     __call__: Callable[..., tuple[Decoded, DecoderState]]
 

@@ -39,14 +39,15 @@ class RNNEncoder(Encoder):
 
 
 class Bridge(nn.Module):
-    """Makes the decoder's first state from the encoder's last.
+    """Makes the decoder's first state from the encoder's final one.
 
     Args:
-        kind: ``"copy"`` takes over each layer's ``h`` (Sutskever et al. 2014: same number of layers, same width);
-            ``"project"`` takes ``tanh(W h)`` for each layer and part (Bahdanau et al. 2015, appendix A.2.2), from the
-            encoder's layer of the same number, or where it has none, from the source's summary.
-        source_dim: width of what the encoder hands over.
-        stack: the decoder's.
+        kind: ``"copy"`` copies each layer's ``h`` (Sutskever et al. 2014; needs as many layers of the same width);
+            ``"project"`` computes ``tanh(W h)`` for each layer and part (Bahdanau et al. 2015, appendix A.2.2), with
+            the ``h`` of the encoder's layer of the same number. If the encoder has no such layer, ``h`` is the summary
+            of the source.
+        source_dim: width of that ``h``.
+        stack: of the decoder.
     """
 
     def __init__(self, kind: Literal["copy", "project"], source_dim: int, stack: RecurrentStack) -> None:
@@ -58,10 +59,10 @@ class Bridge(nn.Module):
         self.projections = nn.ModuleList(nn.Linear(source_dim, stack.hidden_dim) for _ in range(count))
 
     def forward(self, memory: EncoderMemory) -> RecurrentState:
-        """Return for each layer its parts ``[b hidden]``."""
+        """Return for each layer its parts, each ``[b d]``: ``h``, and with an LSTM the cell."""
         final = () if memory.final is None else memory.final
         if self.kind == "copy":
-            return tuple((h,) for h in final)
+            return tuple((h,) for h in final)  # an LSTM's cell begins at zero
         summary = memory.summary()
         projections = iter(self.projections)
         state: list[tuple[Tensor, ...]] = []
@@ -76,10 +77,11 @@ class RNNState(DecoderState):
     """What an RNN decoder carries.
 
     Attributes:
-        recurrent: for each layer its parts.
-        fed: ``[b d]``: the source's summary (peeky) or the last attentional vector (input feeding); None without.
+        recurrent: for each layer of the stack its parts, see :class:`Bridge`.
+        fed: ``[b d]``, what each step reads beside its token: the source's summary (peeky) or the last attentional
+            vector (input feeding); None without either.
         memory: keys and values of the source; None without attention.
-        memory_mask: which of them may be seen; None without attention.
+        memory_mask: which of the keys may be seen; None without attention.
     """
 
     recurrent: RecurrentState
@@ -92,10 +94,10 @@ RNNParts = tuple[TokenEmbedding, RecurrentStack, Bridge, nn.Linear, float]
 
 
 class RNNDecoder(Decoder, ABC):
-    """Takes its parts as its own.
+    """Base of the RNN decoders: holds the parts that all of them have.
 
     Args:
-        parts: target embedding; stack, whose input is the embedding and whatever a decoder feeds it beside; bridge,
+        parts: target embedding; recurrent stack, which reads the embedding and what the decoder joins to it; bridge,
             which makes the first state; output layer; and probability of dropping a unit before the output.
     """
 
@@ -105,13 +107,13 @@ class RNNDecoder(Decoder, ABC):
         self.dropout = Dropout(dropout)
 
     def first_state(self, memory: EncoderMemory, attention: MultiHeadAttention, fed: Tensor | None = None) -> RNNState:
-        """Make the first state of a decoder that attends to the memory, projected once."""
+        """Make the first state of a decoder with attention; the memory is projected here, once."""
         projected = attention.project_context(memory.states)
         return RNNState(self.bridge(memory), fed, projected, Mask.of_keys(memory.mask))
 
 
 class PlainDecoder(RNNDecoder):
-    """Everything the decoder knows of the source is one vector (Sutskever et al. 2014).
+    """A decoder without attention: it knows the source by a single vector (Sutskever et al. 2014).
 
     Args:
         parts: of the decoder; when peeky, the stack and the output read the summary as well.
@@ -123,7 +125,7 @@ class PlainDecoder(RNNDecoder):
         self.peeky = peeky
 
     def start(self, memory: EncoderMemory) -> RNNState:
-        """Take over the encoder's final state."""
+        """Make the first state from the encoder's final one."""
         return RNNState(self.bridge(memory), memory.summary() if self.peeky else None)
 
     def forward(self, tokens: Tensor, state: RNNState, *, need_weights: bool = False) -> tuple[Decoded, RNNState]:
@@ -139,18 +141,18 @@ class PlainDecoder(RNNDecoder):
 
 
 class AttentionDecoder(RNNDecoder):
-    """Attention after the RNN: the new state asks the source, and ``[context; state]`` goes to the output.
+    """Attention after the RNN: its new state is the query, and ``[context; state]`` goes to the output.
 
-    The textbook's decoder takes the joined vector as it is. Luong et al. 2015 (section 3, equation 5) put
-    ``tanh(W [context; state])``, the attentional vector, before the output, and with input feeding (section 3.3)
-    also join it to the next step's input. Without input feeding nothing of the attention goes back into the RNN, so
-    training has no loop over time: one call of the RNN, one of the attention.
+    The textbook's output layer reads the joined vector itself. That of Luong et al. 2015 (section 3, equation 5) reads
+    the attentional vector ``tanh(W [context; state])``. Input feeding (section 3.3) also joins the attentional vector
+    to the next step's input. Without input feeding no result of the attention returns to the RNN, so training has no
+    loop over time: one call of the RNN, and one of the attention.
 
     Args:
-        parts: of the decoder; the output reads the joined, or the attentional vector, which with input feeding the
-            stack reads as well.
-        attention: from states to the encoder's states.
-        combine: the ``W`` of the attentional vector; default none: the textbook's.
+        parts: of the decoder. The output reads the joined or the attentional vector; with input feeding the stack
+            reads the attentional vector as well.
+        attention: from the decoder's states to the encoder's.
+        combine: the ``W`` of the attentional vector; default none, as in the textbook.
         input_feeding: feed the attentional vector to the next step; needs ``combine``. Default False.
     """
 
@@ -168,7 +170,7 @@ class AttentionDecoder(RNNDecoder):
         self.input_feeding = input_feeding
 
     def start(self, memory: EncoderMemory) -> RNNState:
-        """Take over the encoder's final state, and project its states for the attention, once."""
+        """Make the first state, and project the encoder's states for the attention, once."""
         fed = None
         if self.input_feeding and self.combine is not None:
             fed = memory.states.new_zeros(memory.states.shape[0], self.combine.out_features)
@@ -184,8 +186,8 @@ class AttentionDecoder(RNNDecoder):
         return Decoded(h, self.output, cross_weights=() if weights is None else (weights,)), new
 
     def _advance(self, x: Tensor, state: RNNState, *, need_weights: bool) -> tuple[Tensor, Tensor | None, RNNState]:
-        """Map embedded tokens ``[b t e]`` to what the output layer reads ``[b t d]``."""
-        if state.fed is not None:
+        """Return what the output layer reads ``[b t d]``, the weights, and the new state, for embedded tokens."""
+        if state.fed is not None:  # input feeding: x is a single token
             x = torch.cat([x, state.fed[:, None]], dim=-1)
         h, recurrent = self.stack(x, state.recurrent)
         context, weights = self.cross_attn(h, state.memory, mask=state.memory_mask, need_weights=need_weights)
@@ -200,14 +202,14 @@ class AttentionDecoder(RNNDecoder):
 class BahdanauDecoder(RNNDecoder):
     """Attention before the RNN (Bahdanau et al. 2015, section 3.1 and appendix A.2.2).
 
-    The previous state asks the source; the context is joined to the embedding at the RNN's input. The output reads
-    state, context and embedding through a maxout layer (the paper's deep output; the paper gives it the previous
-    state, this decoder the new one, which has seen the token).
+    The previous state is the query, and the context is joined to the embedding at the RNN's input. The output reads
+    state, context and embedding through a maxout layer, the paper's deep output. In the paper that is the previous
+    state, here the new one, which has seen the token.
 
     Args:
         parts: of the decoder; the stack reads the context as well.
-        attention: from states to the encoder's states.
-        maxout: maps ``[state; context; embedding]`` to pairs ``[2 l]``, of which the larger goes on to the output.
+        attention: from the decoder's states to the encoder's.
+        maxout: maps ``[state; context; embedding]`` to ``l`` pairs of numbers; the output reads the larger of each.
     """
 
     def __init__(self, parts: RNNParts, attention: MultiHeadAttention, maxout: nn.Linear) -> None:
@@ -227,7 +229,8 @@ class BahdanauDecoder(RNNDecoder):
         return Decoded(h, self.output, cross_weights=() if weights is None else (weights,)), new
 
     def _advance(self, x: Tensor, state: RNNState, *, need_weights: bool) -> tuple[Tensor, Tensor | None, RNNState]:
-        query = state.recurrent[-1][0][:, None]
+        """Return ``[state; context; embedding]``, the weights, and the new state, for a single embedded token."""
+        query = state.recurrent[-1][0][:, None]  # the previous h of the top layer
         context, weights = self.cross_attn(query, state.memory, mask=state.memory_mask, need_weights=need_weights)
         h, recurrent = self.stack(torch.cat([x, context], dim=-1), state.recurrent)
         joined = torch.cat([h, context, x], dim=-1)
@@ -237,10 +240,12 @@ class BahdanauDecoder(RNNDecoder):
 def _one_by_one(
     advance: Callable[..., tuple[Tensor, Tensor | None, RNNState]], x: Tensor, state: RNNState, *, need_weights: bool
 ) -> tuple[Tensor, Tensor | None, RNNState]:
-    """Advance by the embedded tokens ``[b t e]`` one at a time, and join what comes of it along ``t``."""
-    read: list[tuple[Tensor, Tensor | None]] = []
+    """Advance by the embedded tokens ``[b t e]`` one at a time; join their vectors and weights along ``t``."""
+    vectors: list[Tensor] = []
+    weights: list[Tensor] = []
     for token in torch.split(x, 1, dim=1):
-        vector, weights, state = advance(token, state, need_weights=need_weights)
-        read.append((vector, weights))
-    vectors, rows = zip(*read, strict=True)
-    return torch.cat(vectors, dim=1), torch.cat(rows, dim=2) if need_weights else None, state
+        vector, weights_of_token, state = advance(token, state, need_weights=need_weights)
+        vectors.append(vector)
+        if weights_of_token is not None:
+            weights.append(weights_of_token)
+    return torch.cat(vectors, dim=1), torch.cat(weights, dim=2) if need_weights else None, state

@@ -1,4 +1,4 @@
-"""Transformer encoder and decoder (Vaswani et al. 2017), each usable with a partner of the other family."""
+"""Transformer encoder and decoder (Vaswani et al. 2017); each also works with an RNN on the other side."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ class TransformerEncoder(Encoder):
         mask = Mask.of_keys(source_mask)
         x = self.embed(source)
         if mask.allowed is not None:
-            x = x.masked_fill(~source_mask[..., None], 0.0)  # what stands at padding is felt nowhere
-        read = run_stack(self.layers, self.norm, x, mask=mask, need_weights=need_weights)
-        return EncoderMemory(read.x, source_mask, weights=read.self_weights)
+            x = x.masked_fill(~source_mask[..., None], 0.0)  # padding must not influence anything
+        result = run_stack(self.layers, self.norm, x, mask=mask, need_weights=need_weights)
+        return EncoderMemory(result.x, source_mask, weights=result.self_weights)
 
 
 @dataclass(frozen=True)
 class TransformerState(DecoderState):
-    """Keys and values of everything read so far.
+    """What a Transformer decoder carries: keys and values of the source and of the target so far.
 
     Attributes:
-        caches: of the self-attention, by layer, or its states; None before the first token.
-        memory: of the cross-attention, by layer, made once.
-        memory_mask: which of its keys may be seen.
+        caches: for each layer the cache, or the state, of its self-attention; None before the first token.
+        memory: for each layer keys and values of the source for its cross-attention, projected once.
+        memory_mask: which source tokens the cross-attention may see.
     """
 
     caches: tuple[Past, ...]
@@ -93,15 +93,20 @@ class TransformerDecoder(Decoder):
     def forward(
         self, tokens: Tensor, state: TransformerState, *, need_weights: bool = False
     ) -> tuple[Decoded, TransformerState]:
-        """Read tokens ``[b t]``, all at once; what came before them is in the caches."""
-        past = state.caches[0]
+        """Read tokens ``[b t]``, all at once; earlier tokens are in the caches."""
+        past = state.caches[0]  # all layers have read the same tokens
         if past is None:
             positions = torch.arange(tokens.shape[1], device=tokens.device)
         else:
             positions = past.next_positions(tokens.shape[1])
         x = self.embed(tokens, positions)
-        mask = Mask(causal=True)
-        shared = {"mask": mask, "memory_mask": state.memory_mask, "positions": positions, "need_weights": need_weights}
-        read = run_stack(self.layers, self.norm, x, caches=state.caches, memory=state.memory, **shared)
-        decoded = Decoded(read.x, self.output, read.self_weights, read.cross_weights)
-        return decoded, replace(state, caches=read.caches)
+        causal = Mask(causal=True)
+        shared = {
+            "mask": causal,
+            "memory_mask": state.memory_mask,
+            "positions": positions,
+            "need_weights": need_weights,
+        }
+        result = run_stack(self.layers, self.norm, x, caches=state.caches, memory=state.memory, **shared)
+        decoded = Decoded(result.x, self.output, result.self_weights, result.cross_weights)
+        return decoded, replace(state, caches=result.caches)
