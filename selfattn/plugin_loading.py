@@ -97,6 +97,11 @@ def loaded_plugins() -> tuple[str, ...]:
     return tuple(plugin for plugin in _loaded if plugin in _requested)
 
 
+def loaded_versions() -> dict[str, str]:
+    """Return the versions of all plugins that are loaded, by name."""
+    return dict(_loaded)
+
+
 def plugin_version(plugin: str) -> str:
     """Return the version of a plugin that registered parts; empty where there is none."""
     return _loaded.get(plugin, "")

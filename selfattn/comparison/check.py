@@ -8,19 +8,21 @@ from pathlib import Path
 from selfattn.codec import decode, read_json
 from selfattn.comparison.costs import COSTS, digest_of_costs
 from selfattn.comparison.models import check_sizes
-from selfattn.comparison.plan import Plan
+from selfattn.comparison.plan import Plan, Training
 from selfattn.comparison.run_table import RunTable
-from selfattn.comparison.seal import NOT_SEALED, digest_of, of_plan, validation_in_test
+from selfattn.comparison.seal import NOT_SEALED, digest_of, digest_of_tests, of_plan, validation_in_test
 from selfattn.comparison.tested import Tested
-from selfattn.comparison.tuning import TUNING, choose, digest_of_trials, read_space
+from selfattn.comparison.tuning import TUNING, choose, digest_of_trials, planned_trials, read_space
 from selfattn.errors import UserError
 from selfattn.evaluation.gates.output_gates import baseline_gate
-from selfattn.experiments.plan import PLAN, check_ledger, departures
+from selfattn.experiments.plan import PLAN, check_ledger, decide_alike, departures
 from selfattn.plugin_loading import changed_plugins
 from selfattn.results.plan import Departure, PlanCheck, Seal
 from selfattn.results.quality import PairTest
 from selfattn.results.record import Gate
+from selfattn.runs.directory import RunDirectory
 from selfattn.runs.ledger import is_sealed, read_ledger
+from selfattn.runs.record import RunConfig
 from selfattn.training.config import TrainingConfig
 
 _OF_THE_DATA = ("overlap", "similar texts", "known targets", "validation = test")  # the same for every model of a seed
@@ -186,18 +188,24 @@ def _departures(comparison: Path, plan: Plan, runs: RunTable[Tested], pairs: Seq
         undecided = any(pair.primary and pair.p > pair.alpha for pair in pairs)
         changed += ["looks"] if plan.ended not in plan.looks else []
         changed += ["end before a decision"] if plan.ended != max(plan.looks, default=0) and undecided else []
-    unplanned: list[str] = []
-    for cell in runs.cells():
-        unplanned += [run.path.name for run in cell.runs if not _is_as_planned(plan, cell.budget, run)]
+    changed = [name for name in changed if name not in NOT_SEALED]
+    entries = read_ledger(comparison)
+    if entries and not decide_alike(entries[0].command, plan.command):
+        changed.append("command")
     tested = runs.all()
+    configs = {run.path.name: run.config for run in tested}
+    planned = [run for run in plan.runs() if run.label in configs]
+    unplanned = [run.label for run in planned if not _is_as_planned(plan, run, configs[run.label])]
     first = tested[0]
+    others = [] if digest_of(first.answered.pairs) == sealed.get("test") else [first.path.name]
+    if "tested" in sealed:  # of older plans, the test items alone
+        others += [run.path.name for run in tested if digest_of_tests(run.answered) != sealed["tested"]]
     yield from check_ledger(
         comparison,
         plan.seal,
-        [name for name in changed if name not in NOT_SEALED],
+        changed,
         {run.path.name: run.digest for run in tested},
     )
-    entries = read_ledger(comparison)
     names = {run.path.name for run in tested}
     times = [entry.when for entry in entries]
     is_ordered = times == sorted(times)  # otherwise the clock went back, and the order of the ledger alone decides
@@ -209,7 +217,7 @@ def _departures(comparison: Path, plan: Plan, runs: RunTable[Tested], pairs: Seq
         validation=[shared] if shared else [],
         missing=[entry.run for entry in entries if entry.run and entry.run not in names],
         settings=unplanned,
-        test=[] if digest_of(first.answered.pairs) == sealed.get("test") else [first.path.name],
+        test=others,
         before=[run.path.name for run in tested if is_ordered and run.record.created < plan.seal.created],
     )
 
@@ -227,6 +235,11 @@ def _changed_trials(comparison: Path, plan: Plan) -> list[str]:
             problems.append(PLAN)
         if not is_sealed(entries, TUNING, digest_of_trials(plan, comparison)):
             problems.append(TUNING)
+        for trials in planned_trials(plan).values():
+            for training in (trial.training for trial in trials):
+                config = RunDirectory(comparison / training.path).config()
+                if not _is_as_planned(plan, training, config):
+                    problems.append(training.label)
     except UserError as error:  # a trial is gone or damaged
         problems.append(str(error))
     return problems
@@ -240,13 +253,15 @@ def _changed_plugins(plan: Plan, runs: Sequence[Tested]) -> list[str]:
     return changed
 
 
-def _is_as_planned(plan: Plan, budget: float, run: Tested) -> bool:
-    """Whether a run has the settings of the plan, tuned ones included."""
-    planned = plan.planned(run.name, budget, run.seed)
-    variant = plan.variants[budget]
-    settings = {**dict(plan.seal.decides["recipe"]), "seed": run.seed, **planned.training}  # type: ignore[call-overload]  # plain values
+def _is_as_planned(plan: Plan, planned: Training, config: RunConfig) -> bool:
+    """Whether a run, or a trial, has the seed, data and settings of the plan, tuned ones included."""
+    recipe_and_data = plan.seal.decides
+    settings = {**dict(recipe_and_data["recipe"]), "seed": planned.seed, **planned.model.training}  # type: ignore[call-overload]  # plain values
     recipe = decode(TrainingConfig, settings, file=PLAN, advice="compare again")
+    pairs = planned.variant.pairs
+    data = dict(recipe_and_data["data"]) | ({} if pairs is None else {"first": pairs})  # type: ignore[call-overload]
     return (
-        run.config.training == variant.applied_to(recipe, plan.steps_with(planned.training))
-        and run.config.model == planned.config
+        config.training == planned.variant.applied_to(recipe, planned.steps)
+        and config.model == planned.model.config
+        and dict(config.data) == data
     )

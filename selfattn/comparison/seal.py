@@ -1,18 +1,29 @@
 """The seal of a comparison: what is fixed before the first training, and whether a record keeps to it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import fields
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol
 
-from selfattn.codec import encode, fingerprint
+from selfattn.codec import decode, encode, fingerprint, short
 from selfattn.comparison.plan import Plan
+from selfattn.comparison.run_table import RunTable
+from selfattn.comparison.tested import Answer, Answered
 from selfattn.comparison.trainings import Trainings
+from selfattn.comparison.tuning import read_space
 from selfattn.data.pairs import Pair
-from selfattn.results.plan import Seal
+from selfattn.decoding.options import DecodingOptions
+from selfattn.models.config import config_to_dict
+from selfattn.plugin_loading import changed_plugins, loaded_versions
+from selfattn.results.plan import PlanCheck, Seal
 from selfattn.results.record import Model, Record
+from selfattn.training.config import TrainingConfig
 
 # No decisions, or made later: tuning has a line of its own in the ledger.
 NOT_SEALED = ("command", "seal", "trials", "tuned", "ended")
 _IN_THE_RECORD = ("margin", "headline", "matching", "analysis")  # fields of plan and record of the same name
+_ADVICE = "take the report from where it was published"
 _SHARED = 0.01  # of the test sources may be validation sources too, as real corpora repeat short sentences
 
 
@@ -26,6 +37,7 @@ def decisions(plan: Plan, trainings: Trainings) -> dict[str, Any]:
         "decoding": encode(trainings.task.decoding),
         "data": dict(data.settings),
         "test": digest_of(tests.pairs),
+        "tested": digest_of_tests(tests),
         "validation": validation,
     }
 
@@ -38,6 +50,31 @@ def of_plan(plan: Plan) -> dict[str, Any]:
 def digest_of(pairs: Sequence[Pair]) -> dict[str, Any]:
     """Return number and SHA-256 of pairs."""
     return {"items": len(pairs), "sha256": fingerprint([[pair.source, pair.target] for pair in pairs])}
+
+
+class Tests(Protocol):
+    """Test pairs and, by name, those of further test sets and probes."""
+
+    @property
+    def pairs(self) -> Sequence[Pair]:
+        """The test itself."""
+
+    @property
+    def probes(self) -> Mapping[str, Sequence[Pair | Answer]]:
+        """Further items."""
+
+
+def digest_of_tests(tests: Tests) -> str:
+    """Return the SHA-256 of all that is tested, with tags and spans, by which the tables divide it."""
+    sets: dict[str, list[object]] = {"": [_described(pair) for pair in tests.pairs]}
+    for name, items in tests.probes.items():
+        sets[name] = [_described(item.pair if isinstance(item, Answer) else item) for item in items]
+    return fingerprint(sets)
+
+
+def _described(pair: Pair) -> list[object]:
+    spans = [[span.field, list(span.source), list(span.target)] for span in pair.spans]
+    return [pair.source, pair.target, pair.tag, spans]
 
 
 def is_whole(seal: Seal) -> bool:
@@ -62,25 +99,30 @@ def sealed_pair(record: Record) -> tuple[str, str] | None:
     return (str(pair[0]), str(pair[1])) if isinstance(pair, list | tuple) else None
 
 
-def unkept(record: Record, pairs: Sequence[Pair]) -> Iterator[str]:
+def unkept(record: Record, data: Mapping[str, object], outputs: RunTable[Answered]) -> Iterator[str]:
     """Name what a record says otherwise than its seal: settings that decide what is printed, and the test items.
 
     Args:
-        record: whose seal is looked at; older seals have fewer decisions.
-        pairs: the test items of its outputs.
+        record: with a plan, whose seal is looked at; older seals have fewer decisions.
+        data: settings of the data in its archive.
+        outputs: of its archive.
     """
-    seal = record.plan.seal if record.plan else None
-    if record.plan is None or seal is None or not seal.sha256:
+    plan = record.plan
+    if plan is None:
+        return
+    seal = plan.seal
+    if seal is None or not seal.sha256:
+        if not plan.departures:
+            yield "there is none, and no departure says so"
         return
     if not is_whole(seal):
         yield "sha256 is not that of the decisions"
     decides = seal.decides
-    values: dict[str, object] = {name: encode(getattr(record, name)) for name in _IN_THE_RECORD}
-    values |= {"task": record.task, "quick": record.settings.get("quick"), "pilot": record.plan.pilot}
-    values["models"] = [model.name for model in record.models]
-    values["test"] = digest_of(pairs)
-    if record.interim is not None:
-        values |= {"looks": list(record.interim.looks), "bounds": list(record.interim.bounds)}
+    values = _of_record(record) | {"test": digest_of(outputs.first.pairs)}
+    values["tested"] = digest_of_tests(outputs.first)
+    values["data"] = {name: value for name, value in data.items() if name != "first"}  # which is of a budget
+    if "budgets" in decides:
+        values["budgets"] = sorted(outputs.budgets)
     for name, value in values.items():
         sealed = decides.get(name)
         if name == "models" and isinstance(sealed, Mapping):
@@ -89,6 +131,25 @@ def unkept(record: Record, pairs: Sequence[Pair]) -> Iterator[str]:
             yield f"{name}: {value} in the record, {sealed} in the plan"
     for model in record.models:
         yield from _other_runs(model, decides)
+    yield from _other_settings(record, decides)
+    needed = decode(dict[str, str], decides.get("plugins", {}), file="plan", advice=_ADVICE)
+    if changed := changed_plugins(needed, needed | loaded_versions()):  # one that is not loaded decides no figure
+        yield f"plugins: {', '.join(changed)} differ from those in the plan"
+    yield from _fewer_runs(record, plan, decides)
+
+
+def _of_record(record: Record) -> dict[str, object]:
+    """Return what a record says of the decisions, as plain values."""
+    values: dict[str, object] = {name: encode(getattr(record, name)) for name in _IN_THE_RECORD}
+    values |= {"task": record.task, "quick": record.settings.get("quick")}
+    values["pilot"] = record.plan.pilot if record.plan else None
+    values["models"] = [model.name for model in record.models]
+    if record.interim is not None:
+        values |= {"looks": list(record.interim.looks), "bounds": list(record.interim.bounds)}
+    if record.tuning is not None:
+        values |= {"tuning_trials": record.tuning.trials, "tunings": record.tuning.tunings}
+        values["tuning_seed"] = record.tuning.seed
+    return values
 
 
 def _other_runs(model: Model, decides: Mapping[str, Any]) -> Iterator[str]:
@@ -100,3 +161,51 @@ def _other_runs(model: Model, decides: Mapping[str, Any]) -> Iterator[str]:
     planned = tuple((seed - first) % tunings for seed in model.seeds) if tunings > 1 else ()
     if model.tunings != planned:
         yield f"tunings of {model.name}: {model.tunings} in the record, {planned} in the plan"
+
+
+def _other_settings(record: Record, decides: Mapping[str, Any]) -> Iterator[str]:
+    """Name settings of models, training, decoding and tuning that a record shows otherwise than they were planned."""
+    if "tunings" not in decides:  # of an older plan, which has other fields
+        return
+    names = [field.name for field in fields(Plan) if field.name in decides]
+    plan = decode(Plan, {name: decides[name] for name in names} | {"command": ""}, file="plan", advice=_ADVICE)
+    recipe = decode(TrainingConfig, decides.get("recipe", {}), file="plan", advice=_ADVICE)
+    decoding = decode(DecodingOptions, decides.get("decoding", {}), file="plan", advice=_ADVICE)
+    axes = read_space(plan.space, list(plan.models))
+    ranges = {name: {axis.name: str(axis).partition("=")[2] for axis in of_model} for name, of_model in axes.items()}
+    if record.tuning is not None and encode(record.tuning.space) != ranges:
+        yield f"space: {encode(record.tuning.space)} in the record, {ranges} in the plan"
+    tuned = set(chain.from_iterable(ranges.values()))
+    for model in record.models:
+        config = {name: value for name, value in model.config.items() if name != "training"}
+        planned = plan.models.get(model.name)
+        # Tuned probabilities are those of the choice, which the ledger has.
+        is_fixed = planned is not None and tuned <= TrainingConfig.__dataclass_fields__.keys()
+        if planned is not None and is_fixed and config != config_to_dict(planned.config):
+            yield f"model {model.name}: other settings than in the plan"
+    loose = tuned | {"max_steps", "warmup_steps"}  # which follow from a budget
+    loose = loose.union(*(model.training for model in plan.models.values()))
+    fixed = encode(dict(vars(decoding)) | dict(vars(recipe)))
+    for name, value in record.settings.items():
+        if name in fixed and name not in loose and value != fixed[name]:
+            yield f"settings.{name}: {short(value)} in the record, {short(fixed[name])} in the plan"
+
+
+def _fewer_runs(record: Record, plan: PlanCheck, decides: Mapping[str, Any]) -> Iterator[str]:
+    """Name runs of the plan that a record lacks, unless a planned look ended it or a departure says so."""
+    looks = decides.get("looks")
+    looks = looks if isinstance(looks, list | tuple) else ()
+    if looks and record.interim is None:
+        yield f"looks: none in the record, {looks} in the plan"
+    kinds = {departure.kind for departure in plan.departures}
+    planned = record.interim.ended if record.interim else decides.get("seeds")
+    fewest = min(len(model.seeds) for model in record.models)
+    if (plan.seeds or fewest, plan.planned_seeds or planned) != (fewest, planned):
+        yield f"seeds: {plan.seeds} of {plan.planned_seeds} in the record, {fewest} of {planned} were run"
+    is_end = fewest == planned and (record.interim is None or planned in looks)
+    if not is_end and not kinds & {"plan", "missing"}:
+        yield f"seeds: {fewest} in the record, {decides.get('seeds')} in the plan"
+    names = {Path(path).name for model in record.models for path in model.run_dirs}
+    tested = {entry.run for entry in plan.entries if entry.run}
+    if names - tested and not kinds & {"ledger", "unrecorded"}:
+        yield f"entries: {', '.join(sorted(names - tested))} not in the ledger"

@@ -23,7 +23,8 @@ from selfattn.training.config import TrainingConfig
 
 _CURVE_POINTS = 10  # of a learning curve, the last validation included
 DIVERGED = "diverged"  # status of a trial of the tuning
-_DONE = ("finished", "target reached", "stopped early", DIVERGED)
+ENDED = ("finished", "target reached", "stopped early")  # of a training that did not diverge
+_DONE = (*ENDED, DIVERGED)
 
 
 class Trainings(Runner[Training]):

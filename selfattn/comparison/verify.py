@@ -17,6 +17,7 @@ from selfattn.comparison.record import make_record, measure
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.seal import unkept
 from selfattn.comparison.tested import Answer, Answered, Tested, read_runs
+from selfattn.comparison.trainings import ENDED
 from selfattn.comparison.tuning import planned_trials
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError
@@ -99,8 +100,8 @@ def _from_archive(path: Path, record: Record) -> Iterator[Finding]:
     if sha256 != record.outputs_sha256:
         return
     data, outputs = read_archive(path)
-    if record.trained:
-        yield Finding("plan.seal", tuple(unkept(record, outputs.first.pairs)), 1)
+    if record.plan is not None:
+        yield Finding("plan.seal", tuple(unkept(record, data, outputs)), 1)
     record = replace(record, gates=tuple(gate for gate in record.gates if gate.name in _OUTPUT_GATES))
     again = replace(measure(record, data, outputs), gates=_gates_again(record.gates, outputs))
     yield from _compare(record, again, outputs_alone=True)
@@ -137,7 +138,8 @@ def _decode(run: Tested, items: int | None) -> tuple[Finding, Answered]:
     stored = replace(run.answered, scores={})
     name = run.path.name
     if run.failed:
-        return Finding(f"{name} (diverged)", (), 0), stored
+        ended = (f"its training is {run.record.status}",) if run.record.status in ENDED else ()
+        return Finding(f"{name} (diverged)", ended, 0), stored
     beam = int(run.result.decoding["beam"])
     penalty = run.result.decoding["length_penalty"]
     before = {"": stored.answers, **stored.probes}

@@ -109,7 +109,7 @@ def resume(kind: type[P], out: Path, command: str) -> Iterator[P]:
     read_plan(kind, out, exact=True)  # before anything is touched: it may be a directory of somebody else
     with in_use(out):
         plan = read_plan(kind, out, exact=True)
-        if _options(plan.command) != _options(command):
+        if not decide_alike(plan.command, command):
             advice = "give the same settings to resume it, or choose another `out`"
             raise SettingError(f"{out}: holds another experiment, made by: {plan.command}; {advice}")
         yield plan if plan.command == command else write_plan(out, replace(plan, command=command))
@@ -129,6 +129,16 @@ def backfill_ledger(out: Path, plan: Plan, tested: Mapping[Path, str]) -> None:
     for run, answers in tested.items() if recorded else ():
         if run.name not in recorded:
             record_access(run, plan.command, plan=plan.seal.sha256, answers=answers)
+
+
+def decide_alike(first: str, second: str) -> bool:
+    """Whether two commands decide the same: they may differ in language, plugins' paths and directory.
+
+    Example:
+        >>> decide_alike("selfattn compare dates --seeds 2 --out a", "selfattn compare dates --out b --seeds 2")
+        True
+    """
+    return _options(first) == _options(second)
 
 
 def _options(command: str) -> list[str]:
@@ -178,6 +188,7 @@ def check_ledger(out: Path, seal: Seal, changed: Sequence[str], trials: Mapping[
     """
     entries = read_ledger(out)
     broken = [] if fingerprint(encode(dict(seal.decides))) == seal.sha256 else ["sha256"]
+    broken += ["created"] if entries and entries[0].when != seal.created else []
     others = [entry.run or "ledger" for entry in entries if entry.plan not in ("", seal.sha256)]
     tested = [entry.run for entry in entries if entry.run]
     known = {(entry.run, entry.answers) for entry in entries}

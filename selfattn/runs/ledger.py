@@ -60,9 +60,12 @@ def seal_step(experiment: Path, step: str, command: str, *, plan: str, digest: s
 
 
 def is_sealed(entries: Sequence[LedgerEntry], step: str, digest: str) -> bool:
-    """Whether a ledger has a step, and its last line of it this digest; an empty digest needs no line."""
-    digests = [entry.answers for entry in entries if entry.sealed == step]
-    return digests[-1:] == ([digest] if digest else [])
+    """Whether a ledger has a step, with this digest in every line of it; an empty digest needs no line.
+
+    A step that was sealed twice with different digests was done again: whoever did it may have kept what suits.
+    """
+    digests = {entry.answers for entry in entries if entry.sealed == step}
+    return digests == ({digest} if digest else set())
 
 
 def _append(experiment: Path, entry: LedgerEntry) -> None:

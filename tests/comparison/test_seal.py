@@ -11,20 +11,23 @@ from typing import Any
 import pytest
 from small_runs import accept_changes
 
-from selfattn.codec import encode
-from selfattn.comparison import check
-from selfattn.comparison.archive import ARCHIVE, archive_sha256
-from selfattn.comparison.costs import COSTS
+from selfattn import plugin_loading
+from selfattn.codec import encode, fingerprint, write
+from selfattn.comparison import check, tested
+from selfattn.comparison.archive import ARCHIVE, archive_sha256, read_archive
+from selfattn.comparison.costs import COSTS, digest_of_costs
 from selfattn.comparison.plan import read_plan
+from selfattn.comparison.record import measure
 from selfattn.comparison.report import write_comparison
-from selfattn.comparison.seal import decisions, validation_in_test
+from selfattn.comparison.seal import decisions, unkept, validation_in_test
 from selfattn.comparison.tested import RESULT
-from selfattn.comparison.tuning import TUNING, digest_of_trials
+from selfattn.comparison.tuning import TUNING, choose, digest_of_trials
 from selfattn.comparison.verify import RESULTS, verify
 from selfattn.data.pairs import Pair
 from selfattn.experiments.plan import write_plan
 from selfattn.plugin_loading import changed_plugins
-from selfattn.results.plan import Seal
+from selfattn.results.plan import PlanCheck, Seal
+from selfattn.results.reading import read_record
 from selfattn.results.record import Subject
 from selfattn.runs.directory import METRICS
 from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access, seal_step
@@ -160,11 +163,114 @@ def test_a_report_is_held_against_its_seal_without_the_runs(tuned: Path, tmp_pat
     assert caught(lambda values: values.update(test_items=17, outputs_sha256=archive_sha256(out / ARCHIVE)))
 
 
+def test_settings_groups_and_runs_of_a_published_report_are_those_of_its_plan(tuned: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    out.mkdir()
+    for name in (RESULTS, ARCHIVE):
+        shutil.copy(tuned / name, out)
+
+    def caught(change: Any, item: dict[str, Any] | None = None, head: dict[str, Any] | None = None) -> bool:
+        """Whether an edited record, with an archive of edited items and head, is seen after all is scored again."""
+        first, *rest = gzip.decompress((tuned / ARCHIVE).read_bytes()).splitlines()
+        lines = [json.loads(first) | (head or {}), *(json.loads(line) | (item or {}) for line in rest)]
+        content = "".join(json.dumps(line) + "\n" for line in lines).encode()
+        (out / ARCHIVE).write_bytes(gzip.compress(content, mtime=0))
+        shutil.copy(tuned / RESULTS, out)
+        edit(out / RESULTS, lambda values: values.update(outputs_sha256=archive_sha256(out / ARCHIVE)))
+        edit(out / RESULTS, change)
+        data, outputs = read_archive(out / ARCHIVE)
+        write(out / RESULTS, measure(read_record(out / RESULTS), data, outputs), checksum=True)
+        return differing(out) == ["plan.seal"]
+
+    assert not caught(lambda values: None)
+    assert caught(lambda values: None, item={"tag": "easy"})
+    assert caught(lambda values: None, item={"spans": [["year", [0, 1], [0, 1]]]})
+    assert caught(lambda values: None, head={"data": {"kind": "embedded", "locales": ["en_US", "de_DE"]}})
+    assert caught(lambda values: values["tuning"].update(trials=20))
+    assert caught(lambda values: values["tuning"]["space"]["rnn-plain"].update(lr="0.0001..0.1:log"))
+    assert caught(lambda values: values["settings"].update(epochs=99))
+    assert caught(lambda values: values["settings"].update(beam=8))
+    assert caught(lambda values: values["models"][0]["config"]["encoder"].update(hidden_dim=64))
+    assert caught(lambda values: values["plan"].update(seeds=9, planned_seeds=9))
+    assert caught(lambda values: values["plan"].pop("entries"))
+    assert caught(lambda values: values["plan"].pop("seal"))
+    assert caught(lambda values: values.update(trained=False, margin=30.0))
+
+
+def test_the_last_seed_of_a_published_report_is_missed(finished: Path) -> None:
+    record = read_record(finished / RESULTS)
+    data, outputs = read_archive(finished / ARCHIVE)
+    assert list(unkept(record, data, outputs)) == []
+    models = tuple(replace(model, seeds=model.seeds[:1], run_dirs=model.run_dirs[:1]) for model in record.models)
+    assert record.plan is not None
+    fewer = replace(record, models=models, plan=replace(record.plan, seeds=1, planned_seeds=1))
+    assert [line.partition(":")[0] for line in unkept(fewer, data, outputs)] == ["seeds", "seeds"]
+
+
+def forge_ledger(place: Path) -> None:
+    """Write the ledger again for what is on disk now."""
+    plan = read_plan(place)
+    entries = read_ledger(place)
+    (place / LEDGER).unlink()
+    begin_ledger(place, plan.seal, plan.command)
+    for entry in entries[1:]:
+        if entry.run:
+            run = place / "runs" / entry.run
+            record_access(run, entry.command, plan=entry.plan, answers=tested.Tested(run).digest)
+        else:
+            digest = digest_of_trials(plan, place) if entry.sealed == TUNING else digest_of_costs(place)
+            seal_step(place, entry.sealed, entry.command, plan=entry.plan, digest=digest)
+
+
+def exchange(first: Path, second: Path) -> None:
+    """Exchange two directories."""
+    aside = first.with_name("aside")
+    first.rename(aside)
+    second.rename(first)
+    aside.rename(second)
+
+
+def test_trials_and_runs_in_each_other_s_place_are_not_as_planned(tuned_copy: Path, tmp_path: Path) -> None:
+    exchange(tuned_copy / "tuning" / "rnn-attention-trial0", tuned_copy / "tuning" / "rnn-attention-trial1")
+    plan = read_plan(tuned_copy)
+    write_plan(tuned_copy, replace(plan, trials=choose(plan, tuned_copy)))
+    exchange(tuned_copy / "runs" / "rnn-plain-seed5", tuned_copy / "runs" / "rnn-plain-seed6")
+    forge_ledger(tuned_copy)
+    found = departures(tuned_copy, tmp_path / "report")
+    assert found["tuning"] == ("rnn-attention-trial0", "rnn-attention-trial1")
+    assert {"rnn-plain-seed5", "rnn-plain-seed6"} <= set(found["settings"])
+
+
+def test_times_that_were_taken_until_they_suit_are_caught(copy: Path, tmp_path: Path) -> None:
+    edit(copy / COSTS, lambda values: values["models"]["rnn-plain"].update(step_seconds=1e-6))
+    seal_step(copy, COSTS, "", plan=read_plan(copy).seal.sha256, digest=digest_of_costs(copy))
+    assert departures(copy, tmp_path / "report") == {"costs": ("costs.json",)}
+
+
+def test_another_command_and_an_earlier_plan_are_caught(copy: Path, tmp_path: Path) -> None:
+    plan = read_plan(copy)
+    seal = replace(plan.seal, created="2000-01-01T00:00:00+00:00")
+    write_plan(copy, replace(plan, command="selfattn compare dates", seal=seal))
+    assert departures(copy, tmp_path / "report") == {"plan": ("command", "created")}
+
+
+def test_tags_and_failures_forged_with_the_ledger_are_caught(copy: Path, tmp_path: Path) -> None:
+    run = copy / "runs" / "rnn-plain-seed5"
+    edit(run / RESULT, lambda values: values.update(failed="the loss is not a number"))
+    accept_changes(run)
+    for path in (copy / "runs").glob("*-seed*"):
+        answers = [replace(answer, tag="easy") for answer in tested.Tested(path).answered.answers]
+        tested.keep(path, tested.Tested(path).result, answers)
+    forge_ledger(copy)
+    assert set(departures(copy, copy)) == {"test"}
+    assert differing(copy) == ["rnn-plain-seed5 (diverged)"]
+
+
 def test_validation_items_that_are_test_items_are_named() -> None:
     pairs = [Pair(str(number), "x") for number in range(100)]
 
     def named(validation: list[Pair]) -> str:
-        tests = SimpleNamespace(pairs=pairs, validation=validation)
+        tests = SimpleNamespace(pairs=pairs, validation=validation, probes={})
         data = (SimpleNamespace(settings={}), tests)
         task = SimpleNamespace(decoding={})
         trainings: Any = SimpleNamespace(data=lambda seed: data, recipe=Dates().recipe(True), task=task)
@@ -183,7 +289,15 @@ def read_plan_of_nothing() -> Any:
     return Plan(task="dates", command="", quick=True, seeds=1, models=models)
 
 
-def test_a_changed_plugin_is_a_departure(copy: Path, tmp_path: Path) -> None:
+def test_a_changed_plugin_is_a_departure(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sealed = Seal("", "", {"plugins": {"mine.py": "1"}})
+    sealed = replace(sealed, sha256=fingerprint(encode(dict(sealed.decides))))
+    record = read_record(copy / RESULTS)
+    data, outputs = read_archive(copy / ARCHIVE)
+    record = replace(record, plan=PlanCheck(sealed))
+    assert not any(line.startswith("plugins") for line in unkept(record, data, outputs))
+    monkeypatch.setitem(plugin_loading._loaded, "there/mine.py", "2")
+    assert "plugins: mine.py differ from those in the plan" in unkept(record, data, outputs)
     assert changed_plugins({"a/mine.py": "1"}, {"b/mine.py": "1"}) == []
     assert changed_plugins({"mine.py": "1", "other": "2", "third": "3"}, {"mine": "2", "other": ""}) == [
         "mine.py",
