@@ -21,7 +21,7 @@ from selfattn.results.plan import Departure, PlanCheck, Seal
 from selfattn.results.quality import PairTest
 from selfattn.results.record import Gate
 from selfattn.runs.directory import RunDirectory
-from selfattn.runs.ledger import is_sealed, read_ledger
+from selfattn.runs.ledger import first_lines, is_sealed, read_ledger
 from selfattn.runs.record import RunConfig
 from selfattn.training.config import TrainingConfig
 
@@ -190,7 +190,7 @@ def _departures(comparison: Path, plan: Plan, runs: RunTable[Tested], pairs: Seq
         changed += ["end before a decision"] if plan.ended != max(plan.looks, default=0) and undecided else []
     changed = [name for name in changed if name not in NOT_SEALED]
     entries = read_ledger(comparison)
-    if entries and not decide_alike(entries[0].command, plan.command):
+    if not all(decide_alike(entry.command, plan.command) for entry in first_lines(entries)):
         changed.append("command")
     tested = runs.all()
     configs = {run.path.name: run.config for run in tested}

@@ -13,7 +13,7 @@ from selfattn.errors import SettingError, UserError
 from selfattn.files import in_use, names_in, writing
 from selfattn.plugin_loading import check_plugins
 from selfattn.results.plan import Departure, Seal
-from selfattn.runs.ledger import begin_ledger, is_chained, read_ledger, record_access
+from selfattn.runs.ledger import begin_ledger, first_lines, is_chained, read_ledger, record_access
 
 PLAN = "plan.json"
 SCHEMA = 1
@@ -188,7 +188,7 @@ def check_ledger(out: Path, seal: Seal, changed: Sequence[str], trials: Mapping[
     """
     entries = read_ledger(out)
     broken = [] if fingerprint(encode(dict(seal.decides))) == seal.sha256 else ["sha256"]
-    broken += ["created"] if entries and entries[0].when != seal.created else []
+    broken += ["created"] if any(entry.when != seal.created for entry in first_lines(entries)) else []
     others = [entry.run or "ledger" for entry in entries if entry.plan not in ("", seal.sha256)]
     tested = [entry.run for entry in entries if entry.run]
     known = {(entry.run, entry.answers) for entry in entries}

@@ -93,6 +93,11 @@ def read_ledger(experiment: Path) -> tuple[LedgerEntry, ...]:
     return tuple(read_jsonl(LedgerEntry, ledger, advice=_ADVICE)) if ledger.is_file() else ()
 
 
+def first_lines(entries: Sequence[LedgerEntry]) -> list[LedgerEntry]:
+    """Return the line of the plan, if the ledger still begins with it."""
+    return [entry for entry in entries[:1] if not entry.run and not entry.sealed]
+
+
 def is_chained(experiment: Path, entries: Sequence[LedgerEntry]) -> bool:
     """Whether the ledger begins with the plan, and every line has the SHA-256 of the line before."""
     lines = (experiment / LEDGER).read_bytes().splitlines() if entries else []
