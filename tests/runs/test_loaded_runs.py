@@ -82,5 +82,5 @@ def test_a_training_starts_from_the_weights_of_a_run(runs: dict[str, Run], tmp_p
     assert RunDirectory(second.path).config().init_from == sha256_of(first.path / "model.safetensors")
     with pytest.raises(UserError, match="begun with"):
         train_on("dates", out=tmp_path / "run", model="rnn-plain", resume=True, locales=("en_US",), **settings)
-    with pytest.raises(SettingError, match="has no effect beside `init_from`"):
-        train_on("dates", out=tmp_path / "other", init_from=first.path, model="rnn-plain")
+    with pytest.raises(SettingError, match="`model` transformer: the model is that of `init_from`"):
+        train_on("dates", out=tmp_path / "other", init_from=first.path, model="transformer")

@@ -59,7 +59,7 @@ def test_a_language_model_refuses_unknown_characters_too(tmp_path: Path) -> None
         ({"tokenizer": "unigram"}, r"`tokenizer` unigram: the tokens are those of `init_from` \(`tokenizer` bpe\)"),
         ({"vocab_size": 400}, r"`vocab_size` 400: the tokens are those of `init_from` \(`vocab_size` 280\)"),
         ({"separate": True}, r"`separate` True: the tokens are those of `init_from` \(`separate` False\)"),
-        ({"model": "transformer"}, "`model` has no effect beside `init_from`"),
+        ({"model": "transformer"}, "`model` transformer: the model is that of `init_from`"),
     ],
 )
 def test_what_the_first_run_decides_is_refused_beside_it(
@@ -78,7 +78,7 @@ def test_equal_settings_of_tokens_are_accepted(subwords: Run, tmp_path: Path) ->
 
 def test_sampling_of_characters_is_refused(runs: dict[str, Run], tmp_path: Path) -> None:
     data = pairs(tmp_path / "a.tsv", "1")
-    with pytest.raises(UserError, match="`sampling`: the characters of `init_from` have one segmentation"):
+    with pytest.raises(UserError, match="`sampling`: the tokens of `init_from` have one segmentation"):
         train("translation", data=data, target="de", init_from=runs["rnn-plain"].path, out=tmp_path / "r", sampling=0.1)
 
 
