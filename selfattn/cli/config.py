@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cyclopts import App
+from cyclopts import App, MissingArgumentError
 from cyclopts.config import Dict, Json, Toml, Yaml
 
 from selfattn.cli.options import changed_settings
@@ -115,10 +115,13 @@ def write_config(path: Path, commands: App, words: Sequence[str]) -> str:
     if path.exists():
         raise UserError(f"--write-config {path}: is there already; choose another name")
     again = command_line(f"{' '.join(words[:2])} --config {shlex.quote(str(path))}", {})
-    has_out = any(word == "--out" or word.startswith("--out=") for word in words)
-    values = _options_of(commands, words if has_out else [*words, "--out", "DIRECTORY"])
-    if not has_out:
-        values.pop("out", None)
+    if list(words[:1]) not in (["train"], ["compare"]):
+        raise UserError("--write-config: is for `train TASK` and `compare TASK`; leave it out")
+    try:
+        values = _options_of(commands, words)
+    except MissingArgumentError:  # neither the command line nor its configuration says where to
+        values = _options_of(commands, [*words, "--out", "DIRECTORY"])
+        values.pop("out")
         again += " --out DIRECTORY"
     lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
     with writing(path, "choose another place"):
@@ -129,8 +132,6 @@ def write_config(path: Path, commands: App, words: Sequence[str]) -> str:
 def _options_of(commands: App, words: Sequence[str]) -> dict[str, Any]:
     """Return the options of a command line that differ from the defaults, without ``resume``, as plain values."""
     _, bound, _ = commands.parse_args(words)
-    if list(words[:1]) not in (["train"], ["compare"]):
-        raise UserError("--write-config: is for `train TASK` and `compare TASK`; leave it out")
     settings = changed_settings(bound.arguments, bound.signature.parameters.values())
     plain = json.loads(json.dumps(settings, default=str))
     return {option(name)[2:]: value for name, value in plain.items() if name != "resume"}

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from zoo import VARIANTS
 
 from selfattn.attention import Alibi, Learned, MultiHeadAttention, RelativeBias, Rotary, Sinusoidal, make_score
+from selfattn.attention.positions import Retention
 from selfattn.layers import FeedForward, RecurrentStack, TokenEmbedding, TransformerBlock, initialise
 from selfattn.layers.transformer import make_norm
 from selfattn.models.build import build
@@ -27,6 +28,7 @@ PARTS: dict[str, Callable[[], nn.Module]] = {
     "learned": lambda: Learned(7, 8),
     "rotary": lambda: Rotary(4),
     "alibi": lambda: Alibi(3),
+    "retention": lambda: Retention(3),
     "t5": lambda: RelativeBias(3),
     "layer norm": lambda: make_norm("layer", 8),
     "rms norm": lambda: make_norm("rms", 8),

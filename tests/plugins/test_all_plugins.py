@@ -161,7 +161,7 @@ def test_a_plugin_must_exist(cli: Cli, words: tuple[str, ...], message: str) -> 
 def test_a_task_that_is_unknown_names_the_option_for_plugins(cli: Cli) -> None:
     refused = cli("train", "roman", "--out", "x")
     assert refused.code == 2
-    assert "task 'roman' is not known; known: dates, translation, lm." in refused.err
+    assert "task 'roman' is not known; known: dates, translation, lm, recall." in refused.err
     assert "(--plugin)" in refused.err
 
 

@@ -94,8 +94,8 @@ def test_a_file_larger_than_any_of_ours_is_not_read(cli: Cli, copy: Path, name: 
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("hidden_dim", 10_000_000, "expected at most 1048576, got 10000000"),
-        ("num_layers", 10**9, "expected at most 1000, got 1000000000"),
+        ("hidden_dim", 10_000_000, "from 1 to 1,048,576, got 10000000"),
+        ("num_layers", 10**9, "from 1 to 1,000, got 1000000000"),
         ("hidden_dim", 1_000_000, "not the weights of the model in config.json ("),
         ("num_layers", 200, "not the weights of the model in config.json ("),
     ],

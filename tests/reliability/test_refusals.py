@@ -126,7 +126,7 @@ def test_an_option_of_any_length_gives_a_short_message(cli: Cli, tmp_path: Path,
         (("train", "dates", "--out", "x" * 300), "file name too long"),
         (("compare", "dates", "--quick", "--models", "x" * 300 + "=rnn-plain", "--out", "OUT"), "at most 100 letters"),
         (("tokenizer", "train", "TEXT", "--out", "OUT", "--vocab-size", "10000000000"), "choose from 5 to 16,777,216"),
-        (("train", "dates", "--set", "encoder.dim=1000000000", "--out", "OUT"), "expected at most 1048576"),
+        (("train", "dates", "--set", "encoder.dim=1000000000", "--out", "OUT"), "from 1 to 1,048,576"),
     ],
 )
 def test_numbers_that_no_machine_serves(
