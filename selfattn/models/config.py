@@ -319,7 +319,7 @@ def probabilities(config: Any, prefix: str = "") -> list[str]:
 
     Example:
         >>> from selfattn.models.presets import get_preset
-        >>> probabilities(get_preset("transformer").config)
+        >>> probabilities(get_preset("rnn-attention").config)
         ['encoder.dropout', 'decoder.dropout']
     """
     paths: list[str] = []
