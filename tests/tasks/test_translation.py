@@ -83,7 +83,15 @@ def test_one_file_is_divided_and_separate_vocabularies_and_sampling_work(tmp_pat
     assert len(tokenizer.source) != len(tokenizer.target)  # as many as each side's texts give
     assert len(run.attention("1 2 3").weights) == 1
     with pytest.raises(UserError, match=r"this model cannot be built: .*; leave `separate` out"):
-        train(tmp_path / "no", data=(files / "train.tsv",), target="de", training=ALL, separate=True)
+        train(
+            tmp_path / "no",
+            model="decoder-only",
+            set=("stack.dim=16",),
+            data=(files / "train.tsv",),
+            target="de",
+            training=ALL,
+            separate=True,
+        )
 
 
 def test_a_stream_trains_without_being_held(tmp_path: Path, files: Path) -> None:
