@@ -24,7 +24,8 @@ from selfattn.evaluation.alignment.word_alignment import Way, word_links, words_
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.ensemble import Ensemble, EnsembleConfig
-from selfattn.models.inside import Edit, Trace, edited, sharing_weights, trace_model
+from selfattn.models.inside import Edit, Trace, edited, trace_model
+from selfattn.models.instrument import sharing_weights
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView

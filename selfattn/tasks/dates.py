@@ -24,8 +24,8 @@ from selfattn.training.config import TrainingConfig
 
 LOCALES = ("en_US",)
 # The comparison, by the pilot in docs/log.md, whose seeds are others.
-DATES = 4000
-SPACE = ("lr=1e-3..1.6e-2:log", "batch_size=4,8,16", "warmup=0.1..0.4")
+DATES = 8000
+SPACE = ("lr=1.2e-3..1.2e-2:log", "batch_size=8,16", "warmup=0.1..0.4")
 SEEDS = 5
 FIRST_SEED = 400
 TEST_ITEMS = 2000

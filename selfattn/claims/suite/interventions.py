@@ -66,16 +66,16 @@ class Cause(Claim):
 
     def contrasts(self, trials: Trials) -> Contrasts:
         """Uniform weights cost accuracy at what is looked up, and nothing at the marks."""
-        lost = []
-        kept = []
+        lost_symbols = []
+        lost_marks = []
         for arm in self.kinds:
             looked_up = minus(trials.values(arm, "looked_up"), trials.values(arm, "looked_up.uniform"))
             marks = minus(trials.values(arm, "mark"), trials.values(arm, "mark.uniform"))
             items = self.size["tested"] * self.size["length"]
             errors = [trials.share_error([arm, arm], figure, items) for figure in ("looked_up", "mark")]
-            lost.append(contrast(arm, looked_up, "above", LOST, least_error=errors[0]))
-            kept.append(contrast(f"{arm}-marks", marks, "within", KEPT, least_error=errors[1]))
-        return (*lost, *kept)
+            lost_symbols.append(contrast(arm, looked_up, "above", LOST, least_error=errors[0]))
+            lost_marks.append(contrast(f"{arm}-marks", marks, "within", KEPT, least_error=errors[1]))
+        return (*lost_symbols, *lost_marks)
 
     def blocks(self, trials: Trials) -> tuple[Any, ...]:
         """The accuracy of each model, as trained and changed."""

@@ -1,0 +1,279 @@
+"""A twin of a model that shares its weights and hands every intermediate over while it computes.
+
+:mod:`selfattn.models.inside` names the intermediates, keeps them and changes them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from selfattn.attention import Attended, MultiHeadAttention, Normalizer
+from selfattn.attention.cache import Cache
+from selfattn.attention.masks import Mask, as_mask
+from selfattn.attention.projections import KeyValue
+from selfattn.attention.scores import Score
+from selfattn.layers import RecurrentStack, TokenEmbedding
+from selfattn.layers.trees import map_leaves, named_tensors, with_tensors
+from selfattn.models.protocol import Decoded, EncoderMemory, Seq2Seq, stepped_logits
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an intermediate stands.
+
+    Attributes:
+        name: of the intermediate.
+        step: number of the decoding step of its first row, from 0; None while the source is read.
+        steps: number of decoding steps that it covers.
+        rows: its axis of queries or positions; None where it has none: keys, values and states.
+        allowed: of weights and scores: which keys each query may see, bool, broadcastable to ``[b h i j]``; None: all.
+    """
+
+    name: str
+    step: int | None
+    steps: int
+    rows: int | None
+    allowed: Tensor | None = None
+
+
+Visit = Callable[[Tensor, Place], Tensor]
+"""Sees an intermediate and returns what the model computes on with."""
+
+
+class _Clock:
+    """Knows which decoding step is being computed."""
+
+    def __init__(self) -> None:
+        self.step: int | None = None
+        self.steps = 1
+        self.rows: dict[str, int] = {}  # of this call of `advance`, by the name of the layer
+
+    def begin(self, step: int | None, steps: int = 1) -> None:
+        self.step = step
+        self.steps = steps
+        self.rows = {}
+
+    def place(self, name: str, rows: int) -> tuple[int | None, int]:
+        """Return the first step of a tensor and the number of its steps: some decoders take each step by itself."""
+        if self.step is None:
+            return None, rows
+        steps = min(rows, self.steps)
+        first = self.step + self.rows.get(name, 0)
+        self.rows[name] = self.rows.get(name, 0) + steps
+        return first, steps
+
+
+def instrumented(model: Seq2Seq, visit: Visit, *, one_by_one: bool) -> Seq2Seq:
+    """Return a twin of a model that hands every intermediate to ``visit`` and goes on with what that returns.
+
+    Args:
+        model: shares its weights with the twin.
+        visit: sees the intermediates.
+        one_by_one: take each decoding step by itself, and visit the decoder's state behind it.
+    """
+    twin: Seq2Seq = sharing_weights(model)
+    clock = _Clock()
+    for name, module in _shown(twin):
+        module.register_forward_hook(partial(_visit_output, name, clock, visit))
+        if isinstance(module, MultiHeadAttention):
+            vars(module)["attend_with"] = partial(_visit_attention, name, clock, visit, module.attend_with)
+    encode = twin.encode
+    start = twin.start
+    maps = twin.attention_maps
+
+    def encode_first(*arguments: Any, **named: Any) -> Any:
+        clock.begin(None)
+        return encode(*arguments, **named)
+
+    def map_first(*arguments: Any, **named: Any) -> Any:
+        clock.begin(None)
+        return maps(*arguments, **named)
+
+    def start_first(memory: Any) -> Any:
+        state = start(memory)
+        clock.begin(0, 0)
+        return state
+
+    def counted(take: Callable[..., Any], tokens: Tensor, state: Any, **named: Any) -> tuple[Any, Any]:
+        before = (clock.step or 0) + clock.steps
+        clock.begin(before, tokens.shape[1] if tokens.dim() == 2 else 1)
+        result, new = take(tokens, state, **named)
+        return result, _visit_state(new, before, visit) if one_by_one else new
+
+    def advance(tokens: Tensor, state: Any, *, need_weights: bool = False) -> tuple[Decoded, Any]:
+        if not one_by_one or tokens.shape[1] == 1:
+            return counted(read, tokens, state, need_weights=need_weights)
+        first = (clock.step or 0) + clock.steps
+        parts = []
+        for token in torch.split(tokens, 1, dim=1):
+            decoded, state = counted(read, token, state, need_weights=need_weights)
+            parts.append(decoded)
+        clock.begin(first, len(parts))  # the output layer reads all of them at once
+        return _joined(parts), state
+
+    vars(twin).update(encode=encode_first, start=start_first, attention_maps=map_first)
+    if "advance" in model.defines:
+        read = twin.advance
+        vars(twin).update(advance=advance, pre_logits=partial(Seq2Seq.pre_logits, twin))
+    else:
+        vars(twin).update(step=partial(counted, twin.step), forward=partial(_forward, twin))
+    return twin
+
+
+def _forward(model: Seq2Seq, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+    return stepped_logits(model, target_in, model.start(model.encode(source, source_mask)))
+
+
+def _visit_attention(
+    name: str,
+    clock: _Clock,
+    visit: Visit,
+    compute: Callable[..., Attended],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    score: Score,
+    normalize: Normalizer,
+    mask: Mask,
+    bias: Tensor | None,
+    dropout_p: float,
+    need_weights: bool,
+) -> Attended:
+    """Attend as the layer does, and hand over everything on the way."""
+    step, steps = clock.place(name, query.shape[2])
+    rows = partial(Place, step=step, steps=steps, rows=2)
+    query = visit(query, rows(f"{name}.query"))
+    key = visit(key, Place(f"{name}.key", step, steps, None))
+    value = visit(value, Place(f"{name}.value", step, steps, None))
+    sizes = (*query.shape[:3], key.shape[2])
+    allowed = as_mask(mask, False, sizes).for_sizes(sizes[2], sizes[3], query.device).allowed
+    groups = query.shape[1] // key.shape[1]
+    plain = score(query, key.repeat_interleave(groups, dim=1))
+    plain = plain if bias is None else plain + bias
+    scores = visit(plain, rows(f"{name}.scores", allowed=allowed))
+    if scores is not plain:
+        score = _Given(scores)
+        bias = None
+    shared: dict[str, Any] = {"normalize": normalize, "mask": mask, "dropout_p": dropout_p, "need_weights": True}
+    attended = compute(query, key, value, score=score, bias=bias, **shared)
+    assert attended.weights is not None
+    weights = visit(attended.weights, rows(f"{name}.weights", allowed=allowed))
+    output = attended.output
+    if weights is not attended.weights:
+        dropped = F.dropout(weights, dropout_p, training=dropout_p > 0)
+        output = dropped @ value.repeat_interleave(groups, dim=1)
+    output = visit(output, rows(f"{name}.heads"))
+    return Attended(output, weights if need_weights else None)
+
+
+class _Given(Score):
+    """Scores that are there already."""
+
+    equal_widths = False
+
+    def __init__(self, scores: Tensor) -> None:
+        super().__init__()
+        self.scores = scores
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        return self.scores
+
+
+def _visit_output(name: str, clock: _Clock, visit: Visit, module: nn.Module, inputs: Any, output: Any) -> Any:
+    """Hand over what a part returns: its tensor, or the first of several, or an encoder's states."""
+    if isinstance(output, EncoderMemory):
+        return dataclasses.replace(output, states=visit(output.states, Place(name, None, 1, 1)))
+    first = output[0] if isinstance(output, tuple) and output else output
+    if not isinstance(first, Tensor):
+        return output
+    if first.dim() == 3:
+        step, steps = clock.place(f"{name}/", first.shape[1])
+        changed = visit(first, Place(name, step, steps, 1))
+    else:
+        changed = visit(first, Place(name, clock.step, 1, None))
+    if first is output:
+        return changed
+    return output._replace(**{output._fields[0]: changed}) if hasattr(output, "_fields") else (changed, *output[1:])
+
+
+def _visit_state(state: Any, step: int, visit: Visit) -> Any:
+    """Hand over the tensors of a decoder's state; keys and values are visited where they are used."""
+    changes = {}
+    for part in dataclasses.fields(state):
+        value = getattr(state, part.name)
+        if "of_source" in part.metadata or _has_keys(value):
+            continue
+        tensors = []
+        for name, tensor in named_tensors(value, f"state.{part.name}"):
+            tensors.append(visit(tensor, Place(name, step, 1, None)))
+        changes[part.name] = with_tensors(value, iter(tensors))
+    return dataclasses.replace(state, **changes)
+
+
+def _has_keys(tree: Any) -> bool:
+    kinds: list[type] = []
+    map_leaves(lambda leaf: kinds.append(type(leaf)), tree, (Cache, KeyValue, Mask))
+    return bool({Cache, KeyValue, Mask} & {*kinds})
+
+
+def _joined(parts: Sequence[Decoded]) -> Decoded:
+    """Join what a decoder returned for single steps."""
+    cross = [torch.cat(rows, dim=2) for rows in zip(*(part.cross_weights for part in parts), strict=True)]
+    width = max([weights.shape[-1] for weights in parts[-1].self_weights], default=0)
+    self_weights = []
+    for layer in zip(*(part.self_weights for part in parts), strict=True):
+        self_weights.append(torch.cat([widened(weights, width) for weights in layer], dim=2))
+    states = torch.cat([part.states for part in parts], dim=1)
+    return Decoded(states, parts[0].output, tuple(self_weights), tuple(cross))
+
+
+def _shown(model: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """Iterate over the parts that have a name of their own: not what is inside an attention layer or an RNN."""
+    for name, module in model.named_children():
+        full = f"{path}{name}"
+        if isinstance(module, nn.Dropout):
+            continue
+        if not isinstance(module, nn.ModuleList):
+            yield full, module
+        if not isinstance(module, MultiHeadAttention | TokenEmbedding | RecurrentStack):
+            yield from _shown(module, f"{full}.")
+
+
+def sharing_weights(module: nn.Module) -> Any:
+    """Return a copy of a module that shares its weights and buffers; hooks and modes are the copy's own.
+
+    Example:
+        >>> layer = nn.Sequential(nn.Linear(2, 3))
+        >>> twin = sharing_weights(layer)
+        >>> twin is layer, twin[0] is layer[0], twin[0].weight is layer[0].weight
+        (False, False, True)
+    """
+    return _twin(module, {})
+
+
+def _twin(module: nn.Module, twins: dict[int, nn.Module]) -> nn.Module:
+    if id(module) in twins:
+        return twins[id(module)]
+    twin = module.__class__.__new__(module.__class__)
+    twins[id(module)] = twin
+    for name, value in vars(module).items():
+        if name == "_modules":
+            value = {key: None if part is None else _twin(part, twins) for key, part in value.items()}
+        elif isinstance(value, dict):
+            value = value.copy()
+        twin.__dict__[name] = value
+    return twin
+
+
+def widened(rows: Tensor, width: int) -> Tensor:
+    """Pad rows of weights with 0 for keys that they did not have."""
+    return F.pad(rows, (0, width - rows.shape[-1]))
