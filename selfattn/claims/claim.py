@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from itertools import chain
 from typing import Any, ClassVar, Literal
 
 from selfattn.claims.rules import Contrasts, Trials, control
@@ -212,8 +213,9 @@ class Claim(ABC):
             KeyError: the claim lacks words.
         """
         if isinstance(scale, str):
-            ends = (end for spots in lines.values() for spot in spots for end in (spot.y, spot.low, spot.high))
-            numbers = [end for end in ends if end is not None]
+            numbers = []
+            for spot in chain.from_iterable(lines.values()):
+                numbers += [end for end in (spot.y, spot.low, spot.high) if end is not None]
             scale = Scale() if scale == "share" else number_scale(numbers, powers=scale == "powers")
         keys = {key: f"{key}.{name}" if self.says(f"{key}.{name}") else key for key in ("caption", "axis", "height")}
         height = self.say(keys["height"]) if self.says(keys["height"]) else "%" if scale.kind == "share" else ""
@@ -251,8 +253,11 @@ def _problem(claim: type[Claim]) -> str | None:
         return f"{claim.__name__} has no {' and no '.join(lacking)}"
     if claim.words is not None and not any("sentence" in texts for texts in claim.words.values()):
         return "its words have no sentence"
-    keys = {key for texts in (claim.words or {}).values() for key in texts}
-    lacking = [f"{key} ({lang})" for lang, texts in (claim.words or {}).items() for key in sorted(keys - texts.keys())]
+    words = claim.words or {}
+    keys = set(chain.from_iterable(words.values()))
+    lacking = []
+    for lang, texts in words.items():
+        lacking += [f"{key} ({lang})" for key in sorted(keys - texts.keys())]
     return f"its words lack {', '.join(lacking)}" if lacking else None
 
 

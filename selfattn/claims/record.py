@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def judge_claims(record: ClaimsRecord) -> ClaimsRecord:
     pooled = {}
     by_block: dict[str, list[Finding]] = {}
     for result in record.claims:
-        pooled[result.name] = tuple(seed for block in (result.seeds, *result.blocks) for seed in block)
+        pooled[result.name] = tuple(chain(result.seeds, *result.blocks))
     judgements, failed = _judge(record, pooled)
     for number in range(1 + max((len(result.blocks) for result in record.claims), default=0)):
         blocks = {result.name: (result.seeds, *result.blocks) for result in record.claims if result.blocks}
@@ -149,7 +150,9 @@ def join_records(records: Sequence[ClaimsRecord]) -> ClaimsRecord:
                 claims[result.name] = replace(known, trials=trials, blocks=(*known.blocks, result.seeds))
             else:
                 claims[result.name] = result
-    joined = {name: text for record in reversed(records) for name, text in record.plugins.items()}
+    joined: dict[str, str] = {}
+    for record in reversed(records):
+        joined |= record.plugins
     commands = "\n".join(dict.fromkeys(record.command for record in records))
     order = {name: place for place, name in enumerate(CLAIMS.names())}
     ordered = tuple(sorted(claims.values(), key=lambda result: order.get(result.name, len(order))))

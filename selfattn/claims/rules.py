@@ -127,7 +127,11 @@ class Trials:
 
     def figures(self, arm: str) -> tuple[str, ...]:
         """Return the names of an arm's figures, in order."""
-        return tuple(dict.fromkeys(name for trial in self.trials if trial.arm == arm for name in trial.figures))
+        names: dict[str, None] = {}
+        for trial in self.trials:
+            if trial.arm == arm:
+                names |= dict.fromkeys(trial.figures)
+        return tuple(names)
 
     def differences(self, arm: str, other: str, figure: str) -> tuple[float, ...]:
         """Return a figure of one arm minus that of another, seed by seed."""
@@ -238,18 +242,19 @@ def judge(
     =============== =================================================================================================
     not learned     a positive control failed: an arm has not learned what is easiest, so it shows nothing
     holds           every contrast is met
-    conditional     every contrast of a condition that was named before is met
+    conditional     every contrast of a condition that was named before is met; of several such, the first is named
     does not hold   a contrast is opposed: its interval is on the other side of the bound
     not shown       otherwise
     =============== =================================================================================================
 
     Each of the next three needs a p below 0.05 that is corrected for the claims of the run (Holm). A rule needs all of
     its contrasts, so its p is the largest of theirs. One condition of several, and one opposed contrast of several, are
-    chosen after the fact, so the smallest p is multiplied by their number (Bonferroni).
+    chosen after the fact, so their p are multiplied by their number (Bonferroni). A condition that fails takes nothing
+    from those behind it.
 
     Args:
         contrasts: of the rule.
-        conditions: contrasts of weaker rules by their condition, in order; default none.
+        conditions: contrasts of weaker rules by their condition, the one that says most first; default none.
         others: for each other claim that is tested, what :func:`claim_ps` returns; default none.
         controls: positive controls; default none.
 
@@ -263,28 +268,30 @@ def judge(
     conditions = conditions or {}
     if not all(map(has_learned, controls)):
         return Judgement("not learned", contrasts, controls=controls)
-    p_holds, p_weaker, p_against = claim_ps(contrasts, conditions)
-    of_others = list(zip(*others, strict=True)) or [(), (), ()]
-    holds, weaker, against = (
-        holm([p, *rest])[0] for p, rest in zip((p_holds, p_weaker, p_against), of_others, strict=True)
-    )
+    p_holds, _, p_against = claim_ps(contrasts, conditions)
+    rest_holds, rest_weaker, rest_against = list(zip(*others, strict=True)) or [(), (), ()]
+    holds = holm([p_holds, *rest_holds])[0]
     if holds < SIGNIFICANT and all(contrast.met for contrast in contrasts):
         return Judgement("holds", contrasts, "", p_holds, holds, controls)
     for condition, rule in conditions.items():
+        p_weaker = condition_p(rule, len(conditions))
+        weaker = holm([p_weaker, *rest_weaker])[0]
         if weaker < SIGNIFICANT and all(contrast.met for contrast in rule):
             return Judgement("conditional", (*contrasts, *rule), condition, p_weaker, weaker, controls)
+    against = holm([p_against, *rest_against])[0]
     if against < SIGNIFICANT:
         return Judgement("does not hold", contrasts, "", p_against, against, controls)
     return Judgement("not shown", contrasts, "", p_holds, holds, controls)
 
 
 def claim_ps(contrasts: Sequence[Contrast], conditions: Mapping[str, Sequence[Contrast]]) -> tuple[float, float, float]:
-    """Return the p of a claim: that it holds, that it holds under a condition, and that it does not hold."""
-    rules = [max(contrast.p for contrast in rule) for rule in conditions.values()]
-    weaker = next((p for p in rules if p < SIGNIFICANT), 1.0)
+    """Return the p of a claim: that it holds, that it holds under some condition, and that it does not hold."""
+    holds = max(contrast.p for contrast in contrasts)
+    weaker = min((condition_p(rule, len(conditions)) for rule in conditions.values()), default=1.0)
     against = min(contrast.against for contrast in contrasts)
-    return (
-        max(contrast.p for contrast in contrasts),
-        min(1.0, max(1, len(rules)) * weaker),
-        min(1.0, len(contrasts) * against),
-    )
+    return holds, weaker, min(1.0, len(contrasts) * against)
+
+
+def condition_p(rule: Sequence[Contrast], count: int) -> float:
+    """Return the p of a condition: all of its contrasts have to be met, and it is one of so many conditions."""
+    return min(1.0, count * max(contrast.p for contrast in rule))

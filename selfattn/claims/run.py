@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 
-from selfattn.claims.claim import Claim, Setup
+from selfattn.claims.claim import Arm, Claim, Setup
 from selfattn.claims.record import code_of, judge_claims
 from selfattn.codec import encode, read, write
 from selfattn.errors import SettingError, UserError, described
@@ -192,17 +193,10 @@ def run_claims(
         runner = Measurements(workers, command, plan.seal.sha256)
         backfill_ledger(out, plan, {file: sha256_of(file) for file in sorted((out / TRIALS).glob("*-seed*.json"))})
         rates = _tune(runner, claims)
-        confirming = {
-            claim.name: [
-                Measurement(arm, seed, rate.chosen if rate else None, claim=claim)
-                for arm in claim.arms()
-                if (rate := rates.get((claim.name, arm.name))) or not arm.rates  # none where all rates have failed
-                for seed in seeds[claim.name]
-            ]
-            for claim in claims
-        }
-        runner.run_all([trial for trials in confirming.values() for trial in trials])
-        files = [file for trials in confirming.values() for file in map(runner.file, trials) if file.is_file()]
+        confirming = {claim.name: _confirming(claim, rates, seeds[claim.name]) for claim in claims}
+        trials = list(chain.from_iterable(confirming.values()))
+        runner.run_all(trials)
+        files = [file for file in map(runner.file, trials) if file.is_file()]
         departures = check_ledger(out, plan.seal, (), {file.name: sha256_of(file) for file in files})
         record = ClaimsRecord(
             schema=CLAIMS_SCHEMA,
@@ -218,6 +212,17 @@ def run_claims(
         return judge_claims(record)
 
 
+def _confirming(claim: Claim, rates: Mapping[Key, Rate], seeds: Sequence[int]) -> list[Measurement]:
+    """Return the trials of a claim: every arm with every seed; none of an arm all of whose learning rates failed."""
+    trials = []
+    for arm in claim.arms():
+        rate = rates.get((claim.name, arm.name))
+        if rate or not arm.rates:
+            best = rate.chosen if rate else None
+            trials += [Measurement(arm, seed, best, claim=claim) for seed in seeds]
+    return trials
+
+
 def _tune(runner: Measurements, claims: Sequence[Claim]) -> dict[Key, Rate]:
     """Choose the learning rate of each arm: the rate with the lowest ``valid``.
 
@@ -225,7 +230,9 @@ def _tune(runner: Measurements, claims: Sequence[Claim]) -> dict[Key, Rate]:
     rate whose training fails is the worst; an arm all of whose rates fail is left out. An arm with a single rate, as in
     a quick run, takes it.
     """
-    arms = {(claim.name, arm.name): (claim, arm) for claim in claims for arm in claim.arms() if arm.rates}
+    arms: dict[Key, tuple[Claim, Arm]] = {}
+    for claim in claims:
+        arms |= {(claim.name, arm.name): (claim, arm) for arm in claim.arms() if arm.rates}
 
     def trial(key: Key, rate: float) -> Measurement:
         claim, arm = arms[key]
@@ -236,7 +243,10 @@ def _tune(runner: Measurements, claims: Sequence[Claim]) -> dict[Key, Rate]:
         return measured.figures["valid"] if measured else math.inf
 
     def measure(tried: Mapping[Key, Sequence[float]]) -> dict[Key, list[tuple[float, float]]]:
-        runner.run_all([trial(key, rate) for key, rates in tried.items() for rate in rates])
+        trials = []
+        for key, rates in tried.items():
+            trials += [trial(key, rate) for rate in rates]
+        runner.run_all(trials)
         return {key: [(loss(key, rate), 0.0) for rate in rates] for key, rates in tried.items()}
 
     def beyond(key: Key, rates: Sequence[float], best: float) -> list[float]:
@@ -262,7 +272,9 @@ def _result(
     runner: Measurements, claim: Claim, rates: Mapping[Key, Rate], confirming: list[Measurement], seeds: tuple[int, ...]
 ) -> ClaimResult:
     chosen = [(arm, rates[claim.name, arm.name]) for arm in claim.arms() if (claim.name, arm.name) in rates]
-    tuning = [Measurement(arm, TUNING_SEED, tried, claim=claim) for arm, rate in chosen for tried in rate.tried]
+    tuning = []
+    for arm, rate in chosen:
+        tuning += [Measurement(arm, TUNING_SEED, tried, claim=claim) for tried in rate.tried]
     trials = runner.read_all(confirming)
     tried = runner.read_all(tuning)
     reasons = [f"{label}: {reason}" for label, reason in runner.failed.items() if label.startswith(f"{claim.name}.")]

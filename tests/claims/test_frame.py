@@ -79,9 +79,10 @@ def test_what_is_no_series_of_numbers_is_refused(values: list[float]) -> None:
         contrast("c", values, "above", 0.0)
 
 
-def of(met: bool, opposed: bool = False) -> Contrast:
+def of(met: bool, opposed: bool = False, p: float = 0.001) -> Contrast:
     mean = 1.0 if met else -1.0 if opposed else 0.0
-    p, against = 0.001 if met else 0.9, 0.02 if opposed else 1.0
+    p = p if met else 0.9
+    against = 0.02 if opposed else 1.0
     return Contrast("c", mean, mean - 0.5, mean + 0.5, p, "above", 0.0, (mean,), against)
 
 
@@ -94,6 +95,8 @@ def of(met: bool, opposed: bool = False) -> Contrast:
         ([of(True), of(False)], {"long": [of(True)]}, "conditional"),
         ([of(True), of(False, True)], {"short": [of(False)], "long": [of(True)]}, "conditional"),
         ([of(False)], {"long": [of(True), of(False)]}, "not shown"),
+        ([of(False)], {"short": [of(True, p=0.04)], "long": [of(True)]}, "conditional"),  # 2 x 0.04: not the short one
+        ([of(False)], {"long": [of(True)], "short": [of(True)]}, "conditional"),
     ],
 )
 def test_verdicts(contrasts: list[Contrast], conditions: dict[str, list[Contrast]], verdict: str) -> None:
@@ -111,6 +114,7 @@ def test_the_correction_for_all_claims_can_take_a_verdict_away() -> None:
     assert [judge([of(False, True)], {}, others).verdict for others in (few, none)] == ["does not hold", "not shown"]
     assert judge([of(False, True), of(False), of(True)]).verdict == "not shown"  # one of three was picked: 3 x 0.02
     assert claim_ps([of(True), of(False, True)], {}) == (0.9, 1.0, 0.04)
+    assert claim_ps([of(False)], {"short": [of(True, p=0.04)], "long": [of(True)]}) == (0.9, 0.002, 1.0)
 
 
 def test_a_theorem_is_asserted() -> None:

@@ -7,6 +7,7 @@ softmax unless they are divided, which may help training.
 import math
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import product
 from statistics import linear_regression
 
 import torch
@@ -59,14 +60,15 @@ class WeightedSum(Claim):
                 size = float(other[name].abs().max())
                 worst[name] = max(worst[name], float((ours[name] - other[name]).abs().max()) / size)
             if not setup.arm.settings:
-                numbers = {f"{name}.{i}.{j}": x for name in worst for i, j, x in _entries(ours[name])}
+                for name in worst:
+                    numbers |= {f"{name}.{i}.{j}": x for i, j, x in _entries(ours[name])}
         return {f"error.{name}": value for name, value in worst.items()} | numbers
 
     def contrasts(self, trials: Trials) -> Contrasts:
         """No step differs from autograd by more than rounding."""
 
         def worst(steps: tuple[str, ...]) -> float:
-            return max(trials.values(arm, f"error.{step}")[0] for arm in self.kinds for step in steps)
+            return max(trials.values(arm, f"error.{step}")[0] for arm, step in product(self.kinds, steps))
 
         return exact("forward", worst(FORWARD), BOUND), exact("backward", worst(BACKWARD), BOUND)
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
+from itertools import chain, islice, product
 from itertools import count as count_up
-from itertools import islice, product
 from statistics import linear_regression
 from typing import Any
 
@@ -140,14 +140,16 @@ def chosen(figures: dict[Way, float], *, shifted: bool | None = None) -> Way:
 @cache
 def subwords(size: int = 1000) -> SubwordTokenizer:
     """Subwords of both languages, from phrases of a seed of their own."""
-    texts = [text for pair in CldrSource(seed=99).pairs(8000) for text in (pair.source, pair.target)]
+    texts = []
+    for pair in CldrSource(seed=99).pairs(8000):
+        texts += [pair.source, pair.target]
     return SubwordTokenizer.train(texts, SubwordSettings("bpe", size, byte_fallback=False, split_digits=False))
 
 
 def phrases(part: Split, seed: int, count: int) -> list[Pair]:
     """Draw phrases of at least three words on both sides: with fewer there is little to link wrongly."""
     source = CldrSource(seed=seed, split=part)
-    drawn = (pair for start in count_up(0, 500) for pair in source.pairs(500, start))
+    drawn = chain.from_iterable(source.pairs(500, start) for start in count_up(0, 500))
     return list(islice((p for p in drawn if min(p.source.count(" "), p.target.count(" ")) >= 2), count))
 
 

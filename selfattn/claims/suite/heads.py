@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -134,7 +135,7 @@ class Pruning(Claim):
 
     source = "Michel et al. 2019, sections 3 and 4; Voita et al. 2019, section 6"
     seconds = (8, 60)
-    points = tuple(f"{kind}-{task}" for kind in ("least", "most") for task in TASKS)
+    points = tuple(f"{kind}-{task}" for kind, task in product(("least", "most"), TASKS))
     kinds = {task: {"task": task} for task in TASKS}
     rates = (8e-3,)
     learned = dict.fromkeys(kinds, ("least@0", 0.9))
