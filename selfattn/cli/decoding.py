@@ -115,6 +115,8 @@ def predict(
     engine: Literal["torch", "onnx", "ctranslate2"] = "torch",
     device: Device = "cpu",
     buffer: int | None = None,
+    align: bool = False,
+    token_scores: bool = False,
     **decoding: Any,
 ) -> None:
     """Read lines from standard input and write the model's output for each to standard output.
@@ -127,6 +129,8 @@ def predict(
         runs: Run directory. Several runs predict together.
         engine: Library that computes. onnx and ctranslate2 export the run once, to RUN-onnx or RUN-ctranslate2.
         buffer: Lines to wait for and predict together, for throughput. Default: those that are there, at most 1,024.
+        align: Write JSON lines with the tokens of each output and their links to source tokens, as align has them.
+        token_scores: Write JSON lines with the tokens of each output and the log-probability of each.
     """
     if not runs:
         raise UserError("predict: name a RUN, the directory of a trained model, or several to average")
@@ -140,7 +144,8 @@ def predict(
     run = _load(*runs, engine=engine, device=device)
     numbered = decoding.get("n_best") is not None
     source: Any = sys.stdin.buffer  # which has read1
-    predict_stream(run, source, sys.stdout.buffer, options, numbered=numbered, buffer=buffer)
+    details: dict[str, bool] = {"align": align, "token_scores": token_scores}
+    predict_stream(run, source, sys.stdout.buffer, options, numbered=numbered, buffer=buffer, **details)
 
 
 def score(

@@ -1,5 +1,6 @@
 """`selfattn predict`: lines in, outputs out, in order, in constant memory."""
 
+import json
 import os
 import stat
 import time
@@ -15,6 +16,7 @@ from selfattn.decoding.texts import NOTHING, Output
 from selfattn.errors import UserError, say, visible
 from selfattn.files import writing
 from selfattn.registry import TASKS
+from selfattn.runs.output_details import OutputDetails, output_details
 from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run
 from selfattn.tokenizers.protocol import unit_of, unknown_line
@@ -48,6 +50,8 @@ def predict_stream(
     *,
     numbered: bool = False,
     buffer: int | None = None,
+    align: bool = False,
+    token_scores: bool = False,
 ) -> None:
     """Write the outputs for each line.
 
@@ -62,6 +66,8 @@ def predict_stream(
         options: how to decode.
         numbered: write the line number, the score and the state before each output. Default False.
         buffer: wait for this number of lines, and predict them together; default see above, and 1,024 from a file.
+        align: write each output as a JSON object with its tokens and their links to the source. Default False.
+        token_scores: write each output as a JSON object with its tokens and their log-probabilities. Default False.
 
     Raises:
         UserError: the input is not UTF-8 or cannot be read (the outputs of earlier lines are written first), the
@@ -91,8 +97,13 @@ def predict_stream(
             unknown += run.unknown(texts)
             decoded = run.decode(texts, options, first=count)
             outputs = [[REFUSED] if text is None else row for text, row in zip(readable, decoded, strict=True)]
+            if align or token_scores:
+                details = output_details(run, texts, outputs, align=align, token_scores=token_scores)
+                rows = json_rows(outputs, details, count + 1, shown=target.isatty())
+            else:
+                rows = _rows(outputs, count + 1 if numbered else None, shown=target.isatty())
             with writing("standard output", "free some space and try again"):
-                target.write(_rows(outputs, count + 1 if numbered else None, shown=target.isatty()))
+                target.write(rows)
                 target.flush()
             count += len(chunk)
             cut_off += sum(not row[0].finished for row in outputs)
@@ -270,4 +281,45 @@ def _rows(outputs: Sequence[Sequence[Output]], first: int | None, *, shown: bool
             prefix = "" if first is None else f"{number}\t{score}\t{state_of(output)}\t"
             text = output.text.replace("\n", " ")
             rows.append(prefix + (visible(text) if shown else text) + "\n")
+    return "".join(rows).encode()
+
+
+def json_rows(
+    outputs: Sequence[Sequence[Output]],
+    details: Sequence[Sequence[OutputDetails]],
+    first: int,
+    *,
+    shown: bool = False,
+) -> bytes:
+    """Return a JSON object a line for each output.
+
+    Args:
+        outputs: of each input line.
+        details: of each output.
+        first: number of the first input line.
+        shown: write them for a terminal, in ASCII. Default False.
+
+    Example:
+        >>> from selfattn.runs.output_details import OutputDetails
+        >>> details = OutputDetails(("1",), ("a", "<eos>"), (-0.5, -0.25), None)
+        >>> print(json_rows([[Output("a", -0.75, -0.75, True, (4,))]], [[details]], 1).decode(), end="")
+        {"line": 1, "state": "end", "score": -0.75, "output": "a", "source_tokens": ["1"], "tokens": ["a", "<eos>"], \
+"token_scores": [-0.5, -0.25]}
+    """
+    rows = []
+    for number, (row, of_row) in enumerate(zip(outputs, details, strict=True), first):
+        for output, detail in zip(row, of_row, strict=True):
+            values: dict[str, object] = {
+                "line": number,
+                "state": state_of(output),
+                "score": output.score,
+                "output": output.text,
+                "source_tokens": detail.source_tokens,
+                "tokens": detail.tokens,
+            }
+            if detail.token_scores is not None:
+                values["token_scores"] = detail.token_scores
+            if detail.alignment is not None:
+                values["alignment"] = detail.alignment
+            rows.append(json.dumps(values, ensure_ascii=shown) + "\n")
     return "".join(rows).encode()

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -90,6 +91,39 @@ def score_examples(model: Seq2Seq, examples: Sequence[Example]) -> list[TargetSc
         sums = score_targets(model, batch).double().sum(dim=-1).tolist()
         for place, summed, count in zip(places, sums, batch.target_mask.sum(dim=1).tolist(), strict=True):
             scored[place] = TargetScore(summed, count)
+    return [scored[place] for place in range(len(examples))]
+
+
+@runtime_checkable
+class ScoresTargets(Protocol):
+    """A model that scores given targets by itself, such as one of another program that gives no steps."""
+
+    def score_tokens(self, examples: Sequence[Example]) -> list[list[float]]:
+        """Score the tokens of every target, as :func:`score_tokens` does."""
+
+
+def score_tokens(model: Seq2Seq, examples: Sequence[Example]) -> list[list[float]]:
+    """Return the log-probability of every token of every target, given its source and the tokens before it.
+
+    Args:
+        model: any model of the protocol, on any device.
+        examples: sources and targets as ids.
+
+    Returns:
+        For each example, in their order, natural log-probabilities, as many as its target has tokens. Their sum is
+        that of :func:`score_examples`.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> model = build("transformer", vocab_size=11)
+        >>> [len(scores) for scores in score_tokens(model, [Example([4, 2], [5, 6, 2]), Example([4, 2], [2])])]
+        [3, 1]
+    """
+    scored: dict[int, list[float]] = {}
+    for batch, places in batches_by_length(model, examples, batch_size=BATCH_SIZE, max_tokens=MAX_TOKENS):
+        scores = score_targets(model, batch).tolist()
+        for place, row in zip(places, scores, strict=True):
+            scored[place] = row[: len(examples[place].target)]
     return [scored[place] for place in range(len(examples))]
 
 

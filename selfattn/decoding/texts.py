@@ -30,12 +30,14 @@ class Output:
             that were cut off, whatever their scores. None where nothing was decoded: the input is empty or refused.
         log_probability: natural, of the whole output and its end; None likewise.
         finished: whether the model ended it; otherwise it was cut off at the longest length allowed.
+        ids: the tokens that the model wrote, without its end.
     """
 
     text: str
     score: float | None
     log_probability: float | None
     finished: bool
+    ids: tuple[int, ...] = ()
 
 
 NOTHING = Output("", None, None, True)
@@ -220,4 +222,4 @@ def to_output(hypothesis: Hypothesis, tokenizer: Tokenizer, beginning: str = "")
     # Decoded together, as subwords drop the space at the start of a text.
     prompt = tokenizer.encode(beginning) if beginning else []
     text = beginning + tokenizer.decode([*prompt, *hypothesis.ids])[len(tokenizer.decode(prompt)) :]
-    return Output(text, hypothesis.score, hypothesis.log_probability, hypothesis.finished)
+    return Output(text, hypothesis.score, hypothesis.log_probability, hypothesis.finished, tuple(hypothesis.ids))

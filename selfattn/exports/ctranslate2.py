@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from selfattn.convert.plain import check_like
+from selfattn.data.pairs import Example
 from selfattn.decoding.common import Hypothesis
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
@@ -22,7 +23,7 @@ from selfattn.models.config import ModelConfig
 from selfattn.models.encoder_decoder.model import EncoderDecoder
 from selfattn.models.protocol import Memory, Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
-from selfattn.tokenizers.protocol import SPECIALS, Tokenizer
+from selfattn.tokenizers.protocol import EOS, SPECIALS, Tokenizer
 
 BATCH_TOKENS = 32_768  # of sources that are decoded together, times hypotheses
 
@@ -241,6 +242,23 @@ class Ctranslate2Model(Seq2Seq):
             # As in selfattn's beam search, a hypothesis that is cut off comes after any finished one.
             hypotheses.append([max(candidates, key=lambda each: each.finished)])
         return hypotheses
+
+    def score_tokens(self, examples: Sequence[Example]) -> list[list[float]]:
+        """Score the tokens of every target, as :func:`selfattn.decoding.scoring.score_tokens` does."""
+        try:
+            results = self.engine.score_batch(
+                [[_name(token) for token in example.source] for example in examples],
+                [[_name(token) for token in example.target if token != EOS] for example in examples],
+                max_batch_size=BATCH_TOKENS,
+                batch_type="tokens",
+                max_input_length=0,
+            )
+        except RuntimeError as error:  # such as a missing position
+            raise ValueError(str(error)) from None
+        # The engine also scores the end of a target that has none.
+        return [
+            list(result.log_probs[: len(example.target)]) for result, example in zip(results, examples, strict=True)
+        ]
 
 
 def _name(token: int) -> str:

@@ -308,7 +308,9 @@ class OnnxModel(Seq2Seq):
         Raises:
             ValueError: always.
         """
-        raise ValueError("the graphs have attention as outputs `weights.*`; for a picture load the run itself")
+        raise ValueError(
+            "the graphs have attention as outputs `weights.*`; for a picture or an alignment load the run itself"
+        )
 
 
 def _session(path: Path) -> Any:

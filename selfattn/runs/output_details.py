@@ -1,0 +1,119 @@
+"""What stands behind an output: its tokens, the log-probability of each, and its alignment with the source."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from selfattn.data.pairs import Example
+from selfattn.decoding.scoring import ScoresTargets, score_tokens
+from selfattn.decoding.texts import Output
+from selfattn.evaluation.alignment.attention_scores import token_links
+from selfattn.evaluation.alignment.links import Link
+from selfattn.runs.run import Run, token_texts
+from selfattn.tokenizers.protocol import Tokenizer
+
+
+@dataclass(frozen=True)
+class OutputDetails:
+    """The tokens of an output, and what is known of each.
+
+    Attributes:
+        source_tokens: of the source, without its end.
+        tokens: of the output, with ``<eos>`` where the model ended it.
+        token_scores: natural log-probability of each of `tokens`, given the source and the tokens before it; None if
+            not requested.
+        alignment: links ``(source position, target position)`` as of :meth:`selfattn.runs.run.Run.align`; None if not
+            requested.
+    """
+
+    source_tokens: tuple[str, ...]
+    tokens: tuple[str, ...]
+    token_scores: tuple[float, ...] | None
+    alignment: tuple[Link, ...] | None
+
+
+NO_DETAILS = OutputDetails((), (), None, None)
+"""Of an output for which nothing was decoded."""
+
+
+def output_details(
+    run: Run,
+    texts: Sequence[str],
+    outputs: Sequence[Sequence[Output]],
+    *,
+    align: bool = False,
+    token_scores: bool = False,
+) -> list[list[OutputDetails]]:
+    """Return the details of outputs, which the model reads once more.
+
+    Args:
+        run: that has written them; trained on pairs.
+        texts: the inputs.
+        outputs: of each, from :meth:`selfattn.runs.run.Run.decode`.
+        align: link each token to the source token that it attends to most, as `Run.align` does.
+        token_scores: give the log-probability of each token; their sum is that of the output.
+
+    Returns:
+        For each input, in their order, the details of each of its outputs.
+
+    Raises:
+        UserError: the run is a language model, or has no attention to its source that could align.
+
+    Example:
+        ``output_details(run, texts, run.decode(texts), token_scores=True)[0][0].token_scores``
+    """
+    tokenizer = run.tokenizer
+    examples: list[Example] = []
+    decoded: list[Output] = []
+    with run.of_pairs("predict"):
+        for text, row in zip(texts, outputs, strict=True):
+            source = [*tokenizer.source.encode(run.clean(text)), tokenizer.eos_id]
+            for output in row:
+                if output.score is not None:
+                    decoded.append(output)
+                    examples.append(Example(source, [*output.ids, tokenizer.eos_id]))
+        scores: list[list[float]] = []
+        links: list[list[Link]] = []
+        if token_scores:
+            scorer: Any = run.model
+            score = scorer.score_tokens if isinstance(scorer, ScoresTargets) else partial(score_tokens, scorer)
+            # An output that was cut off has no end to be scored, and perhaps no position for one.
+            scores = score([_without_end(*each) for each in zip(examples, decoded, strict=True)])
+        if align:
+            links = token_links(run.model, examples)
+    places = iter(range(len(decoded)))
+    rows = []
+    for text, row in zip(texts, outputs, strict=True):
+        source_tokens = token_texts(tokenizer.source, run.clean(text))[:-1]
+        of_text = []
+        for output in row:
+            if output.score is None:
+                of_text.append(NO_DETAILS)
+                continue
+            place = next(places)
+            tokens = output_tokens(tokenizer, output)
+            of_tokens = tuple(scores[place]) if token_scores else None
+            of_text.append(OutputDetails(source_tokens, tokens, of_tokens, tuple(links[place]) if align else None))
+        rows.append(of_text)
+    return rows
+
+
+def output_tokens(tokenizer: Tokenizer, output: Output) -> tuple[str, ...]:
+    """Return the text of each token of an output, and of its end if it has one.
+
+    The texts together are the output, where the tokens are those that the tokenizer gives for it; a model may also
+    write a text in other pieces, which are then named as `Tokenizer.pieces` names them.
+    """
+    target = tokenizer.target
+    ids = list(output.ids)
+    text = target.decode(ids)
+    if target.encode(text) == ids:
+        *tokens, end = token_texts(target, text)
+    else:
+        *tokens, end = target.pieces([*ids, tokenizer.eos_id])
+    return (*tokens, end) if output.finished else tuple(tokens)
+
+
+def _without_end(example: Example, output: Output) -> Example:
+    return example if output.finished else Example(example.source, example.target[:-1])

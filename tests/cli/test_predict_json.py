@@ -1,0 +1,91 @@
+"""`predict --align --token-scores`: JSON lines that agree with `score` and `align` on the same pairs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_runs import Cli
+
+from selfattn.data.pairs import Pair
+from selfattn.decoding.texts import Output
+from selfattn.runs.output_details import output_tokens
+from selfattn.runs.run import Run, load
+from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
+
+LANGUAGE_MODEL = Path(__file__).parents[1] / "fixtures/formats/run-lm"
+TEXTS = ["May 1, 2001", "", "11/13/08"]
+STDIN = "\n".join(TEXTS) + "\n"
+
+
+def json_lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("model", ["rnn-attention", "transformer"])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_scores_and_links_are_those_of_score_and_align(cli: Cli, runs: dict[str, Run], model: str, beam: int) -> None:
+    run = runs[model]
+    flags = ("--align", "--token-scores", "--beam", beam)
+    rows = json_lines(cli("predict", run.path, *flags, stdin=STDIN).out)
+    texts = run.predict(TEXTS, beam=beam)
+    assert [row["output"] for row in rows] == texts
+    assert [row["line"] for row in rows] == [1, 2, 3]
+    assert rows[1] == {"line": 2, "state": "empty", "score": None, "output": "", "source_tokens": [], "tokens": []}
+    for row, source, target in zip(rows, TEXTS, texts, strict=True):
+        if not source:
+            continue
+        pair = Pair(source, target)
+        sources, targets = run.aligned_parts(pair)
+        assert row["source_tokens"] == list(sources)
+        ends = ["<eos>"] if row["state"] == "end" else []
+        assert row["tokens"] == [*targets, *ends]
+        assert [tuple(link) for link in row["alignment"]] == run.align([pair])[0]
+        assert len(row["token_scores"]) == len(row["tokens"])
+        assert sum(row["token_scores"]) == pytest.approx(row["score"], abs=1e-4)
+        if ends:
+            assert sum(row["token_scores"]) == pytest.approx(run.score([pair])[0].log_probability, abs=1e-4)
+
+
+def test_each_of_several_outputs_has_its_own_line(cli: Cli, runs: dict[str, Run]) -> None:
+    run = runs["transformer"].path
+    flags = ("--beam", 3, "--n-best", 2, "--max-length", 4, "--token-scores")
+    rows = json_lines(cli("predict", run, *flags, stdin="11/13/08\n").out)
+    rows += json_lines(cli("predict", run, "--max-length", 3, "--token-scores", stdin="11/13/08\n").out)
+    assert [row["line"] for row in rows] == [1, 1, 1]
+    assert (rows[-1]["state"], len(rows[-1]["tokens"])) == ("cut", 3)  # no end, no score of one
+    for row in rows:
+        assert "alignment" not in row
+        assert sum(row["token_scores"]) == pytest.approx(row["score"], abs=1e-4)
+
+
+@pytest.mark.parametrize("engine", ["onnx", "ctranslate2"])
+def test_engines_score_and_refuse_to_align(runs: dict[str, Run], cli: Cli, tmp_path: Path, engine: str) -> None:
+    pytest.importorskip("onnxruntime" if engine == "onnx" else "ctranslate2")
+    run = runs["transformer"]
+    exported = load(run.export(engine, tmp_path / "exported"))  # type: ignore[arg-type]
+    done = cli("predict", exported.path, "--token-scores", "--max-length", 5, stdin=STDIN)
+    expected = json_lines(cli("predict", run.path, "--token-scores", "--max-length", 5, stdin=STDIN).out)
+    for row, other in zip(json_lines(done.out), expected, strict=True):
+        assert row["tokens"] == other["tokens"]
+        assert row.get("token_scores") == pytest.approx(other.get("token_scores"), abs=1e-4)
+    refusal = cli("predict", exported.path, "--align", stdin=STDIN).refusal()
+    assert "load the run" in refusal
+
+
+def test_what_cannot_be_aligned_is_refused(cli: Cli, runs: dict[str, Run]) -> None:
+    assert "no attention to its source" in cli("predict", runs["rnn-plain"].path, "--align", stdin=STDIN).refusal()
+
+
+def test_a_language_model_has_no_pairs(cli: Cli) -> None:
+    assert "is a language model" in cli("predict", LANGUAGE_MODEL, "--token-scores", stdin="ab\n").refusal()
+
+
+def test_tokens_that_the_tokenizer_would_not_choose_are_named() -> None:
+    tokenizer = SubwordTokenizer.train(["low lower lowest"] * 9, SubwordSettings("bpe", vocab_size=280), clip=True)
+    ids = tokenizer.sample("lowest", seed=0, alpha=1.0)
+    assert (
+        output_tokens(tokenizer, Output("lowest", -1.0, -1.0, True, tuple(tokenizer.encode("lowest"))))[-1] == "<eos>"
+    )
+    names = output_tokens(tokenizer, Output("lowest", -1.0, -1.0, False, tuple(ids)))
+    assert names == tuple(tokenizer.pieces(ids))
