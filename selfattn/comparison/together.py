@@ -14,6 +14,7 @@ from selfattn.results.quality import Estimate, Unit
 from selfattn.results.reading import read_record
 from selfattn.results.record import Record
 from selfattn.words.messages import SOURCE, catalogue, message
+from selfattn.words.names import name_key
 
 RESULTS = "results.json"
 
@@ -97,12 +98,14 @@ def over_tasks(records: Mapping[str, Record]) -> list[OverTasks]:
 
 def together_lines(verdict: OverTasks, lang: str = SOURCE) -> Iterator[str]:
     """Write a verdict as a table in Markdown."""
-    words = {key: message(f"together.{key}").say(lang) for key in ("task", "difference", "mean", "middle", "next")}
-    metric = catalogue(lang).get(f"metric.{verdict.metric}", verdict.metric)
+    metric = catalogue(lang).get(name_key("metric", verdict.metric), verdict.metric)
     kind = verdict.kind
+    task = message("together.task").say(lang)
+    difference = message("together.difference").say(lang)
+    mean = message("together.mean").say(lang)
     yield message("together.head", metric=metric, first=verdict.first, second=verdict.second).say(lang)
     yield ""
-    yield f"| {words['task']} | {verdict.first} | {verdict.second} | {words['difference']} | p |"
+    yield f"| {task} | {verdict.first} | {verdict.second} | {difference} | p |"
     yield "| --- | ---: | ---: | ---: | ---: |"
     for row in verdict.rows:
         change = _with_ends(Estimate(row.difference, row.low, row.high), kind)
@@ -111,13 +114,13 @@ def together_lines(verdict: OverTasks, lang: str = SOURCE) -> Iterator[str]:
     firsts = value_text(float(np.mean([row.first for row in verdict.rows])), kind)
     seconds = value_text(float(np.mean([row.second for row in verdict.rows])), kind)
     change = _with_ends(verdict.difference, kind)
-    yield f"| **{words['mean']}** | {firsts} | {seconds} | {change} | {_p(verdict.p)} |"
+    yield f"| **{mean}** | {firsts} | {seconds} | {change} | {_p(verdict.p)} |"
     middle = (_with_ends(verdict.middle_first, kind), _with_ends(verdict.middle_second, kind))
-    yield f"| {words['middle']} | {middle[0]} | {middle[1]} | | |"
+    yield f"| {message('together.middle').say(lang)} | {middle[0]} | {middle[1]} | | |"
     yield ""
     chance = _with_ends(verdict.improvement, "share")
     yield message("together.improvement", first=verdict.first, second=verdict.second, share=chance).say(lang)
-    yield words["next"]
+    yield message("together.next").say(lang)
 
 
 def _with_ends(estimate: Estimate, kind: Unit) -> str:

@@ -192,9 +192,6 @@ class Display:
         """Print a line above the bar."""
         self.console.print(Text(visible(line)), soft_wrap=True)
 
-    def _words(self, key: str, **values: str | int) -> str:
-        return message(f"progress.{key}", **values).say(self.lang)
-
     def _show(self) -> None:
         ended = {label for label, progress in self._known.items() if progress.state in ("done", "failed")}
         for label in self.labels:
@@ -205,14 +202,14 @@ class Display:
             if progress.state != "running" and label in self._last:
                 self.say(self._last.pop(label))
         done = sum(progress.state in ("done", "failed") for progress in self._known.values())
-        left = self._words("done", done=done, count=len(self.labels))
+        left = message("progress.done", done=done, count=len(self.labels)).say(self.lang)
         if seconds := self.bar.tasks[0].time_remaining:
-            left += self._words("minutes", left=f"{max(1, seconds / 60):.0f}")
+            left += message("progress.minutes", left=f"{max(1, seconds / 60):.0f}").say(self.lang)
         share = sum(progress.share for progress in self._known.values())
         self.bar.update(self._all, completed=share, description=left)
         is_late = done > self._done or time.monotonic() - self._printed > _PRINT_EVERY
         if done < len(self.labels) and not self.is_live and is_late:
-            self.say(self._words("trials", state=left))
+            self.say(message("progress.trials", state=left).say(self.lang))
             self._printed = time.monotonic()
         self._done = done
 

@@ -43,16 +43,17 @@ def _problem(section: type) -> str | None:
 SECTIONS.expect(object, _problem)
 
 
-def section(key: str, after: str = "") -> Callable[[Blocks], Any]:
-    """Register a function of a record as the section `key`, whose title stands in the catalogues as `head.KEY`.
+def section(key: str, title: str, after: str = "") -> Callable[[Blocks], Any]:
+    """Register a function of a record as the section `key`.
 
     Args:
         key: of the section.
+        title: key of its title in the catalogues.
         after: see above; default at the end.
     """
 
     def put(blocks: Blocks) -> Blocks:
-        parts = {"title": message(f"head.{key}"), "after": after, "blocks": staticmethod(blocks)}
+        parts = {"title": message(title), "after": after, "blocks": staticmethod(blocks)}
         SECTIONS.register(key)(type(key, (), parts))
         return blocks
 

@@ -86,7 +86,7 @@ class AttentionView:
     @property
     def axes(self) -> str:
         """What the rows and columns of :meth:`picture` are, in words."""
-        return message(f"attention.axes.{self._shown[0]}").say(self.lang)
+        return message("attention.axes.cross" if self.weights else "attention.axes.encoder").say(self.lang)
 
     @property
     def _shown(self) -> tuple[Kind, tuple[Tensor, ...], tuple[str, ...]]:

@@ -21,6 +21,7 @@ from selfattn.runs.run import Run
 from selfattn.runs.task_metrics import decided_by
 from selfattn.settings import as_declared
 from selfattn.words.messages import SOURCE, catalogue, message
+from selfattn.words.names import name_key
 
 
 def evaluate_run(
@@ -102,7 +103,7 @@ def evaluation_lines(results: Mapping[str, Any], lang: str = SOURCE) -> Iterator
         signature = results.get("signatures", {}).get(name)
         ends = results["intervals"].get(name)
         behind = f"  ({signature})" if signature else ""
-        label = catalogue(lang).get(f"metric.{name}", name.replace("_", " "))
+        label = catalogue(lang).get(name_key("metric", name), name.replace("_", " "))
         is_share = METRICS[name].unit == "share"
         if against:
             other = _score(against["metrics"][name], against["intervals"][name], is_share)

@@ -465,7 +465,7 @@
     if (!found) return [make("p", { class: "note" }, say("attention.none")), null];
     const { choice, known, layers, canRoll, heads } = found;
     const controls = make("div", { class: "choices" });
-    if (known.length > 1) controls.append(segments(model, "kind", known.map((kind) => [kind, say(`kind.${kind}`)]), choice.kind));
+    if (known.length > 1) controls.append(segments(model, "kind", known.map((kind) => [kind, say(KINDS[kind])]), choice.kind));
     if (layers > 1) controls.append(segments(model, "layer", [...range(layers).map((layer) => [layer, String(layer)]), ...(canRoll ? [["rollout", say("rollout")]] : [])], choice.layer));
     if (heads.length > 1) controls.append(segments(model, "head", [["mean", say("mean")], ...range(heads.length).map((head) => [head, String(head)])], choice.head));
     if (!controls.children.length) controls.append(make("span", { class: "quiet" }, say("single")));
@@ -476,9 +476,13 @@
     ];
   }
 
+  const KINDS = { cross: "kind.cross", encoder: "kind.encoder", decoder: "kind.decoder" };
+  const ROWS = { cross: "axis.cross.rows", encoder: "axis.encoder.rows", decoder: "axis.decoder.rows" };
+  const COLUMNS = { cross: "axis.cross.columns", encoder: "axis.encoder.columns", decoder: "axis.decoder.columns" };
+
   /* What rows, columns and colours of a map mean. */
   function axes(kind) {
-    return make("p", { class: "axes" }, make("span", {}, `↓ ${say(`axis.${kind}.rows`)}`), make("span", {}, `→ ${say(`axis.${kind}.columns`)}`),
+    return make("p", { class: "axes" }, make("span", {}, `↓ ${say(ROWS[kind])}`), make("span", {}, `→ ${say(COLUMNS[kind])}`),
       make("span", { class: "legend" }, `${say("axis.weight")} 0 `, make("i", { "aria-hidden": "true" }), " 1"));
   }
 
@@ -654,11 +658,16 @@
     return make("div", { class: "more" }, ...(step ? [part("way", () => wayOf(model, step))] : []), part("states", () => statesOf(model)), ...(model.continues ? [] : [part("beam", () => beamOf(model))]));
   }
 
+  const WAY = {
+    embedding: "way.embedding", query: "way.query", key: "way.key", value: "way.value", self: "way.self", cross: "way.cross",
+    forward: "way.forward", hidden: "way.hidden", context: "way.context", read: "way.read",
+  };
+
   /* The vectors that the token read last becomes, from its embedding to the logits. */
   function wayOf(model, step) {
     const read = state.step === 1 ? "⊢" : shown(characters(model, [model.told.trace.steps[state.step - 2].id])[0]);
     const rows = step.way.flatMap(([part, values, layer]) => {
-      const row = vector(say(`way.${part}`, { token: read, layer: layer ?? 0 }), values);
+      const row = vector(say(WAY[part], { token: read, layer: layer ?? 0 }), values);
       return part === "self" ? [...projected(step.own[layer], layer), row] : [row];
     });
     return [make("p", { class: "note" }, say("way.note", { token: read })), ...rows, vector(say("way.logits"), step.logits)];
@@ -668,7 +677,7 @@
   function projected(heads, layer) {
     const whole = heads.map(([one]) => one.whole || one), last = (rows) => rows[rows.length - 1];
     const parts = { query: whole.map((one) => one.query), key: whole.map((one) => last(one.keys)), value: whole.map((one) => last(one.values)) };
-    return Object.entries(parts).map(([part, vectors]) => vector(say(`way.${part}`, { layer }), joined(...vectors)));
+    return Object.entries(parts).map(([part, vectors]) => vector(say(WAY[part], { layer }), joined(...vectors)));
   }
 
   /* A row for each token and a column for each component, of what is read at each place. */
@@ -767,7 +776,7 @@
   }
 
   function softmaxTable(whole, names, chosen) {
-    const table = make("table", { class: "softmax" }, make("thead", {}, make("tr", {}, ...["token", "score", "exp", "weight"].map((what) => make("th", { scope: "col" }, say(`inside.column.${what}`))))));
+    const table = make("table", { class: "softmax" }, make("thead", {}, make("tr", {}, ...["inside.column.token", "inside.column.score", "inside.column.exp", "inside.column.weight"].map((what) => make("th", { scope: "col" }, say(what))))));
     const body = make("tbody");
     whole.weights.forEach((weight, j) => {
       const score = biased(whole, j);

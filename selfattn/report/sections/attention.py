@@ -12,11 +12,24 @@ from selfattn.results.record import Record
 from selfattn.words.messages import Message, message
 
 DEMO = "demo.html"  # beside the report, where the models can run in a page
-_AGREEMENT = ("blocking", "gradient", "between")
-_ALIGNMENT = ("gold_share", "aer", "shifted_gold_share", "shifted_aer", "entropy", "eos_share")
+_AGREEMENT = {
+    "blocking": "agreement.blocking",
+    "gradient": "agreement.gradient",
+    "between": "agreement.between",
+}
+_ALIGNMENT = {
+    "gold_share": "alignment.gold_share",
+    "aer": "alignment.aer",
+    "shifted_gold_share": "alignment.shifted_gold_share",
+    "shifted_aer": "alignment.shifted_aer",
+    "entropy": "alignment.entropy",
+    "eos_share": "alignment.eos_share",
+}
+# Spans have no sure links, so that the error rate against them is one minus precision.
+_AGAINST_SPANS = {"aer": "alignment.aer.spans", "shifted_aer": "alignment.shifted_aer.spans"}
 
 
-@b.section("attention")
+@b.section("attention", "head.attention")
 def attention_section(record: Record) -> tuple[b.Block, ...]:
     """Return the maps, and which models have none."""
     shown: set[str] = set()
@@ -37,7 +50,7 @@ def _agreement(record: Record) -> tuple[b.Block, ...]:
         return ()
     rows = [(name, [_correlation(getattr(values, key)) for key in _AGREEMENT]) for name, values in agreements]
     text = message("agreement.text", items=agreements[0][1].items, seed=record.models[0].seeds[0])
-    return b.Paragraph(text), b.model_table("agreement", [message(f"agreement.{key}") for key in _AGREEMENT], rows)
+    return b.Paragraph(text), b.model_table("agreement", map(message, _AGREEMENT.values()), rows)
 
 
 def _correlation(estimate: Estimate | None) -> b.Cell:
@@ -55,7 +68,7 @@ def without_maps(record: Record) -> Message | None:
     return message("attention.none", names=", ".join(names)) if names else None
 
 
-@b.section("alignment", after="cost")
+@b.section("alignment", "head.alignment", after="cost")
 def alignment_section(record: Record) -> tuple[b.Block, ...]:
     """Return one table for all models, and folded away the heads of each."""
     measured = [(model.name, model.alignment) for model in ranked(record) if model.alignment]
@@ -105,9 +118,8 @@ def _at(key: str, head: HeadAlignment) -> Message:
 
 
 def _columns(which: str, spans: bool) -> tuple[b.Column, ...]:
-    """Return the heads; against spans, which have no sure links, the error rate is called one minus precision."""
-    names = [f"{name}.spans" if spans and name.endswith("aer") else name for name in _ALIGNMENT]
-    return (b.Column(message(which), numeric=False), *(b.Column(message(f"alignment.{name}")) for name in names))
+    keys = _ALIGNMENT | _AGAINST_SPANS if spans else _ALIGNMENT
+    return (b.Column(message(which), numeric=False), *(b.Column(message(key)) for key in keys.values()))
 
 
 def _row(head: HeadAlignment) -> tuple[str, ...]:

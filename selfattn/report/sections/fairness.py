@@ -1,7 +1,7 @@
 """Cost and fairness: gates, sizes, every setting that differs, tuning; and how to make the comparison again."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import chain
 
 from selfattn.report import blocks as b
@@ -9,40 +9,56 @@ from selfattn.report.drawing.numbers import NONE, amount, compact, flatten, meas
 from selfattn.report.sections.training import tuning_blocks
 from selfattn.report.verdict.conditions import target_tokens
 from selfattn.report.verdict.ranking import matched_statement, named, ranked, tuning_badge
-from selfattn.results.record import Cost, Gate, Model, Record, Timing
+from selfattn.results.record import Gate, Model, Record
 from selfattn.words.messages import SOURCE, Message, TextLike, message
+from selfattn.words.names import name_key
 
-_TIMES = tuple(field.name for field in fields(Timing))
-_SIZES = tuple(field.name for field in fields(Cost) if field.name != "decoding")
+TIMES = {
+    "train_seconds": "cost.train_seconds",
+    "tokens_per_second": "cost.tokens_per_second",
+    "predict_ms": "cost.predict_ms",
+    "predict_batch_ms": "cost.predict_batch_ms",
+}
+SIZES = {
+    "training_flops": "cost.training_flops",
+    "training_flops_per_token": "cost.training_flops_per_token",
+    "decoding_flops_per_token": "cost.decoding_flops_per_token",
+    "peak_share": "cost.peak_share",
+    "training_bytes": "cost.training_bytes",
+    "weights_bytes": "cost.weights_bytes",
+    "run_bytes": "cost.run_bytes",
+}
 
 
-@b.section("cost")
+@b.section("cost", "head.cost")
 def cost_section(record: Record) -> tuple[b.Block, ...]:
     """One table a kind of cost; those without any figure but the times are left out."""
     if not record.trained:
         return ()
-    sizes = [name for name in _SIZES if any(getattr(model.cost, name) is not None for model in record.models)]
+    sizes: dict[str, str] = {}
+    for name, key in SIZES.items():
+        if any(getattr(model.cost, name) is not None for model in record.models):
+            sizes[name] = key
     parts = (
-        ("time", _table(record, "times", _TIMES), "cost.note"),
-        ("size", _table(record, "sizes", sizes), "cost.size.note"),
-        ("decoding", _decoding(record), "cost.decoding.note"),
+        ("cost.time", _table(record, "times", TIMES), "cost.note"),
+        ("cost.size", _table(record, "sizes", sizes), "cost.size.note"),
+        ("cost.decoding", _decoding(record), "cost.decoding.note"),
     )
     blocks: list[b.Block] = []
-    for name, table, note in parts:
+    for key, table, note in parts:
         if table.rows:
-            head = b.Heading(message(f"cost.{name}"), table.name)
-            blocks += [head, table, b.Paragraph(message(note), note=True)]
+            blocks += [b.Heading(message(key), table.name), table, b.Paragraph(message(note), note=True)]
     return tuple(blocks)
 
 
-def _table(record: Record, table: str, names: Sequence[str]) -> b.Table:
+def _table(record: Record, table: str, heads: Mapping[str, str]) -> b.Table:
     """One row a model; times are means over seeds with their range."""
-    rows = ((model.name, [_cell(model, name) for name in names]) for model in (ranked(record) if names else ()))
-    return b.model_table(table, (message(f"cost.{name}") for name in names), rows)
+    rows = ((model.name, [_cell(model, name) for name in heads]) for model in (ranked(record) if heads else ()))
+    return b.model_table(table, map(message, heads.values()), rows)
 
 
 def _cell(model: Model, name: str) -> str:
-    if name in _TIMES:
+    if name in TIMES:
         return measure_text(getattr(model.timing, name))
     if name == "peak_share":
         share = model.cost.peak_share
@@ -60,14 +76,16 @@ def _decoding(record: Record) -> b.Table:
             time = f"{amount(cost.first_ms)} + {amount(cost.token_ms)}"
             times.setdefault(key, {})[model.name] = time
     columns = [
-        b.Column(message(f"decoding.{name}"), numeric=name != "method") for name in ("method", "batch", "length")
+        b.Column(message("decoding.method"), numeric=False),
+        b.Column(message("decoding.batch")),
+        b.Column(message("decoding.length")),
     ]
     columns += [b.Column(model.name, model=True) for model in order]
     rows = (b.Row((*map(str, key), *(cells.get(model.name, NONE) for model in order))) for key, cells in times.items())
     return b.Table("decoding", tuple(columns), tuple(rows), shown=12)
 
 
-@b.section("gates")
+@b.section("gates", "head.gates")
 def gates_section(record: Record) -> tuple[b.Block, ...]:
     """Return a row for each gate, those that failed first."""
     if not record.gates:
@@ -83,15 +101,16 @@ def _gate(record: Record, gate: Gate) -> b.Row:
     model: TextLike = gate.model or message("gates.all")
     if gate.seed is not None and gate.model:
         model = message("gates.seed", model=gate.model, seed=gate.seed)
-    result = "passed" if gate.passed else "noted" if gate.note else "failed"
+    result = "gates.passed" if gate.passed else "gates.noted" if gate.note else "gates.failed"
     value, limit = (NONE if number is None else f"{number:.3g}" for number in (gate.value, gate.limit))
     says_numbers = gate.passed or gate.limit  # a gate without a limit names the runs that differ
-    finding = Message(f"gate.{gate.name}.what", texts={SOURCE: gate.reason}) if says_numbers else gate.reason
-    cells = (named(record, "gate", gate.name), model, message(f"gates.{result}"), value, limit, finding)
-    return b.Row(cells, tone="bad" if result == "failed" else "")
+    what = Message(name_key("gate", f"{gate.name}.what"), texts={SOURCE: gate.reason})
+    finding = what if says_numbers else gate.reason
+    cells = (named(record, "gate", gate.name), model, message(result), value, limit, finding)
+    return b.Row(cells, tone="bad" if result == "gates.failed" else "")
 
 
-@b.section("fairness")
+@b.section("fairness", "head.fairness")
 def fairness_section(record: Record) -> tuple[b.Block, ...]:
     """Return sizes, settings, tuning, the models, and what all share; of outputs from elsewhere nothing is known."""
     if not record.trained:
@@ -155,7 +174,7 @@ def shared_settings(record: Record) -> dict[str, str]:
     return shared | {name: value for name, value in first.items() if all(other.get(name) == value for other in further)}
 
 
-@b.section("reproduce")
+@b.section("reproduce", "head.reproduce")
 def reproduce_section(record: Record) -> tuple[b.Block, ...]:
     """Return the command, its conditions, and where the runs lie."""
     runs = "\n".join(chain.from_iterable(model.run_dirs for model in record.models))

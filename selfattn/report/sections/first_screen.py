@@ -15,7 +15,7 @@ from selfattn.words.messages import message
 _WIDTHS = ("dim", "hidden_dim")
 
 
-@b.section("limits", after="rates")
+@b.section("limits", "head.limits", after="rates")
 def limits_section(record: Record) -> tuple[b.Block, ...]:
     """Return a sentence each; nothing where there is no answer."""
     return (b.Items(limits(record)),) if limits(record) else ()

@@ -12,9 +12,10 @@ from selfattn.report.verdict.verdict import standing_word
 from selfattn.results.quality import Bucket, BucketGroup, Estimate, PairTest, is_estimable
 from selfattn.results.record import Record
 from selfattn.words.messages import SOURCE, Message, TextLike, message
+from selfattn.words.names import name_key
 
 
-@b.section("buckets")
+@b.section("buckets", "head.buckets")
 def buckets_section(record: Record) -> tuple[b.Block, ...]:
     """A table a division; models stand with the best mean first."""
     blocks: list[b.Block] = []
@@ -25,7 +26,7 @@ def buckets_section(record: Record) -> tuple[b.Block, ...]:
         is_set = any(bucket.pairs for bucket in group.buckets)  # a further test set
         head = message("bucket.set", name=group.name) if is_set else named(record, "bucket", group.name)
         blocks.append(b.Heading(head, f"bucket-{k}", measured))
-        note = Message(f"bucket.note.{group.note}", texts={SOURCE: group.note}) if group.note else ""
+        note = Message(name_key("bucket.note", group.note), texts={SOURCE: group.note}) if group.note else ""
         blocks += [b.Paragraph(note, note=True), _table(record, group, f"bucket-{k}")]
         for bucket in group.buckets:
             if bucket.pairs:
@@ -56,7 +57,7 @@ def _part(name: str) -> Message:
     if size := re.fullmatch(r"(\d+) (?:to (\d+)|and more)", name):
         key = "bucket.range" if size[2] else "bucket.more"
         return Message(key, {"low": size[1], "high": size[2] or ""}, {SOURCE: name})
-    return Message(f"bucket.part.{name}", texts={SOURCE: name})
+    return Message(name_key("bucket.part", name), texts={SOURCE: name})
 
 
 def _scale(record: Record, group: BucketGroup) -> Scale:
@@ -67,7 +68,7 @@ def _scale(record: Record, group: BucketGroup) -> Scale:
     return quality_scale([score.mean if score.high is None else score.high for score in scores], 0, group.kind)
 
 
-@b.section("differences")
+@b.section("differences", "head.differences")
 def differences_section(record: Record) -> tuple[b.Block, ...]:
     """One row an item; models stand with the best mean first."""
     if not record.differences:
@@ -93,7 +94,7 @@ def differences_section(record: Record) -> tuple[b.Block, ...]:
     return b.Paragraph(text), b.Table("differences", columns, rows, "differences", shown=12)
 
 
-@b.section("statistics", after="differences")
+@b.section("statistics", "head.statistics", after="differences")
 def statistics_section(record: Record) -> tuple[b.Block, ...]:
     """Return the tests of pairs by metric, the headline's first; further metrics; the meaning of the words."""
     blocks: list[b.Block] = [b.Paragraph(method_note(record), link=(message("statistics.link"), "#words"))]

@@ -30,7 +30,7 @@ _MARKS = 6  # most labels on the axis of rates
 _EDGE = 0.05  # of a range
 
 
-@b.section("rates")
+@b.section("rates", "head.rates")
 def rates_section(record: Record) -> tuple[b.Block, ...]:
     """Return what tuning brought and which settings matter; of older records a chart of the rates for each budget."""
     if record.tuning is not None:
@@ -167,7 +167,7 @@ def _trials(record: Record, model: Model, name: str) -> b.Table:
     return b.Table(name, tuple(b.Column(head, numeric=k > 1) for k, head in enumerate(heads)), tuple(rows))
 
 
-@b.section("budgets")
+@b.section("budgets", "head.budgets")
 def budgets_section(record: Record) -> tuple[b.Block, ...]:
     """Return a chart and a table; nothing where there is one budget."""
     budgets = record.budgets
@@ -237,7 +237,7 @@ _AXES: dict[str, tuple[Callable[[Point], float | None], Callable[[float], str], 
 }
 
 
-@b.section("learning")
+@b.section("learning", "head.learning")
 def learning_section(record: Record) -> tuple[b.Block, ...]:
     """Return a chart for each quantity that the record holds; nothing where there is no curve."""
     drawn = (_chart(record, name) for name in _AXES)

@@ -7,7 +7,7 @@ from selfattn.results.record import Record
 from selfattn.words.messages import message
 
 
-@b.section("ngrams", after="buckets")
+@b.section("ngrams", "head.ngrams", after="buckets")
 def ngrams_section(record: Record) -> tuple[b.Block, ...]:
     """Return a table for each pair."""
     blocks: list[b.Block] = []

@@ -80,8 +80,14 @@
     return { choice, kinds, layers, heads };
   }
 
+  const LEGENDS = { kind: "x.kind", part: "x.part", layer: "x.layer", head: "x.head" };
+  const KINDS = { cross: "x.kind.cross", encoder: "x.kind.encoder", decoder: "x.kind.decoder", blocking: "x.kind.blocking", gradient: "x.kind.gradient" };
+  const ROWS = { cross: "x.axis.cross.rows", encoder: "x.axis.encoder.rows", decoder: "x.axis.decoder.rows", blocking: "x.axis.blocking.rows", gradient: "x.axis.gradient.rows" };
+  const COLUMNS = { cross: "x.axis.cross.columns", encoder: "x.axis.encoder.columns", decoder: "x.axis.decoder.columns", blocking: "x.axis.blocking.columns", gradient: "x.axis.gradient.columns" };
+  const FIELDS = { year: "x.field.year", month: "x.field.month", day: "x.field.day" };
+
   function segments(name, what, options, current, pick) {
-    const fieldset = make("fieldset", { class: "segments" }, make("legend", {}, say("x." + what)));
+    const fieldset = make("fieldset", { class: "segments" }, make("legend", {}, say(LEGENDS[what])));
     for (const [value, text] of options) {
       const input = make("input", { type: "radio", name: `${what}-${name}`, value });
       input.checked = value === current;
@@ -95,7 +101,7 @@
     const { choice, kinds, layers, heads } = settle(name, one);
     const box = make("div", { class: "choices" });
     const pick = (what) => (value) => { choice[what] = value; state.row = state.column = null; redraw(what); };
-    if (kinds.length > 1) box.append(segments(name, "kind", kinds.map((kind) => [kind, say("x.kind." + kind)]), choice.kind, pick("kind")));
+    if (kinds.length > 1) box.append(segments(name, "kind", kinds.map((kind) => [kind, say(KINDS[kind])]), choice.kind, pick("kind")));
     if (hasParts(choice) && state.view !== "all") box.append(segments(name, "part", [["all", say("x.part.all")], ...["1→1", "1→2", "2→1", "2→2"].map((part) => [part, part])], choice.part, pick("part")));
     if (state.view === "all") return box;
     if (layers.length > 1) box.append(segments(name, "layer", layers.map((layer) => [layer, String(layer)]), choice.layer, pick("layer")));
@@ -111,11 +117,11 @@
 
   /* What rows, columns and colours of a map mean. */
   function axes({ kind }) {
-    return make("p", { class: "axes" }, make("span", {}, `↓ ${say(`x.axis.${kind}.rows`)}`), make("span", {}, `→ ${say(`x.axis.${kind}.columns`)}`),
+    return make("p", { class: "axes" }, make("span", {}, `↓ ${say(ROWS[kind])}`), make("span", {}, `→ ${say(COLUMNS[kind])}`),
       make("span", { class: "legend" }, `${say("x.axis.weight")} 0 `, make("i", { "aria-hidden": "true" }), " 1"));
   }
 
-  function fieldName(field) { return page.words[root.lang]["x.field." + field] || field; }
+  function fieldName(field) { return Object.hasOwn(FIELDS, field) ? say(FIELDS[field]) : field; }
 
   /* heatmap: a grid of cells; the arrow keys move, hover and touch point */
   function heatmap(panel) {

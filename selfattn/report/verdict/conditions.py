@@ -5,6 +5,7 @@ from statistics import fmean
 
 from selfattn.report.drawing.numbers import compact, myriads, value_text
 from selfattn.report.verdict.ranking import (
+    HowTuned,
     difference_unit,
     gap,
     how_tuned,
@@ -14,11 +15,37 @@ from selfattn.report.verdict.ranking import (
     spoken,
 )
 from selfattn.report.verdict.wrong_settings import FACTOR, cost_of_wrong
-from selfattn.results.quality import separated
+from selfattn.results.plan import DepartureKind
+from selfattn.results.quality import CrossingKind, separated
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, TextLike, message, phrase
 
 _FACTORS = (1.5, 10.0)  # between which a learning rate is called wrong
+_CONDITIONS: dict[HowTuned, str] = {
+    "tuned": "condition.tuned",
+    "rates": "condition.rates",
+    "given": "condition.given",
+    "same": "condition.same",
+}
+_CROSSINGS: dict[CrossingKind, str] = {
+    "located": "budgets.located",
+    "not located": "budgets.not located",
+    "none seen": "budgets.none seen",
+}
+_DEPARTURES: dict[DepartureKind, str] = {
+    "plan": "departure.plan",
+    "ledger": "departure.ledger",
+    "settings": "departure.settings",
+    "test": "departure.test",
+    "before": "departure.before",
+    "again": "departure.again",
+    "missing": "departure.missing",
+    "unrecorded": "departure.unrecorded",
+    "tuning": "departure.tuning",
+    "costs": "departure.costs",
+    "plugins": "departure.plugins",
+    "validation": "departure.validation",
+}
 
 
 def target_tokens(model: Model) -> float | None:
@@ -64,7 +91,7 @@ def condition(record: Record) -> Message:
     """Return how much each model was trained, and how its learning rate was chosen."""
     if not record.trained:
         return message("condition.outputs")
-    return message(f"condition.{how_tuned(record)}", training=amount_of_training(record))
+    return message(_CONDITIONS[how_tuned(record)], training=amount_of_training(record))
 
 
 def wrong_rate(record: Record, models: Sequence[Model]) -> list[Message]:
@@ -124,17 +151,18 @@ def budget_outcomes(record: Record) -> list[Message]:
             first, second = second, first
         runs = [cell.models[model.name].runs for model in (first, second)]
         is_sure = difference.low > 0 or difference.high < 0
-        word = "better" if is_sure else "apart" if all(runs) and separated(*runs) else "same"
+        are_apart = all(runs) and separated(*runs)
+        key = "budgets.better" if is_sure else "budgets.apart" if are_apart else "budgets.same"
         values = {
             "training": amount_of_training(record, cell.budget),
             "scores": scores_of(record, first, second, cell.models),
             "gap": gap(record, difference, min(map(len, runs))),
         }
         names = {"model": spoken(record, first), "other": spoken(record, second)}
-        sentences.append(message(f"budgets.{word}", **values, **names))
+        sentences.append(message(key, **values, **names))
     ends = budgets.crossing.between or (budgets.cells[0].budget, budgets.cells[-1].budget)
     a, b = (amount_of_training(record, end) for end in ends)
-    return [*sentences, message(f"budgets.{budgets.crossing.kind}", a=a, b=b)]
+    return [*sentences, message(_CROSSINGS[budgets.crossing.kind], a=a, b=b)]
 
 
 def listed(parts: Sequence[TextLike]) -> TextLike:
@@ -156,7 +184,7 @@ def share(budget: float) -> str:
 def departures(record: Record) -> list[Message]:
     """Say what was done otherwise than planned."""
     departures = record.plan.departures if record.plan else ()
-    return [message(f"departure.{departure.kind}", what=", ".join(departure.what)) for departure in departures]
+    return [message(_DEPARTURES[departure.kind], what=", ".join(departure.what)) for departure in departures]
 
 
 def failures(record: Record) -> list[Message]:

@@ -5,15 +5,25 @@ Gates, equal sizes and equal tuning decide; the badges say so.
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from typing import Literal
 
 from selfattn.report.blocks import Badge
 from selfattn.report.drawing.numbers import amount, estimate_text, gap_text, score_text
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.results.quality import BudgetDifference, Estimate, Gap, PairTest, Unit, WhereItTrains, is_estimable
 from selfattn.results.record import Gate, Model, Record, TuningTrial
-from selfattn.words.messages import SOURCE, Message, TextLike, catalogue, message
+from selfattn.words.messages import SOURCE, Message, TextLike, message
+from selfattn.words.names import NAME_KEYS, name_key
 
 _SEEDS = 3  # fewer never decide
+HowTuned = Literal["tuned", "rates", "given", "same"]
+_TUNING_BADGES: dict[HowTuned, str] = {"rates": "badge.rates", "given": "badge.given", "same": "badge.same"}
+_BUDGETS = {
+    "none": "budget.none",
+    "parameters": "budget.parameters",
+    "body": "budget.body",
+    "flops": "budget.flops",
+}
 
 
 def in_task_words(record: Record, key: str, **values: str | int | Message) -> Message:
@@ -22,16 +32,16 @@ def in_task_words(record: Record, key: str, **values: str | int | Message) -> Me
     return Message(key, values, {lang: texts[key] for lang, texts in words.items() if key in texts})
 
 
-def named(record: Record, what: str, name: str) -> Message:
+def named(record: Record, what: Literal["metric", "bucket", "gate"], name: str) -> Message:
     """Return the display name of a metric, a bucket or a gate: the task's, the catalogue's, or the name itself.
 
     Args:
         record: may bring the task's own texts.
-        what: `metric`, `bucket` or `gate`: the first part of the key.
+        what: of what it is the name.
         name: in the record.
     """
-    display = in_task_words(record, f"{what}.{name}")
-    return display if display.texts or display.key in catalogue(SOURCE) else Message(what, {"name": name})
+    display = in_task_words(record, name_key(what, name))
+    return display if display.texts or display.key in NAME_KEYS else Message(what, {"name": name})
 
 
 def metric_kind(record: Record, name: str) -> Unit | None:
@@ -122,16 +132,16 @@ def spoken(record: Record, model: Model) -> Message | str:
         return model.name
     if not record.trained:
         return model.name
-    words = in_task_words(record, f"name.{model.name}")
-    return words if words.texts or words.key in catalogue(SOURCE) else model.name
+    words = in_task_words(record, name_key("name", model.name))
+    return words if words.texts or words.key in NAME_KEYS else model.name
 
 
 def scores_of(record: Record, first: Model, second: Model, scores: Mapping[str, Estimate] | None = None) -> Message:
     """Return a clause with the scores of two models; default their mean runs in the headline metric."""
     measured = [scores.get(model.name) if scores else quality(record, model) for model in (first, second)]
     a, b = (score_text(estimate, record.headline.kind) for estimate in measured)
-    key = f"scores.{record.headline.metric}"
-    key = key if key in catalogue(SOURCE) else "scores"
+    key = name_key("scores", record.headline.metric)
+    key = key if key in NAME_KEYS else "scores"
     names = {"first": spoken(record, first), "second": spoken(record, second)}
     return message(key, metric=headline_name(record), a=a, b=b, **names)
 
@@ -236,7 +246,7 @@ def matched_statement(record: Record) -> Message:
     matching = record.matching
     apart = matched_within(record)
     key = "badge.matched" if apart <= matching.limit else "badge.unmatched"
-    return message(key, size=message(f"budget.{matching.budget}"), percent=amount(100 * apart))
+    return message(key, size=message(_BUDGETS[matching.budget]), percent=amount(100 * apart))
 
 
 def badges(record: Record) -> tuple[Badge, ...]:
@@ -323,7 +333,7 @@ def tuning_badge(record: Record) -> Badge:
     """Return which settings of the models were tuned, and how often."""
     how = how_tuned(record)
     if record.tuning is None:
-        return Badge("ok" if how == "rates" else "note", message(f"badge.{how}"))
+        return Badge("ok" if how == "rates" else "note", message(_TUNING_BADGES[how]))
     if not record.tuning.is_common:
         return Badge("warn", message("badge.spaces"))
     names = ", ".join(next(iter(record.tuning.space.values())))
@@ -332,7 +342,7 @@ def tuning_badge(record: Record) -> Badge:
     return Badge("ok" if count > 1 else "note", message(key, names=names, count=count))
 
 
-def how_tuned(record: Record) -> str:
+def how_tuned(record: Record) -> HowTuned:
     """Return `tuned` (settings of each model were), `rates` (its learning rate alone), `given` or `same`."""
     if record.tuning is not None:
         return "tuned"

@@ -20,6 +20,13 @@ from selfattn.words.messages import Message, TextLike, message
 SAME_SIZE = 0.05  # parameters at most this far apart, bodies twice, may be called "the same size"
 _GOOD = 0.99  # a run with this share right has not failed
 _REMARKS = {"variety": "verdict.variety", "published baseline": "verdict.below"}
+_OF_OUTPUTS = {
+    "question.pair.same": "question.outputs",
+    "question.pair": "question.outputs",
+    "question.pair.any": "question.outputs",
+    "question.many": "question.outputs.many",
+    "question.one": "question.outputs.one",
+}
 _VERDICTS: dict[Word, str] = {
     "better": "verdict.better",
     "worse": "verdict.worse",
@@ -61,13 +68,15 @@ def question(record: Record) -> Message:
     if pair and ranking.asked_pair(record) and not any(model.is_changed for model in pair):
         bodies = [model.parameters_body or 1 for model in pair]
         is_equal = ranking.parameter_spread(pair) <= SAME_SIZE and max(bodies) <= (1 + 2 * SAME_SIZE) * min(bodies)
-        kind = "pair.same" if is_equal else "pair"
+        key = "question.pair.same" if is_equal else "question.pair"
+    elif pair:
+        key = "question.pair.any"
     else:
-        kind = "pair.any" if pair else "one" if len(record.models) == 1 else "many"
+        key = "question.one" if len(record.models) == 1 else "question.many"
     if not record.trained:
-        kind = {"pair.any": "outputs", "pair": "outputs"}.get(kind, f"outputs.{kind}")
+        key = _OF_OUTPUTS[key]
     names = {f"name{k}": spoken(record, model) for k, model in enumerate(pair or record.models[:1])}
-    return ranking.in_task_words(record, f"question.{kind}", task=record.task, count=len(record.models), **names)
+    return ranking.in_task_words(record, key, task=record.task, count=len(record.models), **names)
 
 
 def verdict(record: Record) -> Verdict:
