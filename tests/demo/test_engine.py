@@ -103,7 +103,7 @@ VARIANTS: dict[str, ModelConfig] = {
         decoder=narrow(RNNDecoderConfig(attention="bahdanau", score="additive", initial_state="project")),
     ),
 }
-STATES = ("linear", "delta")  # the page says that it cannot run them
+STATES = ("linear", "delta", "only-rnn")  # the page says that it cannot run them
 CONFIGS: dict[str, ModelConfig] = {
     name: narrow(preset.config) for name, preset in PRESETS.items() if not any(state in name for state in STATES)
 } | VARIANTS

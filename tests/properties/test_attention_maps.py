@@ -12,7 +12,7 @@ from torch import Tensor
 from selfattn.attention import causal_mask
 from selfattn.layers import TransformerBlock
 from selfattn.models.config import ModelConfig
-from selfattn.models.decoder_only.config import DecoderOnlyConfig
+from selfattn.models.decoder_only.config import DecoderOnlyConfig, RecurrentConfig
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.protocol import Decoded
 from selfattn.models.transformer_config import TransformerConfig
@@ -34,6 +34,8 @@ def heads_by_layer(part: Any) -> list[int]:
 def expected_heads(config: ModelConfig) -> tuple[list[int], list[int], list[int]]:
     if isinstance(config, DecoderOnlyConfig):
         return (heads_by_layer(config.stack),) * 3
+    if isinstance(config, RecurrentConfig):
+        return [], [], []
     decoder = heads_by_layer(config.decoder)
     return heads_by_layer(config.encoder), decoder if isinstance(config.decoder, TransformerConfig) else [], decoder
 

@@ -1,4 +1,4 @@
-"""The settings of a decoder-only model. Imports no torch until it builds."""
+"""The settings of decoder-only models. Imports no torch until they build."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from selfattn.models.config import Limits, ModelConfig
+from selfattn.models.encoder_decoder.config import RNNEncoderConfig, make_stack
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import SCORES, register
 
 if TYPE_CHECKING:
     from selfattn.models.decoder_only.model import DecoderOnly
+    from selfattn.models.decoder_only.recurrent import RecurrentModel
 
 
 @register.family("decoder-only")
@@ -66,3 +68,48 @@ class DecoderOnlyConfig(ModelConfig):
         """Return eight blocks, as many as an encoder and a decoder have together, and a tied output."""
         stack = self.stack.enlarged(width, dropout, longest, None, num_layers=8)
         return replace(self, stack=stack, tie_output=True)
+
+
+@register.family("recurrent")
+@dataclass(frozen=True, kw_only=True)
+class RecurrentConfig(ModelConfig):
+    """An RNN over source and target as one sequence.
+
+    Attributes:
+        stack: the RNN: a GRU that reads forward.
+    """
+
+    stack: RNNEncoderConfig
+
+    def problems(self) -> Iterator[str]:
+        """Refuse what cannot go on from its state."""
+        if self.stack.cell != "gru":
+            yield f"stack.cell: expected gru, got {self.stack.cell!r}"
+        if self.stack.direction != "forward":
+            yield f"stack.direction: expected forward, got {self.stack.direction!r}"
+
+    @property
+    def architecture(self) -> str:
+        """That of an RNN without attention."""
+        return "rnn without attention"
+
+    @property
+    def reads_one_sequence(self) -> bool:
+        """Yes."""
+        return True
+
+    def build(self, *, vocab_size: int, pad_id: int, source_vocab_size: int | None = None) -> RecurrentModel:
+        """Build the RNN over the one embedding table."""
+        from torch import nn
+
+        from selfattn.layers import TokenEmbedding
+        from selfattn.models.decoder_only.recurrent import RecurrentModel
+
+        tokens = nn.Embedding(vocab_size, self.stack.embed_dim, padding_idx=pad_id)
+        embed = TokenEmbedding(tokens, dropout=self.stack.dropout)
+        output = nn.Linear(self.stack.output_dim, vocab_size)
+        return RecurrentModel(embed, make_stack(self.stack, self.stack.embed_dim), output)
+
+    def enlarged(self, *, width: int, dropout: float, longest: int) -> Self:
+        """Return states three times as wide, as of other RNNs."""
+        return replace(self, stack=self.stack.enlarged(width, dropout, longest, 3))

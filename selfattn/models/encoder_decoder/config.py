@@ -64,7 +64,7 @@ class RNNEncoderConfig(Checked):
         from selfattn.models.encoder_decoder import rnn
 
         embed = layers.TokenEmbedding(tokens, dropout=self.dropout)
-        stack = _stack(self, self.embed_dim)
+        stack = make_stack(self, self.embed_dim)
         return rnn.RNNEncoder(embed, stack)
 
 
@@ -177,7 +177,7 @@ class RNNDecoderConfig(Checked):
 
         def parts(fed: int, read: int) -> rnn.RNNParts:
             """Make a stack that reads ``fed`` numbers beside the embedding, and an output that reads ``read``."""
-            stack = _stack(self, self.embed_dim + fed)
+            stack = make_stack(self, self.embed_dim + fed)
             embed = layers.TokenEmbedding(tokens, dropout=self.dropout)
             bridge = rnn.Bridge(self.initial_state, source_dim, stack)
             return embed, stack, bridge, layers.output_layer(read, tokens, tie_output), self.dropout
@@ -204,7 +204,8 @@ class RNNDecoderConfig(Checked):
         return rnn.AttentionDecoder(decoder_parts, attend, combine=combine, input_feeding=self.input_feeding)
 
 
-def _stack(config: RNNEncoderConfig | RNNDecoderConfig, input_dim: int) -> RecurrentStack:
+def make_stack(config: RNNEncoderConfig | RNNDecoderConfig, input_dim: int) -> RecurrentStack:
+    """Build the layers of an RNN that reads vectors of a width."""
     from selfattn.layers import RecurrentStack
 
     names = ("hidden_dim", "cell", "num_layers", "direction", "residual", "dropout")
