@@ -317,7 +317,7 @@ class MultiHeadAttention(nn.Module):
         """
         if is_ordered or self.position is not None or isinstance(x, Query):
             raise ValueError("MultiHeadAttention: rows that share a context have no order: no causal, no positions")
-        together = rearrange(x, "(b w) i d -> b (w i) d", w=context.shared_by)
+        together = x.reshape(len(context.key), -1, x.shape[-1])  # [(b w) i d] -> [b (w i) d]
         context = replace(context, shared_by=1)
         output, weights = self.forward(together, context, mask=mask, bias=bias, need_weights=need_weights)
         if weights is not None:
