@@ -226,12 +226,16 @@ def _has_keys(tree: Any) -> bool:
 
 
 def _joined(parts: Sequence[Decoded]) -> Decoded:
-    """Join what a decoder returned for single steps."""
-    cross = [torch.cat(rows, dim=2) for rows in zip(*(part.cross_weights for part in parts), strict=True)]
-    width = max([weights.shape[-1] for weights in parts[-1].self_weights], default=0)
+    """Join what a decoder returned for single steps; a family may return None for weights that nobody asked for."""
+    cross = []
+    for rows in zip(*(part.cross_weights for part in parts), strict=True):
+        if rows[0] is not None:
+            cross.append(torch.cat(rows, dim=2))
+    widths = [weights.shape[-1] for weights in parts[-1].self_weights if weights is not None]
     self_weights = []
     for layer in zip(*(part.self_weights for part in parts), strict=True):
-        self_weights.append(torch.cat([widened(weights, width) for weights in layer], dim=2))
+        if layer[0] is not None:
+            self_weights.append(torch.cat([widened(weights, max(widths)) for weights in layer], dim=2))
     states = torch.cat([part.states for part in parts], dim=1)
     return Decoded(states, parts[0].output, tuple(self_weights), tuple(cross))
 

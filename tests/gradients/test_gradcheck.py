@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
+from third_party import plugins
 from torch import Tensor, nn
 from torch.autograd import forward_ad, gradcheck
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from selfattn import registry
 from selfattn.attention import (
     Additive,
     Alibi,
@@ -24,8 +26,11 @@ from selfattn.attention import (
 from selfattn.attention.cache import Cache
 from selfattn.layers import FeedForward, TransformerBlock
 
-SCORES = ["dot", "scaled_dot", "general", "additive", "concat", "location"]
+SCORES = ["dot", "scaled_dot", "general", "additive", "concat", "location", "cosine"]  # the last is a plugin's
 both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
+
+__all__ = ["plugins"]
+pytestmark = pytest.mark.usefixtures("plugins")
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +118,7 @@ POSITIONS: dict[str, Callable[[], AttentionPosition | None]] = {
     "rotary": lambda: Rotary(2),
     "alibi": lambda: Alibi(2),
     "relative": lambda: RelativeBias(2, num_buckets=4, max_distance=3),
+    "kerple": lambda: registry.POSITIONS["kerple"](2),  # a plugin's
 }
 
 

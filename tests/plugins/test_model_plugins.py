@@ -1,4 +1,7 @@
-"""A score, a position and a family as plugins: held to the laws of the built-in ones, sized, saved and trained."""
+"""A score, a position and a family as plugins: sized, saved and trained.
+
+The laws of `tests/properties` and `tests/gradients` hold for them as for the built-in parts.
+"""
 
 import json
 import re
@@ -9,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import training_parts
-from third_party import MODELS, Plugins, laws
+from third_party import MODELS, Plugins
 from torch import Tensor
 from zoo import Zoo
 
@@ -40,17 +43,6 @@ from selfattn.training.config import TrainingConfig
 pytestmark = pytest.mark.usefixtures("plugins")
 
 VOCAB = 47
-
-# Laws 1 and 4 to 8 of whole models, laws 2 and 4 to 8 of attention with this score and of layers with this position.
-for _path in ("properties/test_model_laws.py", "properties/test_decoding_laws.py", "properties/test_gates.py"):
-    globals().update(laws(_path, about="variant"))
-globals().update(laws("properties/test_attend_laws.py", SCORES=["cosine"], DOTS=["cosine"]))
-globals().update(
-    laws(
-        "properties/test_attention_layer_laws.py",
-        POSITIONS={"kerple": lambda num_heads: POSITIONS["kerple"](num_heads)},
-    )
-)
 
 
 def size(config: ModelConfig) -> float:

@@ -29,10 +29,27 @@ from selfattn.attention import (
     softmax1,
 )
 
+pytestmark = pytest.mark.usefixtures("plugins")
+
 Close = Callable[[Tensor, Tensor], None]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Names of scores, those that read the number of a key apart."""
+
+    placeless: tuple[str, ...]
+    placed: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (*self.placeless, *self.placed)
+
+
+BUILT_IN = Scores(("dot", "scaled_dot", "general", "additive", "concat"), ("location",))
+PLUGIN = Scores(("cosine",))
+both_kinds = pytest.mark.parametrize("scores", [BUILT_IN, PLUGIN], ids=["built-in", "plugin"])
 both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
-DOTS = ["dot", "scaled_dot", "general"]
-SCORES = [*DOTS, "additive", "concat", "location"]
 SMOOTH = ["softmax", "softmax1", "softmax_sink", "sigmoid"]
 NORMALIZERS = [*SMOOTH, "sparsemax", "entmax15"]
 DTYPES = [torch.float32, torch.float64, torch.bfloat16]
@@ -142,7 +159,7 @@ def by_hand(call: Call) -> Result:
 @st.composite
 def calls(
     draw: st.DrawFn,
-    scores: list[str] = SCORES,
+    scores: tuple[str, ...],
     dtypes: list[torch.dtype] = DTYPES,
     masked: bool | None = None,
     causal: bool | None = None,
@@ -210,9 +227,13 @@ def put(tensor: Tensor, where: Tensor, values: list[float]) -> Tensor:
 
 
 class TestOneFunctionOnBothPaths:
+    @both_kinds
     @both_paths
-    @given(call=calls())
-    def test_each_path_is_the_definition(self, call: Call, need_weights: bool, close: Close) -> None:
+    @given(data=st.data())
+    def test_each_path_is_the_definition(
+        self, data: st.DataObject, scores: Scores, need_weights: bool, close: Close
+    ) -> None:
+        call = data.draw(calls(scores.all))
         actual, expected = run(call, need_weights), by_hand(call)
         as_close(close, actual, expected)
         if need_weights:
@@ -241,11 +262,13 @@ class TestOneFunctionOnBothPaths:
 
 
 class TestRowsThatSeeNothing:
+    @both_kinds
     @both_paths
-    @given(call=calls(masked=True), data=st.data())
+    @given(data=st.data())
     def test_law_4_output_and_weights_are_zero_and_gradients_finite(
-        self, call: Call, need_weights: bool, data: st.DataObject
+        self, data: st.DataObject, scores: Scores, need_weights: bool
     ) -> None:
+        call = data.draw(calls(scores.all, masked=True))
         rows = torch.tensor([data.draw(st.booleans()) for _ in range(call.query.shape[2])])
         assert call.mask is not None
         call = replace(call, mask=call.mask & ~rows[:, None])
@@ -258,9 +281,11 @@ class TestRowsThatSeeNothing:
         assert result.output.isfinite().all()
         assert all(gradient.isfinite().all() for gradient in result.gradients.values())
 
+    @both_kinds
     @both_paths
-    @given(call=calls(causal=True))
-    def test_law_4_queries_before_the_first_key(self, call: Call, need_weights: bool) -> None:
+    @given(data=st.data())
+    def test_law_4_queries_before_the_first_key(self, data: st.DataObject, scores: Scores, need_weights: bool) -> None:
+        call = data.draw(calls(scores.all, causal=True))
         fewer = min(call.key.shape[2], call.query.shape[2] - 1)
         call = replace(call, key=call.key[:, :, :fewer], value=call.value[:, :, :fewer], mask=None, bias=None)
         early = call.query.shape[2] - fewer
@@ -270,11 +295,13 @@ class TestRowsThatSeeNothing:
 
 
 class TestWhatIsMaskedCannotBeFelt:
+    @both_kinds
     @both_paths
-    @given(call=calls(), data=st.data())
+    @given(data=st.data())
     def test_law_5_a_finite_value_is_felt_by_those_alone_who_may_see_it(
-        self, call: Call, need_weights: bool, data: st.DataObject
+        self, data: st.DataObject, scores: Scores, need_weights: bool
     ) -> None:
+        call = data.draw(calls(scores.all))
         b, g, j = (data.draw(st.integers(0, size - 1)) for size in call.key.shape[:3])
         if data.draw(st.booleans()):  # most keys are seen by some and hidden from others
             call = replace(call, mask=torch.rand(call.allowed().shape) < 0.5)
@@ -298,11 +325,13 @@ class TestWhatIsMaskedCannotBeFelt:
         if not touched.any():
             same_bits(after, before)
 
+    @both_kinds
     @both_paths
-    @given(call=calls(masked=True), data=st.data())
+    @given(data=st.data())
     def test_law_5_not_even_nan_is_felt_where_nobody_looks(
-        self, call: Call, need_weights: bool, data: st.DataObject
+        self, data: st.DataObject, scores: Scores, need_weights: bool
     ) -> None:
+        call = data.draw(calls(scores.all, masked=True))
         (b, g, j, _), i = call.key.shape, call.query.shape[2]
         padding = torch.tensor([[data.draw(st.booleans()) for _ in range(j)] for _ in range(b)])
         blind = torch.tensor([data.draw(st.booleans()) for _ in range(i)])
@@ -321,9 +350,13 @@ class TestWhatIsMaskedCannotBeFelt:
         same_bits(result, run(call, need_weights))
         assert result.gradients["value"][unseen].eq(0).all()
 
+    @both_kinds
     @both_paths
-    @given(call=calls())
-    def test_law_5_a_finite_bias_on_a_masked_pair(self, call: Call, need_weights: bool) -> None:
+    @given(data=st.data())
+    def test_law_5_a_finite_bias_on_a_masked_pair(
+        self, data: st.DataObject, scores: Scores, need_weights: bool
+    ) -> None:
+        call = data.draw(calls(scores.all))
         full = call.allowed()
         bias = torch.randn(full.shape).to(call.query.dtype)
         loud = torch.where(full, bias, HUGE[call.query.dtype])
@@ -331,11 +364,13 @@ class TestWhatIsMaskedCannotBeFelt:
 
 
 class TestCausalIsRightAligned:
+    @both_kinds
     @both_paths
-    @given(call=calls(causal=True))
+    @given(data=st.data())
     def test_law_6_causal_is_the_mask_that_lets_the_last_query_see_every_key(
-        self, call: Call, need_weights: bool, close: Close
+        self, data: st.DataObject, scores: Scores, need_weights: bool, close: Close
     ) -> None:
+        call = data.draw(calls(scores.all, causal=True))
         i, j = call.query.shape[2], call.key.shape[2]
         by_hand = torch.tensor([[key - (j - 1) <= query - (i - 1) for key in range(j)] for query in range(i)])
         assert by_hand[-1].all()
@@ -343,11 +378,13 @@ class TestCausalIsRightAligned:
         explicit = replace(call, causal=False, mask=by_hand if call.mask is None else by_hand & call.mask)
         as_close(close, run(call, need_weights), run(explicit, need_weights))
 
+    @both_kinds
     @both_paths
-    @given(call=calls(causal=True, masked=False), data=st.data())
+    @given(data=st.data())
     def test_law_6_the_last_queries_of_a_text_get_what_they_get_in_the_whole_text(
-        self, call: Call, need_weights: bool, data: st.DataObject, close: Close
+        self, data: st.DataObject, scores: Scores, need_weights: bool, close: Close
     ) -> None:
+        call = data.draw(calls(scores.all, causal=True, masked=False))
         j = call.key.shape[2]
         query = torch.randn(*call.query.shape[:2], j, call.query.shape[3]).to(call.query.dtype)
         bias = None if call.bias is None else torch.randn(j, j).to(call.query.dtype)
@@ -367,9 +404,11 @@ PER_ROW = ("query", "key", "value")
 
 
 class TestNeighboursOrderAndPadding:
+    @both_kinds
     @both_paths
-    @given(call=calls(), data=st.data())
-    def test_law_7_neighbours_are_not_felt(self, call: Call, need_weights: bool, data: st.DataObject) -> None:
+    @given(data=st.data())
+    def test_law_7_neighbours_are_not_felt(self, data: st.DataObject, scores: Scores, need_weights: bool) -> None:
+        call = data.draw(calls(scores.all))
         row = data.draw(st.integers(0, call.query.shape[0] - 1))
         other = torch.arange(call.query.shape[0]) != row
         size = data.draw(st.sampled_from([1.0, 100.0, math.nan]))
@@ -383,9 +422,11 @@ class TestNeighboursOrderAndPadding:
             if name in before.gradients:
                 assert torch.equal(after.gradients[name][row], before.gradients[name][row])
 
+    @both_kinds
     @both_paths
-    @given(call=calls(causal=False, scores=[*DOTS, "additive", "concat"]), data=st.data())
-    def test_law_7_padding(self, call: Call, need_weights: bool, data: st.DataObject, close: Close) -> None:
+    @given(data=st.data())
+    def test_law_7_padding(self, data: st.DataObject, scores: Scores, need_weights: bool, close: Close) -> None:
+        call = data.draw(calls(scores.placeless, causal=False))
         full, j = call.allowed(), call.key.shape[2]
         more = data.draw(st.integers(1, 9))
         bias = None if call.bias is None else call.bias.expand(full.shape)
@@ -410,11 +451,13 @@ class TestNeighboursOrderAndPadding:
 
 
 class TestPermutation:
+    @both_kinds
     @both_paths
-    @given(call=calls(causal=False, scores=[*DOTS, "additive", "concat"]), data=st.data())
+    @given(data=st.data())
     def test_law_8_the_order_of_the_keys_is_not_felt_and_that_of_the_queries_is_kept(
-        self, call: Call, need_weights: bool, data: st.DataObject, close: Close
+        self, data: st.DataObject, scores: Scores, need_weights: bool, close: Close
     ) -> None:
+        call = data.draw(calls(scores.placeless, causal=False))
         full = call.allowed()
         rows = torch.tensor(data.draw(st.permutations(range(full.shape[2]))))
         columns = torch.tensor(data.draw(st.permutations(range(full.shape[3]))))

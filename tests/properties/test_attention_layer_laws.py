@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
+from selfattn import registry
 from selfattn.attention import (
     Alibi,
     AttentionPosition,
@@ -22,7 +23,10 @@ from selfattn.attention import (
 )
 from selfattn.attention.cache import Cache
 
+pytestmark = pytest.mark.usefixtures("plugins")
+
 Close = Callable[[Tensor, Tensor], None]
+Positions = tuple[str | None, ...]
 
 both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
 WIDTH = 4  # of a head
@@ -31,7 +35,11 @@ POSITIONS: dict[str, Callable[[int], AttentionPosition]] = {
     "rotary": lambda num_heads: Rotary(WIDTH),
     "alibi": Alibi,
     "relative": lambda num_heads: RelativeBias(num_heads, num_buckets=8, max_distance=6),
+    "kerple": lambda num_heads: registry.POSITIONS["kerple"](num_heads),  # a plugin's
 }
+BUILT_IN = (None, "rotary", "alibi", "relative")
+PLUGIN = (None, "kerple")
+both_kinds = pytest.mark.parametrize("positions", [BUILT_IN, PLUGIN], ids=["built-in", "plugin"])
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ class Case:
 
 @st.composite
 def cases(
-    draw: st.DrawFn, positions: list[str | None], scores: tuple[str, ...] = ("scaled_dot", "general", "additive")
+    draw: st.DrawFn, positions: Positions, scores: tuple[str, ...] = ("scaled_dot", "general", "additive")
 ) -> Case:
     num_kv_heads, group = draw(st.integers(1, 2)), draw(st.integers(1, 3))
     num_heads = num_kv_heads * group
@@ -78,7 +86,7 @@ def gradients(layer: MultiHeadAttention, output: Tensor, grad: Tensor, *inputs: 
     return [torch.zeros_like(leaf) if one is None else one for leaf, one in zip(leaves, found, strict=True)]
 
 
-@given(case=cases(positions=[None]))
+@given(case=cases(positions=(None,)))
 def test_weights_can_always_be_had_and_change_nothing(case: Case, close: Close) -> None:
     (output, none), (with_weights, weights) = (
         case.layer(case.x, case.context, need_weights=wanted) for wanted in (False, True)
@@ -92,7 +100,7 @@ def test_weights_can_always_be_had_and_change_nothing(case: Case, close: Close) 
 
 
 @both_paths
-@given(case=cases(positions=[None]))
+@given(case=cases(positions=(None,)))
 def test_a_context_projected_once_is_the_context(case: Case, need_weights: bool) -> None:
     made = case.layer.project_context(case.context)
     for _ in range(2):  # nothing is used up
@@ -101,7 +109,7 @@ def test_a_context_projected_once_is_the_context(case: Case, need_weights: bool)
 
 
 @both_paths
-@given(case=cases(positions=[None]), data=st.data())
+@given(case=cases(positions=(None,)), data=st.data())
 def test_law_5_nan_in_the_padding_reaches_no_gradient_not_even_of_a_weight(
     case: Case, need_weights: bool, data: st.DataObject
 ) -> None:
@@ -125,11 +133,13 @@ def test_law_5_nan_in_the_padding_reaches_no_gradient_not_even_of_a_weight(
     assert torch.equal(after[blind], case.layer.out_proj.bias.detach().expand(int(blind.sum()), -1))
 
 
+@both_kinds
 @both_paths
-@given(case=cases(positions=[None, *POSITIONS]).map(over_itself), data=st.data())
+@given(data=st.data())
 def test_law_6_a_text_read_in_parts_is_the_text_read_at_once(
-    case: Case, need_weights: bool, data: st.DataObject, close: Close
+    data: st.DataObject, positions: Positions, need_weights: bool, close: Close
 ) -> None:
+    case = data.draw(cases(positions).map(over_itself))
     layer, x = case.layer, case.x
     whole = layer(x, causal=True, need_weights=need_weights)
     cache: Cache | None = None
@@ -146,9 +156,13 @@ def test_law_6_a_text_read_in_parts_is_the_text_read_at_once(
         start = end
 
 
+@both_kinds
 @both_paths
-@given(case=cases(positions=[None, *POSITIONS]).map(over_itself), data=st.data())
-def test_law_7_neighbours_order_and_padding(case: Case, need_weights: bool, data: st.DataObject, close: Close) -> None:
+@given(data=st.data())
+def test_law_7_neighbours_order_and_padding(
+    data: st.DataObject, positions: Positions, need_weights: bool, close: Close
+) -> None:
+    case = data.draw(cases(positions).map(over_itself))
     layer, (b, i, _) = case.layer, case.x.shape
     lengths = torch.tensor([data.draw(st.integers(1, i)) for _ in range(b)])
     tokens = torch.arange(i) < lengths[:, None]
@@ -164,11 +178,13 @@ def test_law_7_neighbours_order_and_padding(case: Case, need_weights: bool, data
     assert torch.equal(layer(others, mask=key_mask(tokens), need_weights=need_weights).output[0], output[0])
 
 
+@both_kinds
 @both_paths
-@given(case=cases(positions=[None, *POSITIONS]).map(over_itself), data=st.data())
+@given(data=st.data())
 def test_law_8_permuting_a_text_with_its_positions_permutes_the_output(
-    case: Case, need_weights: bool, data: st.DataObject, close: Close
+    data: st.DataObject, positions: Positions, need_weights: bool, close: Close
 ) -> None:
+    case = data.draw(cases(positions).map(over_itself))
     i = case.x.shape[1]
     order = torch.tensor(data.draw(st.permutations(range(i))))
     before = case.layer(case.x, need_weights=need_weights)

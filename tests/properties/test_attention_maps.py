@@ -36,6 +36,8 @@ def expected_heads(config: ModelConfig) -> tuple[list[int], list[int], list[int]
         return (heads_by_layer(config.stack),) * 3
     if isinstance(config, RecurrentConfig):
         return [], [], []
+    if not isinstance(config, EncoderDecoderConfig):  # a plugin's: one head of cross-attention in each layer
+        return [], [], [1] * config.num_layers
     decoder = heads_by_layer(config.decoder)
     return heads_by_layer(config.encoder), decoder if isinstance(config.decoder, TransformerConfig) else [], decoder
 
