@@ -14,14 +14,13 @@ import sentencepiece
 from selfattn import codec
 from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_atomically
-from selfattn.tokenizers.protocol import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, Unit, printable
-from selfattn.tokenizers.sampling import SPACE_MARK
+from selfattn.tokenizers.piece_table import PieceTable
+from selfattn.tokenizers.protocol import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, Unit
 
 FILE_NAME = "pieces.json"
 MODEL_NAME = "pieces.model"
 _ADVICE = "restore the files of the run, or train again"
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
 @dataclass(frozen=True)
@@ -68,22 +67,19 @@ class PieceTokenizer:
         self.target: Tokenizer = self
         self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
         processor = self._processor
-        self._pieces = list(SPECIALS)
-        self._bytes = [b"", b"", b"", "\N{REPLACEMENT CHARACTER}".encode()]
-        self._ids: dict[int, int] = {}
-        self._is_byte = [False] * len(SPECIALS)
+        pieces = list(SPECIALS)
+        is_byte = [False] * len(SPECIALS)
+        self._ids: dict[int, int] = {}  # theirs to ours
         for number in range(len(processor)):
             if not (processor.is_control(number) or processor.is_unknown(number) or processor.is_unused(number)):
-                piece = processor.id_to_piece(number)
-                self._ids[number] = len(self._pieces)
-                self._pieces.append(piece)
-                self._is_byte.append(processor.is_byte(number))
-                byte = _BYTE.fullmatch(piece) if processor.is_byte(number) else None
-                self._bytes.append(bytes.fromhex(byte[1]) if byte else piece.replace(SPACE_MARK, " ").encode())
+                self._ids[number] = len(pieces)
+                pieces.append(processor.id_to_piece(number))
+                is_byte.append(processor.is_byte(number))
+        self._table = PieceTable(pieces, is_byte)
 
     def __len__(self) -> int:
         """Return the size of the vocabulary, with the four special tokens."""
-        return len(self._pieces)
+        return len(self._table)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of the best segmentation, the same every time."""
@@ -105,7 +101,7 @@ class PieceTokenizer:
         """Count the characters of the texts that are bytes or ``<unk>`` tokens."""
         counts = Counter[str]()
         for text in texts:
-            for start, end in {span for number, span in self._located(text) if self._is_outside(number)}:
+            for start, end in {span for number, span in self._located(text) if self._table.is_outside(number)}:
                 counts.update(text[start:end].replace(" ", ""))
         return counts
 
@@ -115,7 +111,7 @@ class PieceTokenizer:
         Raises:
             ValueError: an id outside the vocabulary.
         """
-        return b"".join(self._bytes[self._checked(number)] for number in ids).decode(errors="replace").strip(" ")
+        return self._table.text(ids).strip(" ")
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return a printable label for each id: ``␣`` for a space, ``<0xE3>`` for a byte.
@@ -123,7 +119,7 @@ class PieceTokenizer:
         Raises:
             ValueError: an id outside the vocabulary.
         """
-        return [printable(self._pieces[self._checked(number)].replace(SPACE_MARK, " ")) for number in ids]
+        return self._table.labels(ids)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write ``pieces.model``, the model as it is, and ``pieces.json`` with its checksum.
@@ -170,14 +166,6 @@ class PieceTokenizer:
             raise UserError(f"{path}: damaged, or no model of sentencepiece ({reason}); name another") from None
         return tokenizer
 
-    def _is_outside(self, number: int) -> bool:
-        return number == self.unk_id or self._is_byte[number]
-
-    def _checked(self, number: int) -> int:
-        if not 0 <= number < len(self._pieces):
-            raise ValueError(f"token id {number} is outside the vocabulary of {len(self)}")
-        return number
-
     def _located(self, text: str) -> list[tuple[int, tuple[int, int]]]:
         """Return each id of ``encode(text)`` with its range of characters."""
         readable = _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
@@ -186,5 +174,5 @@ class PieceTokenizer:
         for theirs, (start, end) in zip(mapping["ids"], mapping["offsets"], strict=True):
             number = self._ids.get(theirs, self.unk_id)
             # Sentencepiece gives the character to its last byte only.
-            located.append((number, (start, start + 1 if self._is_byte[number] else end)))
+            located.append((number, (start, start + 1 if self._table.is_byte[number] else end)))
         return located

@@ -1,16 +1,13 @@
 """Subword tokens, trained and segmented by sentencepiece, whose errors become plain messages."""
 
 import hashlib
-import io
 import math
 import os
-import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -19,10 +16,12 @@ import sentencepiece
 from selfattn import codec
 from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_atomically
-from selfattn.tokenizers.protocol import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, Unit, printable
+from selfattn.tokenizers.piece_table import PieceTable
+from selfattn.tokenizers.protocol import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, Unit
 from selfattn.tokenizers.sampling import SPACE_MARK, SegmentSampler
+from selfattn.tokenizers.subword_training import SubwordKind, SubwordSettings, train_model
 
-SubwordKind = Literal["unigram", "bpe"]
+__all__ = ["SubwordFile", "SubwordKind", "SubwordSettings", "SubwordTokenizer"]
 
 FILE_NAME = "subword.json"
 MODEL_NAME = "subword.model"
@@ -31,38 +30,6 @@ _ADVICE = "restore the files of the run, or train again"
 # Appended to a model, this overrides: normalizer_spec { add_dummy_prefix: false }.
 _NO_SPACE_BEFORE = b"\x1a\x02\x18\x00"
 _APART = re.compile(f"{SPACE_MARK}|[\ud800-\udfff]")  # what sentencepiece cannot read
-# Sentencepiece skips texts with some of these characters (U+2585 is its sign for unknown), takes U+2581 for a space,
-# and fails if a piece equals the name of a special token or a byte. Texts are therefore cut there.
-_CUT = re.compile(rf"[\0{SPACE_MARK}\u2585\ud800-\udfff]|{'|'.join(SPECIALS)}|<0x[0-9A-F]{{2}}>")
-
-
-_MOST_PIECES = 2**24
-_MOST_TEXTS = 1_000_000  # sentencepiece keeps all texts in memory
-
-
-@dataclass(frozen=True)
-class SubwordSettings(codec.Plain):
-    """Settings of a subword vocabulary.
-
-    Args:
-        kind: ``"unigram"`` (Kudo 2018, https://aclanthology.org/P18-1007) or ``"bpe"`` (Sennrich et al. 2016,
-            https://aclanthology.org/P16-1162).
-        vocab_size: number of tokens, with the four special tokens and, under byte fallback, the 256 bytes.
-        byte_fallback: write characters outside the vocabulary as UTF-8 bytes, so that no text is unknown.
-        split_digits: make every digit a token.
-
-    Raises:
-        UserError: a value is out of its range.
-    """
-
-    kind: SubwordKind = "unigram"
-    vocab_size: int = 8000
-    byte_fallback: bool = True
-    split_digits: bool = True
-
-    def __post_init__(self) -> None:
-        if not len(SPECIALS) < self.vocab_size <= _MOST_PIECES:
-            raise UserError(f"subwords: vocab_size is {self.vocab_size}; choose from 5 to {_MOST_PIECES:,}")
 
 
 @dataclass(frozen=True)
@@ -126,13 +93,7 @@ class SubwordTokenizer:
         self._further_on = sentencepiece.SentencePieceProcessor(model_proto=model + _NO_SPACE_BEFORE)
         self._space_id: int = self._at_start.piece_to_id(SPACE_MARK)
         ids = list(range(len(self._at_start)))
-        self._pieces = self._at_start.id_to_piece(ids)
-        self._is_byte = self._at_start.is_byte(ids)
-        self._bytes = [
-            bytes([int(piece[3:5], 16)]) if is_byte else piece.replace(SPACE_MARK, " ").encode()
-            for piece, is_byte in zip(self._pieces, self._is_byte, strict=True)
-        ]
-        self._bytes[: len(SPECIALS)] = [b"", b"", b"", "\N{REPLACEMENT CHARACTER}".encode()]
+        self._table = PieceTable(self._at_start.id_to_piece(ids), self._at_start.is_byte(ids))
 
     @classmethod
     def train(
@@ -157,54 +118,17 @@ class SubwordTokenizer:
             UserError: there is no text, or too few for so many pieces; or the texts have more characters than the
                 vocabulary pieces. The message says how many they give, or need.
         """
-        settings = settings or SubwordSettings()
-        # Sorted, as the order of the texts would decide between pieces of equal frequency.
-        parts = sorted(filter(None, chain.from_iterable(map(_CUT.split, _drawn(texts, _MOST_TEXTS)))))
-        if not parts:
-            raise UserError("subwords: there is no text to train on; give at least one text with something in it")
-        needed = _fewest_pieces(parts, settings)
-        if room is not None and settings.vocab_size < needed + room:
-            settings = replace(settings, vocab_size=needed + room)
-        if settings.vocab_size < needed:
-            size = f"vocab_size is {settings.vocab_size:,}, but every character of the texts is a piece"
-            raise UserError(f"subwords: {size}; choose {needed:,} or more, or leave it out")
-        specials: dict[str, Any] = {}
-        for number, name in enumerate(SPECIALS):
-            specials |= {f"{name.strip('<>')}_id": number, f"{name.strip('<>')}_piece": name}
-        written = io.BytesIO()
-        try:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(parts),
-                model_writer=written,
-                model_type=settings.kind,
-                vocab_size=settings.vocab_size,
-                hard_vocab_limit=not clip,
-                character_coverage=1.0,
-                required_chars=SPACE_MARK,
-                byte_fallback=settings.byte_fallback,
-                split_digits=settings.split_digits,
-                normalization_rule_name="identity",
-                remove_extra_whitespaces=False,
-                add_dummy_prefix=True,
-                max_sentence_length=2**30,
-                num_threads=1,  # sums of probabilities depend on how many threads share them
-                minloglevel=3,
-                **specials,
-            )
-        except RuntimeError as error:
-            sentences = str(error).rpartition("] ")[2].split(". ")[:2]  # what is wrong, behind the line of its source
-            reason = ". ".join(sentences).rstrip(".")
-            raise UserError(f"subwords: {reason}; choose another size, or give more text") from None
-        return cls(written.getvalue(), settings)
+        model, settings = train_model(texts, settings or SubwordSettings(), clip=clip, room=room)
+        return cls(model, settings)
 
     def __len__(self) -> int:
         """Return the size of the vocabulary: special tokens, bytes and pieces."""
-        return len(self._pieces)
+        return len(self._table)
 
     @property
     def vocabulary(self) -> dict[str, float]:
         """Every piece, in the order of the ids, with its score: a log-probability (unigram) or minus its rank (BPE)."""
-        return dict(zip(self._pieces, self._at_start.get_score(list(range(len(self)))), strict=True))
+        return dict(zip(self._table.pieces, self._at_start.get_score(list(range(len(self)))), strict=True))
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of the best segmentation, the same every time."""
@@ -288,8 +212,7 @@ class SubwordTokenizer:
         """
         counts = Counter[str]()
         for text in texts:
-            outside = {span for number, span in self._located(text) if self._is_byte[number] or number == self.unk_id}
-            for start, end in outside:
+            for start, end in {span for number, span in self._located(text) if self._table.is_outside(number)}:
                 counts.update(text[start:end])
         return counts
 
@@ -299,8 +222,7 @@ class SubwordTokenizer:
         Raises:
             ValueError: an id outside the vocabulary.
         """
-        text = b"".join(self._bytes[self._checked(number)] for number in ids).decode(errors="replace")
-        return text.removeprefix(" ")
+        return self._table.text(ids).removeprefix(" ")
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return a printable label for each id: ``␣`` for a space, ``<0xE3>`` for a byte.
@@ -308,7 +230,7 @@ class SubwordTokenizer:
         Raises:
             ValueError: an id outside the vocabulary.
         """
-        return [printable(self._pieces[self._checked(number)].replace(SPACE_MARK, " ")) for number in ids]
+        return self._table.labels(ids)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write ``subword.model`` in sentencepiece's format, and ``subword.json`` with the settings.
@@ -358,27 +280,23 @@ class SubwordTokenizer:
             RuntimeError: sentencepiece cannot use the model.
         """
         processor = self._at_start
-        if tuple(self._pieces[: len(SPECIALS)]) != SPECIALS or processor.unk_id() != self.unk_id:
+        pieces = self._table.pieces
+        if tuple(pieces[: len(SPECIALS)]) != SPECIALS or processor.unk_id() != self.unk_id:
             raise ValueError("its special tokens are others")
-        if len(self) > self.settings.vocab_size or len(set(self._pieces)) < len(self):
+        if len(self) > self.settings.vocab_size or len(set(pieces)) < len(self):
             raise ValueError("its pieces are too many, or not all different")
         expected = {f"<0x{byte:02X}>" for byte in range(256)} if self.settings.byte_fallback else set[str]()
-        if {piece for piece, is_byte in zip(self._pieces, self._is_byte, strict=True) if is_byte} != expected:
+        if {piece for piece, is_byte in zip(pieces, self._table.is_byte, strict=True) if is_byte} != expected:
             raise ValueError("its bytes are not the 256 that there are")
         if not all(map(math.isfinite, self.vocabulary.values())):
             raise ValueError("a score is not finite")
-        known = "".join(piece for piece in self._pieces[len(SPECIALS) :] if not piece.startswith("<0x"))
+        known = "".join(piece for piece in pieces[len(SPECIALS) :] if not piece.startswith("<0x"))
         for text in (known.replace(SPACE_MARK, " ")[:1000], " a  b", "\N{HANGUL SYLLABLE HAN}\u0301\t"):
             ids = self.encode(text)
             is_same = not self.settings.byte_fallback or self.decode(ids) == text
             if not is_same or [number for number, _ in self._located(text)] != ids:
                 raise ValueError("it changes texts")
             self.sample(text[:30], 0, 0.5)
-
-    def _checked(self, number: int) -> int:
-        if not 0 <= number < len(self._pieces):
-            raise ValueError(f"token id {number} is outside the vocabulary of {len(self)}")
-        return number
 
     def _parts(self, text: str) -> Iterator[tuple[int, str, sentencepiece.SentencePieceProcessor | None]]:
         """Cut a text into (place, part, processor); what sentencepiece cannot read has none."""
@@ -403,7 +321,7 @@ class SubwordTokenizer:
                 mapping: dict[str, Any] = processor.encode(part, return_type="offset_mapping")
                 for number, (start, end) in zip(mapping["ids"], mapping["offsets"], strict=True):
                     # Sentencepiece gives the character to its last byte only.
-                    last = start + 1 if self._is_byte[number] else end
+                    last = start + 1 if self._table.is_byte[number] else end
                     located.append((number, (place + start, place + last)))
         return located
 
@@ -412,21 +330,3 @@ class SubwordTokenizer:
         if part != SPACE_MARK or not self.settings.byte_fallback:
             return [self.unk_id]
         return self._at_start.piece_to_id([f"<0x{byte:02X}>" for byte in part.encode()])
-
-
-def _fewest_pieces(parts: Sequence[str], settings: SubwordSettings) -> int:
-    """Return the size of a vocabulary of special tokens, bytes and the characters of the texts."""
-    characters = {SPACE_MARK}.union(*parts) - {" "}
-    return len(SPECIALS) + (256 if settings.byte_fallback else 0) + len(characters)
-
-
-def _drawn(texts: Iterable[str], count: int) -> list[str]:
-    """Draw texts uniformly by reservoir sampling; only the drawn texts are kept."""
-    chance = random.Random(0)
-    drawn: list[str] = []
-    for number, text in enumerate(texts):
-        if number < count:
-            drawn.append(text)
-        elif (place := chance.randrange(number + 1)) < count:
-            drawn[place] = text
-    return drawn
