@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from selfattn.cli.options import Device, Files, Lang, Names, Numbers, changed_settings, parameters_of, takes
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.groups import refuse_turned
-from selfattn.data.readers.lines import checked_encoding
+from selfattn.data.readers.lines import checked_encoding, lines_of
 from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.readers.recorded import recorded_reading
 from selfattn.data.readers.records import chosen_columns
@@ -117,6 +117,8 @@ def predict(
     buffer: int | None = None,
     align: bool = False,
     token_scores: bool = False,
+    prefix: str | None = None,
+    prefixes: Path | None = None,
     **decoding: Any,
 ) -> None:
     """Read lines from standard input and write the model's output for each to standard output.
@@ -131,6 +133,8 @@ def predict(
         buffer: Lines to wait for and predict together, for throughput. Default: those that are there, at most 1,024.
         align: Write JSON lines with the tokens of each output and their links to source tokens, as align has them.
         token_scores: Write JSON lines with the tokens of each output and the log-probability of each.
+        prefix: Text that every output begins with.
+        prefixes: File with a line for each input line: what its output begins with, perhaps nothing.
     """
     if not runs:
         raise UserError("predict: name a RUN, the directory of a trained model, or several to average")
@@ -141,11 +145,16 @@ def predict(
         raise UserError("standard input is closed; leave it open, or redirect it to a file")
     from selfattn.cli.stream import predict_stream
 
+    if prefix is not None and prefixes is not None:
+        raise UserError("--prefix and --prefixes: give one of them")
+    beginning = prefix if prefixes is None else lines_of(prefixes)
     run = _load(*runs, engine=engine, device=device)
     numbered = decoding.get("n_best") is not None
     source: Any = sys.stdin.buffer  # which has read1
     details: dict[str, bool] = {"align": align, "token_scores": token_scores}
-    predict_stream(run, source, sys.stdout.buffer, options, numbered=numbered, buffer=buffer, **details)
+    predict_stream(
+        run, source, sys.stdout.buffer, options, numbered=numbered, buffer=buffer, prefix=beginning, **details
+    )
 
 
 def score(

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import BinaryIO, Protocol
 
 from rich.console import Console
@@ -52,6 +53,7 @@ def predict_stream(
     buffer: int | None = None,
     align: bool = False,
     token_scores: bool = False,
+    prefix: str | Iterator[str] | None = None,
 ) -> None:
     """Write the outputs for each line.
 
@@ -68,13 +70,16 @@ def predict_stream(
         buffer: wait for this number of lines, and predict them together; default see above, and 1,024 from a file.
         align: write each output as a JSON object with its tokens and their links to the source. Default False.
         token_scores: write each output as a JSON object with its tokens and their log-probabilities. Default False.
+        prefix: what the outputs begin with: a text for all, or for each line one. Default nothing.
 
     Raises:
         UserError: the input is not UTF-8 or cannot be read (the outputs of earlier lines are written first), the
-            outputs cannot be written, or an output may become longer than the model can write.
+            outputs cannot be written, an output may become longer than the model can write, or there are not as many
+            prefixes as lines.
         KeyboardInterrupt: the message says how many lines are done.
     """
     limit = input_limit(run.config, options)
+    beginnings: str | list[str] | None
     arriving = Arriving(source)
     lines = bounded_lines(arriving, max(_BLOCK, _BYTES_A_TOKEN * limit))
     waits = buffer is not None or _is_file(source)
@@ -95,7 +100,14 @@ def predict_stream(
                     say(f"standard input:{number}: longer than {limit:,} tokens; its output is empty")
             texts = [text or "" for text in readable]
             unknown += run.unknown(texts)
-            decoded = run.decode(texts, options, first=count)
+            if prefix is None or isinstance(prefix, str):
+                beginnings = prefix
+            else:
+                beginnings = list(islice(prefix, len(texts)))
+                if len(beginnings) < len(texts):
+                    number = count + len(beginnings) + 1
+                    raise UserError(f"--prefixes: line {number:,} of the input has no prefix; add a line")
+            decoded = run.decode(texts, options, first=count, prefix=beginnings)
             outputs = [[REFUSED] if text is None else row for text, row in zip(readable, decoded, strict=True)]
             if align or token_scores:
                 details = output_details(run, texts, outputs, align=align, token_scores=token_scores)
@@ -113,6 +125,8 @@ def predict_stream(
         raise KeyboardInterrupt(f"the outputs of {count:,} lines are written") from None
     finally:
         status.stop()
+    if isinstance(prefix, Iterator) and next(prefix, None) is not None:
+        raise UserError(f"--prefixes: has more lines than the input, which has {count:,}; give one for each")
     if unknown:
         say(unknown_line(unknown, unit_of(run.tokenizer.source)))
     if cut_off:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from selfattn.decoding.common import NO_PENALTY, Hypothesis, LengthPenalty, check_number, evaluating, length_limits
 from selfattn.decoding.probabilities import chosen_log_probabilities, top
+from selfattn.decoding.restrictions import Restrictions
 from selfattn.interrupts import poll
 from selfattn.models.protocol import Seq2Seq
 
@@ -28,6 +29,7 @@ def beam_search(
     beam_size: int,
     n_best: int = 1,
     length_penalty: LengthPenalty = NO_PENALTY,
+    restrictions: Restrictions | None = None,
 ) -> list[list[Hypothesis]]:
     r"""Search the targets with the best :math:`\log p(y \mid x) / lp(|y|)`, for every source of a batch.
 
@@ -55,6 +57,7 @@ def beam_search(
         beam_size: hypotheses that go on at each step; at least 1.
         n_best: hypotheses to return for each source, from 1 to ``beam_size``; default 1.
         length_penalty: default none.
+        restrictions: what the targets may not be; default none.
 
     Returns:
         For each source its hypotheses, best first; fewer than asked for only where fewer exist. One that is cut off at
@@ -92,8 +95,15 @@ def beam_search(
             poll()
             logits, state = model.step(token, state)
             # One more than the beam: whatever becomes of <eos>, the best row alone could fill the beam.
-            ids = top(logits, beam_size + 1)[1]
-            values = chosen_log_probabilities(logits, ids).double().cpu()
+            if restrictions is None:
+                ids = top(logits, beam_size + 1)[1]
+                values = chosen_log_probabilities(logits, ids)
+            else:
+                allowed = restrictions.masked(logits, beam.prefixes.flatten(0, 1), beam.sentence_of_each())
+                ids = top(allowed, beam_size + 1)[1]
+                values = chosen_log_probabilities(logits, ids)
+                values = values.masked_fill(allowed.gather(-1, ids) == -math.inf, -math.inf)
+            values = values.double().cpu()
             index, live, beam = beam.advance(values, ids.cpu(), eos_id, beam_size, searched)
             if not live:
                 break
@@ -116,6 +126,11 @@ class _Beam:
     sentences: list[int]
     totals: Tensor
     prefixes: Tensor
+
+    def sentence_of_each(self) -> list[int]:
+        """Return for each hypothesis its sentence."""
+        w = self.totals.shape[1]
+        return [sentence for sentence in self.sentences for _ in range(w)]
 
     def advance(
         self, values: Tensor, ids: Tensor, eos_id: int, beam_size: int, searched: list[_Sentence]

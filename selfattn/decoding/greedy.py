@@ -8,6 +8,7 @@ from torch import Tensor
 from selfattn.decoding.common import Hypothesis, check_number, evaluating, length_limits
 from selfattn.decoding.options import SAMPLED, DecodingOptions
 from selfattn.decoding.probabilities import chosen_log_probabilities, top
+from selfattn.decoding.restrictions import Restrictions
 from selfattn.interrupts import poll
 from selfattn.models.protocol import Seq2Seq
 
@@ -36,6 +37,7 @@ def greedy(
     eos_id: int,
     max_length: int | Sequence[int],
     choose: Choice = most_probable,
+    restrictions: Restrictions | None = None,
 ) -> list[Hypothesis]:
     r"""Write :math:`y_k = \arg\max_y p(y \mid y_{<k}, x)` until ``<eos>``, for every source of a batch.
 
@@ -50,6 +52,7 @@ def greedy(
         eos_id: the token that ends a target.
         max_length: the most steps, ``<eos>`` counted; one number, or one for each source; at least 1.
         choose: takes the next tokens in another way, as :func:`~selfattn.decoding.greedy.sample` does.
+        restrictions: what the targets may not be; default none.
 
     Returns:
         One hypothesis for each source, in their order. The lowest id wins a tie.
@@ -82,7 +85,11 @@ def greedy(
         for step in range(max(limits)):
             poll()
             logits, state = model.step(token, state)
-            token = choose(logits, living, step)
+            allowed = logits
+            if restrictions is not None:
+                written = torch.tensor([ids[row] for row in living], dtype=torch.int64, device=source.device)
+                allowed = restrictions.masked(logits, written, living)
+            token = choose(allowed, living, step)
             values = chosen_log_probabilities(logits, token[:, None])[:, 0].tolist()
             staying: list[int] = []
             for place, (row, chosen, value) in enumerate(zip(living, token.tolist(), values, strict=True)):
@@ -114,6 +121,7 @@ def sample(
     max_length: int | Sequence[int],
     generator: torch.Generator | Sequence[torch.Generator],
     options: DecodingOptions = SAMPLED,
+    restrictions: Restrictions | None = None,
 ) -> list[Hypothesis]:
     r"""Draw :math:`y_k \sim p(y \mid y_{<k}, x)` until ``<eos>``, for every source of a batch.
 
@@ -134,6 +142,7 @@ def sample(
             (:func:`selfattn.streams.generator` makes them).
         options: ``temperature``, ``top_k`` (Fan et al. 2018) and ``top_p`` (Holtzman et al. 2020, section 3.1);
             default 1, all and all.
+        restrictions: what the targets may not be; default none.
 
     Returns:
         One hypothesis for each source, in their order. The scores are log-probabilities of the model itself, without
@@ -169,7 +178,8 @@ def sample(
         drawn = torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)[:, 0]
         return drawn.clamp(max=logits.shape[-1] - 1)  # NaN leads beyond the end; greedy() names it
 
-    return greedy(model, source, source_mask, bos_id=bos_id, eos_id=eos_id, max_length=limits, choose=draw)
+    ends = {"bos_id": bos_id, "eos_id": eos_id}
+    return greedy(model, source, source_mask, **ends, max_length=limits, choose=draw, restrictions=restrictions)
 
 
 def token_distribution(logits: Tensor, options: DecodingOptions) -> Tensor:

@@ -29,6 +29,7 @@ class DecodingOptions:
         seed: Seed of the sampling. Each input has its own random stream.
         max_length: Longest output, in tokens, with the end token. Default: twice that of training, or more for longer
             inputs.
+        no_repeat_ngram: Length n of token sequences that may not come twice in an output. Default: they may.
 
     Raises:
         SettingError: a value is out of its range, or two of them do not go together.
@@ -51,6 +52,7 @@ class DecodingOptions:
     top_p: Annotated[float, Gt(0), Le(1)] | None = None
     seed: Seed = 0
     max_length: Count | None = None
+    no_repeat_ngram: Count | None = None
 
     def __post_init__(self) -> None:
         check_bounds(self)
@@ -78,6 +80,7 @@ class DecodingSettings(TypedDict, total=False):
     top_p: float | None
     seed: int
     max_length: int | None
+    no_repeat_ngram: int | None
 
 
 GREEDY = DecodingOptions()

@@ -10,6 +10,7 @@ from selfattn.decoding.beam import beam_search
 from selfattn.decoding.common import Hypothesis, LengthPenalty, batches_by_length
 from selfattn.decoding.greedy import greedy, sample
 from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.decoding.restrictions import Restrictions
 from selfattn.models.decoder_only.model import Continuation
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
@@ -49,7 +50,11 @@ class OwnSearch(Protocol):
     """A model that decodes by itself, such as one of another program that gives no steps."""
 
     def hypotheses(
-        self, sources: Sequence[list[int]], options: DecodingOptions, limits: Sequence[int]
+        self,
+        sources: Sequence[list[int]],
+        options: DecodingOptions,
+        limits: Sequence[int],
+        prefixes: Sequence[Sequence[int]] = (),
     ) -> list[list[Hypothesis]]:
         """Decode every source, as :func:`decode_sources` does."""
 
@@ -62,6 +67,8 @@ def decode_sources(
     *,
     limits: Sequence[int],
     streams: Sequence[int],
+    prefixes: Sequence[Sequence[int]] = (),
+    before: Sequence[Sequence[int]] = (),
     processes: Processes | None = None,
 ) -> list[list[Hypothesis]]:
     """Decode every source.
@@ -73,6 +80,8 @@ def decode_sources(
         options: how.
         limits: for each source the most tokens of an output, ``<eos>`` counted.
         streams: for each source the number of its stream ``sampling/NUMBER`` of ``options.seed``.
+        prefixes: for each source the tokens that its outputs begin with; default none.
+        before: for each source the tokens in front of its outputs, for ``options.no_repeat_ngram``; default ``<bos>``.
         processes: those that share the batches out, each with the same model; default this one alone.
 
     Returns:
@@ -82,6 +91,7 @@ def decode_sources(
 
     Raises:
         Stopped: a stop was requested, see :mod:`selfattn.interrupts`; after the present step of decoding.
+        ValueError: a prefix leaves no room for an end.
 
     Example:
         >>> from selfattn.models.build import build
@@ -94,8 +104,16 @@ def decode_sources(
         >>> [len(hypotheses) for hypotheses in decoded]
         [2, 2]
     """
+    for prefix, limit in zip(prefixes, limits, strict=False):
+        if len(prefix) >= limit:
+            raise ValueError(f"a prefix of {len(prefix)} tokens, but outputs have at most {limit}; allow longer ones")
     if isinstance(model, OwnSearch):
-        return model.hypotheses(sources, options, limits)
+        return model.hypotheses(sources, options, limits, prefixes)
+    restrictions = None
+    if any(prefixes) or options.no_repeat_ngram is not None:
+        nothing: list[list[int]] = [[] for _ in sources]
+        starts = before or [[tokenizer.bos_id] for _ in sources]
+        restrictions = Restrictions(prefixes or nothing, starts, options.no_repeat_ngram)
     processes = processes or Processes()
     done: list[tuple[list[int], list[list[Hypothesis]]]] = []
     examples = [Example(source, [tokenizer.eos_id]) for source in sources]
@@ -113,7 +131,9 @@ def decode_sources(
                 chance = [generator(options.seed, f"sampling/{streams[place]}") for place in places]
                 decode = partial(sample, generator=chance, options=options)
             longest = [limits[place] for place in places]
-            decoded = decode(model, batch.source, batch.source_mask, max_length=longest, **ends)
+            of_batch = None if restrictions is None else restrictions.of(places)
+            sides = batch.source, batch.source_mask
+            decoded = decode(model, *sides, max_length=longest, restrictions=of_batch, **ends)
             done.append((places, decoded if options.beam > 1 else [[hypothesis] for hypothesis in decoded]))
     by_place: dict[int, list[Hypothesis]] = {}
     for places, hypotheses in processes.joined(done):
@@ -129,6 +149,7 @@ def decode_texts(
     *,
     max_length: int | Sequence[int] | Callable[[int], int],
     first: int = 0,
+    prefixes: Sequence[str] = (),
     processes: Processes | None = None,
 ) -> list[list[Output]]:
     """Write outputs for each text.
@@ -141,6 +162,7 @@ def decode_texts(
         max_length: most tokens of an output, ``<eos>`` counted, where the options do not say; one number, one for each
             text, or a function of the number of tokens of the source, ``<eos>`` counted.
         first: the number of the first text, which chooses the streams of sampling; default 0.
+        prefixes: for each text what its outputs begin with, perhaps nothing; default nothing.
         processes: see :func:`decode_sources`.
 
     Returns:
@@ -168,7 +190,17 @@ def decode_texts(
     else:
         limits = [max_length[index] for index in filled]
     streams = [first + index for index in filled]
-    hypotheses = decode_sources(model, tokenizer, sources, options, limits=limits, streams=streams, processes=processes)
+    beginnings = [tokenizer.target.encode(prefixes[index]) for index in filled] if prefixes else []
+    hypotheses = decode_sources(
+        model,
+        tokenizer,
+        sources,
+        options,
+        limits=limits,
+        streams=streams,
+        prefixes=beginnings,
+        processes=processes,
+    )
     outputs = [[NOTHING] for _ in texts]
     for index, candidates in zip(filled, hypotheses, strict=True):
         outputs[index] = [to_output(hypothesis, tokenizer) for hypothesis in candidates]
@@ -204,7 +236,10 @@ def continue_texts(
     limits = [options.max_length or context + 1 - len(source) for source in sources]
     streams = range(first, first + len(texts))
     continuation = Continuation(model, tokenizer.bos_id)
-    hypotheses = decode_sources(continuation, tokenizer, sources, options, limits=limits, streams=streams)
+    before = [[tokenizer.bos_id, *source] for source in sources]
+    hypotheses = decode_sources(
+        continuation, tokenizer, sources, options, limits=limits, streams=streams, before=before
+    )
     return [
         [to_output(hypothesis, tokenizer, beginning=text) for hypothesis in continuations]
         for text, continuations in zip(texts, hypotheses, strict=True)

@@ -5,7 +5,9 @@ another way is refused, with the reason. The package `ctranslate2` is imported w
 """
 
 import itertools
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -205,20 +207,27 @@ class Ctranslate2Model(Seq2Seq):
         return source
 
     def hypotheses(
-        self, sources: Sequence[list[int]], options: DecodingOptions, limits: Sequence[int]
+        self,
+        sources: Sequence[list[int]],
+        options: DecodingOptions,
+        limits: Sequence[int],
+        prefixes: Sequence[Sequence[int]] = (),
     ) -> list[list[Hypothesis]]:
         """Decode every source, as :func:`selfattn.decoding.texts.decode_sources` does; the limits are all the same.
 
         Raises:
-            UserError: the options need samples, several outputs or a length penalty, which the engine computes in
-                another way.
+            UserError: the options need samples, several outputs, a length penalty or no repetitions, which the engine
+                computes in another way; or a prefix and a beam together.
         """
-        for name in ("sample", "length_penalty", "n_best"):
+        for name in ("sample", "length_penalty", "n_best", "no_repeat_ngram"):
             if getattr(options, name) != getattr(GREEDY, name):
                 raise UserError(f"`{name}`: CTranslate2's differs; load the run that was exported, or export to onnx")
+        if any(prefixes) and options.beam > 1:
+            raise UserError("`prefix` with a beam: CTranslate2's differs; leave `beam` out, or load the exported run")
         try:
             results = self.engine.translate_batch(
                 [[_name(token) for token in source] for source in sources],
+                target_prefix=[[_name(token) for token in prefix] for prefix in prefixes] if any(prefixes) else None,
                 beam_size=options.beam,
                 num_hypotheses=options.beam,
                 length_penalty=0.0,
@@ -241,7 +250,20 @@ class Ctranslate2Model(Seq2Seq):
                 candidates.append(Hypothesis(ids, score, score, finished))
             # As in selfattn's beam search, a hypothesis that is cut off comes after any finished one.
             hypotheses.append([max(candidates, key=lambda each: each.finished)])
-        return hypotheses
+        return self._scored_again(sources, hypotheses) if any(prefixes) else hypotheses
+
+    def _scored_again(
+        self, sources: Sequence[list[int]], hypotheses: Sequence[Sequence[Hypothesis]]
+    ) -> list[list[Hypothesis]]:
+        """Return hypotheses with the log-probability of all their tokens: the engine leaves out that of a prefix."""
+        examples = []
+        for source, (best, *_) in zip(sources, hypotheses, strict=True):
+            examples.append(Example(source, [*best.ids, EOS] if best.finished else best.ids))
+        scored = []
+        for scores, (best, *_) in zip(self.score_tokens(examples), hypotheses, strict=True):
+            total = math.fsum(scores)
+            scored.append([replace(best, log_probability=total, score=total)])
+        return scored
 
     def score_tokens(self, examples: Sequence[Example]) -> list[list[float]]:
         """Score the tokens of every target, as :func:`selfattn.decoding.scoring.score_tokens` does."""

@@ -1,13 +1,15 @@
 """Check what a user hands to a run or a training: texts, pairs, how to decode them, and settings in groups."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import fields
 from typing import Any
 
 from selfattn.data.pairs import Pair
+from selfattn.data.text import clean_text
 from selfattn.decoding.options import GREEDY, DecodingOptions
-from selfattn.errors import SettingError
+from selfattn.errors import SettingError, UserError
 from selfattn.settings import Settings, changed, divide, shown
+from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
 
 
@@ -50,6 +52,47 @@ def checked_text(call: str, text: Any) -> str:
     if not isinstance(text, str):
         raise SettingError(f"{call}: expected a single text, got {shown(text)}")
     return text
+
+
+def checked_prefixes(
+    call: str, prefix: Any, texts: Sequence[str], tokenizer: Tokenizer, *, first: int = 0
+) -> list[str]:
+    """Return what the outputs of each text begin with; nothing where nothing is requested.
+
+    Spaces at the end stay. Otherwise a prefix is cleaned as the targets of a training are.
+
+    Args:
+        call: name of the function, for the message.
+        prefix: a text for all, or for each text one or None.
+        texts: the inputs.
+        tokenizer: of the targets.
+        first: number of the first text, for the message; default 0.
+
+    Raises:
+        SettingError: it is none of these, or not one for each text.
+        UserError: the tokenizer has no tokens for a prefix.
+
+    Example:
+        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> checked_prefixes("predict", "20", ["11/13/08", "1/2/03"], CharTokenizer("0123456789-"))
+        ['20', '20']
+    """
+    if prefix is None:
+        return []
+    items = [prefix] * len(texts) if isinstance(prefix, str) else _items(call, prefix, "prefixes")
+    if len(items) != len(texts):
+        raise SettingError(f"{call}: `prefix`: {len(items)} prefixes for {len(texts)} texts; give one for each")
+    prefixes = []
+    for number, item in enumerate(items, first + 1):
+        if item is not None and not isinstance(item, str):
+            raise SettingError(f"{call}: prefix {number}: expected a text or None, got {shown(item)}")
+        text = clean_text(f"{item}|")[:-1] if item else ""
+        ids = tokenizer.encode(text)
+        if tokenizer.unk_id in ids or tokenizer.decode(ids) != text:
+            where = "`prefix`" if isinstance(prefix, str) else f"prefix {number}"
+            raise UserError(f"{call}: {where}: the model cannot write {shown(text)}; its vocabulary has no such tokens")
+        prefixes.append(text)
+    return prefixes
 
 
 def checked_pairs(call: str, pairs: Any) -> list[Pair]:

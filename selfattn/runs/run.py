@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Unpack, get_args
+from typing import Any, TypeAlias, Unpack, get_args
 
 import torch
 
@@ -31,7 +31,7 @@ from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView
 from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunDirectory, files_in
 from selfattn.runs.export import Engine, Format, Quantized, export, export_once, format_of, open_exported
-from selfattn.runs.inputs import checked_pairs, checked_text, checked_texts, decoding_options
+from selfattn.runs.inputs import checked_pairs, checked_prefixes, checked_text, checked_texts, decoding_options
 from selfattn.runs.measure import measure_run
 from selfattn.runs.record import RunConfig
 from selfattn.runs.task import TaskData, task_of_settings
@@ -40,6 +40,9 @@ from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.words import WordTokenizer
 from selfattn.training.device import choose_device
+
+Prefix: TypeAlias = str | Iterable[str | None] | None
+"""What outputs begin with: a text for all of them, or for each input one or None; None: nothing."""
 
 _CHECKED = 8  # outputs that another engine computes are compared with those of torch
 
@@ -95,7 +98,12 @@ class Run:
         return Pair(self.clean(pair.source), clean_text(pair.target), pair.tag)
 
     def predict(
-        self, texts: Iterable[str], options: DecodingOptions | None = None, **decoding: Unpack[DecodingSettings]
+        self,
+        texts: Iterable[str],
+        options: DecodingOptions | None = None,
+        *,
+        prefix: Prefix = None,
+        **decoding: Unpack[DecodingSettings],
     ) -> list[str]:
         """Return the output for each text.
 
@@ -103,6 +111,7 @@ class Run:
             texts: a list of inputs, cleaned by :meth:`clean`. An empty input, or one of spaces, gives an empty output.
                 A language model continues each text, also an empty one, and returns it with the continuation.
             options: how to decode; default greedily.
+            prefix: what the outputs begin with: a text for all, or for each input one or None. Default nothing.
             decoding: fields of :class:`selfattn.decoding.options.DecodingOptions`, instead of ``options``.
 
         Returns:
@@ -110,13 +119,13 @@ class Run:
 
         Raises:
             SettingError: `texts` is a single text or no list of texts, or a setting is unknown or not allowed.
-            UserError: a text is longer than the model can read.
+            UserError: a text is longer than the model can read, or a prefix has no tokens or is too long.
 
         Example:
-            ``run.predict(["November 13, 2008", "11/13/08"], beam=5)``
+            ``run.predict(["November 13, 2008", "11/13/08"], beam=5, prefix="20")``
         """
         chosen = decoding_options("predict", options, decoding)
-        return [outputs[0].text for outputs in self.decode(checked_texts("predict", texts), chosen)]
+        return [outputs[0].text for outputs in self.decode(checked_texts("predict", texts), chosen, prefix=prefix)]
 
     def decode(
         self,
@@ -125,6 +134,7 @@ class Run:
         *,
         first: int = 0,
         targets: Iterable[str] = (),
+        prefix: Prefix = None,
         **decoding: Unpack[DecodingSettings],
     ) -> list[list[Output]]:
         """Return outputs for each text, with their scores.
@@ -136,6 +146,7 @@ class Run:
                 list. Default 0.
             targets: right outputs, where they are known: every output may be twice as long as the longest of them.
                 Default unknown. Exported runs of CTranslate2 have no use for them.
+            prefix: what the outputs begin with, see :meth:`predict`; their scores include it.
             decoding: fields of :class:`selfattn.decoding.options.DecodingOptions`, instead of ``options``.
 
         Returns:
@@ -145,10 +156,13 @@ class Run:
 
         Raises:
             SettingError: `texts` is a single text or no list of texts, or a setting is unknown or not allowed.
-            UserError: a text is longer than the model can read.
+            UserError: a text is longer than the model can read, or a prefix has no tokens or is too long.
         """
         options = decoding_options("decode", options, decoding)
         texts = [self.clean(text) for text in checked_texts("decode", texts)]
+        if prefix is not None and not self.takes_pairs:
+            raise UserError("`prefix`: a language model continues its input; write the prefix there")
+        prefixes = checked_prefixes("decode", prefix, texts, self.tokenizer.target, first=first)
         try:
             if self.takes_pairs and any(vars(self.config.model.limits()).values()):
                 longest = max((len(self.tokenizer.source.encode(text)) + 1 for text in texts), default=0)
@@ -158,14 +172,16 @@ class Run:
                 if not isinstance(self.model, OwnSearch):
                     longest = max((len(self.tokenizer.target.encode(target)) + 1 for target in targets), default=0)
                 limit = partial(self.config.output_limit, target=longest)
-                outputs = decode_texts(self.model, self.tokenizer, texts, options, max_length=limit, first=first)
+                more: dict[str, Any] = {"max_length": limit, "first": first, "prefixes": prefixes}
+                outputs = decode_texts(self.model, self.tokenizer, texts, options, **more)
             else:
                 context = self.config.max_length
                 outputs = continue_texts(self.model, self.tokenizer, texts, options, context=context, first=first)
         except (ValueError, IndexError) as error:  # positions that the model does not have
             raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
         if self._reference is not None and texts:
-            expected = self._reference.decode(texts[:_CHECKED], options, first=first)
+            beginning = prefixes[:_CHECKED] if prefixes else None
+            expected = self._reference.decode(texts[:_CHECKED], options, first=first, prefix=beginning)
             self._reference = None
             pairs = zip(expected, outputs, strict=False)
             if differing := sum([each.text for each in a] != [each.text for each in b] for a, b in pairs):

@@ -1,0 +1,113 @@
+"""Forced beginnings and n-grams that may not repeat, for all ways of decoding."""
+
+import math
+
+import pytest
+import torch
+
+from selfattn.data.pairs import Example
+from selfattn.decoding.beam import beam_search
+from selfattn.decoding.common import Hypothesis
+from selfattn.decoding.greedy import greedy, sample
+from selfattn.decoding.options import DecodingOptions
+from selfattn.decoding.restrictions import Restrictions
+from selfattn.decoding.scoring import score_tokens
+from selfattn.decoding.texts import decode_sources
+from selfattn.models.build import build
+from selfattn.models.protocol import Seq2Seq
+from selfattn.streams import generator
+from selfattn.tokenizers.char import CharTokenizer
+
+ENDS = {"bos_id": 1, "eos_id": 2}
+LETTERS = CharTokenizer("abcdefg")
+SOURCES = [[5, 6, 2], [7, 2], [9, 8, 7, 2]]
+
+
+def restricted(n: int | None = None, prefixes: list[list[int]] | None = None) -> Restrictions:
+    return Restrictions(prefixes or [[] for _ in SOURCES], [[1] for _ in SOURCES], n)
+
+
+def model(name: str = "transformer") -> Seq2Seq:
+    """Return a model with peaked distributions, so that its outputs differ."""
+    made = build(name, vocab_size=len(LETTERS), seed=3).eval()
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.mul_(1.5)
+    return made
+
+
+@pytest.mark.parametrize("name", ["transformer", "rnn-attention", "decoder-only"])
+@pytest.mark.parametrize("beam", [1, 4])
+def test_an_output_begins_as_requested_and_goes_on_as_the_model_would(name: str, beam: int) -> None:
+    network = model(name)
+    options = DecodingOptions(beam=beam)
+    common = {"limits": [9, 9, 9], "streams": [0, 1, 2]}
+    free = decode_sources(network, LETTERS, SOURCES, options, **common)
+    # Its own beginning changes nothing; a greedy output never leaves it.
+    own = [row[0].ids[:3] for row in free]
+    same = decode_sources(network, LETTERS, SOURCES, options, prefixes=own, **common)
+    assert [row[0].ids for row in same] == [row[0].ids for row in free]
+    other = [[], [5, 4], [10]]
+    rows = decode_sources(network, LETTERS, SOURCES, options, prefixes=other, **common)
+    assert rows[0][0].ids == free[0][0].ids
+    for (best, *_), prefix, source in zip(rows, other, SOURCES, strict=True):
+        assert best.ids[: len(prefix)] == prefix
+        target = [*best.ids, 2] if best.finished else best.ids
+        (scores,) = score_tokens(network, [Example(source, target)])
+        assert math.fsum(scores) == pytest.approx(best.log_probability, abs=1e-4)  # that of the beginning included
+
+
+def test_a_wide_beam_finds_the_best_target_with_its_beginning() -> None:
+    network = build("transformer", vocab_size=6, seed=1)
+    source = torch.tensor([[5, 4, 2]])
+    common = {"max_length": 3, "beam_size": 40, **ENDS}
+    every = beam_search(network, source, source != 0, n_best=40, **common)[0]
+    best = next(each for each in every if each.finished and each.ids[:1] == [3])
+    (row,) = beam_search(network, source, source != 0, restrictions=Restrictions([[3]], [[1]]), **common)
+    assert (row[0].ids, row[0].score) == (best.ids, pytest.approx(best.score))
+
+
+def has_repeated(ids: list[int], n: int) -> bool:
+    ngrams = [tuple(ids[place : place + n]) for place in range(len(ids) - n + 1)]
+    return len(set(ngrams)) < len(ngrams)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_no_ngram_comes_twice(n: int) -> None:
+    network = model()
+    source = torch.tensor([[5, 6, 2], [7, 7, 2], [9, 8, 2]])
+    sides = (network, source, source != 0)
+    common = {"max_length": 14, "restrictions": restricted(n), **ENDS}
+    rows: list[Hypothesis] = greedy(*sides, **common)
+    rows += [row[0] for row in beam_search(*sides, beam_size=3, **common)]
+    rows += sample(*sides, generator=generator(0, "sampling"), **common)
+    free = greedy(*sides, max_length=14, **ENDS)
+    assert any(has_repeated(each.ids, n) for each in free)
+    assert not any(has_repeated(each.ids, n) for each in rows)
+
+
+def test_a_requested_beginning_may_repeat_itself() -> None:
+    source = torch.tensor([[5, 6, 2]])
+    restrictions = Restrictions([[4, 4, 4]], [[1]], no_repeat_ngram=1)
+    (output,) = greedy(model(), source, source != 0, max_length=9, restrictions=restrictions, **ENDS)
+    assert output.ids[:3] == [4, 4, 4]
+    assert not has_repeated(output.ids[2:], 1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_masks_are_those_of_transformers(n: int) -> None:
+    transformers = pytest.importorskip("transformers", reason="needs the extra [transformers]")
+    processor = transformers.NoRepeatNGramLogitsProcessor(n)
+    torch.manual_seed(0)
+    for length in range(9):
+        written = torch.randint(4, 8, (16, length))
+        logits = torch.randn(16, 9)
+        restrictions = Restrictions([[]], [[1]], n)
+        begun = torch.cat([torch.ones(16, 1, dtype=torch.int64), written], dim=1)
+        assert torch.equal(restrictions.masked(logits, written, [0] * 16), processor(begun, logits))
+
+
+def test_texts_of_different_lengths_may_stand_before() -> None:
+    restrictions = Restrictions([[], []], [[1, 4, 5], [1]], no_repeat_ngram=2)
+    masked = restrictions.masked(torch.zeros(2, 7), torch.tensor([[4], [4]]), [0, 1])
+    assert masked.isinf().nonzero().tolist() == [[0, 5]]  # 4 5 stands before the first alone
