@@ -31,7 +31,8 @@ def train(
     Args:
         data: Files of pairs (TSV, CSV, JSON lines) or of one text per line, plain or packed.
         out: New directory for the tokenizer.
-        kind: Token type: characters, words (divided at spaces), or subwords by unigram or BPE.
+        kind: Token type: characters, letters (characters taken apart), words (divided at spaces), or subwords by
+            unigram or BPE.
         vocab_size: Vocabulary size. Default: 8,000; fewer for few texts, more for many characters.
         separate: Learn one vocabulary for the sources and one for the targets.
         columns: Source and target column, by name or number, separated by a comma.

@@ -21,6 +21,7 @@ from selfattn.report.drawing.palette import Signs
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.runs.run import Run
 from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.letters import LetterTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
 from selfattn.tokenizers.words import WordTokenizer
@@ -41,8 +42,9 @@ def write_demo(
     """Write a page on which a reader types and the models answer, step by step and side by side.
 
     Args:
-        runs: trained models of characters, words or subwords, or language models alone. What the page cannot run says
-            so on the page: a language model beside models of pairs, and models that read other tokens than the first.
+        runs: trained models of characters, letters, words or subwords, or language models alone. What the page cannot
+            run says so on the page: a language model beside models of pairs, and models that read other tokens than the
+            first.
         out: the HTML file, replaced where it is there.
         lang: the language that the page opens in; the other is in it too.
         examples: inputs to begin with, each with its right output or ``""``; default none.
@@ -124,12 +126,14 @@ def _names(runs: Sequence[Run]) -> list[str]:
 
 
 def _tokens(tokenizer: Tokenizer) -> str | dict[str, Any]:
-    """Return a tokenizer as the page reads it: all characters, all words, or the pieces of words with their scores.
+    """Return a tokenizer as the page reads it: all characters, letters or words, or pieces with their scores.
 
     Raises:
         UserError: it is of another kind.
     """
     match tokenizer:
+        case LetterTokenizer():  # which are characters, too
+            return {"kind": "letters", "letters": tokenizer.characters}
         case CharTokenizer():
             return tokenizer.characters
         case WordTokenizer():
@@ -137,7 +141,7 @@ def _tokens(tokenizer: Tokenizer) -> str | dict[str, Any]:
         case SubwordTokenizer():
             described = {"kind": tokenizer.settings.kind, "bytes": tokenizer.settings.byte_fallback}
             return described | {"pieces": list(tokenizer.vocabulary), "scores": list(tokenizer.vocabulary.values())}
-    raise UserError(f"{type(tokenizer).__name__}: a page runs models of characters, words and our subwords alone")
+    raise UserError(f"{type(tokenizer).__name__}: a page runs characters, letters, words and our subwords alone")
 
 
 def obstacle(run: Run, first: Run) -> str:

@@ -229,8 +229,8 @@ def output_limits(
 
 
 def length_in(tokenizer: Tokenizer) -> Callable[[str], int]:
-    """Return the function that measures texts for a tokenizer: in words, else in characters, which is quick."""
-    if unit_of(tokenizer) == "words":
+    """Return the function that measures texts for a tokenizer: in words or letters, else in characters."""
+    if unit_of(tokenizer) != "characters":
         return lambda text: len(tokenizer.encode(text))
     return len
 

@@ -108,8 +108,8 @@ class TranslationOptions:
         max_ratio: Largest length ratio of a training pair, relative to the usual ratio. 0: no limit.
         keep_overlap: Keep training pairs that share a text with validation or test.
         keep_duplicates: Keep repeated training pairs.
-        tokenizer: Token type (words: divided at spaces), or the directory of a tokenizer or a SentencePiece model.
-            Default: characters for CLDR phrases, else BPE.
+        tokenizer: Token type (letters: characters taken apart, words: divided at spaces), or the directory of a
+            tokenizer or a SentencePiece model. Default: characters for CLDR phrases, else BPE.
         source_tokenizer: Token type of the sources, where the targets have another.
         target_tokenizer: Token type of the targets, such as words for phones with spaces between.
         vocab_size: Subword vocabulary size. Default: 8,000, or 2,000 below 10,000 pairs; more for many characters.
@@ -129,7 +129,7 @@ class TranslationOptions:
         needs("`hub`", lambda options: options.hub is not None, "hub_config"),
         needs("`data` or `hub`", lambda options: not options.is_cldr, "columns", "streaming", *_CLEANING),
         needs("`tokenizer` bpe", lambda options: set(options.kinds) & set(SUBWORDS), "vocab_size"),
-        needs("`tokenizer` bpe", lambda options: set(options.kinds) - {"characters", "words"}, "sampling"),
+        needs("`tokenizer` bpe", lambda options: set(options.kinds) - {"characters", "letters", "words"}, "sampling"),
         excludes("a directory as `tokenizer`", lambda options: isinstance(options.tokenizer, Path), "separate"),
         excludes("a tokenizer for each side", lambda options: None not in options.of_sides, "tokenizer"),
         excludes("a tokenizer for each side", lambda options: options.of_sides != (None, None), "separate"),

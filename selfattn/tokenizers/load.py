@@ -7,11 +7,12 @@ from typing import Literal, Self, get_args
 
 from selfattn.errors import UserError
 from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.letters import LetterTokenizer
 from selfattn.tokenizers.listed import ListedTokenizer
 from selfattn.tokenizers.protocol import BOS, EOS, PAD, UNK, Tokenizer, unit_of
 from selfattn.tokenizers.words import WordTokenizer
 
-TokenizerKind = Literal["characters", "words", "unigram", "bpe"]
+TokenizerKind = Literal["characters", "letters", "words", "unigram", "bpe"]
 SUBWORDS = ("unigram", "bpe")
 """Kinds with a vocabulary of a chosen size."""
 
@@ -31,7 +32,7 @@ def train_tokenizer(
     """Train a tokenizer on texts.
 
     Args:
-        kind: characters, words (divided at spaces), or subwords by unigram or BPE.
+        kind: characters, letters (characters taken apart), words (divided at spaces), or subwords by unigram or BPE.
         texts: of the training data.
         vocab_size: of subwords; default `most`, fewer for few texts, or more where half of `most` would not be left
             beside the characters of the texts.
@@ -46,6 +47,8 @@ def train_tokenizer(
     """
     if kind == "characters":
         return CharTokenizer(texts)
+    if kind == "letters":
+        return LetterTokenizer(texts)
     if kind == "words":
         return WordTokenizer(texts)
     # sentencepiece, which characters do without
@@ -59,8 +62,9 @@ def train_tokenizer(
 def load_tokenizer(directory: str | os.PathLike[str]) -> Tokenizer:
     """Load the tokenizer of a directory.
 
-    ``char.json`` is a `CharTokenizer`, ``words.json`` a `WordTokenizer`, ``subword.json`` a `SubwordTokenizer`,
-    ``pieces.json`` a `PieceTokenizer`, the folders ``source`` and ``target`` are a `SeparateTokenizer`.
+    ``char.json`` is a `CharTokenizer`, ``letters.json`` a `LetterTokenizer`, ``words.json`` a `WordTokenizer`,
+    ``subword.json`` a `SubwordTokenizer`, ``pieces.json`` a `PieceTokenizer`, the folders ``source`` and ``target`` are
+    a `SeparateTokenizer`.
 
     Args:
         directory: from `save`; the folder ``tokenizer`` of a run.
@@ -77,7 +81,7 @@ def load_tokenizer(directory: str | os.PathLike[str]) -> Tokenizer:
         [5, 4]
     """
     folder = Path(directory)
-    kinds: list[type[ListedTokenizer]] = [CharTokenizer, WordTokenizer]
+    kinds: list[type[ListedTokenizer]] = [CharTokenizer, LetterTokenizer, WordTokenizer]
     for kind in kinds:
         if (folder / kind.file_name()).exists():
             return kind.load(folder)

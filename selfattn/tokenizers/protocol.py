@@ -11,7 +11,7 @@ PAD, BOS, EOS, UNK = range(4)
 
 _SHOWN = 10  # of many unknown characters
 
-Unit = Literal["characters", "words"]
+Unit = Literal["characters", "letters", "words"]
 """What can be missing from a vocabulary."""
 
 
@@ -76,7 +76,7 @@ class Tokenizer(Protocol):
         """
 
     def unknown(self, *texts: str) -> Counter[str]:
-        """Count the characters, or words, of the texts that are not in the vocabulary."""
+        """Count the characters, letters or words of the texts that are not in the vocabulary."""
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the tokenizer into a directory, which is created if it is missing."""
@@ -114,14 +114,14 @@ def unit_of(tokenizer: Tokenizer) -> Unit:
 
 
 def count_units(tokenizer: Tokenizer, texts: Iterable[str]) -> int:
-    """Count the characters, or words, of texts, known or not.
+    """Count the characters, letters or words of texts, known or not.
 
     Example:
         >>> from selfattn.tokenizers.words import WordTokenizer
         >>> count_units(WordTokenizer(["go left"]), ["go left", "go"])
         3
     """
-    if unit_of(tokenizer) == "words":
+    if unit_of(tokenizer) != "characters":
         return sum(len(tokenizer.encode(text)) for text in texts)
     return sum(map(len, texts))
 

@@ -33,6 +33,7 @@ from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import EncoderMemory, Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.letters import LetterTokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 from selfattn.tokenizers.words import WordTokenizer
 
@@ -330,6 +331,19 @@ def test_words_are_read_and_written_as_in_the_library(ask_node: Ask) -> None:
         assert (clean, ids) == (expected, tokenizer.encode(expected)), text
         assert again == tokenizer.decode(ids)
         assert set(unknown) == set(tokenizer.unknown(expected))
+
+
+def test_letters_are_read_and_written_as_in_the_library(ask_node: Ask) -> None:
+    tokenizer = LetterTokenizer(["한국어 문장", "が", "é2"])
+    call = "(({ data, text }) => { const t = makeTokenizer(data), clean = t.clean(text), ids = t.encode(clean);"
+    call += " return [clean, ids, t.decode(ids), t.unknown(clean).sort()]; })"
+    texts = ["간문", "국\u00a0２", "か\u3099e\u0301", "ệ", *HARD]
+    answers = ask_node(call, [{"data": _tokens(tokenizer), "text": text} for text in texts])
+    for text, (clean, ids, again, unknown) in zip(texts, answers, strict=True):
+        expected = plain_text(clean_text(text), tokenizer.known)
+        assert (clean, ids) == (expected, tokenizer.encode(expected)), text
+        assert again == tokenizer.decode(ids)
+        assert unknown == sorted(tokenizer.unknown(expected).elements())
 
 
 SEGMENT = """(({ data, texts }) => {

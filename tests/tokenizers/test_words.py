@@ -91,7 +91,9 @@ def test_a_model_of_another_program_is_used_as_it_is(model: Path, tmp_path: Path
 
 
 def test_a_tokenizer_that_is_not_there_is_refused_in_a_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"`tokenizer` wrods: expected characters, words, unigram, bpe, or the dir"):
+    with pytest.raises(
+        UserError, match=r"`tokenizer` wrods: expected characters, letters, words, unigram, bpe, or the"
+    ):
         open_tokenizer(Path("wrods"))
     with pytest.raises(UserError, match="no tokenizer in it"):
         open_tokenizer(tmp_path)

@@ -810,6 +810,13 @@ class CharTokenizer {
   decode(ids) { return ids.map((id) => this.piece(id)).join(""); }
 }
 
+/* One token for each letter of a character: its canonical decomposition, put together again in outputs. */
+class LetterTokenizer extends CharTokenizer {
+  split(text) { return [...text].flatMap((character) => [...character.normalize("NFD")]); }
+
+  decode(ids) { return super.decode(ids).normalize("NFC"); }
+}
+
 /* Words that a vocabulary lacks in their plain form; several spaces become one. The same as `plain_words` of
    selfattn.data.text. */
 function plainWords(text, known) {
@@ -927,9 +934,10 @@ class SubwordTokenizer {
   }
 }
 
-/* A tokenizer from the page's data: a text of all characters, or the description of words or subwords. */
+/* A tokenizer from the page's data: a text of all characters, or the description of letters, words or subwords. */
 function makeTokenizer(data) {
   if (typeof data === "string") return new CharTokenizer(data);
+  if (data.kind === "letters") return new LetterTokenizer(data.letters);
   return data.kind === "words" ? new WordTokenizer(data) : new SubwordTokenizer(data);
 }
 
