@@ -2,6 +2,7 @@
 
 import json
 import statistics
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -43,6 +44,7 @@ from selfattn.runs.training_set import CURVE_ITEMS
 Tunings = Mapping[str, Sequence[int]]  # for each model the number of each run's tuning
 
 _UNDISTURBED = "undisturbed: steps times the median step; steps and decoding timed by turns after the trainings"
+_ADVICE = "take the report from where it was published, or compare again"
 _NOT_DATA = ("kind", "validation_items")
 _DIFFERENCES = 40
 _MOST_FIELDS = 12
@@ -149,6 +151,10 @@ def _budgets(trained: RunTable[Tested], plan: Plan) -> Budgets:
         last = [run.metrics[-1] for run in runs if not run.failed]
         tokens = round(statistics.mean(report.tokens for report in last))
         cells.append(AtBudget(share, {}, last[0].step, tokens, round(share * plan.examples) or None))
+    amounts = [cell.examples or cell.steps for cell in cells]
+    if len(set(amounts)) < len(amounts):
+        path = next(iter(trained.at(plan.budgets[-1]).values()))[0].path
+        raise UserError(f"{path}: trained as much as a run of another budget; remove it, and compare with `resume`")
     return Budgets(plan.budget_in, tuple(cells), plan.primary, level=ALL_BUDGETS)
 
 
@@ -253,7 +259,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
     texts = _texts(models)
     has_plan = record.plan is not None and record.plan.seal is not None
     primary = sealed_pair(record) if has_plan else primary_pair(task, list(models))
-    tunings = {model.name: model.tunings for model in record.models} if record.models[0].tunings else None
+    tunings = _tunings(record)
     alpha = record.interim.bound if record.interim else ALPHA
     counts = metric.count_runs(texts, pairs)
     analyse = compare_mean_runs if record.analysis > 1 else RunScores.comparison
@@ -300,6 +306,22 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         differences=_differences(models, pairs),
         budgets=record.budgets and _with_quality(record, record.budgets, outputs, metric, pairs, labels, tunings),
     )
+
+
+def _tunings(record: Record) -> Tunings | None:
+    """Return the number of the tuning of each run, by model; None where models were not tuned several times.
+
+    Raises:
+        UserError: some tunings of a model have more runs than others.
+    """
+    if not any(model.tunings for model in record.models):
+        return None
+    for model in record.models:
+        counts = Counter(model.tunings)
+        if len(model.tunings) != len(model.seeds) or len(counts) < 2 or len(set(counts.values())) > 1:
+            numbers = f"seeds {list(model.seeds)} have the settings of tunings {list(model.tunings)}"
+            raise UserError(f"{model.name}: {numbers}, not as many runs of each of at least two; {_ADVICE}")
+    return {model.name: model.tunings for model in record.models}
 
 
 def _with_identical(test: PairTest, texts: Mapping[str, Sequence[Sequence[str]]]) -> PairTest:

@@ -35,6 +35,7 @@ from selfattn.training.validation import validation_loss
 RESULTS = "results.json"
 # Fields of the record that follow from the outputs.
 _OF_OUTPUTS = ("test_items", "interval", "pairs", "buckets", "differences", "gates", "budgets", "ngrams")
+_ADVICE = "take the report and its archive from where they were published"
 _OUTPUT_GATES = ("endings", "repetition", "variety")
 _DEPTHS = defaultdict(lambda: 1, models=3, pairs=2, buckets=2, gates=2)  # of a figure in the record
 _LABELS = ("name", "first", "second", "metric", "model", "seed", "budget")
@@ -100,11 +101,33 @@ def _from_archive(path: Path, record: Record) -> Iterator[Finding]:
     if sha256 != record.outputs_sha256:
         return
     data, outputs = read_archive(path)
+    _check_runs(path, outputs, record)
     if record.plan is not None:
         yield Finding("plan.seal", tuple(unkept(record, data, outputs)), 1)
     record = replace(record, gates=tuple(gate for gate in record.gates if gate.name in _OUTPUT_GATES))
     again = replace(measure(record, data, outputs), gates=_gates_again(record.gates, outputs))
     yield from _compare(record, again, outputs_alone=True)
+
+
+def _check_runs(path: Path, outputs: RunTable[Answered], record: Record) -> None:
+    """Check that an archive has the runs of its record, no more and no fewer.
+
+    Raises:
+        UserError: it has others.
+    """
+    runs = {model.name: model.seeds for model in record.models}
+    for budget in outputs.budgets:
+        archived = {name: tuple(run.seed for run in of_model) for name, of_model in outputs.at(budget).items()}
+        if archived != runs:
+            seeds = f"runs with seeds {archived} at budget {budget:g}, the record has {runs}"
+            raise UserError(f"{path}: {seeds}; {_ADVICE}")
+        for name, of_model in outputs.at(budget).items():
+            if all(run.failed for run in of_model):
+                raise UserError(f"{path}: no training of {name} came to an end; {_ADVICE}")
+    budgets = {cell.budget for cell in record.budgets.cells} if record.budgets else {max(outputs.budgets)}
+    if budgets != set(outputs.budgets):
+        numbers = f"outputs at budgets {sorted(outputs.budgets)}, the record has {sorted(budgets)}"
+        raise UserError(f"{path}: {numbers}; {_ADVICE}")
 
 
 def _from_weights(comparison: Path, record: Record, items: int | None) -> Iterator[Finding]:

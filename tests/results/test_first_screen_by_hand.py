@@ -1,0 +1,207 @@
+"""The first screen of a published report, computed by hand from the archived outputs alone: nothing of selfattn."""
+
+import gzip
+import json
+import math
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+Array = npt.NDArray[np.float64]
+REPORTS = Path(__file__).parents[2] / "docs" / "results" / "reports"
+NORMAL = NormalDist()
+
+RECORD: dict[str, Any] = json.loads((REPORTS / "dates.json").read_text("utf-8"))
+PAGE = (REPORTS / "dates.md").read_text("utf-8")
+
+
+def archived() -> tuple[dict[str, Array], list[str]]:
+    """Which outputs are the target, by model ``[runs items]``, and the targets."""
+    first, *lines = gzip.decompress((REPORTS / "dates-outputs.jsonl.gz").read_bytes()).splitlines()
+    runs = json.loads(first)["runs"]
+    assert {(run["budget"], run["failed"]) for run in runs} == {(1.0, False)}
+    items = [item for item in map(json.loads, lines) if not item["probe"]]
+    right = np.array([[float(output == item["target"]) for output in item["outputs"]] for item in items])
+    by_model = {}
+    for name in dict.fromkeys(run["model"] for run in runs):
+        places = [place for place, run in enumerate(runs) if run["model"] == name]
+        by_model[name] = right[:, places].T
+    return by_model, [item["target"] for item in items]
+
+
+RIGHT, TARGETS = archived()
+DAYS = np.unique(TARGETS, return_inverse=True)[1]  # two texts of one day are one piece of evidence
+COUNT = int(DAYS.max()) + 1
+TUNING = {model["name"]: np.array(model["tunings"]) for model in RECORD["models"]}  # runs of one share its luck
+STUCK = {name: right.mean(axis=1) < right.mean(axis=1).max() / 2 for name, right in RIGHT.items()}
+
+
+@cache
+def exceeded(tail: float, df: float) -> float:
+    """The value that Student's t exceeds on either side with probability ``tail``, by halving the range."""
+    steps = np.linspace(0.0, math.pi / 2, 20_001)[:-1]  # t = sqrt(df) tan(angle) has the density cos(angle)^(df - 1)
+    density = np.cos(steps) ** (df - 1)
+    below = (np.cumsum(density) - density / 2 - density[0] / 2) / (density.sum() - density[0] / 2)
+    return math.sqrt(df) * math.tan(float(np.interp(1 - tail, below, steps)))
+
+
+def bound(count: int, total: int) -> float:
+    """The share of stuck trainings at which so few of them, or fewer, have a probability of 2.5 %."""
+    low = count / total
+    high = 1.0
+    for _ in range(60):
+        share = (low + high) / 2
+        terms = [math.comb(total, k) * share**k * (1 - share) ** (total - k) for k in range(count + 1)]
+        low, high = (share, high) if sum(terms) > 0.025 else (low, share)
+    return low
+
+
+def covariance(scores: Array) -> Array:
+    """Covariances of the runs' means if other days had been drawn: sums over days, not over texts."""
+    deviations = scores - scores.mean(axis=1, keepdims=True)
+    by_day = np.stack([np.bincount(DAYS, weights=row, minlength=COUNT) for row in deviations])
+    return np.asarray(by_day @ by_day.T * COUNT / (COUNT - 1) / scores.shape[1] ** 2)
+
+
+def by_tuning(values: Array, tunings: npt.NDArray[np.int64]) -> Array:
+    """Means of the runs of each tuning."""
+    return np.array([values[tunings == number].mean() for number in np.unique(tunings)])
+
+
+def half_width(groups: list[Array], tunings: list[npt.NDArray[np.int64]], cov: Array, tail: float = 0.05) -> float:
+    """Half the interval of a mean, or of a difference of two: the luck of seeds and that of test items."""
+    weights = np.concatenate([np.full(len(g), s / len(g)) for g, s in zip(groups, (1, -1), strict=False)])
+    items = float(weights @ cov @ weights)
+    over_items = exceeded(tail, COUNT - 1) * math.sqrt(items)
+    if min(map(len, groups)) == 1:  # one run says nothing of the others
+        return over_items
+    parts = []
+    luck = 0.0  # of runs on single items, which is part of that of the seeds
+    start = 0
+    for group, numbers in zip(groups, tunings, strict=True):
+        units = by_tuning(group, numbers)
+        parts.append((float(units.var(ddof=1)) / len(units), len(units) - 1))
+        block = cov[start : start + len(group), start : start + len(group)]
+        diagonal = float(np.trace(block))
+        luck += (diagonal - (float(block.sum()) - diagonal) / (len(group) - 1)) / len(group) ** 2
+        start += len(group)
+    seeds = sum(part for part, _ in parts)
+    df = seeds**2 / sum(part**2 / free for part, free in parts)
+    z = NORMAL.inv_cdf(1 - tail / 2)
+    both = math.sqrt(exceeded(tail, df) ** 2 * seeds + z**2 * max(0.0, items - luck))
+    return max(both, over_items)
+
+
+def good(name: str) -> tuple[Array, Array, npt.NDArray[np.int64]]:
+    """Answers, means and tunings of the runs of a model that are not stuck."""
+    answers = RIGHT[name][~STUCK[name]]
+    return answers, answers.mean(axis=1), TUNING[name][~STUCK[name]]
+
+
+def where_it_trains(name: str) -> tuple[float, float, float]:
+    """Mean of the runs that are not stuck with its interval, laid out as Wilson's."""
+    answers, runs, tunings = good(name)
+    mean = float(runs.mean())
+    excess = (half_width([runs], [tunings], covariance(answers)) ** 2) / (mean * (1 - mean))  # z^2 / n
+    centre = mean + excess / 2
+    reach = math.sqrt(excess * mean * (1 - mean) + excess**2 / 4)
+    return mean, (centre - reach) / (1 + excess), (centre + reach) / (1 + excess)
+
+
+def mean_run(name: str) -> tuple[float, float, float]:
+    """Mean of all runs, with what the unknown share of stuck ones adds to its interval."""
+    runs = RIGHT[name].mean(axis=1)
+    mean, low, high = where_it_trains(name)
+    share = float(STUCK[name].mean())
+    units = len(np.unique(TUNING[name]))
+    stuck = math.ceil(share * units)
+    fewest = min(share, 1 - bound(units - stuck, units)) if stuck else 0.0
+    stuck_mean = float(runs[STUCK[name]].mean()) if stuck else 0.0
+    below = math.hypot((1 - share) * (mean - low), (bound(stuck, units) - share) * mean)
+    above = math.hypot((1 - share) * (high - mean), (share - fewest) * (mean - stuck_mean))
+    return float(runs.mean()), max(0.0, runs.mean() - below), min(1.0, runs.mean() + above)
+
+
+def gap(first: str, second: str) -> tuple[float, float, float, float]:
+    """Difference where both train, its interval and p by log-odds, with half an item added to right and to wrong."""
+    answers = [good(name)[0] for name in (first, second)]
+    runs = [good(name)[1] for name in (first, second)]
+    tunings = [good(name)[2] for name in (first, second)]
+    smooth = [(each * COUNT + 0.5) / (COUNT + 1) for each in runs]
+    odds = [np.log(each / (1 - each)) for each in smooth]
+    slopes = np.concatenate([1 / (each * (1 - each)) for each in smooth])
+    cov = (covariance(np.concatenate(answers)) + np.eye(len(slopes)) / (2 * COUNT**2)) * np.outer(slopes, slopes)
+    change = float(odds[0].mean() - odds[1].mean())
+    difference = float(runs[0].mean() - runs[1].mean())
+
+    def shifted(by: float) -> float:
+        return float((1 / (1 + np.exp(-odds[0] - by / 2))).mean() - (1 / (1 + np.exp(-odds[1] + by / 2))).mean())
+
+    half = half_width(odds, tunings, cov)
+    ends = [difference + shifted(by) - shifted(0.0) for by in (-half, half)]
+    if abs(change) < half or ends[0] < 0 < ends[1]:  # undecided: as wide as in points
+        wide = half_width(runs, tunings, covariance(np.concatenate(answers)))
+        ends = [min(ends[0], difference - wide), max(ends[1], difference + wide)]
+    low = -60.0
+    high = 0.0
+    for _ in range(20):  # the level at which the half-width is the change
+        middle = (low + high) / 2
+        low, high = (middle, high) if half_width(odds, tunings, cov, math.exp(middle)) > abs(change) else (low, middle)
+    return difference, *ends, math.exp(low)
+
+
+def is_printed(text: str, values: Sequence[float]) -> bool:
+    """Whether a mean with its interval is printed as ``77 [28, 92]``: rounded, its interval outward."""
+    numbers = re.findall(r"−?[\d.]+", text)
+    if len(numbers) != 3:
+        return False
+    unit = 10.0 ** -max(len(number.partition(".")[2]) for number in numbers)
+    mean, low, high = (float(number.replace("−", "-")) for number in numbers)
+    return (
+        abs(mean - 100 * values[0]) <= 0.51 * unit
+        and -0.01 * unit <= 100 * values[1] - low <= 1.01 * unit
+        and -0.01 * unit <= high - 100 * values[2] <= 1.01 * unit
+    )
+
+
+@pytest.mark.parametrize("model", RECORD["models"], ids=lambda model: str(model["name"]))
+def test_means_intervals_and_stuck_runs_follow_from_the_outputs(model: dict[str, Any]) -> None:
+    name = model["name"]
+    stated = model["metrics"]["exact_match"]
+    runs = RIGHT[name].mean(axis=1)
+    assert stated["runs"] == pytest.approx(runs.tolist(), rel=1e-12)
+    assert [stated[key] for key in ("mean", "low", "high")] == pytest.approx(mean_run(name), abs=1e-4)
+    trains = stated["trains"]
+    assert [trains[key] for key in ("mean", "low", "high")] == pytest.approx(where_it_trains(name), abs=1e-4)
+    units = len(np.unique(TUNING[name]))
+    assert trains["stuck"] == STUCK[name].sum()
+    assert trains["most_stuck"] == pytest.approx(bound(math.ceil(STUCK[name].mean() * units), units), abs=1e-9)
+    cells = next(line for line in PAGE.splitlines() if line.startswith(f"| {name} |")).split("|")
+    assert is_printed(cells[2], mean_run(name))
+    assert cells[4].split("≤")[0].strip(" ,") == f"{STUCK[name].sum()} of {len(runs)}"
+
+
+@pytest.mark.parametrize("pair", RECORD["pairs"], ids=lambda pair: f"{pair['first']}-{pair['second']}")
+def test_differences_follow_from_the_outputs(pair: dict[str, Any]) -> None:
+    if pair["metric"] != "exact_match":
+        pytest.skip("an error rate, whose interval is drawn")
+    first = mean_run(pair["first"])
+    second = mean_run(pair["second"])
+    difference = first[0] - second[0]
+    low = difference - math.hypot(first[0] - first[1], second[2] - second[0])
+    high = difference + math.hypot(first[2] - first[0], second[0] - second[1])
+    assert [pair[key] for key in ("difference", "low", "high")] == pytest.approx([difference, low, high], abs=2e-4)
+    *apart, p = gap(pair["first"], pair["second"])
+    assert [pair["trains"][key] for key in ("difference", "low", "high")] == pytest.approx(apart, abs=2e-4)
+    assert pair["p"] == pytest.approx(max(p, pair["p_items"]), rel=0.02)
+    if pair["primary"]:
+        text = re.search(r"difference ([^]]+\]) points", " ".join(PAGE.split()))
+        assert text is not None
+        assert is_printed(text[1], apart) or is_printed(text[1], (difference, low, high))
