@@ -1,6 +1,7 @@
 """A claim on states of fixed size: what they can recall, beside attention to all keys."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import partial
 from itertools import cycle
 from typing import Any, ClassVar
@@ -22,7 +23,7 @@ VOCABULARY = 256  # half of the tokens are keys
 MOST = 64  # pairs
 RECALLED = 0.9
 LOST = 0.2
-EQUAL = 1e-4  # of outputs around 1, in float32
+EQUAL = 1e-4  # of outputs around 1
 LAYERS: dict[str, type[MultiHeadAttention]] = {
     "attention": MultiHeadAttention,
     "linear": LinearAttention,
@@ -66,11 +67,15 @@ def recalls(rows: int, pairs: int, draws: torch.Generator) -> Batch:
 
 @torch.inference_mode()
 def difference(model: Recaller, batch: Batch) -> float:
-    """Return the largest difference between the layer as attention and, of the same weights, as an RNN."""
-    layer = model.attend
+    """Return the largest difference between the layer as attention and, of the same weights, as an RNN.
+
+    In double precision: a division by a small sum of weights would make much of rounding in single precision.
+    """
+    exact = deepcopy(model).double()
+    layer = exact.attend
     if not isinstance(layer, LinearAttention):
         return 0.0
-    queries, pairs = model.inputs(batch.source)
+    queries, pairs = exact.inputs(batch.source)
     x = torch.cat([pairs, queries], dim=1)
     state = None
     outputs = []
