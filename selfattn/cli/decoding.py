@@ -119,6 +119,7 @@ def predict(
     token_scores: bool = False,
     prefix: str | None = None,
     prefixes: Path | None = None,
+    glossary: Path | None = None,
     **decoding: Any,
 ) -> None:
     """Read lines from standard input and write the model's output for each to standard output.
@@ -135,6 +136,7 @@ def predict(
         token_scores: Write JSON lines with the tokens of each output and the log-probability of each.
         prefix: Text that every output begins with.
         prefixes: File with a line for each input line: what its output begins with, perhaps nothing.
+        glossary: File with a source term, a tab, and the words that its output must have, on each line. Needs --beam.
     """
     if not runs:
         raise UserError("predict: name a RUN, the directory of a trained model, or several to average")
@@ -147,13 +149,24 @@ def predict(
 
     if prefix is not None and prefixes is not None:
         raise UserError("--prefix and --prefixes: give one of them")
+    from selfattn.decoding.glossary import read_glossary
+
+    words = None if glossary is None else read_glossary(glossary)
     beginning = prefix if prefixes is None else lines_of(prefixes)
     run = _load(*runs, engine=engine, device=device)
     numbered = decoding.get("n_best") is not None
     source: Any = sys.stdin.buffer  # which has read1
-    details: dict[str, bool] = {"align": align, "token_scores": token_scores}
     predict_stream(
-        run, source, sys.stdout.buffer, options, numbered=numbered, buffer=buffer, prefix=beginning, **details
+        run,
+        source,
+        sys.stdout.buffer,
+        options,
+        numbered=numbered,
+        buffer=buffer,
+        align=align,
+        token_scores=token_scores,
+        prefix=beginning,
+        glossary=words,
     )
 
 

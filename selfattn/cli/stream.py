@@ -12,6 +12,7 @@ from typing import BinaryIO, Protocol
 
 from rich.console import Console
 
+from selfattn.decoding.glossary import Glossary, missing
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import NOTHING, Output
 from selfattn.errors import UserError, say, visible
@@ -20,6 +21,7 @@ from selfattn.registry import TASKS
 from selfattn.runs.output_details import OutputDetails, output_details
 from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run
+from selfattn.settings import shown
 from selfattn.tokenizers.protocol import unit_of, unknown_line
 
 _BYTES_A_TOKEN = 64  # a line with more bytes per token is too long, whatever the tokens are
@@ -54,6 +56,7 @@ def predict_stream(
     align: bool = False,
     token_scores: bool = False,
     prefix: str | Iterator[str] | None = None,
+    glossary: Glossary | None = None,
 ) -> None:
     """Write the outputs for each line.
 
@@ -71,6 +74,7 @@ def predict_stream(
         align: write each output as a JSON object with its tokens and their links to the source. Default False.
         token_scores: write each output as a JSON object with its tokens and their log-probabilities. Default False.
         prefix: what the outputs begin with: a text for all, or for each line one. Default nothing.
+        glossary: words that outputs must have. A line whose output lacks some is named. Default none.
 
     Raises:
         UserError: the input is not UTF-8 or cannot be read (the outputs of earlier lines are written first), the
@@ -107,13 +111,18 @@ def predict_stream(
                 if len(beginnings) < len(texts):
                     number = count + len(beginnings) + 1
                     raise UserError(f"--prefixes: line {number:,} of the input has no prefix; add a line")
-            decoded = run.decode(texts, options, first=count, prefix=beginnings)
+            decoded = run.decode(texts, options, first=count, prefix=beginnings, glossary=glossary)
+            for number, (text, row) in enumerate(zip(texts, decoded, strict=True), count + 1):
+                words = [] if glossary is None else missing(glossary.required(text), row[0].text)
+                if words:
+                    listed = ", ".join(map(shown, words))
+                    say(f"standard input:{number}: the output was cut off without {listed} of the glossary")
             outputs = [[REFUSED] if text is None else row for text, row in zip(readable, decoded, strict=True)]
             if align or token_scores:
                 details = output_details(run, texts, outputs, align=align, token_scores=token_scores)
-                rows = json_rows(outputs, details, count + 1, shown=target.isatty())
+                rows = json_rows(outputs, details, count + 1, on_terminal=target.isatty())
             else:
-                rows = _rows(outputs, count + 1 if numbered else None, shown=target.isatty())
+                rows = _rows(outputs, count + 1 if numbered else None, on_terminal=target.isatty())
             with writing("standard output", "free some space and try again"):
                 target.write(rows)
                 target.flush()
@@ -286,7 +295,7 @@ def state_of(output: Output) -> str:
     return "end" if output.finished else "cut"
 
 
-def _rows(outputs: Sequence[Sequence[Output]], first: int | None, *, shown: bool) -> bytes:
+def _rows(outputs: Sequence[Sequence[Output]], first: int | None, *, on_terminal: bool) -> bytes:
     """Return the lines to write, harmless on a terminal; with numbers from ``first``, scores and states if given."""
     rows = []
     for number, row in enumerate(outputs, first or 0):
@@ -294,7 +303,7 @@ def _rows(outputs: Sequence[Sequence[Output]], first: int | None, *, shown: bool
             score = "" if output.score is None else f"{output.score:.6f}"
             prefix = "" if first is None else f"{number}\t{score}\t{state_of(output)}\t"
             text = output.text.replace("\n", " ")
-            rows.append(prefix + (visible(text) if shown else text) + "\n")
+            rows.append(prefix + (visible(text) if on_terminal else text) + "\n")
     return "".join(rows).encode()
 
 
@@ -303,7 +312,7 @@ def json_rows(
     details: Sequence[Sequence[OutputDetails]],
     first: int,
     *,
-    shown: bool = False,
+    on_terminal: bool = False,
 ) -> bytes:
     """Return a JSON object a line for each output.
 
@@ -311,7 +320,7 @@ def json_rows(
         outputs: of each input line.
         details: of each output.
         first: number of the first input line.
-        shown: write them for a terminal, in ASCII. Default False.
+        on_terminal: write them for a terminal, in ASCII. Default False.
 
     Example:
         >>> from selfattn.runs.output_details import OutputDetails
@@ -335,5 +344,5 @@ def json_rows(
                 values["token_scores"] = detail.token_scores
             if detail.alignment is not None:
                 values["alignment"] = detail.alignment
-            rows.append(json.dumps(values, ensure_ascii=shown) + "\n")
+            rows.append(json.dumps(values, ensure_ascii=on_terminal) + "\n")
     return "".join(rows).encode()

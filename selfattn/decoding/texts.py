@@ -8,6 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 from selfattn.data.pairs import Example
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.common import Hypothesis, LengthPenalty, batches_by_length
+from selfattn.decoding.constrained import constrained_search
+from selfattn.decoding.glossary import missing
 from selfattn.decoding.greedy import greedy, sample
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.restrictions import Restrictions
@@ -69,6 +71,7 @@ def decode_sources(
     streams: Sequence[int],
     prefixes: Sequence[Sequence[int]] = (),
     before: Sequence[Sequence[int]] = (),
+    required: Sequence[Sequence[str]] = (),
     processes: Processes | None = None,
 ) -> list[list[Hypothesis]]:
     """Decode every source.
@@ -82,6 +85,8 @@ def decode_sources(
         streams: for each source the number of its stream ``sampling/NUMBER`` of ``options.seed``.
         prefixes: for each source the tokens that its outputs begin with; default none.
         before: for each source the tokens in front of its outputs, for ``options.no_repeat_ngram``; default ``<bos>``.
+        required: for each source words that its outputs must have; default none. Where the best outputs lack some, they
+            are searched again, see :func:`selfattn.decoding.constrained.constrained_search`. Needs a beam.
         processes: those that share the batches out, each with the same model; default this one alone.
 
     Returns:
@@ -138,7 +143,54 @@ def decode_sources(
     by_place: dict[int, list[Hypothesis]] = {}
     for places, hypotheses in processes.joined(done):
         by_place |= dict(zip(places, hypotheses, strict=True))
+    if required:
+        lacking = []
+        for place, words in enumerate(required):
+            texts = [tokenizer.target.decode(hypothesis.ids) for hypothesis in by_place[place]]
+            if any(missing(words, text) for text in texts):
+                lacking.append(place)
+        searched = _search_with_words(
+            model,
+            tokenizer,
+            [examples[place] for place in lacking],
+            options,
+            limits=[limits[place] for place in lacking],
+            required=[required[place] for place in lacking],
+            restrictions=None if restrictions is None else restrictions.of(lacking),
+        )
+        by_place |= dict(zip(lacking, searched, strict=True))
     return [by_place[place] for place in range(len(sources))]
+
+
+def _search_with_words(
+    model: Seq2Seq,
+    tokenizer: Tokenizer,
+    examples: Sequence[Example],
+    options: DecodingOptions,
+    *,
+    limits: Sequence[int],
+    required: Sequence[Sequence[str]],
+    restrictions: Restrictions | None,
+) -> list[list[Hypothesis]]:
+    """Search the outputs of some sources that must have words."""
+    by_place: dict[int, list[Hypothesis]] = {}
+    rows = max(1, BATCH_SIZE // options.beam)
+    tokens = max(1, MAX_TOKENS // options.beam)
+    for batch, places in batches_by_length(model, examples, batch_size=rows, max_tokens=tokens):
+        hypotheses = constrained_search(
+            model,
+            batch.source,
+            batch.source_mask,
+            tokenizer=tokenizer.target,
+            required=[required[place] for place in places],
+            max_length=[limits[place] for place in places],
+            beam_size=options.beam,
+            n_best=options.n_best,
+            length_penalty=LengthPenalty(options.length_penalty),
+            restrictions=None if restrictions is None else restrictions.of(places),
+        )
+        by_place |= dict(zip(places, hypotheses, strict=True))
+    return [by_place[place] for place in range(len(examples))]
 
 
 def decode_texts(
@@ -150,6 +202,7 @@ def decode_texts(
     max_length: int | Sequence[int] | Callable[[int], int],
     first: int = 0,
     prefixes: Sequence[str] = (),
+    required: Sequence[Sequence[str]] = (),
     processes: Processes | None = None,
 ) -> list[list[Output]]:
     """Write outputs for each text.
@@ -163,6 +216,7 @@ def decode_texts(
             text, or a function of the number of tokens of the source, ``<eos>`` counted.
         first: the number of the first text, which chooses the streams of sampling; default 0.
         prefixes: for each text what its outputs begin with, perhaps nothing; default nothing.
+        required: for each text words that its outputs must have, see :func:`decode_sources`; default none.
         processes: see :func:`decode_sources`.
 
     Returns:
@@ -199,6 +253,7 @@ def decode_texts(
         limits=limits,
         streams=streams,
         prefixes=beginnings,
+        required=[required[index] for index in filled] if any(required) else (),
         processes=processes,
     )
     outputs = [[NOTHING] for _ in texts]

@@ -13,6 +13,7 @@ import torch
 
 from selfattn.data.pairs import Pair, encode_pairs
 from selfattn.data.text import clean_text, compose, plain_text, plain_words
+from selfattn.decoding.glossary import Glossary
 from selfattn.decoding.options import DecodingOptions, DecodingSettings
 from selfattn.decoding.scoring import TargetScore, score_examples
 from selfattn.decoding.texts import Output, OwnSearch, continue_texts, decode_texts
@@ -103,6 +104,7 @@ class Run:
         options: DecodingOptions | None = None,
         *,
         prefix: Prefix = None,
+        glossary: Glossary | None = None,
         **decoding: Unpack[DecodingSettings],
     ) -> list[str]:
         """Return the output for each text.
@@ -112,6 +114,7 @@ class Run:
                 A language model continues each text, also an empty one, and returns it with the continuation.
             options: how to decode; default greedily.
             prefix: what the outputs begin with: a text for all, or for each input one or None. Default nothing.
+            glossary: words that outputs must have; needs a beam of 2 or more. Default none.
             decoding: fields of :class:`selfattn.decoding.options.DecodingOptions`, instead of ``options``.
 
         Returns:
@@ -125,7 +128,8 @@ class Run:
             ``run.predict(["November 13, 2008", "11/13/08"], beam=5, prefix="20")``
         """
         chosen = decoding_options("predict", options, decoding)
-        return [outputs[0].text for outputs in self.decode(checked_texts("predict", texts), chosen, prefix=prefix)]
+        decoded = self.decode(checked_texts("predict", texts), chosen, prefix=prefix, glossary=glossary)
+        return [outputs[0].text for outputs in decoded]
 
     def decode(
         self,
@@ -135,6 +139,7 @@ class Run:
         first: int = 0,
         targets: Iterable[str] = (),
         prefix: Prefix = None,
+        glossary: Glossary | None = None,
         **decoding: Unpack[DecodingSettings],
     ) -> list[list[Output]]:
         """Return outputs for each text, with their scores.
@@ -147,6 +152,8 @@ class Run:
             targets: right outputs, where they are known: every output may be twice as long as the longest of them.
                 Default unknown. Exported runs of CTranslate2 have no use for them.
             prefix: what the outputs begin with, see :meth:`predict`; their scores include it.
+            glossary: words that outputs must have, see :meth:`predict`. An output that the model ended has them; one
+                that is cut off may lack some (:func:`selfattn.decoding.glossary.missing`).
             decoding: fields of :class:`selfattn.decoding.options.DecodingOptions`, instead of ``options``.
 
         Returns:
@@ -159,7 +166,16 @@ class Run:
             UserError: a text is longer than the model can read, or a prefix has no tokens or is too long.
         """
         options = decoding_options("decode", options, decoding)
-        texts = [self.clean(text) for text in checked_texts("decode", texts)]
+        read = checked_texts("decode", texts)
+        texts = [self.clean(text) for text in read]
+        required: list[list[str]] = []
+        if glossary is not None:
+            if not self.takes_pairs or isinstance(self.model, OwnSearch):
+                raise UserError(f"`glossary`: not for {self._kind()}; load a run of pairs, with engine torch or onnx")
+            if options.beam < 2:
+                raise SettingError("`glossary`: needs a beam, which finds a place for its words; give `beam` 2 or more")
+            glossary.check(self.tokenizer.target)
+            required = [glossary.required(text) for text in read]
         if prefix is not None and not self.takes_pairs:
             raise UserError("`prefix`: a language model continues its input; write the prefix there")
         prefixes = checked_prefixes("decode", prefix, texts, self.tokenizer.target, first=first)
@@ -172,7 +188,7 @@ class Run:
                 if not isinstance(self.model, OwnSearch):
                     longest = max((len(self.tokenizer.target.encode(target)) + 1 for target in targets), default=0)
                 limit = partial(self.config.output_limit, target=longest)
-                more: dict[str, Any] = {"max_length": limit, "first": first, "prefixes": prefixes}
+                more: dict[str, Any] = {"max_length": limit, "first": first, "prefixes": prefixes, "required": required}
                 outputs = decode_texts(self.model, self.tokenizer, texts, options, **more)
             else:
                 context = self.config.max_length
@@ -181,7 +197,9 @@ class Run:
             raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
         if self._reference is not None and texts:
             beginning = prefixes[:_CHECKED] if prefixes else None
-            expected = self._reference.decode(texts[:_CHECKED], options, first=first, prefix=beginning)
+            expected = self._reference.decode(
+                texts[:_CHECKED], options, first=first, prefix=beginning, glossary=glossary
+            )
             self._reference = None
             pairs = zip(expected, outputs, strict=False)
             if differing := sum([each.text for each in a] != [each.text for each in b] for a, b in pairs):
@@ -400,6 +418,9 @@ class Run:
     def about(self, data: object) -> dict[str, Any]:
         """Return run and data as plain JSON values, for the head of results."""
         return {"task": self.config.task, "run": str(self.path), "model": self.config.preset, "data": str(data)}
+
+    def _kind(self) -> str:
+        return "CTranslate2" if isinstance(self.model, OwnSearch) else "a language model"
 
     def _filled_pairs(self, call: str, pairs: Iterable[Pair]) -> list[Pair]:
         """Return clean pairs; refuse one with an empty side, which has no score and no alignment."""

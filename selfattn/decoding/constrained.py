@@ -1,0 +1,260 @@
+"""Beam search for outputs that must have certain words: dynamic beam allocation.
+
+Post and Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural Machine Translation",
+https://arxiv.org/abs/1804.06609. Hypotheses compete with those that have written as many tokens of the required words
+as they have: each number of tokens is a bank with its share of the beam. Whether words are there is asked of the text,
+so that what counts as written is what a reader finds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from selfattn.decoding.common import Hypothesis, LengthPenalty, check_number, evaluating, length_limits
+from selfattn.decoding.glossary import joins, missing
+from selfattn.decoding.probabilities import chosen_log_probabilities, top
+from selfattn.decoding.restrictions import Restrictions
+from selfattn.interrupts import poll
+from selfattn.models.protocol import Seq2Seq
+from selfattn.tokenizers.protocol import Tokenizer
+
+
+@torch.inference_mode()
+def constrained_search(
+    model: Seq2Seq,
+    source: Tensor,
+    source_mask: Tensor,
+    *,
+    tokenizer: Tokenizer,
+    required: Sequence[Sequence[str]],
+    max_length: int | Sequence[int],
+    beam_size: int,
+    n_best: int,
+    length_penalty: LengthPenalty,
+    restrictions: Restrictions | None = None,
+) -> list[list[Hypothesis]]:
+    """Search probable targets that have all required words.
+
+    Args:
+        model: any model of the protocol; put into evaluation mode for the call and back after it.
+        source: ids ``[b s]``, int64.
+        source_mask: bool ``[b s]``, True = real token.
+        tokenizer: of the targets.
+        required: words for each source, see :class:`selfattn.decoding.glossary.Glossary`.
+        max_length: the most steps, ``<eos>`` counted; one number, or one for each source; at least 1.
+        beam_size: hypotheses that go on at each step.
+        n_best: hypotheses to return for each source.
+        length_penalty: what log-probabilities are divided by to rank what is finished.
+        restrictions: what the targets may not be; default none.
+
+    Returns:
+        For each source its hypotheses, best first. Finished ones have all required words; behind them stand those that
+        are cut off at ``max_length``, which may lack some, those with more of them first.
+    """
+    limits = length_limits(source, source_mask, max_length)
+    searches = [
+        _Search(_Words.of(words, tokenizer), limit, beam_size, n_best, length_penalty, tokenizer)
+        for words, limit in zip(required, limits, strict=True)
+    ]
+    live = list(range(len(searches)))
+    with evaluating(model):
+        state = model.start(model.encode(source, source_mask))
+        token = torch.full((len(searches),), tokenizer.bos_id, device=source.device)
+        width = 1
+        while live:
+            poll()
+            logits, state = model.step(token, state)
+            allowed = logits
+            if restrictions is not None:
+                written = torch.tensor([beginning.ids for each in live for beginning in searches[each].beam])
+                rows = [each for each in live for _ in range(width)]
+                allowed = restrictions.masked(logits, written.long().view(len(rows), -1), rows)
+            ids = _proposed(allowed, beam_size + 1, [searches[each] for each in live])
+            values = chosen_log_probabilities(logits, ids)
+            values = values.masked_fill(allowed.gather(-1, ids) == -math.inf, -math.inf).double().cpu()
+            index: list[int] = []
+            going_on: list[int] = []
+            per_sentence = zip(live, ids.cpu().split(width), values.split(width), strict=True)
+            for row, (each, tokens, of_tokens) in enumerate(per_sentence):
+                parents = searches[each].advance(tokens.tolist(), of_tokens.tolist())
+                if parents:
+                    going_on.append(row)
+                    index += [row * width + parent for parent in parents]
+            if not going_on:
+                break
+            sources = torch.tensor(going_on, device=source.device)
+            state = state.reorder(torch.tensor(index, device=source.device), sources=sources)
+            live = [live[row] for row in going_on]
+            width = beam_size
+            last = [beginning.ids[-1] for each in live for beginning in searches[each].beam]
+            token = torch.tensor(last, device=source.device)
+    return [search.hypotheses() for search in searches]
+
+
+def _proposed(logits: Tensor, count: int, searches: Sequence[_Search]) -> Tensor:
+    """Return the best tokens of each row, and behind them those that required words need next, int64 ``[n m]``."""
+    best = top(logits, count)[1]
+    needed = [beginning.needed for search in searches for beginning in search.beam]
+    most = max(map(len, needed), default=0)
+    rows = torch.tensor([[*row, *[-1] * (most - len(row))] for row in needed], dtype=torch.int64)
+    rows = rows.view(len(best), most).to(best.device)
+    # Where nothing is needed, the best token stands once more.
+    return torch.cat([best, torch.where(rows < 0, best[:, :1], rows)], dim=1)
+
+
+@dataclass(frozen=True)
+class _Words:
+    """Required words as texts and as tokens."""
+
+    texts: tuple[str, ...]
+    tokens: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, texts: Sequence[str], tokenizer: Tokenizer) -> _Words:
+        return cls(tuple(texts), tuple(tuple(tokenizer.encode(text)) for text in texts))
+
+
+@dataclass(frozen=True)
+class _Beginning:
+    """What a hypothesis has written.
+
+    Attributes:
+        ids: its tokens.
+        log_probability: of them; minus infinity for one that only fills the beam.
+        bank: how many tokens of required words it has written.
+        needed: the tokens that required words need next; none where all are there.
+        unmet: how many required words are not there.
+    """
+
+    ids: list[int]
+    log_probability: float
+    bank: int
+    needed: tuple[int, ...]
+    unmet: int
+
+
+@dataclass
+class _Search:
+    """The search for the targets of one source."""
+
+    words: _Words
+    limit: int
+    beam_size: int
+    n_best: int
+    penalty: LengthPenalty
+    tokenizer: Tokenizer
+    beam: list[_Beginning] = field(init=False)
+    finished: list[Hypothesis] = field(default_factory=list)
+    cut_off: list[_Beginning] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.beam = [self.beginning([], 0.0)]
+
+    def beginning(self, ids: list[int], log_probability: float) -> _Beginning:
+        """Look at what is written, and which tokens of required words come next."""
+        text = self.tokenizer.decode(ids)
+        absent = set(missing(self.words.texts, text))
+        bank = 0
+        progress = 0
+        needed: dict[int, None] = {}
+        for words, tokens in zip(self.words.texts, self.words.tokens, strict=True):
+            if words not in absent:
+                bank += len(tokens)
+                continue
+            count = self._begun(ids, tokens)
+            progress = max(progress, count)
+            needed[tokens[count]] = None
+            needed[tokens[0]] = None
+        return _Beginning(ids, log_probability, bank + progress, tuple(needed), len(absent))
+
+    def _begun(self, ids: list[int], tokens: tuple[int, ...]) -> int:
+        """Return how many of the first tokens of required words stand at the end of what is written."""
+        for count in range(min(len(tokens) - 1, len(ids)), 0, -1):
+            if tuple(ids[-count:]) == tokens[:count]:
+                before = self.tokenizer.decode(ids[:-count])
+                text = self.tokenizer.decode(ids)
+                if not joins(before, text[len(before) :]):
+                    return count
+        return 0
+
+    def advance(self, tokens: list[list[int]], values: list[list[float]]) -> list[int]:
+        """Continue by proposed tokens.
+
+        Args:
+            tokens: for each hypothesis; some may stand twice.
+            values: their log-probabilities.
+
+        Returns:
+            For each of `beam_size` hypotheses that go on the one that it came from; none if the search has ended.
+        """
+        end = self.tokenizer.eos_id
+        candidates: dict[tuple[int, int], float] = {}
+        for parent, (row, of_row) in enumerate(zip(tokens, values, strict=True)):
+            for token, value in zip(row, of_row, strict=True):
+                check_number(value)
+                candidates[parent, token] = self.beam[parent].log_probability + value
+        ranked = sorted(candidates.items(), key=lambda item: -item[1])
+        full = 0  # hypotheses with all required words that are better
+        banks: dict[int, list[tuple[int, _Beginning]]] = {}
+        for (parent, token), total in ranked:
+            if total == -math.inf:
+                continue
+            before = self.beam[parent]
+            if token == end:
+                if before.unmet == 0 and full < self.beam_size:
+                    self._finish(before.ids, total)
+                    full += 1
+                continue
+            new = self.beginning([*before.ids, token], total)
+            full += new.unmet == 0
+            banks.setdefault(new.bank, []).append((parent, new))
+        chosen = self._allotted(banks)
+        length = len(self.beam[0].ids) + 1
+        if length == self.limit:
+            self.cut_off = [new for _, new in chosen]
+            return []
+        if not chosen or not self._can_improve(max(new.log_probability for _, new in chosen), length):
+            return []
+        filler = _Beginning(chosen[0][1].ids, -math.inf, 0, (), 1)
+        chosen += [(chosen[0][0], filler)] * (self.beam_size - len(chosen))
+        self.beam = [new for _, new in chosen]
+        return [parent for parent, _ in chosen]
+
+    def _allotted(self, banks: dict[int, list[tuple[int, _Beginning]]]) -> list[tuple[int, _Beginning]]:
+        """Share the beam out among the banks: equally, and the rest to those with most tokens of required words."""
+        most = sum(map(len, self.words.tokens))
+        share, rest = divmod(self.beam_size, most + 1)
+        slots = {bank: share + (rest if bank == most else 0) for bank in range(most + 1)}
+        chosen: list[tuple[int, _Beginning]] = []
+        for bank in sorted(banks, reverse=True):
+            chosen += banks[bank][: slots.get(bank, 0)]
+        for bank in sorted(banks, reverse=True):
+            free = self.beam_size - len(chosen)
+            chosen += banks[bank][slots.get(bank, 0) :][:free]
+        return sorted(chosen, key=lambda each: -each[1].log_probability)
+
+    def _finish(self, ids: list[int], log_probability: float) -> None:
+        score = log_probability / self.penalty(len(ids) + 1)
+        self.finished.append(Hypothesis(ids, log_probability, score, finished=True))
+        self.finished.sort(key=lambda each: -each.score)
+        del self.finished[self.n_best :]
+
+    def _can_improve(self, log_probability: float, length: int) -> bool:
+        """Say whether a hypothesis can still end among the best, as in :mod:`selfattn.decoding.beam`."""
+        if len(self.finished) < self.n_best:
+            return True
+        largest = max(self.penalty(length + 1), self.penalty(self.limit))
+        return log_probability / largest > self.finished[-1].score
+
+    def hypotheses(self) -> list[Hypothesis]:
+        """Return the best: finished ones first, then those with most required words."""
+        cut = []
+        for each in sorted(self.cut_off, key=lambda each: (each.unmet, -each.log_probability)):
+            score = each.log_probability / self.penalty(len(each.ids))
+            cut.append(Hypothesis(each.ids, each.log_probability, score, finished=False))
+        return (self.finished + cut)[: self.n_best]

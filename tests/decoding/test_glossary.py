@@ -1,0 +1,136 @@
+"""Words that outputs must have: every output that ends has them, and nothing else changes."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from small_runs import Cli
+
+from selfattn.decoding.common import NO_PENALTY, LengthPenalty
+from selfattn.decoding.constrained import constrained_search
+from selfattn.decoding.glossary import Glossary, missing, read_glossary
+from selfattn.decoding.options import DecodingOptions
+from selfattn.decoding.restrictions import Restrictions
+from selfattn.decoding.texts import decode_texts
+from selfattn.errors import SettingError, UserError
+from selfattn.models.build import build
+from selfattn.runs.run import Run, load
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.tokenizers.words import WordTokenizer
+
+LANGUAGE_MODEL = Path(__file__).parents[1] / "fixtures/formats/run-lm"
+WORDS = WordTokenizer(["a b c d e f g"])
+LETTERS = CharTokenizer("abc d")
+
+
+@pytest.mark.parametrize("name", ["transformer", "rnn-attention", "decoder-only"])
+@pytest.mark.parametrize("tokenizer", [WORDS, LETTERS], ids=["words", "characters"])
+@pytest.mark.parametrize("required", ["d", "b d", "c a b"])
+def test_every_output_has_its_words(name: str, tokenizer: Tokenizer, required: str) -> None:
+    model = build(name, vocab_size=len(tokenizer), seed=2).eval()
+    glossary = Glossary({"a": required, "b": "c"})
+    texts = ["a b", "c", "b", "a", "c d"]
+    words = [glossary.required(text) for text in texts]
+    assert words == [[required, "c"], [], ["c"], [required], []]
+    options = DecodingOptions(beam=4)
+    free = decode_texts(model, tokenizer, texts, options, max_length=14)
+    found = decode_texts(model, tokenizer, texts, options, max_length=14, required=words)
+    for of_text, row, other in zip(words, found, free, strict=True):
+        assert missing(of_text, row[0].text) == []  # here also where it was cut off
+        if not missing(of_text, other[0].text):
+            assert row == other  # nothing to do: the same to the last bit
+
+
+def test_a_wide_beam_finds_the_best_target_with_the_words() -> None:
+    tokenizer = WordTokenizer(["a b"])
+    model = build("transformer", vocab_size=len(tokenizer), seed=1).eval()
+    source = torch.tensor([[5, 4, 2]])
+    common = {"tokenizer": tokenizer, "max_length": 4, "beam_size": 300, "length_penalty": NO_PENALTY}
+    sides = (model, source, source != 0)
+    (every,) = constrained_search(*sides, required=[[]], n_best=300, **common)
+    best = next(each for each in every if each.finished and not missing(["b a"], tokenizer.decode(each.ids)))
+    (row,) = constrained_search(*sides, required=[["b a"]], n_best=1, **common)
+    assert (row[0].ids, row[0].score) == (best.ids, pytest.approx(best.score))
+
+
+def test_required_words_go_with_a_prefix_a_penalty_and_no_repetitions() -> None:
+    model = build("transformer", vocab_size=len(WORDS), seed=2).eval()
+    source = torch.tensor([[5, 6, 2], [7, 2, 0]])
+    rows = constrained_search(
+        model,
+        source,
+        source != 0,
+        tokenizer=WORDS,
+        required=[["f g"], ["d"]],
+        max_length=[12, 9],
+        beam_size=5,
+        n_best=2,
+        length_penalty=LengthPenalty(1.0),
+        restrictions=Restrictions([[5], []], [[1], [1]], no_repeat_ngram=2),
+    )
+    for row, words in zip(rows, ["f g", "d"], strict=True):
+        for each in row:
+            pairs = list(zip(each.ids, each.ids[1:], strict=False))
+            assert len(set(pairs)) == len(pairs)
+            assert not each.finished or missing([words], WORDS.decode(each.ids)) == []
+    assert rows[0][0].ids[0] == 5
+
+
+def test_words_stand_alone_where_letters_have_capitals() -> None:
+    assert missing(["cat", "고양이", "5"], "cats 고양이가 15") == ["cat", "5"]
+    assert missing(["cat"], "concat a cat.") == []
+    glossary = Glossary({"dog": "Hund", "hot dog": "Hotdog", "Hot": "heiß"})
+    assert glossary.required("A hot dog, a dog, dogs") == ["Hotdog", "Hund"]
+
+
+def test_predict_with_a_glossary(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
+    run = runs["transformer"]
+    file = tmp_path / "glossary.tsv"
+    file.write_text("May\t77\n\n")
+    stdin = "11/13/08\nMay 1, 2001\n"
+    free = cli("predict", run.path, "--beam", 4, stdin=stdin).out.splitlines()
+    done = cli("predict", run.path, "--beam", 4, "--glossary", file, stdin=stdin)
+    lines = done.out.splitlines()
+    assert lines[0] == free[0]
+    assert missing(["77"], lines[1]) == []
+    assert run.predict(stdin.splitlines(), beam=4, glossary=read_glossary(file)) == lines
+    short = cli("predict", run.path, "--beam", 4, "--max-length", 2, "--glossary", file, stdin="11/13/08\nMay 1\n")
+    assert ("standard input:2: the output was cut off without '77' of the glossary" in short.err) == (
+        missing(["77"], short.out.splitlines()[1]) != []
+    )
+
+
+def test_a_glossary_that_does_not_fit_is_refused(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
+    run = runs["transformer"]
+    file = tmp_path / "glossary.tsv"
+    for content, message in (
+        ("May", "glossary.tsv:1: expected a term, a tab, and required words; got 'May'"),
+        ("May\t", "glossary.tsv:1: expected a term, a tab"),
+        ("May\t5\nMay\t6\n", "glossary.tsv:2: 'May' has other words above"),
+        ("\n", "no terms"),
+        ("May\t한\n", "'May': the model cannot write '한'"),
+    ):
+        file.write_text(content)
+        assert message in cli("predict", run.path, "--beam", 2, "--glossary", file, stdin="May 1\n").refusal()
+    file.write_text("May\t5\n")
+    assert "needs a beam" in cli("predict", run.path, "--glossary", file, stdin="May 1\n").refusal()
+    refusal = cli("predict", LANGUAGE_MODEL, "--beam", 2, "--glossary", file, stdin="a\n").refusal()
+    assert "not for a language model" in refusal
+
+
+@pytest.mark.parametrize("engine", ["onnx", "ctranslate2"])
+def test_engines_have_a_glossary_or_refuse_it(runs: dict[str, Run], tmp_path: Path, engine: str) -> None:
+    pytest.importorskip("onnxruntime" if engine == "onnx" else "ctranslate2")
+    run = runs["transformer"]
+    exported = load(run.export(engine, tmp_path / "exported"))  # type: ignore[arg-type]
+    glossary = Glossary({"May": "77"})
+    if engine == "ctranslate2":
+        with pytest.raises(UserError, match="`glossary`: not for CTranslate2"):
+            exported.predict(["May 1"], beam=3, glossary=glossary)
+    else:
+        assert exported.predict(["May 1"], beam=3, glossary=glossary) == run.predict(
+            ["May 1"], beam=3, glossary=glossary
+        )
+    with pytest.raises(SettingError, match="needs a beam"):
+        run.predict(["May 1"], glossary=glossary)
