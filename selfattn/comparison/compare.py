@@ -10,9 +10,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, Unpack
 
 from selfattn.comparison.costs import COSTS, digest_of_costs, measure_costs, step_key, step_seconds, steps_of
-from selfattn.comparison.models import choose, match_models, primary_pair
-from selfattn.comparison.options import NOT_THE_RESULT, SEEDS, TRIALS, CompareOptions, CompareSettings
+from selfattn.comparison.models import match_models, primary_pair
+from selfattn.comparison.options import CompareOptions, CompareSettings
 from selfattn.comparison.plan import Plan, PlannedModel, Training
+from selfattn.comparison.preparation import gather_settings, prepare
 from selfattn.comparison.record import make_record
 from selfattn.comparison.report import check_free_of_others, write_comparison
 from selfattn.comparison.seal import decisions
@@ -22,10 +23,6 @@ from selfattn.comparison.trainings import Trainings
 from selfattn.comparison.tuning import (
     READ_IN_A_STEP,
     TUNING,
-    check_space,
-    check_tunings,
-    default_space,
-    default_tunings,
     digest_of_trials,
     planned_trials,
     read_space,
@@ -37,14 +34,12 @@ from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, r
 from selfattn.experiments.queue import connect_backend, stop_workers
 from selfattn.report.write import ReportFiles
 from selfattn.results.record import ANALYSIS, Record
-from selfattn.runs.inputs import gathered
 from selfattn.runs.ledger import read_ledger, seal_step
 from selfattn.runs.record import used_plugins
-from selfattn.runs.task import TaskData, make_task, task_class
-from selfattn.runs.task_metrics import decided_by, headline, metric_names
-from selfattn.settings import changed, check_conditions, command_line, divide
+from selfattn.runs.task import TaskData
+from selfattn.runs.task_metrics import headline, metric_names
 from selfattn.streams import alone
-from selfattn.training.config import TrainingConfig, TrainingSettings
+from selfattn.training.config import TrainingSettings
 from selfattn.training.device import use_threads
 from selfattn.words.messages import Message, message
 
@@ -63,7 +58,6 @@ _REHEARSAL: dict[str, Any] = {  # settings of the rehearsal, in place of those o
 }
 # Settings that do not fit a rehearsal of two batches: it leaves them out.
 _NOT_REHEARSED = ("epochs", "warmup_steps", "space", "trials", "tunings", "tuning_seed", "budget_in")
-LENGTH = ("epochs", "max_steps", "items_per_epoch")  # settings that decide the length of a training
 
 
 def compare(
@@ -105,8 +99,8 @@ def compare(
         ``compare("dates", CompareOptions(models=("rnn-attention", "transformer"), out=Path("compare/dates")),
         training={"epochs": 3}, task_options={"locales": ("ko_KR",)})``
     """
-    settings_by_name = _gathered(task, options, training, task_options, settings)
-    trainings, chosen = _prepare(task, settings_by_name)
+    settings_by_name = gather_settings(task, options, training, task_options, settings)
+    trainings, chosen = prepare(task, settings_by_name)
     options = trainings.options
     with ExitStack() as stack:
         stack.callback(stop_workers)
@@ -188,7 +182,7 @@ def forecast(
     Raises:
         UserError: see :func:`compare`.
     """
-    trainings, chosen = _prepare(task, _gathered(task, options, training, task_options, settings))
+    trainings, chosen = prepare(task, gather_settings(task, options, training, task_options, settings))
     options = trainings.options
     recipe = trainings.recipe
     with use_threads(options.threads):
@@ -219,98 +213,6 @@ def forecast(
         *lines,
         f"{count} trainings, {jobs} in parallel: about {minutes:,.1f} minutes, plus validation, tests and report",
     ]
-
-
-def _gathered(
-    task: str | TaskData,
-    options: CompareOptions | None,
-    training: TrainingSettings | None,
-    task_options: object,
-    settings: CompareSettings,
-) -> dict[str, Any]:
-    """Return the settings of a call by name, wherever they stand."""
-    task_kind = task_class(task)
-    by_name = gathered(
-        settings, options, CompareOptions, training, task_options, task_kind.Options, task_kind.TestOptions
-    )
-    if "seed" in by_name:
-        raise SettingError("`seed`: the trainings of a comparison have several; give `first_seed` or `seeds`")
-    return by_name
-
-
-def _prepare(task: str | TaskData, settings: Mapping[str, Any]) -> tuple[Trainings, dict[str, PlannedModel]]:
-    """Check settings, and return the runner of the trainings, and the models."""
-    task_kind = task_class(task)
-    chosen_options, training, of_task, of_tests = divide(
-        settings, CompareOptions, TrainingConfig, task_kind.Options, task_kind.TestOptions
-    )
-    task = make_task(task, of_task | of_tests)
-    # options: the task's usual ones, unless the caller chose others
-    usual = task.usual_comparison()
-    if chosen_options.get("quick") or any(name in training for name in LENGTH):
-        usual = {name: usual[name] for name in ("models", "out", "match")}  # the others fit only the usual length
-    usual_training = {name: usual.pop(name) for name in list(usual) if name in TrainingConfig.__dataclass_fields__}
-    options = CompareOptions(**usual | chosen_options)
-    # the command that the records keep: what differs from the defaults, the task's usual options included
-    defaults = usual | {name: getattr(options, name) for name in NOT_THE_RESULT}  # so that these are left out
-    written = changed(options) | {name: getattr(options, name) for name in chosen_options if name in defaults}
-    written = {name: value for name, value in written.items() if name not in defaults or value != defaults[name]}
-    if options.tune is False:
-        written["no_tune"] = not written.pop("tune")
-    # defaults that depend on other settings
-    is_tuned = options.tune
-    if is_tuned is None:
-        is_usual = not options.quick and "lr" not in training
-        is_tuned = is_usual or any(chosen_options.get(name) for name in ("space", "trials", "tunings"))
-    seeds = options.seeds or (1 if options.quick else SEEDS,)
-    options = replace(
-        options, tune=is_tuned, seeds=seeds, first_seed=options.first_seed or 0, budgets=options.budgets or (1.0,)
-    )
-    check_conditions(changed(options).keys() & chosen_options.keys(), options, CompareOptions.conditions)
-    if options.metric is not None:
-        task = decided_by(task, options.metric)
-    command = command_line(f"compare {task.name}", written | task.changed_options() | training)
-    recipe = replace(task.recipe(options.quick), **usual_training | training | {"seed": 0})
-    check_conditions(training, recipe, (*TrainingConfig.conditions, *task.training_conditions()))
-    models = choose(task, options)
-    if is_tuned:
-        options = _with_tuning(options, models, recipe, training, is_chosen="space" in chosen_options)
-    return Trainings(task, recipe, options, command), models
-
-
-def _with_tuning(
-    options: CompareOptions,
-    models: Mapping[str, PlannedModel],
-    recipe: TrainingConfig,
-    training: Mapping[str, Any],
-    *,
-    is_chosen: bool,
-) -> CompareOptions:
-    """Return the options with space, number of trials and number of tunings filled in.
-
-    A setting that the caller gave for all trainings is left out of the default space. In a space that the caller chose
-    it is an error.
-    """
-    space: list[str] = []
-    for text in options.space or default_space(recipe):
-        names = {axis.name for axes in read_space([text], list(models)).values() for axis in axes}
-        given = names & training.keys()
-        if given and is_chosen:
-            raise SettingError(f"`{min(given)}` is one value for all trainings, and `space` tries several: give one")
-        if not given:
-            space.append(text)
-    if not space:
-        raise SettingError("`tune`: nothing is left to be tried, because all settings of the space are given")
-    check_space(space, models, recipe)
-    tunings = options.tunings or default_tunings(options.seeds)
-    check_tunings(tunings, options.seeds)
-    trials = options.trials or TRIALS
-    of_runs = range(options.first_seed or 0, (options.first_seed or 0) + max(options.seeds))
-    of_trials = range(options.tuning_seed, options.tuning_seed + tunings * trials)
-    if of_trials.start < of_runs.stop and of_trials.stop > of_runs.start:  # they overlap
-        reason = f"these are seeds of final runs; choose one from {of_runs.stop}"
-        raise SettingError(f"`tuning_seed` {options.tuning_seed}: {reason}")
-    return replace(options, space=tuple(space), tunings=tunings, trials=trials)
 
 
 def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:

@@ -14,8 +14,8 @@ from selfattn import __version__
 from selfattn.codec import short
 from selfattn.comparison.archive import ARCHIVE, archive_sha256, read_archive, write_archive
 from selfattn.comparison.judged import KIND, JudgedOutputs
+from selfattn.comparison.measured import measure
 from selfattn.comparison.outputs_options import OutputsOptions
-from selfattn.comparison.record import measure
 from selfattn.comparison.report import check_free_of_others
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered

@@ -1,11 +1,9 @@
-"""Make the record of a comparison from its tested runs: what they are on disk, and the quality of their outputs."""
+"""Make the record of a comparison from its tested runs; `measured` adds the quality of their outputs."""
 
 import json
 import statistics
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,44 +11,27 @@ from typing import Any
 from selfattn.codec import encode
 from selfattn.comparison.check import make_gates
 from selfattn.comparison.costs import ModelTimes, read_costs, step_key
-from selfattn.comparison.further_tests import TOGETHER, Analysis
-from selfattn.comparison.judged import JudgedOutputs, task_of, word_analyses
-from selfattn.comparison.models import primary_pair
+from selfattn.comparison.measured import measure
 from selfattn.comparison.plan import Plan, PlannedModel
 from selfattn.comparison.run_table import RunTable
-from selfattn.comparison.seal import sealed_pair
 from selfattn.comparison.tested import Answered, Tested
 from selfattn.comparison.tuning import read_space
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics.exact import WordRecall
-from selfattn.evaluation.metrics.metric import Metric, make_metric
-from selfattn.evaluation.statistics.buckets import by_length, by_tag, score_fields, score_groups, score_rare_words
-from selfattn.evaluation.statistics.design import ALL_BUDGETS, budget_differences, locate
-from selfattn.evaluation.statistics.mean_run import compare_mean_runs, mean_runs
-from selfattn.evaluation.statistics.significance import MIN_SEEDS, RunScores, by_tuning, score_counts
-from selfattn.evaluation.statistics.variances import ALPHA, LEVEL
+from selfattn.evaluation.metrics.metric import make_metric
+from selfattn.evaluation.statistics.design import ALL_BUDGETS
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
 from selfattn.models.sizing import body
 from selfattn.results.attention import Attention, AttentionExample, ModelAttention
 from selfattn.results.plan import AtBudget, Budgets, Interim, PlanCheck
-from selfattn.results.quality import BucketGroup, BudgetDifference, Estimate, IntervalMethod, NgramGroup, PairTest
-from selfattn.results.record import SCHEMA, Difference, MeanOverRuns, Model, Record, Timing, Tuning
+from selfattn.results.record import SCHEMA, MeanOverRuns, Model, Record, Timing, Tuning
 from selfattn.runs.record import flat
 from selfattn.runs.task import TaskData, task_of_settings
 from selfattn.runs.training_set import CURVE_ITEMS
 
-Tunings = Mapping[str, Sequence[int]]  # for each model the number of each run's tuning
-
 _UNDISTURBED = "undisturbed: steps times the median step; steps and decoding timed by turns after the trainings"
-_ADVICE = "take the report from where it was published, or compare again"
 _NOT_DATA = ("kind", "validation_items")
-_DIFFERENCES = 40
-_MOST_FIELDS = 12
-_RARE = "share of the references' words that the outputs have, by how often training shows the word"
-_FIELDS = "a field is right where the answer has it as the target has"
-_UNSEEN = "never shown in training"
 
 
 def make_record(
@@ -237,200 +218,3 @@ def _examples(firsts: Mapping[str, Tested], pairs: Sequence[Pair]) -> tuple[Atte
         AttentionExample(pairs[place].source, pairs[place].target, pairs[place].tag, pairs[place].spans, shown)
         for place, shown in sorted(examples.items())
     )
-
-
-# from the outputs alone
-
-
-def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answered]) -> Record:
-    """Return a record with every figure that follows from the outputs; all others stay as they are.
-
-    Args:
-        record: of the comparison, with its models, metrics (`units`) and budgets.
-        data: settings of the training data, of which the task is made.
-        outputs: of all runs; those of the largest budget decide.
-    """
-    task = task_of(record.task, data, "results.json")
-    metrics = {name: make_metric(name, task.language) for name in record.units}
-    metric = metrics[record.headline.metric]
-    models = outputs.main
-    pairs = outputs.first.pairs
-    labels = [task.repeats(pair) for pair in pairs]
-    texts = _texts(models)
-    has_plan = record.plan is not None and record.plan.seal is not None
-    primary = sealed_pair(record) if has_plan else primary_pair(task, list(models))
-    tunings = _tunings(record)
-    alpha = record.interim.bound if record.interim else ALPHA
-    counts = metric.count_runs(texts, pairs)
-    analyse = compare_mean_runs if record.analysis > 1 else RunScores.comparison
-    scores = score_counts(counts, metric, clusters=labels)
-    comparison = analyse(by_tuning(scores, tunings) if tunings else scores, primary, alpha)
-    tests = list(comparison.pairs)
-    # Beside the metric that decides, others: two scores that agree are worth more than one.
-    for name in metric.beside:
-        further = make_metric(name, task.language)
-        scores = score_counts(further.count_runs(texts, pairs), further, clusters=labels)
-        tests += analyse(by_tuning(scores, tunings) if tunings else scores).pairs
-    if record.analysis > 1:
-        tests = [_with_identical(test, texts) for test in tests]
-
-    def estimate(model: str, name: str) -> Estimate:
-        if name == metric.name:
-            return comparison.estimates[model]
-        values = tuple(
-            run.scores[name] if name in run.scores else metrics[name].of(run.outputs, pairs) for run in models[model]
-        )
-        return Estimate(statistics.mean(values), runs=values)
-
-    measured = []
-    for model in record.models:
-        runs = [run for run in models[model.name] if not run.failed]
-        cut_off = sum(not answer.finished for answer in chain.from_iterable(run.answers for run in runs))
-        estimates = {name: estimate(model.name, name) for name in metrics}
-        measured.append(replace(model, metrics=estimates, cut_off=cut_off if record.analysis > 1 else None))
-    over = next(iter(comparison.estimates.values())).over
-    buckets = _buckets(models, metric, task, tunings, record, data)
-    ngrams: tuple[NgramGroup, ...] = ()
-    if isinstance(task, JudgedOutputs):
-        words, ngrams = word_analyses(task, outputs, labels)
-        buckets = (*buckets, words)
-    repeated = len(labels) - len(set(labels))
-    return replace(
-        record,
-        test_items=len(pairs),
-        models=tuple(measured),
-        interval=IntervalMethod(LEVEL, "closed form" if metric.is_mean else "bootstrap", over, repeated),
-        pairs=tuple(tests),
-        buckets=buckets,
-        ngrams=ngrams,
-        differences=_differences(models, pairs),
-        budgets=record.budgets and _with_quality(record, record.budgets, outputs, metric, pairs, labels, tunings),
-    )
-
-
-def _tunings(record: Record) -> Tunings | None:
-    """Return the number of the tuning of each run, by model; None where models were not tuned several times.
-
-    Raises:
-        UserError: some tunings of a model have more runs than others.
-    """
-    if not any(model.tunings for model in record.models):
-        return None
-    for model in record.models:
-        counts = Counter(model.tunings)
-        if len(model.tunings) != len(model.seeds) or len(counts) < 2 or len(set(counts.values())) > 1:
-            numbers = f"seeds {list(model.seeds)} have the settings of tunings {list(model.tunings)}"
-            raise UserError(f"{model.name}: {numbers}, not as many runs of each of at least two; {_ADVICE}")
-    return {model.name: model.tunings for model in record.models}
-
-
-def _with_identical(test: PairTest, texts: Mapping[str, Sequence[Sequence[str]]]) -> PairTest:
-    """Return a test that says so where the runs of both models wrote the same, in whatever order of seeds."""
-    outputs = [sorted(map(tuple, texts[name])) for name in (test.first, test.second)]
-    is_identical = outputs[0] == outputs[1]
-    return replace(test, word="identical outputs") if is_identical else test
-
-
-def _texts(models: Mapping[str, Sequence[Answered]]) -> dict[str, list[list[str]]]:
-    """Return the outputs of the runs of each model."""
-    return {name: [run.outputs for run in runs] for name, runs in models.items()}
-
-
-def _with_quality(
-    record: Record,
-    budgets: Budgets,
-    outputs: RunTable[Answered],
-    metric: Metric,
-    pairs: Sequence[Pair],
-    labels: Sequence[Hashable],
-    tunings: Tunings | None,
-) -> Budgets:
-    """Estimate every budget's trainings, and the difference of the primary pair over budgets."""
-    counts = {cell.budget: metric.count_runs(_texts(outputs.at(cell.budget)), pairs) for cell in budgets.cells}
-    differences: Sequence[BudgetDifference] = ()
-    if budgets.pair:
-        differences = budget_differences(counts, metric, budgets.pair, clusters=labels, tunings=tunings)
-    by_budget = {difference.budget: difference for difference in differences}
-    cells = []
-    for cell in budgets.cells:
-        scores = score_counts(counts[cell.budget], metric, clusters=labels)
-        scores = by_tuning(scores, tunings) if tunings else scores
-        estimates = scores.estimates() if record.analysis == 1 else mean_runs(scores)
-        counted = {name: sum(run.failed for run in runs) for name, runs in outputs.at(cell.budget).items()}
-        failed = {name: count for name, count in counted.items() if count}
-        cells.append(replace(cell, models=estimates, difference=by_budget.get(cell.budget), failed=failed))
-    seeds = min(len(cell.runs) for cell in outputs.cells())
-    crossing = locate(differences) if differences and seeds >= MIN_SEEDS else None
-    return replace(budgets, cells=tuple(cells), crossing=crossing)
-
-
-def _differences(models: Mapping[str, Sequence[Answered]], pairs: Sequence[Pair]) -> tuple[Difference, ...]:
-    """Choose test pairs on which models disagree: some of every pattern of right and wrong, rare patterns first."""
-    outputs = {name: next(run for run in runs if not run.failed).outputs for name, runs in models.items()}
-    patterns: dict[tuple[bool, ...], list[int]] = {}
-    for place, pair in enumerate(pairs):
-        texts = [written[place] for written in outputs.values()]
-        if len(set(texts)) > 1:
-            patterns.setdefault(tuple(text == pair.target for text in texts), []).append(place)
-    chosen: list[int] = []
-    rare_first = sorted(patterns.values(), key=lambda places: (len(places), places))
-    for number, places in enumerate(rare_first[:_DIFFERENCES]):
-        chosen += places[: max(1, (_DIFFERENCES - len(chosen)) // (len(rare_first) - number))]
-    differences: list[Difference] = []
-    for place in chosen[:_DIFFERENCES]:
-        pair = pairs[place]
-        predictions = {name: written[place] for name, written in outputs.items()}
-        differences.append(Difference(pair.source, pair.target, pair.tag, predictions))
-    return tuple(differences)
-
-
-def _buckets(
-    models: Mapping[str, Sequence[Answered]],
-    metric: Metric,
-    task: TaskData,
-    tunings: Tunings | None,
-    record: Record,
-    data: Mapping[str, object],
-) -> tuple[BucketGroup, ...]:
-    """Divide the test by tag, length, field, rare words and probe, and measure every model on every part."""
-    compare = compare_mean_runs if record.analysis > 1 else RunScores.comparison
-    analysis = Analysis(metric, task.language, compare, tunings, task.repeats)
-    named = data.get("further_tests", {})
-    first = next(iter(models.values()))[0]
-    pairs = first.pairs
-    outputs = _texts(models)
-    references = [pair.target for pair in pairs]
-    labels = [task.repeats(pair) for pair in pairs]
-    unit, cut = ("characters", list) if metric.is_mean else ("words", str.split)
-    score = partial(score_groups, outputs=outputs, items=pairs, clusters=labels, tunings=tunings)
-    group = partial(BucketGroup, metric=metric.name, kind=metric.unit, better=metric.better)
-    fields = score_fields(outputs, pairs, labels, tunings) if any(pair.spans for pair in pairs) else []
-    often = sorted(fields, key=lambda part: -part.items)[:_MOST_FIELDS]
-    rare = score_rare_words(outputs, references, first.words, labels, tunings) if first.words and task.has_words else ()
-    side = "source" if any(pair.source for pair in pairs) else "target"
-    lengths = by_length([getattr(pair, side) for pair in pairs], words=cut)
-    tagged = group(task.tag_name, score(by_tag(pairs), metric=metric))
-    if record.analysis > 1:
-        tagged = group(task.tag_name, analysis.tags(pairs, outputs, metric), note=TOGETHER)
-    groups = [
-        tagged,
-        group(
-            "length" if side == "source" else "reference length",
-            score(lengths, metric=metric),
-            note=f"{unit} of the {side}",
-        ),
-        BucketGroup("field", tuple(part for part in fields if part in often), note=_FIELDS),
-        BucketGroup("rare words", rare, WordRecall.name, note=_RARE),
-    ]
-    for name in first.probes:
-        probed = {model: [replace(run, answers=run.probes[name]) for run in runs] for model, runs in models.items()}
-        if isinstance(named, Mapping) and name in named:
-            groups += analysis.further(name, probed)
-            continue
-        pairs = next(iter(probed.values()))[0].pairs
-        labels = [task.repeats(pair) for pair in pairs]
-        buckets = score_groups(
-            {name: range(len(pairs))}, _texts(probed), pairs, metric, clusters=labels, tunings=tunings
-        )
-        groups.append(group(name, buckets, note=_UNSEEN))
-    return tuple(part for part in groups if part.buckets)

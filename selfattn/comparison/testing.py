@@ -26,7 +26,8 @@ from selfattn.evaluation.statistics.buckets import by_tag
 from selfattn.results.attention import ModelAlignment, ShownAttention
 from selfattn.results.record import Cost, Gate
 from selfattn.runs.directory import WEIGHTS, RunDirectory
-from selfattn.runs.run import Run, build_model
+from selfattn.runs.model import build_model
+from selfattn.runs.run import Run
 from selfattn.runs.task import TaskData
 from selfattn.runs.task_metrics import headline, scores
 from selfattn.runs.training_set import TestSet

@@ -12,8 +12,9 @@ from typing import Any
 from selfattn.codec import encode, short
 from selfattn.comparison.archive import ARCHIVE, archive_sha256, read_archive
 from selfattn.comparison.check import check_plan
+from selfattn.comparison.measured import measure
 from selfattn.comparison.plan import Plan, read_plan
-from selfattn.comparison.record import make_record, measure
+from selfattn.comparison.record import make_record
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.seal import unkept
 from selfattn.comparison.tested import Answer, Answered, Tested, read_runs

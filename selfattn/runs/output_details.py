@@ -10,8 +10,8 @@ from selfattn.decoding.scoring import ScoresTargets, score_tokens
 from selfattn.decoding.texts import Output
 from selfattn.evaluation.alignment.attention_scores import token_links
 from selfattn.evaluation.alignment.links import Link
-from selfattn.runs.run import Run, token_texts
-from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.runs.run import Run
+from selfattn.tokenizers.protocol import Tokenizer, token_texts
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from selfattn.evaluation.alignment.attention_scores import token_links
 from selfattn.evaluation.alignment.dependence import by_blocking, by_gradient
 from selfattn.evaluation.alignment.links import Link
 from selfattn.evaluation.alignment.word_alignment import Way, word_links, words_of_pair
-from selfattn.models.build import build, count_parameters
-from selfattn.models.config import ModelConfig
+from selfattn.models.build import count_parameters
 from selfattn.models.ensemble import Ensemble, EnsembleConfig
 from selfattn.models.inside import Edit, Trace, edited, trace_model
 from selfattn.models.instrument import sharing_weights
@@ -34,11 +33,12 @@ from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunDirectory, fi
 from selfattn.runs.export import Engine, Format, Quantized, export, export_once, format_of, open_exported
 from selfattn.runs.inputs import checked_pairs, checked_prefixes, checked_text, checked_texts, decoding_options
 from selfattn.runs.measure import measure_run
+from selfattn.runs.model import build_model, check_limits
 from selfattn.runs.record import RunConfig
 from selfattn.runs.task import TaskData, task_of_settings
 from selfattn.settings import shown
 from selfattn.tokenizers.char import CharTokenizer
-from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.tokenizers.protocol import Tokenizer, token_texts
 from selfattn.tokenizers.words import WordTokenizer
 from selfattn.training.device import choose_device
 
@@ -450,44 +450,6 @@ class Run:
             raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
 
 
-def check_limits(config: ModelConfig, source: int, target: int) -> None:
-    """Check numbers of tokens against what a model has positions for.
-
-    Raises:
-        ValueError: there are too many.
-    """
-    limits = config.limits()
-    for what, count, most in (
-        ("a source", source, limits.source),
-        ("an output", target, limits.target),
-        ("source and output", source + target, limits.together),
-    ):
-        if most is not None and count > most:
-            raise ValueError(f"{what} of {count} tokens: this model has at most {most} positions")
-
-
-def token_texts(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
-    """Return the text of each token, and the name of the end token; a token without text of its own by its name.
-
-    Args:
-        tokenizer: of this side.
-        text: any text.
-
-    Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
-        >>> token_texts(CharTokenizer("ab "), "a bz")
-        ('a', ' ', 'b', '<unk>', '<eos>')
-    """
-    ids = tokenizer.encode(text)
-    spans = tokenizer.spans(text)
-    shared = Counter(spans)
-    texts = []
-    for number, (start, end) in zip(ids, spans, strict=True):
-        has_text = start < end and shared[start, end] == 1 and number != tokenizer.unk_id
-        texts.append(text[start:end] if has_text else tokenizer.pieces([number])[0])
-    return (*texts, tokenizer.pieces([tokenizer.eos_id])[0])
-
-
 def load(
     path: str | os.PathLike[str],
     *others: str | os.PathLike[str],
@@ -568,26 +530,3 @@ def _ensemble(runs: Sequence[Run]) -> Run:
         longest_source=max(run.config.longest_source for run in runs),
     )
     return Run(first.path, config, Ensemble([run.model for run in runs]), first.tokenizer)
-
-
-def build_model(config: ModelConfig, tokenizer: Tokenizer, seed: int) -> Seq2Seq:
-    """Build a model for a tokenizer, with initial weights.
-
-    Args:
-        config: of the model.
-        tokenizer: of both sides; the source may have a vocabulary of its own.
-        seed: of the initial weights.
-
-    Raises:
-        UserError: source and target have separate vocabularies, and the model needs a shared one; or torch's default
-            dtype is not float32.
-    """
-    if torch.get_default_dtype() != torch.float32:
-        default = torch.get_default_dtype()
-        raise UserError(f"torch's default dtype is {default}, and models of runs are float32; set it to float32")
-    try:
-        sizes = {"vocab_size": len(tokenizer), "source_vocab_size": len(tokenizer.source)}
-        return build(config, **sizes, pad_id=tokenizer.pad_id, seed=seed)
-    except ValueError as error:
-        advice = "" if tokenizer.source is tokenizer else "; leave `separate` out"
-        raise UserError(f"this model cannot be built: {error}{advice}") from None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Self
 
 from selfattn.codec import Plain, decode
 from selfattn.data.readers.groups import refuse_repeats, refuse_turned
@@ -22,25 +22,11 @@ from selfattn.evaluation.alignment.links import GoldPair, read_gold
 from selfattn.models.config import ModelConfig, override
 from selfattn.results.record import Baseline, Subject
 from selfattn.runs.task import RECIPE, HeldOut, TaskData, check_same_reading
-from selfattn.settings import (
-    LARGEST,
-    Condition,
-    Count,
-    CountOrZero,
-    Seed,
-    Share,
-    changed,
-    check,
-    check_bounds,
-    check_conditions,
-    excludes,
-    needs,
-)
 from selfattn.tasks import baselines
+from selfattn.tasks.translation_options import TranslationOptions, TranslationTests
 from selfattn.tokenizers.listed import ListedTokenizer
 from selfattn.tokenizers.load import (
     DEFAULT_VOCAB_SIZE,
-    SUBWORDS,
     SeparateTokenizer,
     TokenizerKind,
     open_tokenizer,
@@ -72,7 +58,6 @@ SEEDS = 4
 FIRST_SEED = 230
 _PHRASES = """Without --data, models translate phrases that are generated from the Unicode CLDR: dates, times, units,
 prices and lists. Nothing is downloaded."""
-_CLEANING = ("held_out", "split_seed", "max_characters", "max_ratio", "keep_overlap", "keep_duplicates")
 
 
 _ADVICE = "restore the file or train again"
@@ -84,157 +69,6 @@ class _File(Plain):
 
     path: str
     sha256: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class TranslationOptions:
-    """Where pairs come from, and what tokens they are cut into.
-
-    Attributes:
-        source: Source language, such as en. Code or English name; for CLDR phrases, any locale.
-        target: Target language, such as ko. Decides how BLEU cuts words.
-        data: Files of pairs (TSV, CSV, JSON lines), or source and target files in turn, plain or packed.
-        valid: Validation files. Default: sentences held out from --data.
-        test: Test files; several sets as NAME=FILE, of which the first decides. Default: held out from --data.
-        tag: Column, by name or number, that divides test pairs into groups, such as cases or languages.
-        hub: Dataset on the Hugging Face Hub, or its directory, instead of files.
-        hub_config: Configuration of the Hub dataset.
-        columns: Source and target column, by name or number, separated by a comma.
-        encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
-        streaming: Read the training data during the training, in constant memory.
-        held_out: Pairs per held-out part. Default: 5 % of all, at most 2,000.
-        split_seed: Seed of the held-out split. Independent of --seed.
-        max_characters: Longest training text, in characters. 0: no limit.
-        max_ratio: Largest length ratio of a training pair, relative to the usual ratio. 0: no limit.
-        keep_overlap: Keep training pairs that share a text with validation or test.
-        keep_duplicates: Keep repeated training pairs.
-        tokenizer: Token type (letters: characters taken apart, words: divided at spaces), or the directory of a
-            tokenizer or a SentencePiece model. Default: characters for CLDR phrases, else BPE.
-        source_tokenizer: Token type of the sources, where the targets have another.
-        target_tokenizer: Token type of the targets, such as words for phones with spaces between.
-        vocab_size: Subword vocabulary size. Default: 8,000, or 2,000 below 10,000 pairs; more for many characters.
-        separate: Learn one vocabulary per language instead of a joint one.
-        sampling: Subword regularisation while training (BPE-dropout or unigram sampling). 0: none.
-    """
-
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Data (default: CLDR phrases)": (
-            *("valid", "test", "tag", "hub", "hub_config", "columns", "encoding", "streaming"),
-        ),
-        "Cleaning and splitting of files and Hub datasets": _CLEANING,
-        "Tokens": ("tokenizer", "source_tokenizer", "target_tokenizer", "vocab_size", "separate", "sampling"),
-    }
-    conditions: ClassVar[tuple[Condition, ...]] = (
-        needs("`data`", lambda options: options.data, "valid", "test", "tag", "encoding"),
-        needs("`hub`", lambda options: options.hub is not None, "hub_config"),
-        needs("`data` or `hub`", lambda options: not options.is_cldr, "columns", "streaming", *_CLEANING),
-        needs("`tokenizer` bpe", lambda options: set(options.kinds) & set(SUBWORDS), "vocab_size"),
-        needs("`tokenizer` bpe", lambda options: set(options.kinds) - {"characters", "letters", "words"}, "sampling"),
-        excludes("a directory as `tokenizer`", lambda options: isinstance(options.tokenizer, Path), "separate"),
-        excludes("a tokenizer for each side", lambda options: None not in options.of_sides, "tokenizer"),
-        excludes("a tokenizer for each side", lambda options: options.of_sides != (None, None), "separate"),
-        excludes("`streaming`", lambda options: options.streaming, "keep_duplicates"),
-    )
-
-    source: str = "en"
-    target: str = "ko"
-    data: tuple[Path, ...] = ()
-    valid: tuple[Path, ...] = ()
-    test: tuple[Path, ...] = ()
-    tag: str | None = None
-    hub: str | None = None
-    hub_config: str | None = None
-    columns: tuple[str, ...] = ()
-    encoding: str | None = None
-    streaming: bool = False
-    held_out: Count | None = None
-    split_seed: Seed = 0
-    max_characters: CountOrZero = 1000
-    max_ratio: float = 3.0
-    keep_overlap: bool = False
-    keep_duplicates: bool = False
-    tokenizer: TokenizerKind | Path | None = None
-    source_tokenizer: TokenizerKind | Path | None = None
-    target_tokenizer: TokenizerKind | Path | None = None
-    vocab_size: Count | None = None
-    separate: bool = False
-    sampling: Share = 0.0
-
-    @property
-    def is_cldr(self) -> bool:
-        """Whether the data are the generated phrases."""
-        return not self.data and self.hub is None
-
-    @property
-    def of_sides(self) -> tuple[TokenizerKind | Path | None, TokenizerKind | Path | None]:
-        """The tokenizers that were chosen for one side: of the sources, of the targets."""
-        return self.source_tokenizer, self.target_tokenizer
-
-    @property
-    def is_separate(self) -> bool:
-        """Whether sources and targets have vocabularies of their own."""
-        return self.separate or self.of_sides != (None, None)
-
-    @property
-    def kinds(self) -> tuple[TokenizerKind | Path, TokenizerKind | Path]:
-        """The kinds of tokens of sources and targets, or the paths of tokenizers."""
-        usual = self.tokenizer or ("characters" if self.is_cldr else "bpe")
-        return self.source_tokenizer or usual, self.target_tokenizer or usual
-
-    def __post_init__(self) -> None:
-        if self.data and self.hub is not None:
-            raise SettingError("`data` takes files, `hub` a dataset; give one of them")
-        for name in ("source", "target"):
-            _check_language(name, getattr(self, name))
-        check_conditions(changed(self), self, self.conditions)
-        checked_encoding(self.encoding)
-        check_bounds(self)
-        expected = f"a number in [1, {LARGEST:g}], or 0 for no limit"
-        check(self, "max_ratio", float, lambda x: x == 0 or 1 <= x <= LARGEST, expected)
-
-
-def _check_language(name: str, language: str) -> None:
-    """Refuse a language that is not known, by the name of its setting."""
-    from selfattn.data.languages import read_language
-
-    try:
-        read_language(language)
-    except SettingError as error:
-        raise SettingError(f"`{name}`: {error}") from None
-
-
-@dataclass(frozen=True, kw_only=True)
-class TranslationTests:
-    """How compared models are tested.
-
-    Attributes:
-        beam: Beam size for the test. Default: 1 (greedy) for CLDR phrases, else 5.
-        length_penalty: Length penalty for the test. Default: 0 for CLDR phrases, else 1.
-        gold: Word alignments to score attention against, as in `selfattn align --gold`.
-        sentences: Tokenised sentences of --gold: one file of source ||| target, or two parallel files.
-        base: First word index in --gold, 0 or 1. Default: detected.
-        baseline: Published baseline as metric=value, such as bleu=30. Runs below it are reported.
-        baseline_source: Source of the baseline, for the report.
-    """
-
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Test": ("beam", "length_penalty", "gold", "sentences", "base", "baseline", "baseline_source")
-    }
-    conditions: ClassVar[tuple[Condition, ...]] = (
-        needs("`gold`", lambda options: options.gold is not None, "sentences", "base"),
-        needs("`baseline`", lambda options: options.baseline is not None, "baseline_source"),
-    )
-
-    beam: int | None = None
-    length_penalty: float | None = None
-    gold: Path | None = None
-    sentences: tuple[Path, ...] = ()
-    base: Literal[0, 1] | None = None
-    baseline: str | None = None
-    baseline_source: str | None = None
-
-    def __post_init__(self) -> None:
-        check_conditions(changed(self), self, self.conditions)
 
 
 class Translation(TaskData):

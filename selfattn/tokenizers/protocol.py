@@ -107,6 +107,28 @@ def printable(text: str) -> str:
     )
 
 
+def token_texts(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
+    """Return the text of each token, and the name of the end token; a token without text of its own by its name.
+
+    Args:
+        tokenizer: of this side.
+        text: any text.
+
+    Example:
+        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> token_texts(CharTokenizer("ab "), "a bz")
+        ('a', ' ', 'b', '<unk>', '<eos>')
+    """
+    ids = tokenizer.encode(text)
+    spans = tokenizer.spans(text)
+    shared = Counter(spans)
+    texts = []
+    for number, (start, end) in zip(ids, spans, strict=True):
+        has_text = start < end and shared[start, end] == 1 and number != tokenizer.unk_id
+        texts.append(text[start:end] if has_text else tokenizer.pieces([number])[0])
+    return (*texts, tokenizer.pieces([tokenizer.eos_id])[0])
+
+
 def unit_of(tokenizer: Tokenizer) -> Unit:
     """Return what `unknown` of a tokenizer counts; characters where a plugin does not say."""
     unit: Unit = getattr(tokenizer, "unit", "characters")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from selfattn.comparison.record import measure
+from selfattn.comparison.measured import measure
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.report.render.html import html_of

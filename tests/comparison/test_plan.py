@@ -16,8 +16,9 @@ from third_party import isolated_registries
 from selfattn.codec import encode, fingerprint, line_of
 from selfattn.comparison import compare as compare_module
 from selfattn.comparison import tested, trainings
-from selfattn.comparison.compare import _prepare, compare, is_decided, make_plan
+from selfattn.comparison.compare import compare, is_decided, make_plan
 from selfattn.comparison.plan import Plan, PlannedModel, Variant, read_plan
+from selfattn.comparison.preparation import prepare
 from selfattn.comparison.report import write_comparison
 from selfattn.data.dates.source import DateSource, split_days
 from selfattn.data.dates.splits import EmbeddedDates
@@ -384,7 +385,7 @@ def test_the_usual_budgets_are_those_of_the_usual_training(tmp_path: Path, monke
     monkeypatch.setattr(EmbeddedDates, "draw", lambda self, part, *_: DateSource(split=part).pairs(5))
 
     def planned(**changes: Any) -> tuple[tuple[float, ...], str]:
-        plan = make_plan(*_prepare("dates", {"out": tmp_path, "models": ("rnn-plain",)} | changes))
+        plan = make_plan(*prepare("dates", {"out": tmp_path, "models": ("rnn-plain",)} | changes))
         return plan.budgets, plan.command.partition(str(tmp_path))[2]
 
     assert planned() == ((1.0,), "")

@@ -16,8 +16,8 @@ from selfattn.codec import encode, fingerprint, write
 from selfattn.comparison import check, tested
 from selfattn.comparison.archive import ARCHIVE, archive_sha256, read_archive
 from selfattn.comparison.costs import COSTS, digest_of_costs
+from selfattn.comparison.measured import measure
 from selfattn.comparison.plan import read_plan
-from selfattn.comparison.record import measure
 from selfattn.comparison.report import write_comparison
 from selfattn.comparison.seal import decisions, unkept, validation_in_test
 from selfattn.comparison.tested import RESULT

@@ -12,9 +12,10 @@ import pytest
 
 from selfattn.comparison import compare as compare_module
 from selfattn.comparison import tuning
-from selfattn.comparison.compare import _prepare, compare, make_plan
+from selfattn.comparison.compare import compare, make_plan
 from selfattn.comparison.options import MOST_SEEDS
 from selfattn.comparison.plan import Plan, PlannedModel, read_plan
+from selfattn.comparison.preparation import prepare
 from selfattn.comparison.verify import verify
 from selfattn.errors import SettingError
 from selfattn.experiments.plan import write_plan
@@ -143,7 +144,7 @@ def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(
 
     def plan_of(**changes: Any) -> Plan:
         few = {"models": ("rnn-attention",), "validation_items": 5, "test_items": 5}
-        return make_plan(*_prepare("dates", {"out": tmp_path} | few | changes))
+        return make_plan(*prepare("dates", {"out": tmp_path} | few | changes))
 
     assert (plan_of().space, plan_of().tunings, plan_of().tuning_trials) == (SPACE, 5, 4)
     assert plan_of(batch_size=32).space == (SPACE[0], SPACE[2])

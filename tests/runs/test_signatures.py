@@ -12,8 +12,9 @@ import pytest
 from small_runs import Train
 
 import selfattn
-from selfattn.comparison.compare import _gathered, _prepare, compare
+from selfattn.comparison.compare import compare
 from selfattn.comparison.options import CompareOptions, CompareSettings
+from selfattn.comparison.preparation import gather_settings, prepare
 from selfattn.errors import SettingError, UserError
 from selfattn.runs.run import Run
 from selfattn.runs.train import TrainOptions, TrainSettings
@@ -55,7 +56,7 @@ def test_keywords_are_the_fields(settings: Any, kinds: list[type[Any]]) -> None:
 
 
 def prepared(task: str | Dates, *arguments: Any, training: Any = None, task_options: Any = None, **flat: Any) -> Any:
-    trainings, _ = _prepare(task, _gathered(task, *(arguments or (None,)), training, task_options, flat))
+    trainings, _ = prepare(task, gather_settings(task, *(arguments or (None,)), training, task_options, flat))
     return trainings.command, trainings.options, trainings.recipe
 
 
