@@ -84,8 +84,6 @@ def make_commands(arguments: Sequence[str] = (), everything: bool = False) -> Ap
             ("train", train_command, task.train_help),
             ("compare", compare_command, task.compare_help),
         ):
-            if group == "compare" and not task.takes_pairs:  # a comparison tests outputs, which continued texts are not
-                continue
             if list(arguments[:2]) == [group, name]:
                 groups[group].command(make(task), name=name)
             else:
@@ -152,8 +150,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         fail(_surplus(list(error.unused_tokens or ()), rest))
     except UnknownCommandError as error:
         unknown = error.unused_tokens[0] if error.unused_tokens else ""
-        if rest[0] == "compare" and unknown in TASKS:
-            fail(f"compare {unknown}: its models continue texts, and a comparison tests answers; see selfattn evaluate")
         fail(as_options(TASKS.unknown(unknown)) if rest[0] in ("train", "compare") else str(error))
     except MissingArgumentError as error:
         missing = error.argument.name if error.argument else ""

@@ -27,6 +27,7 @@ from selfattn.files import sha256_of, writing
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.results.record import DecodingCost
+from selfattn.runs.answers import answer
 from selfattn.runs.run import load
 from selfattn.runs.training_set import TrainingSet
 from selfattn.streams import generator
@@ -218,13 +219,13 @@ def _times_of(trainings: Trainings, tested: Mapping[str, Tested], trained: Seque
     steps = {name: every[keys[run.path]] for name, run in tested.items()}
     of_model = {name: {keys[run.path]: every[keys[run.path]] for run in trained if run.name == name} for name in tested}
     runs = {name: load(run.path) for name, run in tested.items()}
-    texts = [pair.source for pair in next(iter(tested.values())).answered.pairs][:_INPUTS]
-    single = {name: (lambda turn, run=run: run.predict([texts[turn % len(texts)]])) for name, run in runs.items()}
-    batch = {name: (lambda _, run=run: run.decode(texts, trainings.task.decoding)) for name, run in runs.items()}
-    alone = by_turns(single, min(_SINGLE, len(texts)))
+    pairs = next(iter(tested.values())).answered.pairs[:_INPUTS]
+    single = {name: (lambda turn, run=run: answer(run, [pairs[turn % len(pairs)]])) for name, run in runs.items()}
+    batch = {name: (lambda _, run=run: answer(run, pairs, trainings.task.decoding)) for name, run in runs.items()}
+    alone = by_turns(single, min(_SINGLE, len(pairs)))
     together = by_turns(batch, _BATCHES)
     times = {
-        name: ModelTimes(steps[name], 1000 * alone[name], 1000 * together[name] / len(texts), steps=of_model[name])
+        name: ModelTimes(steps[name], 1000 * alone[name], 1000 * together[name] / len(pairs), steps=of_model[name])
         for name in runs
     }
     if options.quick:

@@ -80,9 +80,11 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
     measured = []
     for model in record.models:
         runs = [run for run in models[model.name] if not run.failed]
-        cut_off = sum(not answer.finished for answer in chain.from_iterable(run.answers for run in runs))
+        cut_off = None
+        if record.analysis > 1 and task.takes_pairs:
+            cut_off = sum(not answer.finished for answer in chain.from_iterable(run.answers for run in runs))
         estimates = {name: estimate(model.name, name) for name in metrics}
-        measured.append(replace(model, metrics=estimates, cut_off=cut_off if record.analysis > 1 else None))
+        measured.append(replace(model, metrics=estimates, cut_off=cut_off))
     over = next(iter(comparison.estimates.values())).over
     buckets = _buckets(models, metric, task, tunings, record, data)
     ngrams: tuple[NgramGroup, ...] = ()
@@ -98,7 +100,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         pairs=tuple(tests),
         buckets=buckets,
         ngrams=ngrams,
-        differences=_differences(models, pairs),
+        differences=_differences(models, pairs) if task.takes_pairs else (),
         budgets=record.budgets and _with_quality(record, record.budgets, outputs, metric, pairs, labels, tunings),
     )
 

@@ -30,8 +30,9 @@ _SHARED = 0.01  # of the test sources may be validation sources too, as real cor
 def decisions(plan: Plan, trainings: Trainings) -> dict[str, Any]:
     """Return everything that the results depend on, to be sealed before training."""
     data, tests = trainings.data(plan.first_seed)
-    sources = {pair.source for pair in tests.validation}
-    validation = digest_of(tests.validation) | {"in_test": sum(pair.source in sources for pair in tests.pairs)}
+    sources = {pair.source or pair.target for pair in tests.validation}
+    shared = sum((pair.source or pair.target) in sources for pair in tests.pairs)
+    validation = digest_of(tests.validation) | {"in_test": shared}
     return of_plan(plan) | {
         "recipe": {name: value for name, value in encode(trainings.recipe).items() if name != "seed"},
         "decoding": encode(trainings.task.decoding),

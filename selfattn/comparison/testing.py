@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 import torch
@@ -14,6 +14,7 @@ import torch
 from selfattn.comparison.tested import SCHEMA, Answer, TestResult, keep
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example, Pair, encode_pairs
+from selfattn.decoding.scoring import TargetScore
 from selfattn.decoding.texts import NOTHING, Output
 from selfattn.evaluation.alignment.attention_scores import best_head, gold_from_spans, score_attention
 from selfattn.evaluation.alignment.dependence import agreement
@@ -21,10 +22,13 @@ from selfattn.evaluation.alignment.word_alignment import align_words
 from selfattn.evaluation.cost import BatchShape, count_flops, peak_memory
 from selfattn.evaluation.gates.model_gates import model_gates, overfitting
 from selfattn.evaluation.gates.output_gates import baseline_gate, output_gates
+from selfattn.evaluation.gates.text_gates import unigrams
+from selfattn.evaluation.metrics.likelihood import read_counts
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.buckets import by_tag
 from selfattn.results.attention import ModelAlignment, ShownAttention
 from selfattn.results.record import Cost, Gate
+from selfattn.runs.answers import answer, examples_of, know_nothing
 from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.model import build_model
 from selfattn.runs.run import Run
@@ -38,6 +42,7 @@ from selfattn.training.loss import batch_loss
 _GATE_ROWS = 8  # test pairs of the gates
 _LONGER = 0.1  # of the test pairs: so many are no chance of a small validation set
 _LEARNED = 0.1  # of the highest score: less is little
+_COUNTED = 20_000  # training texts whose tokens are counted
 _ALIGNED = 400  # pairs whose attention is compared with gold
 _BLOCKED = 32  # pairs whose attention is compared with input attributions
 _SHOWN = ("cross", "blocking", "gradient")
@@ -63,26 +68,32 @@ def test_run(run: Run, task: TaskData, tests: TestSet, *, leading: bool, thoroug
         gates=_check_gates(run, task, tests, outputs, thorough=thorough, share=share),
         cost=_measure_cost(run, tests, thorough=thorough),
         alignment=_align_with_gold(run, tests),
-        agreement=agreement(run.model, encode_pairs(wrote, run.tokenizer)) if leading else None,
+        agreement=agreement(run.model, encode_pairs(wrote, run.tokenizer)) if leading and run.takes_pairs else None,
         attention=_show_attention(run, tests.pairs),
         probes={name: tuple(map(Answer.to, pairs, _outputs(run, task, pairs))) for name, pairs in tests.probes.items()},
     )
     keep(run.path, result, list(map(Answer.to, tests.pairs, outputs)))
 
 
-def count_failed(path: Path, task: TaskData, tests: TestSet, reason: str) -> None:
-    """Keep the results of a diverged training: every answer is empty, and there are no gates.
+def count_failed(path: Path, task: TaskData, tests: TestSet, tokenizer: Tokenizer, reason: str) -> None:
+    """Keep the results of a diverged training, without gates: every answer is empty, every token equally probable.
 
     Args:
         path: of the run's directory.
         task: scores.
         tests: of the run's seed.
+        tokenizer: of the training.
         reason: of the failure.
     """
-    answers = [Answer.to(pair, NOTHING) for pair in tests.pairs]
-    probes = {name: tuple(Answer.to(pair, NOTHING) for pair in pairs) for name, pairs in tests.probes.items()}
-    result = replace(_result(task, tests, [""] * len(answers)), probes=probes, failed=reason)
-    keep(path, result, answers)
+
+    def answers(pairs: Sequence[Pair]) -> tuple[Answer, ...]:
+        outputs = [NOTHING] * len(pairs) if task.takes_pairs else know_nothing(pairs, tokenizer)
+        return tuple(map(Answer.to, pairs, outputs))
+
+    tested = answers(tests.pairs)
+    probes = {name: answers(pairs) for name, pairs in tests.probes.items()}
+    result = replace(_result(task, tests, [each.output for each in tested]), probes=probes, failed=reason)
+    keep(path, result, tested)
 
 
 def _result(task: TaskData, tests: TestSet, texts: Sequence[str]) -> TestResult:
@@ -99,9 +110,7 @@ def _result(task: TaskData, tests: TestSet, texts: Sequence[str]) -> TestResult:
 
 
 def _outputs(run: Run, task: TaskData, pairs: Sequence[Pair]) -> list[Output]:
-    sources = [pair.source for pair in pairs]
-    targets = [pair.target for pair in pairs]
-    return [best for best, *_ in run.decode(sources, task.decoding, targets=targets)]
+    return answer(run, pairs, task.decoding, targets=[pair.target for pair in pairs])
 
 
 def _check_gates(
@@ -123,17 +132,20 @@ def _check_gates(
     targets = [pair.target for pair in tests.pairs]
     finished = [output.finished for output in outputs]
     tokenizer = run.tokenizer
-    learned = not _is_beyond(tests) and _has_learned(run, task, texts, tests.pairs)
-    gates = [
-        *model_gates(run.model, _batch(encode_pairs(drawn, tokenizer), tokenizer)),
-        *output_gates(texts, targets, finished, learned=learned),
-        *tests.seen.gates,
-    ]
+    gates = model_gates(run.model, _batch(examples_of(run, drawn)[:_GATE_ROWS], tokenizer))
+    if task.takes_pairs:
+        learned = not _is_beyond(tests) and _has_learned(run, task, texts, tests.pairs)
+        gates += output_gates(texts, targets, finished, learned=learned)
+    else:
+        train = (pair.target for pair in islice(tests.trained_on(), _COUNTED))
+        nats, tokens = map(sum, zip(*map(read_counts, texts), strict=True))
+        gates.append(unigrams(train, targets, TargetScore(-nats, round(tokens)), tokenizer))
+    gates += tests.seen.gates
     if published := _published_baseline(run, task, tests, texts, share):
         gates.append(published)
     if thorough:
         build = partial(build_model, run.config.model, tokenizer, run.config.training.seed)
-        gates.append(overfitting(build, encode_pairs(tests.validation, tokenizer)))
+        gates.append(overfitting(build, examples_of(run, tests.validation)))
     return tuple(gates)
 
 
@@ -221,7 +233,7 @@ def _show_attention(run: Run, pairs: Sequence[Pair]) -> tuple[ShownAttention, ..
     Returns:
         Nothing without attention.
     """
-    if not _has_attention(run):
+    if not (run.takes_pairs and _has_attention(run)):
         return ()
     places = [places[0] for places in by_tag(pairs).values()] or list(range(min(_EXAMPLES_WITHOUT_TAGS, len(pairs))))
     return tuple(ShownAttention(place, run.attention(pairs[place].source).maps(_SHOWN)) for place in places[:_EXAMPLES])
@@ -242,7 +254,7 @@ def _measure_cost(run: Run, tests: TestSet, *, thorough: bool) -> Cost:
         tests: its validation pairs are as long as the training pairs.
         thorough: also measure memory.
     """
-    examples = encode_pairs(tests.validation, run.tokenizer)
+    examples = examples_of(run, tests.validation)
     metrics = RunDirectory(run.path).metrics()
     shape = batch_shape(examples, run.config.training)
     flops = count_flops(run.model, shape)

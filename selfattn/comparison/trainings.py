@@ -128,7 +128,7 @@ class Trainings(Runner[Training]):
             except DivergedError as error:
                 say(f"{trial.label}: counts as a failed training: {error}")
                 if trial.tested:
-                    count_failed(path, self.task, tests, str(error))
+                    count_failed(path, self.task, tests, data.tokenizer, str(error))
                 else:
                     RunDirectory(path).update(status=DIVERGED)
         if trial.tested:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -195,7 +196,16 @@ def score_texts(model: Seq2Seq, tokenizer: Tokenizer, texts: Sequence[str], *, c
         >>> score.tokens, score.characters
         (7, 5)
     """
-    scores = score_examples(model, text_examples(texts, tokenizer, context))
-    total = math.fsum(score.log_probability for score in scores)
-    tokens = sum(score.tokens for score in scores)
-    return TextScore(total, tokens, characters=sum(map(len, texts)))
+    return _joined(score_examples(model, text_examples(texts, tokenizer, context)), texts)
+
+
+def score_each_text(model: Seq2Seq, tokenizer: Tokenizer, texts: Sequence[str], *, context: int) -> list[TextScore]:
+    """Measure each text by itself; otherwise like :func:`score_texts`."""
+    windows = [text_examples([text], tokenizer, context) for text in texts]
+    scores = iter(score_examples(model, list(chain.from_iterable(windows))))
+    return [_joined(list(islice(scores, len(part))), [text]) for part, text in zip(windows, texts, strict=True)]
+
+
+def _joined(windows: Sequence[TargetScore], texts: Sequence[str]) -> TextScore:
+    total = math.fsum(score.log_probability for score in windows)
+    return TextScore(total, sum(score.tokens for score in windows), characters=sum(map(len, texts)))

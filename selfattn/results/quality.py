@@ -15,7 +15,8 @@ from annotated_types import Ge, Gt, Le
 from selfattn.codec import Plain
 
 Share = Annotated[float, Ge(0), Le(1)]
-Unit = Literal["share", "points"]  # of a metric: 0 to 1, shown in percent; 0 to 100, shown as they are
+# Of a metric: 0 to 1, shown in percent; 0 to 100; bits; any number from 0 on, as a perplexity.
+Unit = Literal["share", "points", "bits", "number"]
 Better = Literal["higher", "lower"]  # of a metric: which of two scores is the better one
 Over = Literal["items", "seeds and items"]  # what varies in an interval
 
@@ -70,7 +71,7 @@ class Headline(Plain):
 
     Attributes:
         metric: its name among the metrics of every model, such as `exact_match` or `bleu`.
-        kind: `share` (0 to 1, shown in percent) or `points` (0 to 100, shown as they are).
+        kind: `share` (0 to 1, shown in percent), `points` (0 to 100, shown as they are), `bits` or `number`.
         signature: how it was computed, such as sacreBLEU's signature; empty where nothing is left open.
         better: whether `higher` or `lower` scores are better.
     """
@@ -411,7 +412,7 @@ def is_estimable(test: PairTest | Gap | BudgetDifference, unit: Unit) -> bool:
     """Say whether a difference is known well enough to be shown.
 
     It is not where the interval includes 0 and its half-width is above 25 points of 100: then so few runs, which vary
-    so much, say nothing about the size of the difference.
+    so much, say nothing about the size of the difference. A quality without an upper end is always shown.
 
     Args:
         test: of two models; where stuck runs are told apart, that of the others counts.
@@ -423,7 +424,7 @@ def is_estimable(test: PairTest | Gap | BudgetDifference, unit: Unit) -> bool:
         >>> is_estimable(BudgetDifference(1.0, -0.5, -0.9, -0.1), "share")  # wide, but the sign is known
         True
     """
-    most = 0.25 if unit == "share" else 25.0
+    most = {"share": 0.25, "points": 25.0}.get(unit, math.inf)
     gap = test.tested if isinstance(test, PairTest) else test
     return not gap.low <= 0 <= gap.high or (gap.high - gap.low) / 2 <= most
 

@@ -14,6 +14,7 @@ from selfattn.decoding.scoring import TargetScore
 from selfattn.errors import SettingError, UserError, say, visible
 from selfattn.evaluation.alignment.links import GoldPair, to_pharaoh
 from selfattn.evaluation.alignment.word_alignment import Way, report_alignment, word_links
+from selfattn.evaluation.metrics.likelihood import BITS_PER_CHARACTER, PERPLEXITY
 from selfattn.registry import METRICS
 from selfattn.runs.ledger import record_access
 from selfattn.runs.measure import measure_run
@@ -92,14 +93,14 @@ def evaluation_lines(results: Mapping[str, Any], lang: str = SOURCE) -> Iterator
     against = results.get("against")
     if against:
         yield message("evaluate.against", model=against["model"], run=against["run"]).say(lang)
-    if "perplexity" in metrics:
-        perplexity = metrics["perplexity"]
+    if PERPLEXITY in metrics:
+        perplexity = metrics[PERPLEXITY]
         tokens = told("evaluate.tokens", results["tokens"])
         yield _line(told("evaluate.perplexity"), f"{perplexity:.4f}  {tokens}")
-        bits = metrics["bits_per_character"]
+        bits = metrics[BITS_PER_CHARACTER]
         characters = told("evaluate.characters", results["characters"])
         yield _line(told("evaluate.bits"), f"{bits:.4f}  {characters}")
-    for name, value in metrics.items() if "perplexity" not in metrics else ():
+    for name, value in metrics.items() if PERPLEXITY not in metrics else ():
         signature = results.get("signatures", {}).get(name)
         ends = results["intervals"].get(name)
         behind = f"  ({signature})" if signature else ""

@@ -13,6 +13,7 @@ from selfattn.decoding.scoring import score_texts
 from selfattn.errors import SettingError, say
 from selfattn.evaluation.metrics.evaluate import evaluate_outputs, evaluate_part
 from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
+from selfattn.evaluation.metrics.likelihood import BITS_PER_CHARACTER, PERPLEXITY
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.metrics.translation import script_warning
 from selfattn.runs.task import TaskData
@@ -138,8 +139,8 @@ def measure_texts(run: TrainedModel, file: Path, encoding: str | None = None) ->
         "tokens": scores.tokens,
         "context": run.config.max_length,
         "metrics": {
-            "perplexity": scores.perplexity,
-            "bits_per_character": scores.bits_per_character,
+            PERPLEXITY: scores.perplexity,
+            BITS_PER_CHARACTER: scores.bits_per_character,
             "loss": -scores.per_token,
         },
         f"unknown_{unit_of(run.tokenizer)}": run.unknown(lines).total(),

@@ -15,7 +15,7 @@ from selfattn.data.pairs import Pair, encode_pairs
 from selfattn.data.text import clean_text, compose, plain_text, plain_words
 from selfattn.decoding.glossary import Glossary
 from selfattn.decoding.options import DecodingOptions, DecodingSettings
-from selfattn.decoding.scoring import TargetScore, score_examples
+from selfattn.decoding.scoring import TargetScore, TextScore, score_each_text, score_examples
 from selfattn.decoding.texts import Output, OwnSearch, continue_texts, decode_texts
 from selfattn.errors import SettingError, UserError, say
 from selfattn.evaluation.alignment.attention_scores import token_links
@@ -220,6 +220,21 @@ class Run:
         with self.of_pairs("score"):
             cleaned = self._filled_pairs("score", pairs)
             return score_examples(self.model, encode_pairs(cleaned, self.tokenizer))
+
+    def score_texts(self, texts: Iterable[str]) -> list[TextScore]:
+        """Return how probable each text is to a language model, in windows as it was trained on.
+
+        Raises:
+            SettingError: `texts` is a single text or no list of texts.
+            UserError: the run was trained on pairs.
+
+        Example:
+            ``run.score_texts(["A man"])[0].bits_per_character``
+        """
+        cleaned = [self.clean(text) for text in checked_texts("score_texts", texts)]
+        if self.takes_pairs:
+            raise UserError(f"score_texts: {self.path} was trained on pairs; take a language model, or `score`")
+        return score_each_text(self.model, self.tokenizer, cleaned, context=self.config.max_length)
 
     def align(
         self,

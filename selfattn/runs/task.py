@@ -26,7 +26,7 @@ from selfattn.codec import decode, encode
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.readers.records import Columns
-from selfattn.data.splits import GeneratedSplits, Splits, split_pairs
+from selfattn.data.splits import FiniteSplits, GeneratedSplits, Splits, hold_out, split_pairs
 from selfattn.data.text import clean_pair
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError, UserError, described
@@ -266,11 +266,13 @@ class Texts:
         train: training texts.
         validation: unseen texts; at least one.
         settings: where they come from, as plain JSON values.
+        test: texts to compare models on; where there are none, a comparison holds out a tenth of the training texts.
     """
 
     train: Sequence[str]
     validation: Sequence[str]
     settings: Mapping[str, Any]
+    test: Sequence[str] = ()
 
 
 class TextData(TaskData):
@@ -281,7 +283,36 @@ class TextData(TaskData):
     """
 
     takes_pairs = False
+    match = "body"
     context: int = 256
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics. Bits per character decide."""
+        from selfattn.evaluation.metrics.likelihood import BITS_PER_CHARACTER, PERPLEXITY
+
+        return BITS_PER_CHARACTER, PERPLEXITY
+
+    def repeats(self, pair: Pair) -> Hashable:
+        """Return the text."""
+        return pair.target
+
+    def splits(self, seed: int, validation_items: int = 1000) -> Splits:
+        """Return the texts of a comparison in three parts, as pairs without a source.
+
+        Raises:
+            SettingError: too few different texts for a test part.
+        """
+        texts = self.texts(validation_items)
+        train = texts.train
+        test = texts.test
+        if not test:
+            train, test = hold_out(train, lambda text: text)
+        if not test:
+            raise SettingError("`data`: fewer than 10 different texts are left for training and test; give more")
+        parts = {"train": train, "valid": texts.validation, "test": test}
+        pairs = {name: [Pair("", text) for text in part] for name, part in parts.items()}
+        return FiniteSplits(pairs, seed, texts.settings, self.name)
 
     def texts(self, validation_items: int) -> Texts:
         """Return the texts in two parts.

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Sequence
 
 from selfattn.data.pairs import Pair
+from selfattn.errors import SettingError
 from selfattn.evaluation.metrics.metric import make_metric, score_outputs
 from selfattn.results.quality import Headline
 from selfattn.runs.task import TaskData
@@ -13,9 +14,11 @@ def decided_by(task: TaskData, metric: str) -> TaskData:
     """Return the task with another deciding metric.
 
     Raises:
-        UserError: the metric is unknown.
+        UserError: the metric is unknown, or is not one of a language model's.
     """
     make_metric(metric, task.language)
+    if not task.takes_pairs and metric not in task.metrics:
+        raise SettingError(f"`metric` {metric}: a language model is measured by {' or '.join(task.metrics)}")
     changed = copy.copy(task)
     changed.chosen_metric = metric
     return changed

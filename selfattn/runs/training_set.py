@@ -18,11 +18,12 @@ from selfattn.errors import SettingError, UserError, described
 from selfattn.evaluation.alignment.links import GoldPair
 from selfattn.evaluation.gates.output_gates import overlap_gates
 from selfattn.evaluation.metrics.exact import words_of
+from selfattn.evaluation.metrics.likelihood import BITS_PER_CHARACTER, PERPLEXITY
 from selfattn.evaluation.metrics.metric import make_metric, score_outputs
 from selfattn.evaluation.metrics.translation import script_warning
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.record import Gate
-from selfattn.runs.task import TaskData, TextData
+from selfattn.runs.task import TaskData, TextData, Texts
 from selfattn.runs.task_metrics import metric_names, validation_names
 from selfattn.runs.vocabulary import refuse_unknown, unknown_notes
 from selfattn.tokenizers.protocol import BOS, EOS, PAD, Tokenizer, unit_of
@@ -90,7 +91,7 @@ def make_training_set(
             on the first two targets.
     """
     if isinstance(task, TextData):
-        return _training_set_of_texts(task, training, tokenizer, allow_unknown=allow_unknown)
+        return _training_set_of_texts(task, training, splits, tokenizer, allow_unknown=allow_unknown, first=first)
     is_new = tokenizer is None
     splits = splits or task.splits(training.seed, training.validation_items)
     if tokenizer is None:
@@ -148,13 +149,24 @@ def make_training_set(
 
 
 def _training_set_of_texts(
-    task: TextData, training: TrainingConfig, tokenizer: Tokenizer | None, *, allow_unknown: bool
+    task: TextData,
+    training: TrainingConfig,
+    splits: Splits | None,
+    tokenizer: Tokenizer | None,
+    *,
+    allow_unknown: bool,
+    first: int | None,
 ) -> TrainingSet:
-    """Cut texts into windows. The lowest perplexity chooses the best weights."""
+    """Cut texts into windows. The lowest perplexity chooses the best weights; a comparison has ``splits``."""
     if training.target_exact_match is not None:
         raise SettingError("`target_exact_match`: a language model has no exact match; leave it out")
     is_new = tokenizer is None
-    texts = task.texts(training.validation_items)
+    if splits is None:
+        texts = task.texts(training.validation_items)
+    else:
+        train = [pair.target for pair in splits.train(0, None)][:first]
+        settings = splits.settings | ({} if first is None else {"first": first})
+        texts = Texts(train, [pair.target for pair in splits.validation(training.validation_items)], settings)
     tokenizer = tokenizer or task.text_tokenizer(texts.train)
     windows = text_examples(texts.train, tokenizer, task.context)
     validation = text_examples(texts.validation, tokenizer, task.context)
@@ -164,6 +176,11 @@ def _training_set_of_texts(
     if not (is_new or allow_unknown):
         refuse_unknown(texts.train, tokenizer.target)
 
+    tokens_per_character = sum(len(window.target) for window in validation) / sum(map(len, texts.validation))
+
+    def measure(model: Seq2Seq, loss: float, processes: Processes) -> Mapping[str, float]:
+        return {PERPLEXITY: math.exp(loss), BITS_PER_CHARACTER: loss / math.log(2) * tokens_per_character}
+
     def epoch(number: int) -> Sequence[Example]:
         count = training.items_per_epoch
         return windows if count is None else repeated(windows, count, start=number * count, seed=training.seed)
@@ -172,7 +189,7 @@ def _training_set_of_texts(
         tokenizer,
         epoch,
         validation,
-        Criterion(lambda model, loss, _: {"perplexity": math.exp(loss)}, "perplexity", higher_is_better=False),
+        Criterion(measure, PERPLEXITY, higher_is_better=False),
         longest=max([*windows, *validation], key=lambda example: len(example.target)),
         max_length=task.context,
         settings=texts.settings,

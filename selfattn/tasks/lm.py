@@ -15,11 +15,16 @@ from selfattn.data.readers.lines import checked_encoding, read_texts
 from selfattn.data.splits import hold_out
 from selfattn.errors import SettingError, UserError
 from selfattn.models.config import ModelConfig
+from selfattn.results.record import Subject
 from selfattn.runs.task import TextData, Texts
 from selfattn.settings import Condition, Count, changed, check_bounds, check_conditions, excludes, needs
+from selfattn.tasks.baselines import subject_of
+from selfattn.tasks.dates import Dates
 from selfattn.tokenizers.load import SUBWORDS, TokenizerKind, open_tokenizer, train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
+
+LINES = 5000  # generated texts for training, and for the test
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +32,8 @@ class TextOptions:
     """Which texts are read.
 
     Attributes:
-        data: Text file, one text per line; plain or packed.
+        data: Text file, one text per line; plain or packed. Default: 5,000 generated lines, each a date as people write
+            it and in ISO form.
         valid: Validation text. Default: a tenth of the distinct lines, at most --validation-items.
         encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
         context: Longest training window, in tokens. Longer lines are split.
@@ -37,10 +43,11 @@ class TextOptions:
     """
 
     conditions: ClassVar[tuple[Condition, ...]] = (
+        needs("`data`", lambda options: options.data is not None, "valid", "encoding"),
         needs("`tokenizer` bpe", lambda options: options.tokenizer in SUBWORDS, "vocab_size"),
     )
 
-    data: Path
+    data: Path | None = None
     valid: Path | None = None
     encoding: str | None = None
     context: Count = 256
@@ -53,35 +60,64 @@ class TextOptions:
         check_conditions(changed(self), self, self.conditions)
 
 
+@dataclass(frozen=True, kw_only=True)
+class TextTestOptions:
+    """Which texts models are compared on.
+
+    Attributes:
+        test: Test text, for a comparison on your own data. Default: a tenth of the distinct training lines.
+    """
+
+    test: Path | None = None
+
+
 class LanguageModel(TextData):
     """Predict the next token of a text."""
 
     name = "lm"
     Options = TextOptions
+    TestOptions = TextTestOptions
     train_help = """Train a language model on the characters or subwords of a text file.
 
     The model must be decoder-only. The weights with the lowest validation perplexity are kept.
     """
+    compare_help = """Compare language models by bits per character, on a text file or on generated lines.
+
+    All models are decoder-only, have the same size, tokens, batches and tuning, and are tested on the same unseen
+    lines.
+    """
     model = "decoder-only"
+    models = ("decoder-only", "decoder-only-rnn", "decoder-only-linear", "decoder-only-delta-hybrid")
     max_input = 65_536  # it reads only the end of a beginning
     options: TextOptions
+    test_options: TextTestOptions
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.context = self.options.context
+        if self.test_options.test is not None and self.options.data is None:
+            raise SettingError("`test`: give training texts with `data` as well")
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], where: str) -> Self:
         """Return the task of a run."""
         match settings:
+            case {"kind": "generated", "context": int(context)}:
+                return cls(context=context)
             case {"path": str(path), "context": int(context)}:
-                return cls(data=Path(path), context=context, encoding=settings.get("encoding"))
+                files = {name: Path(settings[name]) for name in ("valid", "test") if settings.get(name) is not None}
+                return cls(data=Path(path), context=context, encoding=settings.get("encoding"), **files)
         raise UserError(f"{where}: data: not the settings of a language model; restore the file or train again")
 
     def recipe(self, quick: bool) -> TrainingConfig:
         """Return a recipe with batches by tokens."""
         recipe = TrainingConfig(epochs=10, batch_size=64, max_tokens=16_384, lr=4e-3, schedule="cosine")
         return replace(recipe, epochs=2, items_per_epoch=2_000, validation_items=200) if quick else recipe
+
+    @classmethod
+    def subject(cls) -> Subject:
+        """Return the words of the report; the question is about all models."""
+        return replace(subject_of(cls.name), pair=None)
 
     def training_conditions(self) -> tuple[Condition, ...]:
         """Return that a validation text is read completely."""
@@ -95,6 +131,8 @@ class LanguageModel(TextData):
     def texts(self, validation_items: int) -> Texts:
         """Read the lines of the files, or hold out some of them."""
         options = self.options
+        if options.data is None:
+            return _generated(validation_items, options.context)
         encoding = checked_encoding(options.encoding)
         train = read_texts(options.data, encoding)
         if options.valid is None:
@@ -104,6 +142,9 @@ class LanguageModel(TextData):
             valid = read_texts(options.valid, encoding)
         if not valid:
             raise SettingError(f"{options.data}: fewer than 10 different lines; give more, or a file with `valid`")
+        test_file = self.test_options.test
+        if test_file is not None:
+            refuse_repeats([file for file in (options.data, options.valid, test_file) if file is not None])
         settings = {
             "kind": "text",
             "path": str(options.data.resolve()),
@@ -113,7 +154,10 @@ class LanguageModel(TextData):
             "valid_lines": len(valid),
             "context": options.context,
         }
-        return Texts(train, valid, settings | ({} if encoding is None else {"encoding": encoding}))
+        settings |= {} if encoding is None else {"encoding": encoding}
+        if test_file is None:
+            return Texts(train, valid, settings)
+        return Texts(train, valid, settings | {"test": str(test_file.resolve())}, read_texts(test_file, encoding))
 
     def text_tokenizer(self, texts: Sequence[str]) -> Tokenizer:
         """Learn characters, words or subwords, or open a tokenizer that is there."""
@@ -121,6 +165,14 @@ class LanguageModel(TextData):
         if isinstance(kind, Path):
             return open_tokenizer(kind)
         return train_tokenizer(kind, texts, self.options.vocab_size)
+
+
+def _generated(validation_items: int, context: int) -> Texts:
+    """Write dates of the task dates as lines; validation and test have days of their own."""
+    splits = Dates().splits(0)
+    parts = (splits.train(0, LINES), splits.validation(validation_items), splits.test(LINES))
+    train, valid, test = ([f"{pair.source} = {pair.target}" for pair in part] for part in parts)
+    return Texts(train, valid, {"kind": "generated", "lines": LINES, "context": context}, test)
 
 
 if __name__ == "__main__":  # `python -m tasks.lm` is `selfattn train lm`

@@ -22,6 +22,8 @@ NAME_KEYS = frozenset(
         "metric.bleu",
         "metric.chrf",
         "metric.ter",
+        "metric.bits_per_character",
+        "metric.perplexity",
         "metric.word accuracy",
         "metric.bleu_tokens",
         # gates, and what each says
@@ -42,6 +44,7 @@ NAME_KEYS = frozenset(
         "gate.overlap",
         "gate.known targets",
         "gate.validation = test",
+        "gate.unigrams",
         "gate.causal.what",
         "gate.padding.what",
         "gate.batch.what",
@@ -59,6 +62,7 @@ NAME_KEYS = frozenset(
         "gate.overlap.what",
         "gate.known targets.what",
         "gate.validation = test.what",
+        "gate.unigrams.what",
         # divisions of the test items
         "bucket.format",
         "bucket.kind",

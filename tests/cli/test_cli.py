@@ -34,12 +34,6 @@ def test_version_and_help(cli: Cli) -> None:
     assert "[default: compare/dates]" in cli("compare", "dates", "--help").out
 
 
-def test_a_task_without_answers_is_not_compared(cli: Cli) -> None:
-    done = cli("compare", "lm", "--data", "x")
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "compare lm: its models continue texts" in done.err
-
-
 def test_models_are_listed_one_a_line(cli: Cli) -> None:
     lines = cli("models").out.splitlines()
     assert [line.split()[0] for line in lines] == list(PRESETS)

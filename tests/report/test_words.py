@@ -131,7 +131,7 @@ def test_every_cost_of_a_record_has_a_heading() -> None:
     assert set(fairness.SIZES) == {field.name for field in fields(Cost)} - {"decoding"}
 
 
-@pytest.mark.parametrize("task", ["dates", "translation"])
+@pytest.mark.parametrize("task", ["dates", "translation", "lm"])
 def test_tasks_bring_words_of_their_own(task: str) -> None:
     found = read_words(PACKAGE / "tasks" / "words", task)
     assert set(found) == set(LANGS)

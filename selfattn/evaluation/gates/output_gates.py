@@ -39,6 +39,8 @@ def overlap_gates(train: Iterable[Pair], test: Sequence[Pair], validation: Seque
     "validation = test" counts test pairs that validation contains too, or validation pairs that the test contains,
     whichever share is larger: weights and settings were chosen on them. Above 1 % it is noted, above half a fault.
 
+    Texts without a source, as language models read them, count as sources.
+
     Args:
         train: all training pairs, in any order; read once and not kept, so there may be more than memory holds.
         test: at least one pair.
@@ -50,18 +52,18 @@ def overlap_gates(train: Iterable[Pair], test: Sequence[Pair], validation: Seque
         >>> gate.passed, round(gate.value, 3)
         (False, 0.667)
     """
-    forms = (lambda pair: pair.source, lambda pair: pair.source.casefold(), _bare, lambda pair: pair.target)
+    forms = (_read, lambda pair: _read(pair).casefold(), _bare, lambda pair: pair.target)
     texts = [list(map(form, test)) for form in forms]
     wanted = [set(side) for side in texts]
     usual_targets = {pair.target for pair in validation}
     wanted[-1] |= usual_targets
     known: list[set[str]] = [set() for _ in forms]
-    similar = _Similar([pair.source for pair in (*test, *validation)] if validation else [])
+    similar = _Similar(list(map(_read, (*test, *validation))) if validation else [])
     pairs = iter(train)
     while chunk := list(islice(pairs, _CHUNK)):
         for form, some, present in zip(forms, wanted, known, strict=True):
             present |= some.intersection(map(form, chunk))
-        similar.read([pair.source for pair in chunk])
+        similar.read(list(map(_read, chunk)))
     counts = [sum(text in present for text in side) for side, present in zip(texts, known, strict=True)]
     reason = (
         f"of {len(test):,} test sources {counts[0]:,} are in the training data word for word, {counts[1]:,} when case "
@@ -94,6 +96,11 @@ def _shared_with_validation(test: Sequence[Pair], validation: Sequence[Pair]) ->
     reason = f"{of_test:,} of {len(tested):,} test pairs are in the validation set, "
     reason += f"{of_validation:,} of {len(validated):,} validation pairs in the test"
     return _at_most("validation = test", value, _OVERLAP, reason, note=value <= _SAME)
+
+
+def _read(pair: Pair) -> str:
+    """The source of a pair; the text of a language model, which has none."""
+    return pair.source or pair.target
 
 
 def _bare(pair: Pair) -> str:

@@ -44,7 +44,7 @@ class Metric(ABC):
 
     Attributes:
         name: as in a record.
-        unit: ``"share"`` (0 to 1, shown in percent) or ``"points"`` (0 to 100).
+        unit: ``"share"`` (0 to 1, shown in percent), ``"points"`` (0 to 100), ``"bits"`` or ``"number"`` (0 or more).
         better: whether ``"higher"`` or ``"lower"`` scores are better.
         signature: how it is computed, to be quoted with the score; empty where nothing is left open.
         is_mean: whether the score of many items is the mean of the scores of each, for which intervals and tests are

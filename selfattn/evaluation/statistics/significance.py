@@ -258,7 +258,9 @@ def score_counts(
         'better'
     """
     runs = _checked(counts, axes=3)
-    highest = math.inf if metric.better == "lower" else 1.0 if metric.unit == "share" else 100.0
+    highest = math.inf
+    if metric.better == "higher":
+        highest = {"share": 1.0, "points": 100.0}.get(metric.unit, math.inf)
     if metric.is_mean:
         scores = score_runs({name: metric.score(values) for name, values in runs.items()}, clusters)
     else:

@@ -1,8 +1,8 @@
 """Format numbers with as many digits as their interval supports.
 
-A quality is a `share` (0 to 1, shown in percent) or `points` (0 to 100, such as BLEU). Values are rounded half to even.
-A share below 1 is never shown as 100 %, and one above 0 never as 0 %. The ends of an interval are rounded outward, so
-that the interval shown always covers the computed one.
+A quality is a `share` (0 to 1, shown in percent), `points` (0 to 100, such as BLEU), `bits` or a `number`. Values are
+rounded half to even. A share below 1 is never shown as 100 %, and one above 0 never as 0 %. The ends of an interval are
+rounded outward, so that the interval shown always covers the computed one.
 """
 
 import json
@@ -16,8 +16,8 @@ from selfattn.results.record import MeanOverRuns
 NONE = "–"
 _NBSP = "\u00a0"
 _WIDE = Context(prec=700)  # digits of the largest number, before and behind the point
-_FACTOR = {"share": 100, "points": 1}
-_UNMEASURED_DIGITS = {"share": 2, "points": 1}  # decimals of a quality that has no interval
+_FACTOR = {"share": 100, "points": 1, "bits": 1, "number": 1}
+_UNMEASURED_DIGITS = {"share": 2, "points": 1, "bits": 3, "number": 2}  # decimals of a quality that has no interval
 
 
 def digits(low: float | None, high: float | None, kind: Unit = "share") -> int:
@@ -26,10 +26,10 @@ def digits(low: float | None, high: float | None, kind: Unit = "share") -> int:
     Args:
         low: lower end of the interval; None when there is none.
         high: upper end.
-        kind: share or points.
+        kind: of the quality.
 
     Returns:
-        Number of decimals, 0 to 3; 2 for a share and 1 for points where there is no interval or it is empty.
+        Number of decimals, 0 to 3; where there is no interval or it is empty, 2 for a share, 1 for points, 3 for bits.
 
     Example:
         >>> digits(0.598, 0.625), digits(0.9991, 0.9999), digits(26.1, 27.5, "points")
@@ -72,7 +72,9 @@ def interval_text(estimate: Estimate | None, kind: Unit = "share") -> str:
     if estimate is None or estimate.low is None or estimate.high is None:
         return f"[{NONE}]"
     low, high = _ends(estimate.low, estimate.high, kind)
-    return f"[{max(low, Decimal(0).quantize(low))},{_NBSP}{min(high, Decimal(100).quantize(high))}]"
+    if kind in ("share", "points"):
+        high = min(high, Decimal(100).quantize(high))
+    return f"[{max(low, Decimal(0).quantize(low))},{_NBSP}{high}]"
 
 
 def score_text(estimate: Estimate | None, kind: Unit = "share") -> str:

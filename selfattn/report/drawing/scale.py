@@ -79,12 +79,12 @@ class Scale:
 
 
 def quality_scale(values: Iterable[float], items: int, kind: Unit = "share") -> Scale:
-    """Return the axis for qualities: for shares that all lie above 90 % nines, else linear; for points up to the best.
+    """Return the axis for qualities: for shares that all lie above 90 % nines, else linear; for others to the highest.
 
     Args:
         values: to be drawn; without any the axis is that of all shares, or of points to 100.
         items: number of test items; half an item is the smallest error rate on a scale of nines. Fewer than 5: linear.
-        kind: share or points.
+        kind: of the qualities.
 
     Example:
         >>> quality_scale([0.61, 0.999], 5000) == Scale(), quality_scale([0.97, 0.9998], 5000).floor
@@ -93,8 +93,9 @@ def quality_scale(values: Iterable[float], items: int, kind: Unit = "share") -> 
         30.0
     """
     drawn = list(values)
-    if kind == "points":
-        return Scale(None, _round_up(max(drawn, default=0.0) or 100.0), kind)
+    if kind != "share":
+        most = 100.0 if kind == "points" else math.inf
+        return Scale(None, _round_up(max(drawn, default=0.0) or 100.0, most), kind)
     if items < 5 or min(drawn, default=0.0) <= _NINES_FROM:
         return Scale()
     return Scale(floor=min(0.5 / items, 0.01), low=_NINES_FROM)

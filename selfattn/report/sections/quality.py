@@ -1,18 +1,25 @@
 """Quality: parts of the test, items on which models differ, tests of every pair on every metric, further metrics."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, p_text, ratio_text, value_text
 from selfattn.report.drawing.scale import Scale, quality_scale
-from selfattn.report.verdict.ranking import comparable, metric_kind, named, ranked, record_scale, training_of
+from selfattn.report.verdict.ranking import UNITS, comparable, metric_kind, named, ranked, record_scale, training_of
 from selfattn.report.verdict.verdict import standing_word
-from selfattn.results.quality import Bucket, BucketGroup, Estimate, PairTest, is_estimable
+from selfattn.results.quality import Bucket, BucketGroup, Estimate, PairTest, Unit, is_estimable
 from selfattn.results.record import Record
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 from selfattn.words.names import name_key
+
+_PAIR_HEADS: Mapping[Unit, str] = {
+    "share": "pairs.difference.share",
+    "points": "pairs.difference.points",
+    "bits": "pairs.difference.bits",
+    "number": "pairs.difference.number",
+}
 
 
 @b.section("buckets", "head.buckets")
@@ -21,7 +28,7 @@ def buckets_section(record: Record) -> tuple[b.Block, ...]:
     blocks: list[b.Block] = []
     for k, group in enumerate(group for group in record.buckets if group.buckets):
         metric = named(record, "metric", group.metric)
-        unit = message("unit.share" if group.kind == "share" else "unit.points")
+        unit = message(UNITS[group.kind])
         measured = message("col.quality", metric=metric, unit=unit)
         is_set = any(bucket.pairs for bucket in group.buckets)  # a further test set
         head = message("bucket.set", name=group.name) if is_set else named(record, "bucket", group.name)
@@ -135,11 +142,10 @@ def pair_table(record: Record, metric: str, pairs: Sequence[PairTest] | None = N
     kind = metric_kind(record, metric) or "points"
     has_odds = any(test.odds for test in tests)
     tells_stuck = any(test.trains for test in tests)
-    difference = "pairs.difference.share" if kind == "share" else "pairs.difference.points"
     heads = [
         "pairs.first",
         "pairs.second",
-        difference,
+        _PAIR_HEADS[kind],
         *(["pairs.trains"] if tells_stuck else []),
         *(["pairs.odds"] if has_odds else []),
         "pairs.p",

@@ -272,13 +272,13 @@ def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) ->
     Args:
         model: with its curves.
         of: returns the horizontal value of a point; points without one are left out.
-        kind: unit of the quality; bands end at 0 and at 1 or 100.
+        kind: unit of the quality; bands end at 0 and, where it has an upper end, there.
     """
     runs = [
         [(x, point.valid) for point in curve.points if point.valid is not None and (x := of(point)) is not None]
         for curve in model.curves
     ]
-    top = 1.0 if kind == "share" else 100.0
+    top = {"share": 1.0, "points": 100.0}.get(kind, math.inf)
     spots = []
     for at in zip(*(run for run in runs if run), strict=False):
         values = [y for _, y in at]

@@ -15,6 +15,18 @@ from selfattn.results.record import Gate, Model, Record, TuningTrial
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 from selfattn.words.names import NAME_KEYS, name_key
 
+UNITS: Mapping[Unit, str] = {
+    "share": "unit.share",
+    "points": "unit.points",
+    "bits": "unit.bits",
+    "number": "unit.number",
+}
+_DIFFERENCES: Mapping[Unit, str] = {
+    "share": "difference.share",
+    "points": "difference.points",
+    "bits": "difference.bits",
+    "number": "difference.number",
+}
 _SEEDS = 3  # fewer never decide
 HowTuned = Literal["tuned", "rates", "given", "same"]
 _TUNING_BADGES: dict[HowTuned, str] = {"rates": "badge.rates", "given": "badge.given", "same": "badge.same"}
@@ -56,12 +68,12 @@ def headline_name(record: Record) -> Message:
 
 def headline_unit(record: Record) -> Message:
     """Return the unit of that metric as it is shown, such as %."""
-    return message("unit.share" if record.headline.kind == "share" else "unit.points")
+    return message(UNITS[record.headline.kind])
 
 
 def difference_unit(record: Record) -> Message:
     """Return the unit of a difference in that metric."""
-    return message("difference.share" if record.headline.kind == "share" else "difference.points")
+    return message(_DIFFERENCES[record.headline.kind])
 
 
 def measured(record: Record) -> dict[str, Message]:

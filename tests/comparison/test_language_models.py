@@ -1,0 +1,216 @@
+"""Language models are compared by bits per character: counts of each text decide, are archived, and are verified."""
+
+import gzip
+import json
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_runs import accept_changes
+
+from selfattn.comparison import tested
+from selfattn.comparison.archive import ARCHIVE
+from selfattn.comparison.compare import compare
+from selfattn.comparison.verify import RESULTS, verify
+from selfattn.data.pairs import Pair
+from selfattn.decoding.scoring import TargetScore
+from selfattn.errors import UserError
+from selfattn.evaluation.gates.text_gates import unigrams
+from selfattn.evaluation.metrics.likelihood import agree, read_counts
+from selfattn.evaluation.metrics.metric import make_metric
+from selfattn.results.reading import read_record
+from selfattn.runs.answers import answer, know_nothing
+from selfattn.runs.run import Run, load
+from selfattn.runs.task import task_of_settings
+from selfattn.tasks.lm import LanguageModel
+
+Cli = Callable[..., Any]
+LINES = [f"{name} saw {other} {where} {number}." for name in ("Ann", "Ben", "Cy") for other in ("a cat", "two dogs")
+         for where in ("at home", "in town") for number in range(12)]  # fmt: skip
+SMALL = ("stack.dim=8", "stack.num_heads=2", "stack.ffn_dim=8", "stack.num_layers=1")
+SETTINGS: dict[str, Any] = {
+    "models": ("first=decoder-only", "second=decoder-only"),
+    "set": SMALL,
+    "seeds": 2,
+    "quick": True,
+    "max_steps": 3,
+    "validation_items": 10,
+    "context": 16,
+    "jobs": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def compared(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model under two names, with two seeds."""
+    out = tmp_path_factory.mktemp("lm") / "out"
+    compare("lm", out=out, data=text, **SETTINGS)
+    return out
+
+
+@pytest.fixture(scope="module")
+def run(compared: Path) -> Run:
+    return load(compared / "runs" / "first-seed0")
+
+
+def differing(place: Path) -> list[str]:
+    return [finding.name for finding in verify(place) if finding.differences]
+
+
+def test_for_a_uniform_model_bits_are_the_logarithm_of_the_vocabulary(compared: Path) -> None:
+    run = load(compared / "runs" / "first-seed0")
+    with torch.no_grad():
+        run.model.output.weight.zero_()  # type: ignore[union-attr]
+        run.model.output.bias.zero_()  # type: ignore[union-attr]
+    pairs = [Pair("", line) for line in LINES[:5]]
+    tokens = sum(len(line) + 1 for line in LINES[:5])  # the end of each counts
+    bits = math.log2(len(run.tokenizer)) * tokens / (tokens - 5)
+    outputs = [output.text for output in answer(run, pairs)]
+    assert make_metric("bits_per_character").of(outputs, pairs) == pytest.approx(bits)
+    assert make_metric("perplexity").of(outputs, pairs) == pytest.approx(len(run.tokenizer))
+    # A diverged training counts as such a model.
+    assert all(map(agree, outputs, [output.text for output in know_nothing(pairs, run.tokenizer)]))
+
+
+def test_the_ratio_of_sums_decides_not_the_mean_of_ratios() -> None:
+    outputs, texts = [f"{2 * math.log(2)} 3", f"{30 * math.log(2)} 11"], ["ab", "abcdefghij"]
+    assert make_metric("bits_per_character").of(outputs, texts) == pytest.approx(32 / 12)
+    assert make_metric("perplexity").of(outputs, texts) == pytest.approx(2 ** (32 / 14))
+
+
+def test_a_model_under_two_names_has_identical_outputs(compared: Path) -> None:
+    record = read_record(compared / RESULTS)
+    assert [test.word for test in record.pairs] == ["identical outputs"]
+    assert record.headline.metric == "bits_per_character"
+    assert (record.test_items, record.differences, record.models[0].cut_off) == (13, (), None)
+    gates = {gate.name for gate in record.gates}
+    assert {"causal", "unigrams", "overlap", "validation = test", "matched budgets"} <= gates
+    assert not {"endings", "variety"} & gates
+    for lang, words in (("en", "bits per character"), ("ko", "글자당 비트")):
+        page = (compared / "report.html").read_text()
+        assert words in page, lang
+
+
+def test_every_figure_follows_from_weights_and_from_the_archive(compared: Path, tmp_path: Path) -> None:
+    assert differing(compared) == []
+    for name in (RESULTS, ARCHIVE):
+        shutil.copy(compared / name, tmp_path)
+    assert differing(tmp_path) == []
+    names = {finding.name for finding in verify(tmp_path)}
+    assert {"models.first.metrics.bits_per_character", "models.first.metrics.perplexity"} <= names
+    # Nats that were changed are seen: by the hash, and where that is forged, too, by every figure that they decide.
+    lines = gzip.decompress((tmp_path / ARCHIVE).read_bytes()).decode().splitlines(keepends=True)
+    item = json.loads(lines[1])
+    nats, tokens = read_counts(item["outputs"][0])
+    item["outputs"][0] = f"{nats - 1:.6f} {tokens}"
+    content = "".join([lines[0], json.dumps(item) + "\n", *lines[2:]]).encode()
+    (tmp_path / ARCHIVE).write_bytes(gzip.compress(content))
+    assert differing(tmp_path) == [ARCHIVE]
+    values = json.loads((tmp_path / RESULTS).read_text())
+    values["outputs_sha256"] = sha256(content).hexdigest()
+    (tmp_path / RESULTS).write_text(json.dumps(values))
+    assert "models.first.metrics.bits_per_character" in differing(tmp_path)
+
+
+def test_changed_counts_of_a_run_differ_from_its_weights(compared: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(compared, tmp_path / "copy")
+    path = copy / "runs" / "first-seed0"
+    answers = tested.Tested(path).answered.answers
+    nats, tokens = read_counts(answers[0].output)
+    rows = (path / tested.ANSWERS).read_text().splitlines(keepends=True)
+    rows[0] = rows[0].replace(answers[0].output, f"{nats - 0.1:.6f} {tokens}")
+    (path / tested.ANSWERS).write_text("".join(rows))
+    accept_changes(path)
+    assert "outputs of first-seed0" in differing(copy)
+    assert not agree(answers[0].output, replace(answers[0], output=f"{nats - 0.1:.6f} {tokens}").output)
+
+
+def test_a_stopped_comparison_goes_on_to_the_same_figures(compared: Path, text: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(compared, tmp_path / "copy")
+    shutil.rmtree(copy / "runs" / "second-seed1")
+    (copy / RESULTS).unlink()
+    record, _ = compare("lm", out=copy, data=text, resume=True, **SETTINGS)
+    assert record.pairs == read_record(compared / RESULTS).pairs
+    assert [model.metrics for model in record.models] == [
+        model.metrics for model in read_record(compared / RESULTS).models
+    ]
+
+
+def test_files_for_validation_and_test_are_kept_apart_and_remembered(text: Path, tmp_path: Path) -> None:
+    valid, test = tmp_path / "valid.txt", tmp_path / "test.txt"
+    valid.write_text("Ann saw me.\n")
+    test.write_text("Ben saw me.\nCy saw me.\n")
+    task = LanguageModel(data=text, valid=valid, test=test)
+    splits = task.splits(0)
+    assert [pair.target for pair in splits.test(None)] == ["Ben saw me.", "Cy saw me."]
+    assert len(splits.train(0, None)) == len(LINES)  # type: ignore[arg-type]
+    again = task_of_settings("lm", splits.settings, "run")
+    assert again.splits(0).validation(9) == splits.validation(9) == [Pair("", "Ann saw me.")]
+    assert again.splits(0).test(None) == splits.test(None)
+    held_out = LanguageModel(data=text).splits(0)
+    parts = [{pair.target for pair in part} for part in (held_out.train(0, None), held_out.validation(99))]
+    assert not {pair.target for pair in held_out.test(None)} & set().union(*parts)
+
+
+def test_without_data_there_are_generated_lines() -> None:
+    splits = LanguageModel().splits(0, 5)
+    left, right = splits.test(1)[0].target.rsplit(" = ", 1)
+    assert left
+    assert len(right) == len("2008-11-13")
+    again = task_of_settings("lm", splits.settings, "run").splits(0, 5)
+    assert again.validation(5) == splits.validation(5)
+
+
+def test_frequencies_alone_are_no_language_model(run: Run) -> None:
+    texts = LINES[:9]
+    counts = torch.bincount(torch.tensor([id for line in LINES for id in [*run.tokenizer.encode(line), 2]]))
+    shares = (1 + counts.double()) / (len(run.tokenizer) + counts.sum())
+    ids = [id for line in texts for id in [*run.tokenizer.encode(line), 2]]
+    nats = float(shares.log()[ids].sum())
+    gate = unigrams(LINES, texts, TargetScore(nats, len(ids)), run.tokenizer)
+    assert gate.value == pytest.approx(1)
+    assert not unigrams(LINES, texts, TargetScore(1.01 * nats, len(ids)), run.tokenizer).passed
+    assert unigrams(LINES, texts, TargetScore(0.99 * nats, len(ids)), run.tokenizer).passed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--metric", "exact_match"), "a language model is measured by bits_per_character or perplexity"),
+        (("--test", "t.txt"), "give training texts with --data as well"),
+        (("--valid", "t.txt"), "--data"),
+        (("--models", "transformer"), "does not read in one direction only"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(cli: Cli, tmp_path: Path, arguments: tuple[str, str], reason: str) -> None:
+    done = cli("compare", "lm", "--quick", "--out", tmp_path / "out", *arguments)
+    assert (done.code, done.err.count("\n")) == (2, 1), done.err
+    assert reason in done.err
+
+
+def test_outputs_of_other_models_have_no_bits() -> None:
+    with pytest.raises(UserError, match="is for language models"):
+        make_metric("bits_per_character").of(["2008-11-13"], ["2008-11-13"])
+
+
+@pytest.mark.slow
+def test_a_quick_comparison_of_four_families_tuned_and_by_budgets(tmp_path: Path) -> None:
+    record, _ = compare("lm", out=tmp_path / "out", quick=True, seeds=3, trials=2, max_steps=20, budgets=(0.5, 1.0))
+    assert [model.name for model in record.models] == list(LanguageModel.models)
+    assert record.tuning
+    assert record.budgets
+    assert all(gate.passed for gate in record.gates), [gate for gate in record.gates if not gate.passed]
+    assert differing(tmp_path / "out") == []
