@@ -187,6 +187,7 @@ def _model(name: str, runs: Sequence[Tested], shared: Mapping[str, Any], plan: P
         cost=cost,
         alignment=first.result.alignment,
         agreement=first.result.agreement,
+        heads=first.result.heads,
         trials=plan.trials.get(name, ()),
         curves=tuple(run.curve(plan.headline.metric) for run in runs),
         config=config_to_dict(first.config.model) | ({"training": training} if training else {}),

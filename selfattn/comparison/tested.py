@@ -21,7 +21,7 @@ from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.texts import Output
 from selfattn.errors import SettingError, UserError
 from selfattn.files import sha256_of, writing
-from selfattn.results.attention import Agreement, ModelAlignment, ShownAttention
+from selfattn.results.attention import Agreement, HeadScores, ModelAlignment, ShownAttention
 from selfattn.results.quality import Curve, Headline, Point
 from selfattn.results.record import Cost, Gate
 from selfattn.runs.directory import RECORD, RunDirectory
@@ -84,6 +84,7 @@ class TestResult(Plain):
         probes: answers to further pairs, such as years outside the training data.
         words: counts of the test targets' words in the training targets; empty where words do not matter.
         agreement: of attention with input attributions; of the first seed alone, None without attention.
+        heads: scores on validation items without each attention head; of the first seed alone.
         failed: why the training diverged; empty where it did not.
     """
 
@@ -101,6 +102,7 @@ class TestResult(Plain):
     probes: Mapping[str, tuple[Answer, ...]] = field(default_factory=dict)
     words: Mapping[str, int] = field(default_factory=dict)
     agreement: Agreement | None = None
+    heads: HeadScores | None = None
     failed: str = ""
 
 

@@ -16,6 +16,7 @@ from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example, Pair, encode_pairs
 from selfattn.decoding.scoring import TargetScore
 from selfattn.decoding.texts import NOTHING, Output
+from selfattn.errors import UserError
 from selfattn.evaluation.alignment.attention_scores import best_head, gold_from_spans, score_attention
 from selfattn.evaluation.alignment.dependence import agreement
 from selfattn.evaluation.alignment.word_alignment import align_words
@@ -26,10 +27,11 @@ from selfattn.evaluation.gates.text_gates import unigrams
 from selfattn.evaluation.metrics.likelihood import read_counts
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.buckets import by_tag
-from selfattn.results.attention import ModelAlignment, ShownAttention
+from selfattn.results.attention import HeadScores, ModelAlignment, ShownAttention
 from selfattn.results.record import Cost, Gate
 from selfattn.runs.answers import answer, examples_of, know_nothing
 from selfattn.runs.directory import WEIGHTS, RunDirectory
+from selfattn.runs.heads import measure_heads
 from selfattn.runs.model import build_model
 from selfattn.runs.run import Run
 from selfattn.runs.task import TaskData
@@ -44,6 +46,7 @@ _LONGER = 0.1  # of the test pairs: so many are no chance of a small validation 
 _LEARNED = 0.1  # of the highest score: less is little
 _COUNTED = 20_000  # training texts whose tokens are counted
 _ALIGNED = 400  # pairs whose attention is compared with gold
+_HEAD_ITEMS = 200  # validation pairs that are decoded without each head
 _BLOCKED = 32  # pairs whose attention is compared with input attributions
 _SHOWN = ("cross", "blocking", "gradient")
 _EXAMPLES = 12  # whose attention is shown
@@ -58,7 +61,8 @@ def test_run(run: Run, task: TaskData, tests: TestSet, *, leading: bool, thoroug
         task: decodes and scores.
         tests: of the run's seed.
         leading: also compare attention with input attributions; the report shows one run of a model.
-        thorough: also measure memory, and whether a fresh model can overfit a few examples.
+        thorough: also measure memory, the scores without each attention head, and whether a fresh model can overfit a
+            few examples.
         share: of the recipe's steps.
     """
     outputs = _outputs(run, task, tests.pairs)
@@ -69,6 +73,7 @@ def test_run(run: Run, task: TaskData, tests: TestSet, *, leading: bool, thoroug
         cost=_measure_cost(run, tests, thorough=thorough),
         alignment=_align_with_gold(run, tests),
         agreement=agreement(run.model, encode_pairs(wrote, run.tokenizer)) if leading and run.takes_pairs else None,
+        heads=_score_heads(run, task, tests.validation[:_HEAD_ITEMS]) if leading and thorough else None,
         attention=_show_attention(run, tests.pairs),
         probes={name: tuple(map(Answer.to, pairs, _outputs(run, task, pairs))) for name, pairs in tests.probes.items()},
     )
@@ -207,6 +212,14 @@ def _align_with_gold(run: Run, tests: TestSet) -> ModelAlignment | None:
     if chosen_on is None or reported is None:
         return None
     return replace(reported, best=best_head(chosen_on), best_shifted=best_head(chosen_on, shifted=True))
+
+
+def _score_heads(run: Run, task: TaskData, pairs: Sequence[Pair]) -> HeadScores | None:
+    """Measure a run without each of its attention heads; None where it has none that can be left out."""
+    try:
+        return measure_heads(run, pairs, make_metric(headline(task).metric, task.language))
+    except UserError:
+        return None
 
 
 def _scored(run: Run, pairs: Sequence[Pair]) -> ModelAlignment | None:

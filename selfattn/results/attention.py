@@ -8,7 +8,7 @@ from annotated_types import Ge, Le
 
 from selfattn.codec import Plain
 from selfattn.data.pairs import Span
-from selfattn.results.quality import Estimate, Share
+from selfattn.results.quality import Estimate, Share, Unit
 
 _ROUNDING = 1e-3  # weights are kept with four decimals
 Kind = Literal["cross", "blocking", "gradient", "encoder", "decoder"]
@@ -131,3 +131,55 @@ class Agreement(Plain):
     blocking: Estimate | None = None
     gradient: Estimate | None = None
     between: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class HeadScore(Plain):
+    """Score of a run without one head.
+
+    Attributes:
+        layer: name of the attention layer.
+        head: counted from 0.
+        score: without the head.
+        difference: from the score of the unchanged run.
+        p: of the paired test, two-sided, corrected for the number of heads (Holm 1979).
+    """
+
+    layer: str
+    head: int
+    score: float
+    difference: float
+    p: float
+
+
+@dataclass(frozen=True)
+class HeadScores(Plain):
+    """Scores of a run without each of its heads.
+
+    Attributes:
+        metric: name of the metric.
+        unit: of the score.
+        signature: of the metric and its test; empty where nothing is left open.
+        items: number of pairs.
+        score: of the unchanged run.
+        to: what stands in the place of a head: ``zero``, ``mean`` or ``uniform`` weights.
+        heads: in the order of the model.
+    """
+
+    metric: str
+    unit: Unit
+    signature: str
+    items: int
+    score: float
+    to: str
+    heads: tuple[HeadScore, ...]
+
+    def lost(self) -> tuple[list[str], list[list[float]]]:
+        """Return the layers, and for each layer the share of the score by which it changes without each head."""
+        layers = list(dict.fromkeys(head.layer for head in self.heads))
+        most = 1 + max(head.head for head in self.heads)
+        rows = [[0.0] * most for _ in layers]
+        for head in self.heads:
+            share = abs(head.difference) / self.score if self.score else 0.0
+            rows[layers.index(head.layer)][head.head] = min(1.0, share)
+        return layers, rows

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Gt, Le, MinLen
 
 from selfattn.codec import Plain
-from selfattn.results.attention import Agreement, Attention, ModelAlignment
+from selfattn.results.attention import Agreement, Attention, HeadScores, ModelAlignment
 from selfattn.results.plan import Budgets, Interim, PlanCheck
 from selfattn.results.quality import (
     BucketGroup,
@@ -215,6 +215,7 @@ class Model(Plain):
     cost: Cost = field(default_factory=Cost)
     alignment: ModelAlignment | None = None
     agreement: Agreement | None = None
+    heads: HeadScores | None = None
     trials: tuple[TuningTrial, ...] = ()
     curves: tuple[Curve, ...] = ()
     config: Mapping[str, object] = field(default_factory=dict)

@@ -1,65 +1,22 @@
 """What each attention head is worth: the score of a run without it (Michel et al. 2019, section 3)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from selfattn.codec import Plain
+from selfattn.data.pairs import Pair
 from selfattn.data.readers.records import Columns
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.evaluate import evaluate_outputs
-from selfattn.evaluation.metrics.metric import make_metric
+from selfattn.evaluation.metrics.metric import Metric, make_metric
 from selfattn.evaluation.statistics.variances import holm
 from selfattn.models.inside import ablate, attention_layers, head_means, reweigh
-from selfattn.results.quality import Unit
+from selfattn.results.attention import HeadScore, HeadScores
 from selfattn.runs.run import Run
 from selfattn.runs.task_metrics import metric_names
 
 MEANS_OVER = 20
 """Number of inputs over which the mean output of a head is taken."""
-
-
-@dataclass(frozen=True)
-class HeadScore(Plain):
-    """Score of a run without one head.
-
-    Attributes:
-        layer: name of the attention layer.
-        head: counted from 0.
-        score: without the head.
-        difference: from the score of the unchanged run.
-        p: of the paired test, two-sided, corrected for the number of heads (Holm 1979).
-    """
-
-    layer: str
-    head: int
-    score: float
-    difference: float
-    p: float
-
-
-@dataclass(frozen=True)
-class HeadScores(Plain):
-    """Scores of a run without each of its heads.
-
-    Attributes:
-        metric: name of the metric.
-        unit: of the score.
-        signature: of the metric and its test; empty where nothing is left open.
-        items: number of pairs.
-        score: of the unchanged run.
-        to: what stands in the place of a head: ``zero``, ``mean`` or ``uniform`` weights.
-        heads: in the order of the model.
-    """
-
-    metric: str
-    unit: Unit
-    signature: str
-    items: int
-    score: float
-    to: str
-    heads: tuple[HeadScore, ...]
 
 
 def score_heads(
@@ -87,6 +44,12 @@ def score_heads(
         UserError: the run is a language model, has no attention or computes with another engine, or the data are not
             usable.
     """
+    pairs = run.task.held_out(data, columns, encoding).pairs[:items]
+    return measure_heads(run, pairs, make_metric(metric or metric_names(run.task)[0], run.task.language), to)
+
+
+def measure_heads(run: Run, pairs: Sequence[Pair], measure: Metric, to: str = "zero") -> HeadScores:
+    """Measure a run on pairs without each of its heads, see :func:`score_heads`."""
     if to not in ("zero", "mean", "uniform"):
         raise UserError(f"heads: expected zero, mean or uniform, got {to!r}")
     layers = attention_layers(run.model)
@@ -94,9 +57,7 @@ def score_heads(
         raise UserError(
             f"{run.path}: {run.config.preset} has no heads to leave out; take a run of pairs with attention"
         )
-    pairs = run.task.held_out(data, columns, encoding).pairs[:items]
     sources = [pair.source for pair in pairs]
-    measure = make_metric(metric or metric_names(run.task)[0], run.task.language)
     plain = run.predict(sources)
     traces = [run.trace(source) for source in sources[:MEANS_OVER] if run.clean(source)] if to == "mean" else []
     rows: list[tuple[str, int, dict[str, Any]]] = []
@@ -140,11 +101,6 @@ def heads_svg(scores: HeadScores) -> str:
     """Draw what is lost without each head: a row for each layer, the darker the more of the score is lost."""
     from selfattn.report.drawing.attention import attention_svg
 
-    layers = list(dict.fromkeys(head.layer for head in scores.heads))
-    most = 1 + max(head.head for head in scores.heads)
-    rows = [[0.0] * most for _ in layers]
-    for head in scores.heads:
-        lost = abs(head.difference) / scores.score if scores.score else 0.0
-        rows[layers.index(head.layer)][head.head] = min(1.0, lost)
+    layers, rows = scores.lost()
     title = f"share of {scores.metric} that is lost without a head"
-    return attention_svg(rows, [str(number) for number in range(most)], layers, title=title)
+    return attention_svg(rows, [str(number) for number in range(len(rows[0]))], layers, title=title)

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 from report_records import read
 
-from selfattn.report.blocks import Chart
+from selfattn.report.blocks import Chart, HeatMap, Table
 from selfattn.report.drawing.charts import chart_table
-from selfattn.report.sections.attention import alignment_section
+from selfattn.report.sections.attention import alignment_section, heads_section
 from selfattn.report.sections.fairness import fairness_section
 from selfattn.report.sections.quality import pair_table, statistics_section
 from selfattn.report.sections.training import rates_section
 from selfattn.report.verdict.ranking import badges, obstacles, ranked, set_aside
 from selfattn.report.verdict.verdict import limits, question, standing, verdict
+from selfattn.results.attention import HeadScore, HeadScores
 from selfattn.results.plan import AtBudget, Budgets, Interim
 from selfattn.results.quality import BudgetDifference, Crossing, Estimate
 from selfattn.results.record import NO_SUBJECT, Gate, Record, TuningTrial
@@ -325,6 +326,25 @@ def test_sizes_of_every_model_stand_in_one_table(rich: Record) -> None:
     last = [texts(cell) for cell in table.rows[-1].cells]
     seconds = [model.timing.train_seconds.mean for model in rich.models if model.timing.train_seconds]
     assert (last[0], last[4], last[-1]) == ("largest ÷ smallest", "1.00", f"{max(seconds) / min(seconds):.2f}")
+
+
+def test_what_each_head_is_worth_stands_in_a_table_and_a_picture(rich: Record) -> None:
+    assert heads_section(rich) == ()
+    heads = (HeadScore("a", 0, 0.6, -0.2, 0.2), HeadScore("b", 0, 0.8, 0.0, 1.0), HeadScore("b", 1, 0.2, -0.6, 0.01))
+    scores = HeadScores("exact_match", "share", "", 200, 0.8, "zero", heads)
+    first, *others = rich.models
+    _, table, picture = heads_section(replace(rich, models=(replace(first, heads=scores), *others)))
+    assert isinstance(table, Table)
+    assert [texts(cell).partition("  ")[0] for cell in table.rows[0].cells] == [
+        first.name, "80.00\u00a0%", "3", "1", "b, head 1", "20.00\u00a0%"
+    ]  # fmt: skip
+    assert isinstance(picture, HeatMap)
+    assert (picture.rows, picture.columns) == (("a", "b"), ("0", "1"))
+    assert picture.values == ((pytest.approx(0.25), 0.0), (0.0, pytest.approx(0.75)))
+    assert isinstance(picture.caption, Message)
+    assert "헤드" in picture.caption.say("ko")
+    alone = replace(scores, heads=heads[:1])  # nothing to compare in a picture
+    assert len(heads_section(replace(rich, models=(replace(first, heads=alone), *others)))) == 2
 
 
 def test_the_head_of_each_step_is_named(rich: Record) -> None:

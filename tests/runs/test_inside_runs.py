@@ -10,8 +10,10 @@ import torch
 
 from selfattn import Run, ablate, load, patch
 from selfattn.cli.main import main
+from selfattn.comparison.testing import _score_heads
 from selfattn.errors import SettingError, UserError
-from selfattn.runs.heads import HeadScores, heads_svg, score_heads
+from selfattn.results.attention import HeadScores
+from selfattn.runs.heads import heads_svg, score_heads
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "inside.md"
 TEXT = "13 May 2008"
@@ -73,6 +75,14 @@ def test_scores_without_heads(runs: dict[str, Run], capsys: pytest.CaptureFixtur
     assert (tmp_path / "heads.svg").read_text().startswith("<svg")
     main(["heads", str(run.path), "--items", "3", "--to", "uniform", "--json"])
     assert len(json.loads(capsys.readouterr().out)["heads"]) == 12
+
+
+def test_a_comparison_scores_heads_where_there_are_any(runs: dict[str, Run]) -> None:
+    run = runs["transformer"]
+    pairs = run.task.held_out().pairs[:5]
+    scores = _score_heads(run, run.task, pairs)
+    assert scores == score_heads(run, items=5)
+    assert _score_heads(runs["rnn-plain"], run.task, pairs) is None
 
 
 def distance(first: str, second: str) -> int:

@@ -3,9 +3,10 @@
 import math
 from itertools import chain
 
+from selfattn.evaluation.statistics.variances import ALPHA
 from selfattn.report import blocks as b
-from selfattn.report.drawing.numbers import NONE, share_text
-from selfattn.report.verdict.ranking import ranked
+from selfattn.report.drawing.numbers import NONE, share_text, value_text
+from selfattn.report.verdict.ranking import named, ranked
 from selfattn.results.attention import HeadAlignment, ModelAlignment
 from selfattn.results.quality import Estimate
 from selfattn.results.record import Record
@@ -60,6 +61,32 @@ def _correlation(estimate: Estimate | None) -> b.Cell:
     low = math.floor(100 * estimate.low) / 100
     high = math.ceil(100 * estimate.high) / 100
     return b.Styled(f"{estimate.mean:.2f}", f"[{low:.2f},\u00a0{high:.2f}]", strong=True)
+
+
+@b.section("heads", "head.heads", after="attention")
+def heads_section(record: Record) -> tuple[b.Block, ...]:
+    """Return what each attention head is worth: a table, and a picture for each model that has several heads."""
+    measured = [(model.name, model.heads) for model in ranked(record) if model.heads]
+    if not measured:
+        return ()
+    _, first = measured[0]
+    name = named(record, "metric", first.metric)
+    text = message("heads.text", items=first.items, seed=record.models[0].seeds[0], metric=name)
+    rows: list[tuple[str, list[b.Cell]]] = []
+    pictures: list[b.Block] = []
+    for number, (model, scores) in enumerate(measured):
+        most = max(scores.heads, key=lambda head: abs(head.difference))
+        needed = sum(head.p < ALPHA for head in scores.heads)
+        values = [value_text(value, scores.unit) for value in (scores.score, most.score)]
+        place = message("heads.place", layer=most.layer, head=most.head)
+        rows.append((model, [values[0], f"{len(scores.heads)}", f"{needed}", b.Styled(place), values[1]]))
+        if len(scores.heads) > 1:
+            layers, lost = scores.lost()
+            caption = message("heads.caption", model=model, metric=name)
+            columns = tuple(str(head) for head in range(len(lost[0])))
+            pictures.append(b.HeatMap(f"without-{number}", caption, tuple(layers), columns, tuple(map(tuple, lost))))
+    heads = map(message, ("heads.score", "heads.count", "heads.needed", "heads.most", "heads.without"))
+    return b.Paragraph(text), b.model_table("heads", heads, rows), *pictures
 
 
 def without_maps(record: Record) -> Message | None:
