@@ -51,9 +51,9 @@ def read_counts(output: str) -> tuple[float, int]:
 
 def agree(first: str, second: str) -> bool:
     """Whether two counts are equal, but for rounding."""
-    counts = read_counts(first)
-    others = read_counts(second)
-    return counts[1] == others[1] and math.isclose(counts[0], others[0], rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+    nats, tokens = read_counts(first)
+    nats_again, tokens_again = read_counts(second)
+    return tokens == tokens_again and math.isclose(nats, nats_again, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
 
 
 @final

@@ -97,7 +97,7 @@ def curves(chart: Chart, sign_of: Mapping[str, Sign]) -> Curves | None:
 
 
 def _value(value: float, scale: Scale) -> str:
-    if scale.kind == "number":
+    if scale.kind in ("number", "bits"):
         return f"{value:.3g}".replace("-", "−")
     return value_text(value, scale.kind, None if scale.floor else 1)
 
