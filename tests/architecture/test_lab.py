@@ -50,6 +50,10 @@ def plain(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: tor
         ((-0.5, 1, 0.5), 12, "negative|음수"),
         ((1 / 8, 2 / 8, 5 / 8), -1, "between 4 and 16|4와 16 사이"),
         ((1 / 8, 2 / 8, 5 / 8), 9.3, "summed|더한"),
+        ((12.5, 25, 62.5), 12, "percentages|백분율"),
+        ("1/8, 2/8, 5/8", 12, "three numbers|수 세 개"),
+        (0.125, 12, "three numbers|수 세 개"),
+        ((1 / 8, 2 / 8, 5 / 8), "twelve", "one number|수 하나"),
     ],
 )
 def test_wrong_weights_and_sums_are_told_apart(lab: SimpleNamespace, weights: Any, output: Any, told: str) -> None:
@@ -64,6 +68,13 @@ WRONG_FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "divides": (lambda q, k, v, mask: plain(q / 8**0.5, k, v, mask), "√8"),
     "another axis": (lambda q, k, v, mask: (q @ k.mT).softmax(-2) @ v, "dim=-1"),
     "weights only": (lambda q, k, v, mask: (q @ k.mT).softmax(-1), "(2, 4, 3, 8)"),
+    "hidden too late": (lambda q, k, v, mask: ((q @ k.mT).softmax(-1) * mask) @ v, "before the softmax|소프트맥스 앞"),
+    "no softmax": (lambda q, k, v, mask: (q @ k.mT) @ v, "no softmax|소프트맥스가 없"),
+    "averages keys": (lambda q, k, v, mask: plain(q, k, k, mask), "average the keys|키를 가중합"),
+    "compares values": (lambda q, k, v, mask: plain(q, v, v, mask), "query with the values|쿼리를 값과"),
+    "infinity times zero": (lambda q, k, v, mask: plain(q * math.inf, k, v, mask), "NaN"),
+    "weights beside it": (lambda q, k, v, mask: (plain(q, k, v, mask), mask), "alone|출력만"),
+    "something else": (lambda q, k, v, mask: plain(q, k, v, mask) + 1, "1.00"),
     "stops": (lambda q, k, v, mask: q @ k, "RuntimeError"),
     "nothing": (lambda q, k, v, mask: None, "None"),
 }
@@ -90,6 +101,8 @@ def view() -> SimpleNamespace:
 
 def test_the_right_answers_are_right(lab: SimpleNamespace) -> None:
     assert lab.check_1((1 / 8, 2 / 8, 5 / 8), 12) is None
+    for rounded in ((0.13, 0.25, 0.63), (0.12, 0.25, 0.62), ("1/8", "1/4", "5/8")):
+        assert lab.check_1(rounded, "12") is None
     assert lab.check_2(plain) is None
     assert lab.check_2(lambda q, k, v, mask: attend(q, k, v, score=dot, mask=mask).output) is None
     assert lab.check_3(3, view()) is None
@@ -97,10 +110,13 @@ def test_the_right_answers_are_right(lab: SimpleNamespace) -> None:
 
 
 def test_wrong_rows_and_tokens_are_told_apart(lab: SimpleNamespace) -> None:
-    said = [lab.check_3(position, view()) for position in (None, "2", 9, 0, 1, 2)]
-    assert len(set(said)) == len(said)
+    said = [lab.check_3(position, view()) for position in (None, "2", 9, 0, 1, 2, [3], 2.5)]
+    assert len(set(said)) == len(said) - 1
+    assert said[-1] == said[-2]
     assert "⏎" in said[3]
-    wrong = ((None, None), (["1", "2"], "swapped"), (["<bos>"], "swapped"), (["<bos>", "1"], "nothing"), ([], "else"))
+    seen = ["<bos>", "1"]
+    wrong = [(None, None), (["1", "2"], "swapped"), (["<bos>"], "swapped"), (seen, "nothing"), (seen, "else")]
+    wrong += [([], "else"), ("<bos> 1", "swapped"), (seen, "swap")]
     said = [lab.check_4(*answers, view()) for answers in wrong]
     assert len(set(said)) == len(said)
 
@@ -110,12 +126,18 @@ def test_guesses_and_curves_are_checked(lab: SimpleNamespace) -> None:
     assert lab.check_5({"rnn-peeky": 50, "rnn-attention": 10, "transformer": 40}, measured)
     assert lab.check_5(dict.fromkeys(measured), measured)
     assert lab.check_5(measured, measured) is None
+    names = list(measured)
+    wrong = ([0.1, 0.9, 0.5], ["10 %", "90 %", "50 %"], [50, 50, 50], [10, 190, 50], [10, 50, 90])
+    told = [lab.check_5(dict(zip(names, guess, strict=True)), measured) for guess in wrong]
+    told.append(lab.check_5({"rnn-peeky": 1, "transformer": 50}, measured))
+    assert None not in told
+    assert len(set(told)) == len(told)
     curves = {"rnn-attention": [1.0, 20.0, 70.0, 88.0], "transformer": [30.0, 40.0, 20.0, 1.0]}
     lab.check_6.__globals__["rates"] = (0.002, 0.004, 0.016, 0.032)
-    assert lab.check_6("transformer", "rnn-attention", "a sentence", curves) is None
-    wrong = ((None, None, ""), ("rnn-attention", "rnn-attention", ""), ("transformer", "transformer", "a"))
-    said = [lab.check_6(*answers, curves) for answers in (*wrong, ("RNN", "transformer", ""))]
-    said.append(lab.check_6("transformer", "rnn-attention", "", curves))
+    assert lab.check_6("transformer", "rnn-attention", "Trained on 20,000 dates, one run each.", curves) is None
+    wrong = [(None, None, ""), ("rnn-attention", "rnn-attention", ""), ("transformer", "transformer", "a")]
+    wrong += [("RNN", "transformer", ""), ([1.0, 2.0], "transformer", ""), ("transformer", "rnn-attention", "ok")]
+    said = [lab.check_6(*answers, curves) for answers in wrong]
     assert None not in said
     assert len(set(said)) == len(said)
 
