@@ -28,17 +28,26 @@ NOT_RUN = {
     "en": "Not run yet with today's code, and so without a verdict here: {names}.",
     "ko": "오늘의 코드로는 아직 실행하지 않아 여기에 판정이 없는 주장: {names}.",
 }
+LAST_ROUND = 3000  # seeds from here on are those of the last round, with frozen code
+OLDER = {
+    "en": "Not run again in the last round of fresh seeds, so that the verdict rests on earlier runs: {names}.",
+    "ko": "마지막으로 새 시드를 쓴 실행에는 들지 않아 판정이 이전 실행에 따르는 주장: {names}.",
+}
 PAGES = {"en": DOCS / "claims.md", "ko": DOCS / "ko" / "claims.md"}
 
 
 def pages(record: ClaimsRecord) -> dict[Path, str]:
-    """Return the Markdown pages, with links to the others below the title, and the claims that lack a run."""
+    """Return the Markdown pages, with links to the others below the title, and claims that lack a run."""
     texts = {}
     missing = ", ".join(name for name in CLAIMS if name not in {result.name for result in record.claims})
+    seeds = {result.name: max(trial.seed for trial in result.trials) for result in record.claims}
+    older = ", ".join(name for name, last in seeds.items() if last < LAST_ROUND)
     for lang, path in PAGES.items():
         title, newline, rest = markdown_of(document_of(record), lang).partition("\n")
-        note = "\n" + fill(NOT_RUN[lang].format(names=missing), 120) + "\n" if missing else ""
-        texts[path] = title + newline + LINKS[lang] + note + rest
+        notes = ""
+        for text, names in ((NOT_RUN[lang], missing), (OLDER[lang], older)):
+            notes += "\n" + fill(text.format(names=names), 120) + "\n" if names else ""
+        texts[path] = title + newline + LINKS[lang] + notes + rest
     return texts
 
 
