@@ -192,6 +192,8 @@ class Ctranslate2Model(Seq2Seq):
             self.engine: Any = ctranslate2.Translator(str(folder), intra_threads=torch.get_num_threads())
         except (RuntimeError, ValueError) as error:
             raise UserError(f"{folder}: CTranslate2 cannot read it ({error}); export the run again") from None
+        self._names: dict[int, str] = _Names()
+        self._numbers: dict[str, int] = _Numbers()
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """Refuse.
@@ -224,17 +226,41 @@ class Ctranslate2Model(Seq2Seq):
                 raise UserError(f"`{name}`: CTranslate2's differs; load the run that was exported, or export to onnx")
         if any(prefixes) and options.beam > 1:
             raise UserError("`prefix` with a beam: CTranslate2's differs; leave `beam` out, or load the exported run")
+        names = self._names
+        named = [[names[token] for token in source] for source in sources]
+        started = [[names[token] for token in prefix] for prefix in prefixes] if any(prefixes) else None
+        longest = max(limits, default=1)
+        best = [candidates[0] for candidates in self._search(named, started, options.beam, 1, longest)]
+        # As in selfattn's beam search, a hypothesis that is cut off comes after any finished one.
+        cut_off = [place for place, hypothesis in enumerate(best) if not hypothesis.finished and options.beam > 1]
+        if cut_off:
+            again = [named[place] for place in cut_off]
+            several = self._search(again, None, options.beam, options.beam, longest)
+            for place, candidates in zip(cut_off, several, strict=True):
+                best[place] = max(candidates, key=lambda each: each.finished)
+        hypotheses = [[hypothesis] for hypothesis in best]
+        return self._scored_again(sources, hypotheses) if any(prefixes) else hypotheses
+
+    def _search(
+        self,
+        sources: list[list[str]],
+        prefixes: list[list[str]] | None,
+        beam: int,
+        count: int,
+        longest: int,
+    ) -> list[list[Hypothesis]]:
+        """Let the engine search ``count`` hypotheses for each source; the fewer, the sooner it ends."""
         try:
             results = self.engine.translate_batch(
-                [[_name(token) for token in source] for source in sources],
-                target_prefix=[[_name(token) for token in prefix] for prefix in prefixes] if any(prefixes) else None,
-                beam_size=options.beam,
-                num_hypotheses=options.beam,
+                sources,
+                target_prefix=prefixes,
+                beam_size=beam,
+                num_hypotheses=count,
                 length_penalty=0.0,
                 min_decoding_length=0,
-                max_decoding_length=max(limits, default=1),
+                max_decoding_length=longest,
                 max_input_length=0,
-                max_batch_size=max(1, BATCH_TOKENS // options.beam),
+                max_batch_size=max(1, BATCH_TOKENS // beam),
                 batch_type="tokens",
                 return_end_token=True,
                 return_scores=True,
@@ -246,11 +272,10 @@ class Ctranslate2Model(Seq2Seq):
             candidates = []
             for tokens, score in zip(result.hypotheses, result.scores, strict=True):
                 finished = tokens[-1:] == [SPECIALS[2]]
-                ids = [_number(token) for token in (tokens[:-1] if finished else tokens)]
+                ids = [self._numbers[token] for token in (tokens[:-1] if finished else tokens)]
                 candidates.append(Hypothesis(ids, score, score, finished))
-            # As in selfattn's beam search, a hypothesis that is cut off comes after any finished one.
-            hypotheses.append([max(candidates, key=lambda each: each.finished)])
-        return self._scored_again(sources, hypotheses) if any(prefixes) else hypotheses
+            hypotheses.append(candidates)
+        return hypotheses
 
     def _scored_again(
         self, sources: Sequence[list[int]], hypotheses: Sequence[Sequence[Hypothesis]]
@@ -269,8 +294,8 @@ class Ctranslate2Model(Seq2Seq):
         """Score the tokens of every target, as :func:`selfattn.decoding.scoring.score_tokens` does."""
         try:
             results = self.engine.score_batch(
-                [[_name(token) for token in example.source] for example in examples],
-                [[_name(token) for token in example.target if token != EOS] for example in examples],
+                [[self._names[token] for token in example.source] for example in examples],
+                [[self._names[token] for token in example.target if token != EOS] for example in examples],
                 max_batch_size=BATCH_TOKENS,
                 batch_type="tokens",
                 max_input_length=0,
@@ -283,9 +308,17 @@ class Ctranslate2Model(Seq2Seq):
         ]
 
 
-def _name(token: int) -> str:
-    return SPECIALS[token] if token < len(SPECIALS) else str(token)
+class _Names(dict[int, str]):
+    """The engine's names of tokens, as they are needed."""
+
+    def __missing__(self, token: int) -> str:
+        self[token] = SPECIALS[token] if token < len(SPECIALS) else str(token)
+        return self[token]
 
 
-def _number(token: str) -> int:
-    return SPECIALS.index(token) if token in SPECIALS else int(token)
+class _Numbers(dict[str, int]):
+    """The tokens of the engine's names, as they are needed."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = SPECIALS.index(name) if name in SPECIALS else int(name)
+        return self[name]

@@ -71,8 +71,9 @@ def test_an_exported_run_answers_as_the_run(runs: dict[str, Run], exported: Run,
 def test_a_cut_off_hypothesis_comes_after_a_finished_one(exported: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     class Engine:
         def translate_batch(self, sources: list[list[str]], **options: Any) -> list[Any]:
-            hypotheses = [["5", "6"], ["7", "<eos>"], ["8", "<eos>"]]
-            return [SimpleNamespace(hypotheses=hypotheses, scores=[-0.1, -0.5, -0.9]) for _ in sources]
+            count = options["num_hypotheses"]
+            hypotheses = [["5", "6"], ["7", "<eos>"], ["8", "<eos>"]][:count]
+            return [SimpleNamespace(hypotheses=hypotheses, scores=[-0.1, -0.5, -0.9][:count]) for _ in sources]
 
     monkeypatch.setattr(exported.model, "engine", Engine())
     ((hypothesis,),) = exported.model.hypotheses([[5, 2]], DecodingOptions(beam=3), [2])

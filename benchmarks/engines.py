@@ -1,0 +1,181 @@
+"""From texts to texts with CTranslate2 itself, with our `--engine ctranslate2` and with our own engine, by turns.
+
+`python -m benchmarks.engines --source test.en [--run RUN] [--turns 5]` prints a table. All have the same weights in
+float32, the same tokens and the same outputs (differences are counted). Time is processor time of all threads of this
+process. `--train SRC TGT` makes a run first, of a few hundred steps, where there is none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.measure import spread
+
+Translate = Callable[[Sequence[str], int], list[str]]
+
+
+def of_engine(run: Any, batch: int) -> Translate:
+    """Decode with a run, a batch at a time."""
+
+    def translate(texts: Sequence[str], beam: int) -> list[str]:
+        outputs: list[str] = []
+        for start in range(0, len(texts), batch):
+            outputs += run.predict(texts[start : start + batch], beam=beam)
+        return outputs
+
+    return translate
+
+
+def of_ctranslate2(exported: Any, batch: int) -> Translate:
+    """Decode with CTranslate2's own call: sentencepiece's encoding, `translate_batch`, sentencepiece's decoding."""
+    import ctranslate2
+
+    tokenizer = exported.tokenizer
+    folder = str(exported.path / "ctranslate2")
+    engine = ctranslate2.Translator(folder, intra_threads=torch.get_num_threads(), compute_type="float32")
+    names = ["<pad>", "<bos>", "<eos>", "<unk>", *map(str, range(4, len(tokenizer.source)))]
+
+    def translate(texts: Sequence[str], beam: int) -> list[str]:
+        outputs: list[str] = []
+        for start in range(0, len(texts), batch):
+            encoded = [tokenizer.source.encode(text) for text in texts[start : start + batch]]
+            longest = max(exported.config.output_limit(len(ids) + 1) for ids in encoded)
+            results = engine.translate_batch(
+                [[*[names[token] for token in ids], "<eos>"] for ids in encoded],
+                beam_size=beam,
+                length_penalty=0.0,
+                min_decoding_length=0,
+                max_decoding_length=longest,
+                max_input_length=0,
+            )
+            outputs += [tokenizer.target.decode([int(token) for token in one.hypotheses[0]]) for one in results]
+        return outputs
+
+    return translate
+
+
+ALONE = """
+import sys, ctranslate2, sentencepiece
+folder, model, beam, threads = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+tokens = sentencepiece.SentencePieceProcessor(model_file=model)
+engine = ctranslate2.Translator(folder, intra_threads=threads, compute_type="float32")
+lines = [line.rstrip("\\n") for line in sys.stdin]
+for start in range(0, len(lines), 64):
+    sources = [[*map(str, tokens.encode(line)), "<eos>"] for line in lines[start : start + 64]]
+    options = {"beam_size": beam, "length_penalty": 0.0, "min_decoding_length": 0}
+    for result in engine.translate_batch(sources, **options):
+        print(tokens.decode([int(token) for token in result.hypotheses[0]]))
+"""
+
+
+def commands(run: Path, exported: Path, beam: int) -> dict[str, list[str]]:
+    """Return whole commands that translate standard input, 64 lines at a time."""
+    model = exported / "tokenizer" / "subword.model"
+    threads = str(torch.get_num_threads())
+    alone = [sys.executable, "-c", ALONE, str(exported / "ctranslate2"), str(model), str(beam), threads]
+    ours = [sys.executable, "-m", "selfattn.cli", "predict", str(run), "--beam", str(beam), "--buffer", "64"]
+    return {
+        "CTranslate2": alone,
+        "--engine ctranslate2": [*ours, "--engine", "ctranslate2"],
+        "selfattn": ours,
+    }
+
+
+def processor_time(call: Callable[[], object]) -> float:
+    """Return the processor time of a call, of all its threads and children."""
+    before = sum(resource.getrusage(who).ru_utime + resource.getrusage(who).ru_stime for who in WHO)
+    call()
+    return sum(resource.getrusage(who).ru_utime + resource.getrusage(who).ru_stime for who in WHO) - before
+
+
+WHO = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+
+
+def show(title: str, taken: dict[str, list[float]], note: str = "") -> None:
+    """Print a row for each way: its time, and the speed as a share of CTranslate2's."""
+    reference = taken["CTranslate2"]
+    for name, times in taken.items():
+        middle, low, high = spread(times)
+        shares = spread([other / own for own, other in zip(times, reference, strict=True)])
+        share = " to ".join(f"{value:.3f}" for value in shares[1:])
+        print(
+            f"| {title} | {name} | {middle:.2f} ({low:.2f} to {high:.2f}) s | {shares[0]:.3f} ({share}) |", flush=True
+        )
+    if note:
+        print(f"|  | {note} | | |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--source", type=Path, required=True, help="file of texts")
+    parser.add_argument("--run", type=Path, default=Path("build/engines"), help="run of subwords; made where missing")
+    parser.add_argument("--train", type=Path, nargs=2, help="files to train a missing run on")
+    parser.add_argument("--lines", type=int, default=1000)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", nargs="*", default=["1/1", "1/5", "64/1", "64/5", "commands"], help="batch/beam")
+    chosen = parser.parse_args()
+    torch.set_num_threads(chosen.threads)
+    os.environ["OMP_NUM_THREADS"] = str(chosen.threads)
+
+    from selfattn import load
+
+    if not chosen.run.exists():
+        from selfattn import train
+
+        train("translation", source="en", target="de", data=tuple(chosen.train), max_steps=400, out=chosen.run)
+    run = load(chosen.run)
+    exported = load(chosen.run, engine="ctranslate2")
+    exported._reference = None  # the comparison with torch, once a process, is no part of the speed
+    texts = chosen.source.read_text(encoding="utf-8").splitlines()[: chosen.lines]
+    print(f"{len(texts):,} lines, {chosen.threads} threads, {chosen.turns} turns, load {os.getloadavg()[0]:.1f}, ")
+    print("| batch, beam | way | processor time | speed over CTranslate2's |\n| --- | --- | ---: | ---: |")
+    for pair in chosen.only:
+        if pair == "commands":
+            continue
+        batch, beam = map(int, pair.split("/"))
+        ways = {
+            "CTranslate2": of_ctranslate2(exported, batch),
+            "--engine ctranslate2": of_engine(exported, batch),
+            "selfattn": of_engine(run, batch),
+        }
+        outputs = {name: way(texts[:64], beam) for name, way in ways.items()}  # warm up
+        taken: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(chosen.turns):
+            for name, way in ways.items():
+                started = time.process_time()
+                outputs[name] = way(texts, beam)
+                taken[name].append(time.process_time() - started)
+        expected = outputs["CTranslate2"]
+        other = {
+            name: sum(a != b for a, b in zip(found, expected, strict=True))
+            for name, found in outputs.items()
+            if found != expected
+        }
+        show(f"{batch}, {beam}", taken, f"other outputs: {other}" if other else "")
+    if "commands" in chosen.only:
+        data = "".join(f"{text}\n" for text in texts).encode()
+        for beam in (1, 5):
+            taken = {name: [] for name in commands(chosen.run, exported.path, beam)}
+            for _ in range(chosen.turns):
+                for name, command in commands(chosen.run, exported.path, beam).items():
+                    taken[name].append(processor_time(lambda command=command: _piped(command, data)))
+            show(f"whole command, 64, {beam}", taken)
+
+
+def _piped(command: list[str], data: bytes) -> None:
+    subprocess.run(command, input=data, stdout=subprocess.DEVNULL, check=True)
+
+
+if __name__ == "__main__":
+    main()
