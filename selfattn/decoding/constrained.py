@@ -79,9 +79,11 @@ def constrained_search(
             values = values.masked_fill(allowed.gather(-1, ids) == -math.inf, -math.inf).double().cpu()
             index: list[int] = []
             going_on: list[int] = []
-            per_sentence = zip(live, ids.cpu().split(width), values.split(width), strict=True)
-            for row, (each, tokens, of_tokens) in enumerate(per_sentence):
-                parents = searches[each].advance(tokens.tolist(), of_tokens.tolist())
+            tokens: list[list[int]] = ids.tolist()
+            of_tokens: list[list[float]] = values.tolist()
+            for row, each in enumerate(live):
+                own = slice(row * width, (row + 1) * width)
+                parents = searches[each].advance(tokens[own], of_tokens[own])
                 if parents:
                     going_on.append(row)
                     index += [row * width + parent for parent in parents]

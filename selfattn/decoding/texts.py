@@ -16,6 +16,7 @@ from selfattn.decoding.restrictions import Restrictions
 from selfattn.models.decoder_only.model import Continuation
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
+from selfattn.tokenizers.kept import KeptTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.distributed import Processes
 
@@ -258,7 +259,7 @@ def decode_texts(
     )
     outputs = [[NOTHING] for _ in texts]
     for index, candidates in zip(filled, hypotheses, strict=True):
-        outputs[index] = [to_output(hypothesis, tokenizer) for hypothesis in candidates]
+        outputs[index] = [to_output(hypothesis, tokenizer, source=texts[index]) for hypothesis in candidates]
     return outputs
 
 
@@ -301,15 +302,19 @@ def continue_texts(
     ]
 
 
-def to_output(hypothesis: Hypothesis, tokenizer: Tokenizer, beginning: str = "") -> Output:
+def to_output(hypothesis: Hypothesis, tokenizer: Tokenizer, beginning: str = "", source: str = "") -> Output:
     """Turn a hypothesis into text.
 
     Args:
         hypothesis: from any way of decoding.
         tokenizer: of the model.
         beginning: text that the hypothesis continues; it is put in front. Default: none.
+        source: what it was written for, whose kept symbols are copied
+            (:class:`selfattn.tokenizers.kept.KeptTokenizer`).
     """
     # Decoded together, as subwords drop the space at the start of a text.
     prompt = tokenizer.encode(beginning) if beginning else []
     text = beginning + tokenizer.decode([*prompt, *hypothesis.ids])[len(tokenizer.decode(prompt)) :]
+    if isinstance(tokenizer.target, KeptTokenizer):
+        text = tokenizer.target.restore(text, source)
     return Output(text, hypothesis.score, hypothesis.log_probability, hypothesis.finished, tuple(hypothesis.ids))

@@ -38,6 +38,7 @@ from selfattn.runs.record import RunConfig
 from selfattn.runs.task import TaskData, task_of_settings
 from selfattn.settings import shown
 from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.kept import KeptTokenizer
 from selfattn.tokenizers.protocol import Tokenizer, token_texts
 from selfattn.tokenizers.words import WordTokenizer
 from selfattn.training.device import choose_device
@@ -89,6 +90,7 @@ class Run:
         if not self.takes_pairs:
             return compose(text)
         source = self.tokenizer.source
+        source = source.base if isinstance(source, KeptTokenizer) else source
         clean = clean_text(text)
         if isinstance(source, CharTokenizer):
             return plain_text(clean, source.known)

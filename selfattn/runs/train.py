@@ -257,10 +257,13 @@ def _check_model(options: TrainOptions, start: "Run") -> None:
 
 def _check_tokens(task: TaskData, start: "Run") -> None:
     """Check that the task's options name no other tokens than those of the run in ``init_from``."""
+    from selfattn.data.kept_symbols import read_kept
     from selfattn.runs.vocabulary import token_settings
 
     settings = token_settings(start.tokenizer)
     for name, value in task.changed_options().items():
+        if name == "keep_symbols" and isinstance(value, Path) and read_kept(value) in settings[name]:
+            continue
         if name in settings and value not in settings[name]:
             actual = settings[name][0] if settings[name] else "none"
             reason = f"the tokens are those of `init_from` (`{name}` {actual})"

@@ -5,6 +5,7 @@ from typing import Any
 
 from selfattn.data.pairs import Pair
 from selfattn.errors import SettingError
+from selfattn.tokenizers.kept import KeptTokenizer
 from selfattn.tokenizers.listed import ListedTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer
 from selfattn.tokenizers.protocol import Tokenizer, count_units, unit_of, unknown_line
@@ -83,8 +84,8 @@ def token_settings(tokenizer: Tokenizer) -> dict[str, tuple[Any, ...]]:
         tokenizer: of a run.
 
     Returns:
-        For each of ``tokenizer``, ``source_tokenizer``, ``target_tokenizer``, ``vocab_size`` and ``separate`` the
-        values that describe it; none for a tokenizer of a plugin.
+        For each of ``tokenizer``, ``source_tokenizer``, ``target_tokenizer``, ``vocab_size``, ``keep_symbols`` and
+        ``separate`` the values that describe it; none for a tokenizer of a plugin.
 
     Example:
         >>> from selfattn.tokenizers.char import CharTokenizer
@@ -94,12 +95,16 @@ def token_settings(tokenizer: Tokenizer) -> dict[str, tuple[Any, ...]]:
     """
     source = kind_of(tokenizer.source)
     target = kind_of(tokenizer.target)
-    settings = getattr(tokenizer.target, "settings", None)
+    side = tokenizer.target
+    kept = side.lines if isinstance(side, KeptTokenizer) else ()
+    settings = getattr(side.base if isinstance(side, KeptTokenizer) else side, "settings", None)
+    size = len(side) - len(kept)
     return {
         "tokenizer": target if source == target else (),
         "source_tokenizer": source,
         "target_tokenizer": target,
-        "vocab_size": () if settings is None else (settings.vocab_size, len(tokenizer.target)),
+        "vocab_size": () if settings is None else (settings.vocab_size, size),
+        "keep_symbols": (kept,) if kept else (),
         "separate": (isinstance(tokenizer, SeparateTokenizer),),
     }
 
@@ -112,6 +117,8 @@ def kind_of(tokenizer: Tokenizer) -> tuple[str, ...]:
         >>> kind_of(CharTokenizer("ab"))
         ('characters',)
     """
+    if isinstance(tokenizer, KeptTokenizer):
+        return kind_of(tokenizer.base)
     if isinstance(tokenizer, ListedTokenizer):
         return (tokenizer.unit,)
     settings = getattr(tokenizer, "settings", None)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from selfattn.codec import Plain, decode
+from selfattn.data.kept_symbols import read_kept
 from selfattn.data.readers.groups import refuse_repeats, refuse_turned
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.data.readers.named import named_sets
@@ -24,6 +25,7 @@ from selfattn.results.record import Baseline, Subject
 from selfattn.runs.task import RECIPE, HeldOut, TaskData, check_same_reading
 from selfattn.tasks import baselines
 from selfattn.tasks.translation_options import TranslationOptions, TranslationTests
+from selfattn.tokenizers.kept import KeptTokenizer, without_kept
 from selfattn.tokenizers.listed import ListedTokenizer
 from selfattn.tokenizers.load import (
     DEFAULT_VOCAB_SIZE,
@@ -162,10 +164,14 @@ class Translation(TaskData):
         options = self.options
         sample = splits.sample()
         most = _FEW_SUBWORDS if self._is_small else DEFAULT_VOCAB_SIZE
+        kept = None if options.keep_symbols is None else read_kept(options.keep_symbols)
 
         def made(kind: TokenizerKind | Path, texts: Iterable[str]) -> Tokenizer:
             if not isinstance(kind, Path):
-                return train_tokenizer(kind, texts, options.vocab_size, most=most)
+                if kept is None:
+                    return train_tokenizer(kind, texts, options.vocab_size, most=most)
+                rest = without_kept(texts, kept, of_words=kind == "words")
+                return KeptTokenizer(train_tokenizer(kind, rest, options.vocab_size, most=most), kept)
             tokenizer = open_tokenizer(kind)
             if options.sampling and isinstance(tokenizer.target, ListedTokenizer):
                 raise SettingError(f"`sampling`: the tokens of {kind} have one segmentation; leave it out")

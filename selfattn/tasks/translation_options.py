@@ -57,6 +57,7 @@ class TranslationOptions:
         target_tokenizer: Token type of the targets, such as words for phones with spaces between.
         vocab_size: Subword vocabulary size. Default: 8,000, or 2,000 below 10,000 pairs; more for many characters.
         separate: Learn one vocabulary per language instead of a joint one.
+        keep_symbols: File of symbols that are never divided, one a line. A /pattern/ between slashes is copied.
         sampling: Subword regularisation while training (BPE-dropout or unigram sampling). 0: none.
     """
 
@@ -65,7 +66,10 @@ class TranslationOptions:
             *("valid", "test", "tag", "hub", "hub_config", "columns", "encoding", "streaming"),
         ),
         "Cleaning and splitting of files and Hub datasets": _CLEANING,
-        "Tokens": ("tokenizer", "source_tokenizer", "target_tokenizer", "vocab_size", "separate", "sampling"),
+        "Tokens": (
+            *("tokenizer", "source_tokenizer", "target_tokenizer", "vocab_size", "separate"),
+            *("keep_symbols", "sampling"),
+        ),
     }
     conditions: ClassVar[tuple[Condition, ...]] = (
         needs("`data`", lambda options: options.data, "valid", "test", "tag", "encoding"),
@@ -74,6 +78,7 @@ class TranslationOptions:
         needs("`tokenizer` bpe", lambda options: set(options.kinds) & set(SUBWORDS), "vocab_size"),
         needs("`tokenizer` bpe", lambda options: set(options.kinds) - {"characters", "letters", "words"}, "sampling"),
         excludes("a directory as `tokenizer`", lambda options: isinstance(options.tokenizer, Path), "separate"),
+        excludes("a directory as `tokenizer`", lambda options: options.opens_tokenizer, "keep_symbols"),
         excludes("a tokenizer for each side", lambda options: None not in options.of_sides, "tokenizer"),
         excludes("a tokenizer for each side", lambda options: options.of_sides != (None, None), "separate"),
         excludes("`streaming`", lambda options: options.streaming, "keep_duplicates"),
@@ -101,6 +106,7 @@ class TranslationOptions:
     target_tokenizer: TokenizerKind | Path | None = None
     vocab_size: Count | None = None
     separate: bool = False
+    keep_symbols: Path | None = None
     sampling: Share = 0.0
 
     @property
@@ -112,6 +118,11 @@ class TranslationOptions:
     def of_sides(self) -> tuple[TokenizerKind | Path | None, TokenizerKind | Path | None]:
         """The tokenizers that were chosen for one side: of the sources, of the targets."""
         return self.source_tokenizer, self.target_tokenizer
+
+    @property
+    def opens_tokenizer(self) -> bool:
+        """Whether a tokenizer is opened that is there."""
+        return any(isinstance(kind, Path) for kind in self.kinds)
 
     @property
     def is_separate(self) -> bool:

@@ -5,8 +5,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, Self, get_args
 
+from selfattn.codec import decode, read_json, refuse_newer
 from selfattn.errors import UserError
 from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.kept import FILE_NAME as KEPT
+from selfattn.tokenizers.kept import KeptFile, KeptTokenizer
 from selfattn.tokenizers.letters import LetterTokenizer
 from selfattn.tokenizers.listed import ListedTokenizer
 from selfattn.tokenizers.protocol import BOS, EOS, PAD, UNK, Tokenizer, unit_of
@@ -23,6 +26,7 @@ TARGET = "target"
 DEFAULT_VOCAB_SIZE = 8000
 _SUBWORDS = "subword.json"
 _PIECES = "pieces.json"
+_ADVICE = "restore the files of the run, or train again"
 _NOTHING = "no tokenizer in it; name the folder tokenizer/ of a run, or train one"
 
 
@@ -64,7 +68,7 @@ def load_tokenizer(directory: str | os.PathLike[str]) -> Tokenizer:
 
     ``char.json`` is a `CharTokenizer`, ``letters.json`` a `LetterTokenizer`, ``words.json`` a `WordTokenizer`,
     ``subword.json`` a `SubwordTokenizer`, ``pieces.json`` a `PieceTokenizer`, the folders ``source`` and ``target`` are
-    a `SeparateTokenizer`.
+    a `SeparateTokenizer`. With ``kept.json`` it is a `KeptTokenizer` in front of it.
 
     Args:
         directory: from `save`; the folder ``tokenizer`` of a run.
@@ -81,6 +85,16 @@ def load_tokenizer(directory: str | os.PathLike[str]) -> Tokenizer:
         [5, 4]
     """
     folder = Path(directory)
+    base = _load_base(folder)
+    if not (folder / KEPT).exists():
+        return base
+    values = read_json(folder / KEPT, advice=_ADVICE)
+    refuse_newer(values, 1, file=folder / KEPT, key="version")
+    return KeptTokenizer(base, decode(KeptFile, values, file=folder / KEPT, advice=_ADVICE).lines)
+
+
+def _load_base(folder: Path) -> Tokenizer:
+    """Load what lies in a directory beside kept symbols."""
     kinds: list[type[ListedTokenizer]] = [CharTokenizer, LetterTokenizer, WordTokenizer]
     for kind in kinds:
         if (folder / kind.file_name()).exists():

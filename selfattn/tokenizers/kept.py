@@ -1,0 +1,275 @@
+"""Symbols that are never divided: in front of any tokenizer, with tokens of their own, and copied from the source."""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+from selfattn import codec
+from selfattn.errors import UserError
+from selfattn.tokenizers.protocol import BOS, EOS, PAD, UNK, Tokenizer, Unit, printable, unit_of
+from selfattn.tokenizers.words import WordTokenizer
+
+FILE_NAME = "kept.json"
+_ADVICE = "restore the files of the run, or train again"
+_FIRST_MARK = 0xF0000  # private characters stand for what a pattern has found, until it is put back
+_MOST = 1000
+
+
+@dataclass(frozen=True)
+class KeptFile(codec.Plain):
+    """The content of ``kept.json``; the tokenizer of everything else lies beside it.
+
+    Attributes:
+        tokenizer: the kind of tokenizer.
+        version: of the format.
+        lines: symbols and patterns.
+    """
+
+    tokenizer: Literal["kept"]
+    version: Literal[1]
+    lines: tuple[str, ...]
+
+
+class KeptTokenizer:
+    r"""A tokenizer, and tokens for symbols that are never divided.
+
+    A line is a symbol, or a regular expression between slashes. A symbol is one token, wherever it stands in a text;
+    of tokens that are words, it is one only as a whole word. Everything that a pattern finds is the same token: a
+    placeholder, which says that something of this kind stands there. :meth:`restore` puts back what the source has.
+
+    Args:
+        base: of everything else; one for both sides.
+        lines: symbols and patterns.
+
+    Attributes:
+        source: tokenizer of the source side, this one.
+        target: tokenizer of the target side, this one.
+
+    Raises:
+        UserError: a line cannot be used; the message says why.
+
+    Example:
+        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> tokenizer = KeptTokenizer(CharTokenizer("se :)"), ["(c)", r"/https?:\S+/"])
+        >>> source = "see (c) http://a.b"
+        >>> ids = tokenizer.encode(source)
+        >>> tokenizer.pieces(ids)
+        ['s', 'e', 'e', '␣', '(c)', '␣', '/https?:\\S+/']
+        >>> tokenizer.restore(tokenizer.decode(ids), source)
+        'see (c) http://a.b'
+    """
+
+    pad_id = PAD
+    bos_id = BOS
+    eos_id = EOS
+    unk_id = UNK
+
+    def __init__(self, base: Tokenizer, lines: Sequence[str]) -> None:
+        self.base = base
+        self.lines = tuple(lines)
+        self.source: Tokenizer = self
+        self.target: Tokenizer = self
+        self.unit: Unit = unit_of(base)
+        self._of_words = isinstance(base, WordTokenizer)
+        self._search = search_of(self.lines)
+        self._texts = [chr(_FIRST_MARK + place) if is_pattern(line) else line for place, line in enumerate(self.lines)]
+        if self._of_words and (spaced := [line for line in self.lines if not is_pattern(line) and " " in line]):
+            raise UserError(f"kept symbols: {spaced[0]!r} has a space, and no word has; leave it out, or take subwords")
+
+    def __len__(self) -> int:
+        """Return the size of the vocabulary: that of the base, then a token for each line."""
+        return len(self.base) + len(self.lines)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of the text."""
+        ids: list[int] = []
+        for start, end, number in self._cut(text):
+            ids += [number] if number is not None else self._encoded(text[start:end])
+        return ids
+
+    def sample(self, text: str, seed: int, alpha: float) -> list[int]:
+        """Return a random segmentation, in which symbols are not divided either."""
+        if self._of_words:
+            return self.encode(text)
+        ids: list[int] = []
+        for start, end, number in self._cut(text):
+            ids += [number] if number is not None else self.base.sample(text[start:end], seed, alpha)
+        return ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of the ids; a private character for what a pattern had found, see :meth:`restore`.
+
+        Raises:
+            ValueError: an id outside the vocabulary.
+        """
+        parts: list[str] = []
+        run: list[int] = []
+        for number in ids:
+            if number < len(self.base):
+                run.append(number)
+                continue
+            if number >= len(self):
+                raise ValueError(f"token id {number} is outside the vocabulary of {len(self)}")
+            if any(each not in (PAD, BOS, EOS) for each in run):
+                parts.append(self.base.decode(run))
+            run = []
+            parts.append(self._texts[number - len(self.base)])
+        if any(each not in (PAD, BOS, EOS) for each in run):
+            parts.append(self.base.decode(run))
+        return (" " if self._of_words else "").join(parts)
+
+    def restore(self, text: str, source: str) -> str:
+        """Put back what patterns find in a source: the first of a pattern's places gets its first find, and so on.
+
+        Args:
+            text: from :meth:`decode`.
+            source: the text that it was written for. Where it has too few, U+FFFD stands in the text.
+        """
+        found: dict[str, list[str]] = {}
+        for start, end, number in self._cut(source):
+            if number is not None:
+                found.setdefault(self._texts[number - len(self.base)], []).append(source[start:end])
+        marks = {text for text, line in zip(self._texts, self.lines, strict=True) if is_pattern(line)}
+        restored = []
+        for character in text:
+            if character in marks:
+                finds = found.get(character, [])
+                restored.append(finds.pop(0) if finds else "\N{REPLACEMENT CHARACTER}")
+            else:
+                restored.append(character)
+        return "".join(restored)
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Return a printable label for each id: for a symbol itself, for a placeholder its pattern.
+
+        Raises:
+            ValueError: an id outside the vocabulary.
+        """
+        first = len(self.base)
+        names = []
+        for number in ids:
+            is_kept = first <= number < len(self)
+            names.append(printable(self.lines[number - first]) if is_kept else self.base.pieces([number])[0])
+        return names
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the half-open range of characters of each id of ``encode(text)``."""
+        if self._of_words:
+            return self.base.spans(text)
+        spans: list[tuple[int, int]] = []
+        for start, end, number in self._cut(text):
+            inside = [(0, end - start)] if number is not None else self.base.spans(text[start:end])
+            spans += [(start + first, start + last) for first, last in inside]
+        return spans
+
+    def unknown(self, *texts: str) -> Counter[str]:
+        """Count the characters, or words, of the texts that are neither in the vocabulary nor of a symbol."""
+        counts = Counter[str]()
+        for text in texts:
+            for start, end, number in self._cut(text):
+                if number is None:
+                    counts += self.base.unknown(text[start:end])
+        return counts
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write ``kept.json``, and the files of the base beside it.
+
+        Args:
+            directory: created if it is missing.
+        """
+        self.base.save(directory)
+        codec.write(Path(directory) / FILE_NAME, KeptFile("kept", 1, self.lines))
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> Self:
+        """Refuse: :func:`selfattn.tokenizers.load.load_tokenizer` knows the base that lies beside ``kept.json``.
+
+        Raises:
+            UserError: always.
+        """
+        raise UserError(f"{directory}: open it with selfattn.tokenizers.load.load_tokenizer, which also loads the base")
+
+    def _encoded(self, text: str) -> list[int]:
+        if isinstance(self.base, WordTokenizer):  # a single word, perhaps the empty one between two spaces
+            return [self.base.known.get(text, self.unk_id)]
+        return self.base.encode(text)
+
+    def _cut(self, text: str) -> Iterator[tuple[int, int, int | None]]:
+        """Yield start and end of each part of a text, and the token that it is; None for parts of the base."""
+        if self._of_words:
+            start = 0
+            for word in text.split(" ") if text else []:
+                found = self._search.fullmatch(word)
+                yield start, start + len(word), None if found is None else self._number(found)
+                start += len(word) + 1
+            return
+        place = 0
+        for found in self._search.finditer(text):
+            if place < found.start():
+                yield place, found.start(), None
+            yield found.start(), found.end(), self._number(found)
+            place = found.end()
+        if place < len(text):
+            yield place, len(text), None
+
+    def _number(self, found: re.Match[str]) -> int:
+        return len(self.base) + int((found.lastgroup or "")[1:])
+
+
+def is_pattern(line: str) -> bool:
+    """Return whether a line is a regular expression, which stands between slashes.
+
+    Example:
+        >>> is_pattern("/[0-9]+/"), is_pattern("and/or"), is_pattern("/")
+        (True, False, False)
+    """
+    return len(line) > 2 and line.startswith("/") and line.endswith("/")
+
+
+def search_of(lines: Sequence[str]) -> re.Pattern[str]:
+    """Return a regular expression with a group for each line: long symbols first, then patterns in their order.
+
+    Raises:
+        UserError: a line is empty or stands twice, a pattern is wrong, has groups or finds an empty text.
+    """
+    if not 0 < len(lines) <= _MOST:
+        raise UserError(f"kept symbols: {len(lines):,} lines; give from 1 to {_MOST:,}")
+    symbols: list[tuple[int, str]] = []
+    patterns: list[tuple[int, str]] = []
+    for place, line in enumerate(lines):
+        if not line or line in lines[:place]:
+            raise UserError(f"kept symbols: line {place + 1} is empty or stands above; leave it out")
+        if not is_pattern(line):
+            symbols.append((place, re.escape(line)))
+            continue
+        try:
+            compiled = re.compile(line[1:-1])
+        except re.error as error:
+            raise UserError(f"kept symbols: {line}: no regular expression ({error}); mend it") from None
+        if compiled.groups or compiled.fullmatch("") or re.match(r"/\(\?[^:=!<]", line):
+            raise UserError(f"kept symbols: {line}: has groups or flags, or finds nothing; write (?:...), and + for *")
+        patterns.append((place, f"{chr(_FIRST_MARK + place)}|{line[1:-1]}"))
+    symbols.sort(key=lambda each: -len(each[1]))
+    return re.compile("|".join(f"(?P<l{place}>{text})" for place, text in [*symbols, *patterns]))
+
+
+def without_kept(texts: Iterable[str], lines: Sequence[str], *, of_words: bool) -> Iterator[str]:
+    """Yield what is left of texts without kept symbols: what the base is trained on.
+
+    Args:
+        texts: of the training data.
+        lines: symbols and patterns.
+        of_words: whether the base has words as tokens, of which whole ones are kept.
+    """
+    search = search_of(lines)
+    for text in texts:
+        if of_words:
+            yield " ".join(word for word in text.split(" ") if not search.fullmatch(word))
+        else:
+            for part in search.split(text)[:: search.groups + 1]:
+                if part.strip():
+                    yield part.strip(" ")

@@ -1,0 +1,134 @@
+"""Symbols that are never divided: whole tokens in front of every tokenizer, and copied from the source."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from selfattn.data.kept_symbols import read_kept
+from selfattn.decoding.common import Hypothesis
+from selfattn.decoding.texts import to_output
+from selfattn.errors import SettingError, UserError
+from selfattn.runs.run import load
+from selfattn.runs.train import train
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.kept import KeptTokenizer, without_kept
+from selfattn.tokenizers.letters import LetterTokenizer
+from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer
+from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
+from selfattn.tokenizers.words import WordTokenizer
+
+LINES = ("<br>", "Kim", "Kim Lee", r"/https?:\S+/", "/[0-9]+/")
+TEXTS = ["ask Kim now", "see  it all", "is it here"] * 9
+WORDS = st.sampled_from(["ask", "it", "Kim", "<br>", "http://a.b/c", "1984", "", "7", "now", "is"])
+BASES: dict[str, Callable[[], Tokenizer]] = {
+    "characters": lambda: CharTokenizer(TEXTS),
+    "letters": lambda: LetterTokenizer(TEXTS),
+    "words": lambda: WordTokenizer([*TEXTS, "a  b"]),
+    "bpe": lambda: SubwordTokenizer.train(TEXTS, SubwordSettings("bpe", 300), clip=True),
+    "unigram": lambda: SubwordTokenizer.train(TEXTS, SubwordSettings("unigram", 300), clip=True),
+}
+KEPT = {name: KeptTokenizer(make(), [line for line in LINES if line != "Kim Lee"]) for name, make in BASES.items()}
+
+
+@pytest.mark.parametrize("name", BASES)
+@given(words=st.lists(WORDS, max_size=6))
+def test_symbols_are_whole_and_nothing_of_a_text_is_lost(name: str, words: list[str]) -> None:
+    tokenizer = KEPT[name]
+    text = " ".join(words)
+    ids = tokenizer.encode(text)
+    assert tokenizer.restore(tokenizer.decode(ids), text) == text
+    symbols = {"Kim": "Kim", "<br>": "<br>", "http://a.b/c": r"/https?:\S+/", "1984": "/[0-9]+/", "7": "/[0-9]+/"}
+    whole = [symbols[word] for word in words if word in symbols]
+    assert [piece for piece in tokenizer.pieces(ids) if piece in tokenizer.lines] == whole
+    assert tokenizer.encode(tokenizer.decode(ids)) == ids
+    spans = tokenizer.spans(text)
+    assert len(spans) == len(ids)
+    assert "".join(text[start:end] for start, end in spans) == text
+    assert tokenizer.decode([*ids, tokenizer.eos_id]) == tokenizer.decode(ids)
+
+
+def test_samples_do_not_divide_symbols() -> None:
+    tokenizer = KEPT["bpe"]
+    text = "ask Kim now 12"
+    ids = tokenizer.sample(text, seed=1, alpha=1.0)
+    assert len(ids) > len(tokenizer.encode(text))
+    assert tokenizer.restore(tokenizer.decode(ids), text) == text
+    assert [piece for piece in tokenizer.pieces(ids) if piece in tokenizer.lines] == ["Kim", "/[0-9]+/"]
+
+
+def test_long_symbols_come_first_and_words_are_whole() -> None:
+    tokenizer = KeptTokenizer(CharTokenizer("x "), LINES)
+    assert tokenizer.pieces(tokenizer.encode("Kim Lee x<br>xKim")) == ["Kim␣Lee", "␣", "x", "<br>", "x", "Kim"]
+    assert tokenizer.unknown("xKim 12y").most_common() == [("y", 1)]
+    words = KEPT["words"]
+    assert words.unknown("ask Kims Kim 12 12x").most_common() == [("Kims", 1), ("12x", 1)]
+    with pytest.raises(UserError, match="'Kim Lee' has a space, and no word has"):
+        KeptTokenizer(WordTokenizer(["a"]), LINES)
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_a_saved_tokenizer_is_the_same(name: str, tmp_path: Path) -> None:
+    tokenizer = KEPT[name]
+    tokenizer.save(tmp_path)
+    loaded = load_tokenizer(tmp_path)
+    assert isinstance(loaded, KeptTokenizer)
+    assert loaded.lines == tokenizer.lines
+    assert (loaded.encode("ask Kim 12"), len(loaded)) == (tokenizer.encode("ask Kim 12"), len(tokenizer))
+    SeparateTokenizer(tokenizer, CharTokenizer("ab")).save(tmp_path / "both")
+    assert load_tokenizer(tmp_path / "both").source.encode("Kim") == tokenizer.encode("Kim")
+
+
+def test_what_a_pattern_has_found_is_copied_in_order() -> None:
+    tokenizer = KEPT["characters"]
+    ids = tokenizer.encode("now 1: 2 http://x 3")
+    source = "is 84 all http://a.b/c 7"
+    output = to_output(Hypothesis(ids, -1.0, -1.0, finished=True), tokenizer, source=source)
+    assert output.text == "now 84\N{REPLACEMENT CHARACTER} 7 http://a.b/c \N{REPLACEMENT CHARACTER}"
+    assert list(output.ids) == ids
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "has no text|is empty|0 lines"),
+        ("a\na\n", "line 2 is empty or stands above"),
+        ("/(/\n", "no regular expression"),
+        ("/(a)b/\n", "has groups or flags"),
+        ("/a*/\n", "finds nothing"),
+        ("/(?i)a/\n", "has groups or flags"),
+    ],
+)
+def test_lines_that_cannot_be_used_are_refused(content: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "symbols.txt"
+    file.write_text(content)
+    with pytest.raises(UserError, match=message):
+        read_kept(file)
+
+
+def test_the_base_learns_from_what_is_left() -> None:
+    assert list(without_kept(["ask Kim now 12", "7"], LINES, of_words=False)) == ["ask", "now"]
+    assert list(without_kept(["ask Kim now 12x"], LINES, of_words=True)) == ["ask now 12x"]
+
+
+def test_a_run_keeps_its_symbols(tmp_path: Path) -> None:
+    data = tmp_path / "pairs.tsv"
+    words = [*map(str, range(40)), "Kim"]
+    data.write_text("".join(f"ask {word} now\tnow ask {word}\n" for word in words))
+    file = tmp_path / "symbols.txt"
+    file.write_text("Kim\n/[0-9]+/\n")
+    options = {"data": (data,), "keep_symbols": file, "keep_duplicates": True, "held_out": 3, "keep_overlap": True}
+    tiny = {"epochs": 1, "items_per_epoch": 20, "batch_size": 8, "set": ("encoder.dim=16", "decoder.dim=16")}
+    common = {"model": "transformer", "source": "en", "target": "en"}
+    run = train("translation", **common, tokenizer="characters", out=tmp_path / "run", **options, **tiny)
+    loaded = load(tmp_path / "run")
+    assert loaded.tokenizer.pieces(loaded.tokenizer.encode("Kim 84"))[::2] == ["Kim", "/[0-9]+/"]
+    assert loaded.predict(["ask 84 now"], max_length=4) == run.predict(["ask 84 now"], max_length=4)
+    fine = {"init_from": tmp_path / "run", "out": tmp_path / "fine"}
+    train("translation", **common, **fine, **options, **tiny | {"set": ()})
+    file.write_text("Lee\n")
+    with pytest.raises(SettingError, match="`keep_symbols`"):
+        train("translation", **common, **fine | {"out": tmp_path / "other"}, **options, **tiny | {"set": ()})
