@@ -271,7 +271,9 @@ def _send_out(runner: Runner[T], trials: Sequence[T], backend: str, count: int, 
     """Run trials in other processes; return why their pool broke, or nothing."""
     parcel = pack(runner)
     folder = os.getcwd()
-    calls = [delayed(_run_in_worker)(parcel, trial, folder, first) for trial in trials]
+    calls = []
+    for trial in trials:
+        calls.append(delayed(_run_in_worker)(parcel, trial.label, cloudpickle.dumps(trial), folder, first))
     try:
         with warnings.catch_warnings(), parallel_config(backend=backend):
             # A worker that restarts to free memory.
@@ -324,22 +326,24 @@ def unpack(parcel: bytes) -> Any:
 _unpack_once = lru_cache(maxsize=1)(unpack)  # a runner keeps the data of a seed for the next trial
 
 
-def _run_in_worker(parcel: bytes, trial: Trial, folder: str, first: str) -> None:
+def _run_in_worker(parcel: bytes, label: str, pickled: bytes, folder: str, first: str) -> None:
     """Run a trial in another process; failures are written down, not raised.
 
-    A worker with several threads runs one trial at a time: a trial changes what belongs to the process.
+    The trial is read after the plugins of the parcel are loaded, for it may hold parts of theirs. A worker with several
+    threads runs one trial at a time: a trial changes what belongs to the process.
     """
     with ExitStack() as stack:
-        stack.enter_context(alone(trial.label))
+        stack.enter_context(alone(label))
         stack.enter_context(chdir(folder))
         runner: Runner[Trial] = _unpack_once(parcel)
+        trial: Trial = cloudpickle.loads(pickled)
         logs = Logs(runner.workers.out)
         if logs.stop.exists():
             return
         if runner.workers.on_gpus:
             take_gpu(logs.path, stack)
         stack.enter_context(use_threads(runner.workers.threads))
-        reporter = stack.enter_context(_reported(logs, trial.label, first, raises=False))
+        reporter = stack.enter_context(_reported(logs, label, first, raises=False))
         runner.run(trial, reporter)
 
 

@@ -8,15 +8,19 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 import torch
 from rich.console import Console
+from third_party import TESTS, isolated_registries
 
 from selfattn.codec import write
 from selfattn.errors import UserError
 from selfattn.experiments import progress, queue
 from selfattn.experiments.progress import Display, Logs, Progress, Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all, take_gpu
+from selfattn.models.presets import get_preset
+from selfattn.plugin_loading import load_plugin
 from selfattn.training.device import choose_device
 
 LIMIT = 60  # seconds
@@ -103,6 +107,29 @@ def test_a_worker_that_leaves_nothing_does_not_see_the_directory(
     monkeypatch.setattr(queue, "_send_out", lambda *_: "")
     reasons = run_all(Writer(tmp_path, jobs=2), NUMBERS)
     assert set(reasons.values()) == {f"left nothing in {tmp_path}; all workers have to see this directory"}
+
+
+@dataclass(frozen=True)
+class WithModel(Number):
+    """A trial that holds a model's configuration."""
+
+    config: object = None
+
+
+def test_a_trial_with_parts_of_a_plugin_is_read_where_no_plugin_is_loaded_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Logs(tmp_path).path.mkdir()
+    sent: list[bytes] = []
+    monkeypatch.setattr(queue, "Parallel", lambda **_: lambda calls: sent.append(cloudpickle.dumps(calls)))
+    with isolated_registries():
+        load_plugin(str(TESTS / "plugins" / "convolutional_family.py"))
+        trial = WithModel(7, get_preset("convolutional").config)
+        assert queue._send_out(Writer(tmp_path), [trial], "loky", 2, "") == ""
+    with isolated_registries():  # as in a new process
+        ((function, arguments, named),) = cloudpickle.loads(sent[0])
+        function(*arguments, **named)
+    assert (tmp_path / "number-seed7").exists()
 
 
 def test_a_request_to_stop_ends_the_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

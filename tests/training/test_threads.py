@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Barrier, Event, Thread
 from typing import Any
 
+import cloudpickle
 import pytest
 import torch
 
@@ -114,7 +115,7 @@ def test_a_worker_with_several_threads_runs_its_trials_one_after_the_other(
         folder = tmp_path / name
         (folder / "logs").mkdir(parents=True)
         parcel = queue.pack(Together(Workers(folder, threads=threads)))
-        calls.append(partial(queue._run_in_worker, parcel, Named(name), str(folder), ""))
+        calls.append(partial(queue._run_in_worker, parcel, name, cloudpickle.dumps(Named(name)), str(folder), ""))
     at_once(calls)
     assert sys.stderr is stderr
     assert Path.cwd() == tmp_path
