@@ -58,6 +58,11 @@ def test_a_key_mask_knows_what_it_hides() -> None:
     assert torch.equal(blind.allowed, drawn(".. xx")[:, None, None])  # type: ignore[arg-type]  # likewise
     with unread():
         assert Mask.of_keys(drawn("xx xx")).allowed is not None
+    assert Mask.of_keys(drawn("xx xx")) == Mask()  # values are read again
+    picked = hiding.reorder(torch.tensor([1, 0, 0]))
+    expected = Mask.of_keys(drawn("xx x. x."))
+    assert torch.equal(picked.allowed, expected.allowed)  # type: ignore[arg-type]  # likewise
+    assert torch.equal(picked.additive, expected.additive)  # type: ignore[arg-type]  # likewise
 
 
 @pytest.mark.parametrize("need_weights", [False, True])

@@ -135,6 +135,32 @@ def _projected(layer: MultiHeadAttention, weights: dict[str, Tensor], x: Tensor)
     return keys
 
 
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("name", ["q_proj.weight", "k_proj.weight", "v_proj.weight", "k_proj.bias"])
+def test_a_weight_that_was_replaced_is_the_one_that_is_read(name: str, bias: bool) -> None:
+    """By one outside the joined matrix: of the same values first, then of others."""
+    layer = MultiHeadAttention(8, num_heads=2, bias=bias)
+    assert layer._joined is not None
+    assert layer._joined.holds(layer)
+    x = torch.randn(2, 5, 8)
+    part, field = name.split(".")
+    linear = layer.get_submodule(part)
+    old = getattr(linear, field)
+    new = torch.randn(8) if old is None else old.detach() + 1
+    setattr(linear, field, nn.Parameter(new))
+    assert not layer._joined.holds(layer)
+    with torch.inference_mode():
+        query, context = layer.project_self(x)
+        assert torch.equal(query.heads, layer.project_query(x))
+        assert torch.equal(context.key, layer.project_context(x).key)
+        assert torch.equal(context.value, layer.project_context(x).value)
+
+
+def test_a_layer_of_two_widths_projects_no_text_of_its_own() -> None:
+    with pytest.raises(ValueError, match="attends to a context of another width"):
+        MultiHeadAttention(12, 7, num_heads=3).project_self(torch.randn(2, 5, 12))
+
+
 def test_keys_that_another_layer_placed_are_refused() -> None:
     x = torch.randn(2, 5, 8)
     placed = MultiHeadAttention(8, num_heads=2, position=Rotary(4)).project_context(x)

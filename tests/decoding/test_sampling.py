@@ -132,6 +132,16 @@ def test_at_its_limits_it_is_greedy(settings: dict[str, Any]) -> None:
     assert draw(logits, [0, 1, 2, 3, 4], generator(0, "sampling"), **settings) == written
 
 
+def test_a_number_in_double_precision_chooses_the_first_token_whose_sum_is_above_it() -> None:
+    logits = torch.randn(1, 997, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    (hypothesis,) = draw(logits, [0], generator(5, "sampling"), max_length=50)
+    numbers = torch.rand(50, generator=generator(5, "sampling"), dtype=torch.float64)
+    sums = logits.softmax(dim=-1)[0].cumsum(dim=0)
+    expected = [int((sums <= number).sum()) for number in numbers]
+    assert hypothesis.ids == expected[: len(hypothesis.ids)]
+    assert len(hypothesis.ids) > 20
+
+
 def test_what_has_no_probability_is_never_drawn_not_even_at_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "rand", lambda count, **_: torch.zeros(count, dtype=torch.float64))
     never_first = torch.tensor([[0.0, 0.0, 0.0, 0.5, 0.5]]).log()

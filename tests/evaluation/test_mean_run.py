@@ -103,8 +103,12 @@ def test_a_lead_that_failures_cannot_undo_is_a_verdict() -> None:
     comparison = compare_mean_runs(score_runs({"a": answers[0], "b": answers[1]}))
     assert comparison.between("a", "b").word == "better"
     assert comparison.between("b", "a").word == "worse"
+    reversed_names = compare_mean_runs(score_runs({"b": answers[1], "a": answers[0]}))
+    assert reversed_names.between("b", "a").word == "worse"
     few = compare_mean_runs(score_runs({"a": answers[0, :5], "b": answers[1, :5]}))
     assert few.between("a", "b").word == "better where it trains"  # half of all trainings may fail
+    few = compare_mean_runs(score_runs({"b": answers[1, :5], "a": answers[0, :5]}))
+    assert few.between("b", "a").word == "worse where it trains"
 
 
 def test_where_lower_is_better_and_with_one_run_nothing_is_said_of_the_mean_run() -> None:

@@ -313,10 +313,14 @@ def test_the_moving_average_is_what_is_validated_and_kept(close: Close) -> None:
 
 
 @pytest.mark.parametrize(("epochs", "window"), [(3, 1), (13, 3)])  # at most a quarter of the validations
-def test_the_mean_of_the_last_is_what_is_validated_and_kept(close: Close, epochs: int, window: int) -> None:
+def test_the_mean_of_the_last_is_what_is_validated_and_kept(
+    close: Close, capsys: pytest.CaptureFixture[str], epochs: int, window: int
+) -> None:
     watcher = Watcher()
     config = TrainingConfig(epochs=epochs, batch_size=8, average="last", average_last=3)
     model, _ = run(config, watcher=watcher, scores=tuple(range(epochs)))
+    note = f"average: the mean of the last {window}, for there are {epochs} validations"
+    assert (note in capsys.readouterr().err) == (window < 3)
     at_validation = watcher.after_step[2::3]  # 3 steps an epoch
     for number in range(epochs):
         taken = at_validation[max(0, number + 1 - window) : number + 1]
