@@ -216,5 +216,7 @@ def build_part(registry: Registry[Any], name: str, **given: Any) -> Any:
 def plugins_of(names: Iterable[str], *registries: Registry[Any]) -> dict[str, str]:
     """Return the plugins that registered parts of these names, with their versions."""
     names = set(names)
-    plugins = {plugin for registry in registries for name, plugin in registry._plugin_of.items() if name in names}
+    plugins = set[str]()
+    for registry in registries:
+        plugins |= {plugin for name, plugin in registry._plugin_of.items() if name in names}
     return {plugin: plugin_version(plugin) for plugin in sorted(plugins)}

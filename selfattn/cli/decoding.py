@@ -34,7 +34,7 @@ _ALIGN = (
 )
 
 
-def _load(*runs: Path, **options: Any) -> Any:
+def load_runs(*runs: Path, **options: Any) -> Any:
     """Load runs. Only now is torch imported."""
     from selfattn.runs.run import load
 
@@ -102,8 +102,8 @@ def evaluate(
         raise UserError("--lang has no effect beside --json: leave one of them out")
     from selfattn.runs.evaluate import evaluate_run, evaluation_lines
 
-    loaded = _load(run, device=device)
-    other = None if against is None else _load(against, device=device)
+    loaded = load_runs(run, device=device)
+    other = None if against is None else load_runs(against, device=device)
     reading: dict[str, Any] = {"columns": chosen_columns(columns), "encoding": checked_encoding(encoding)}
     result = evaluate_run(loaded, data, options, **reading, tag=tag, metric=metric, against=other)
     return result if json_ else evaluation_lines(result, lang)
@@ -153,7 +153,7 @@ def predict(
 
     words = None if glossary is None else read_glossary(glossary)
     beginning = prefix if prefixes is None else lines_of(prefixes)
-    run = _load(*runs, engine=engine, device=device)
+    run = load_runs(*runs, engine=engine, device=device)
     numbered = decoding.get("n_best") is not None
     source: Any = sys.stdin.buffer  # which has read1
     predict_stream(
@@ -186,7 +186,7 @@ def score(
     """
     from selfattn.runs.evaluate import score_lines
 
-    loaded = _load(run, device=device)
+    loaded = load_runs(run, device=device)
     pairs = _pairs(loaded, data, columns, encoding)
     _say_unknown(loaded, pairs)
     return score_lines(loaded.score(pairs))
@@ -237,11 +237,11 @@ def align(
     options |= {"gold": gold, "sentences": sentences, "base": base is not None}
     check_conditions([name for name in options if options[name]], SimpleNamespace(**options), _ALIGN)
     if gold is None:
-        loaded = _load(run, device=device)
+        loaded = load_runs(run, device=device)
         pairs = _pairs(loaded, data, columns, encoding)
         _say_unknown(loaded, pairs)
         return alignment_lines(loaded, pairs, layer=layer, head=head, shifted=shift == 1, words=words)
-    loaded = _load(run, device=device)
+    loaded = load_runs(run, device=device)
     refuse_turned(sentences, languages=_languages(loaded))
     return gold_lines(align_against_gold(loaded, read_gold(gold, sentences=sentences, base=base)))
 
@@ -291,7 +291,7 @@ def attention(
     elif layers is not None or heads is not None:
         raise UserError("--layers and --heads are for Hugging Face models: of a run, choose --layer and --head")
     else:
-        loaded = _load(run, device=device)
+        loaded = load_runs(run, device=device)
         unknown = loaded.unknown([text])
         unit = unit_of(loaded.tokenizer.source)
         view = loaded.attention(text, dependence=save is not None and save.suffix in (".json", ".html"))

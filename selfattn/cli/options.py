@@ -131,7 +131,9 @@ def parameters_of(
     fields = [field for field in dataclasses.fields(kind) if field.name not in leave_out]
     groups = {group: [field.name for field in fields if field.name not in basic]} if group else {}
     groups |= getattr(kind, "groups", {})
-    heading_of = {name: _heading(heading) for heading, names in groups.items() for name in names}
+    heading_of: dict[str, Group] = {}
+    for heading, names in groups.items():
+        heading_of |= dict.fromkeys(names, _heading(heading))
     help_of = _help_of(kind)
     parameters = []
     for field in fields:

@@ -4,23 +4,18 @@
 
 import shlex
 from collections.abc import Iterable
+from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from selfattn.cli.decoding import load_runs
 from selfattn.cli.options import Lang
 from selfattn.errors import say, visible
 from selfattn.models.presets import PRESETS
 from selfattn.settings import command_line
 from selfattn.words.messages import SOURCE
-
-
-def _load(*runs: Path, **options: Any) -> Any:
-    """Load runs. Only now is torch imported."""
-    from selfattn.runs.run import load
-
-    return load(*runs, **options)
 
 
 def report(
@@ -102,9 +97,9 @@ def demo(*runs: Path, out: Path = Path("demo.html"), lang: Lang = SOURCE, exampl
 
     examples = [(text, "") for text in example]
     if not examples:
-        tested = [answer.pair for run in runs if is_tested(run) for answer in Tested(run).answered.answers][:EXAMPLES]
-        examples = [(pair.source, pair.target) for pair in tested]
-    write_demo([_load(run) for run in runs], out, lang, examples)
+        answers = chain.from_iterable(Tested(run).answered.answers for run in runs if is_tested(run))
+        examples = [(answer.pair.source, answer.pair.target) for answer in islice(answers, EXAMPLES)]
+    write_demo([load_runs(run) for run in runs], out, lang, examples)
     say(f"{out}: open it in a browser")
 
 
@@ -127,7 +122,7 @@ def export(
         out: New directory. Default: RUN-FORMAT, such as runs/a-onnx.
         quantize: Number type of the stored weights, for ctranslate2 only. Default: unchanged.
     """
-    path = _load(run).export(to, out or run.with_name(f"{run.resolve().name}-{to}"), quantize=quantize)
+    path = load_runs(run).export(to, out or run.with_name(f"{run.resolve().name}-{to}"), quantize=quantize)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     say(f"{path}: {size / 1e6:.1f} MB; try: {command_line(f'predict {shlex.quote(str(path))}', {})}")
 
@@ -146,4 +141,4 @@ def push(
         private: Make a new repository private.
         test: Test the run first, for the scores in the model card.
     """
-    say(f"hf://{name}: {_load(run).push(name, private=private, test=test)}")
+    say(f"hf://{name}: {load_runs(run).push(name, private=private, test=test)}")

@@ -12,7 +12,7 @@ from selfattn.comparison.plan import Plan, Training
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.seal import NOT_SEALED, digest_of, digest_of_tests, of_plan, validation_in_test
 from selfattn.comparison.tested import Tested
-from selfattn.comparison.tuning import TUNING, choose, digest_of_trials, planned_trials, read_space
+from selfattn.comparison.tuning import TUNING, choose, digest_of_trials, planned_trials, tuned_settings
 from selfattn.errors import UserError
 from selfattn.evaluation.gates.output_gates import baseline_gate
 from selfattn.experiments.plan import PLAN, check_ledger, decide_alike, departures
@@ -47,7 +47,9 @@ def make_gates(trained: RunTable[Tested], plan: Plan) -> tuple[Gate, ...]:
     baseline = plan.baseline
     sized = {name: runs[0].config.model for name, runs in models.items()}
     gates = [_same_data(models), _same_training(models, plan), check_sizes(plan.matching, sized)]
-    gates.append(_same_machines(trained.all()))
+    apart = differing_machines(trained.all())
+    machines = _gate("same machine", apart, "all runs had the same versions, threads and processor")
+    gates.append(replace(machines, note=True))
     for budget in trained.budgets:
         if budget != plan.main:
             smaller = trained.at(budget)
@@ -88,12 +90,6 @@ def differing_machines(runs: Iterable[Tested]) -> tuple[str, ...]:
     return tuple(f"{name}: {', '.join(sorted(seen))}" for name, seen in values.items() if len(seen) > 1)
 
 
-def _same_machines(runs: Iterable[Tested]) -> Gate:
-    """Whether all runs had the same versions, threads and processor; a difference is only noted."""
-    apart = differing_machines(runs)
-    return replace(_gate("same machine", apart, "all runs had the same versions, threads and processor"), note=True)
-
-
 def _gate(name: str, apart: Sequence[str], alike: str) -> Gate:
     return Gate(name, not apart, "; ".join(apart) or alike, value=float(len(apart)), limit=0.0)
 
@@ -106,9 +102,7 @@ def _same_training(models: Models, plan: Plan) -> Gate:
     runs = list(chain.from_iterable(models.values()))
     first = runs[0].config.training
     apart: list[str] = []
-    tuned: set[str] = set()
-    for axes in read_space(plan.space, list(plan.models)).values():
-        tuned |= {axis.name for axis in axes}
+    tuned = tuned_settings(plan.space, list(plan.models))
     if plan.read_in_a_step:
         tuned.add("max_steps")  # which follows from them
     for name, value in vars(first).items():
@@ -213,7 +207,7 @@ def _departures(comparison: Path, plan: Plan, runs: RunTable[Tested], pairs: Seq
     yield from departures(
         tuning=_changed_trials(comparison, plan),
         costs=[] if is_sealed(entries, COSTS, digest_of_costs(comparison)) else [COSTS],
-        plugins=_changed_plugins(plan, tested),
+        plugins=plugins_apart(plan, tested),
         validation=[shared] if shared else [],
         missing=[entry.run for entry in entries if entry.run and entry.run not in names],
         settings=unplanned,
@@ -245,7 +239,7 @@ def _changed_trials(comparison: Path, plan: Plan) -> list[str]:
     return problems
 
 
-def _changed_plugins(plan: Plan, runs: Sequence[Tested]) -> list[str]:
+def plugins_apart(plan: Plan, runs: Sequence[Tested]) -> list[str]:
     """Name plugins that are now, or were in a run, others than in the plan."""
     changed = changed_plugins(plan.plugins)
     for run in runs:

@@ -25,8 +25,8 @@ from selfattn.comparison.tuning import (
     TUNING,
     digest_of_trials,
     planned_trials,
-    read_space,
     tune,
+    tuned_settings,
 )
 from selfattn.errors import SettingError, say
 from selfattn.evaluation.statistics.design import obrien_fleming
@@ -241,7 +241,7 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
     copied = ("quick", "first_seed", "test_draw", "budget_in", "pilot", "margin", "threads")
     tuning: dict[str, Any] = {}
     if options.tune:
-        names = {axis.name for axes in read_space(options.space, list(chosen)).values() for axis in axes}
+        names = tuned_settings(options.space, list(chosen))
         read_in_a_step = {name: getattr(recipe, name) for name in READ_IN_A_STEP if name in names}
         tuning = {
             "space": options.space,

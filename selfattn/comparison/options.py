@@ -113,7 +113,8 @@ class CompareOptions:
         check_bounds(self)
         rising = list(self.seeds) == sorted(set(self.seeds))
         if not rising or not all(0 < count <= MOST_SEEDS - (self.first_seed or 0) for count in self.seeds):
-            raise SettingError(f"`seeds` {_listed(self.seeds)}: expected rising numbers; seeds stay below {MOST_SEEDS}")
+            seeds = ",".join(f"{count:g}" for count in self.seeds)
+            raise SettingError(f"`seeds` {seeds}: expected rising numbers; seeds stay below {MOST_SEEDS}")
         check_cluster(self.backend, self.address)
         for share in self.budgets:
             if not 0 < share <= 1 or self.budgets.count(share) > 1:
@@ -151,10 +152,6 @@ class CompareSettings(TrainingSettings, total=False):
     threads: int
     device: DeviceName
     plan_only: bool
-
-
-def _listed(values: Sequence[float]) -> str:
-    return ",".join(f"{value:g}" for value in values)
 
 
 def check_cluster(backend: Backend, address: str | None) -> None:

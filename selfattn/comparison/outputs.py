@@ -264,7 +264,9 @@ def _refuse_copies(right: _File, outputs: Runs, metric: Metric) -> None:
 
     Answers that are all right are equal by themselves, and a share of right answers may well reach 100 %.
     """
-    runs = [_File(f"{name}: {run.label}", run.texts) for name, several in outputs.items() for run in several]
+    runs: list[_File] = []
+    for name, several in outputs.items():
+        runs += [_File(f"{name}: {run.label}", run.texts) for run in several]
     for run in runs:
         if run.texts == right.texts:
             if not metric.is_mean:

@@ -8,7 +8,7 @@ from selfattn.comparison.models import choose
 from selfattn.comparison.options import NOT_THE_RESULT, SEEDS, TRIALS, CompareOptions, CompareSettings
 from selfattn.comparison.plan import PlannedModel
 from selfattn.comparison.trainings import Trainings
-from selfattn.comparison.tuning import check_space, check_tunings, default_space, default_tunings, read_space
+from selfattn.comparison.tuning import check_space, check_tunings, default_space, default_tunings, tuned_settings
 from selfattn.errors import SettingError
 from selfattn.runs.inputs import gathered
 from selfattn.runs.task import TaskData, make_task, task_class
@@ -134,7 +134,7 @@ def _with_tuning(
     """
     space: list[str] = []
     for text in options.space or default_space(recipe):
-        names = {axis.name for axes in read_space([text], list(models)).values() for axis in axes}
+        names = tuned_settings([text], list(models))
         given = names & training.keys()
         if given and is_chosen:
             raise SettingError(f"`{min(given)}` is one value for all trainings, and `space` tries several: give one")

@@ -15,7 +15,7 @@ from selfattn.comparison.measured import measure
 from selfattn.comparison.plan import Plan, PlannedModel
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answered, Tested
-from selfattn.comparison.tuning import read_space
+from selfattn.comparison.tuning import read_space, tuned_settings
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.metric import make_metric
@@ -59,9 +59,7 @@ def make_record(
     for run in trained.all():
         if run.config.task != first.config.task or run.answered.pairs != pairs:
             raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; name runs of one test")
-    tuned: set[str] = set()
-    for axes in read_space(plan.space, list(plan.models)).values():
-        tuned |= {axis.name for axis in axes}
+    tuned = tuned_settings(plan.space, list(plan.models))
     trainings = [_training(run) for run in firsts.values()]
     shared = {name: v for name, v in trainings[0].items() if all(other.get(name) == v for other in trainings)}
     shared = {name: value for name, value in shared.items() if name not in tuned}
@@ -81,7 +79,7 @@ def make_record(
     for name, runs in models.items():
         model = _model(name, runs, shared, plan, times.get(name))
         if plan.analysis > 1:
-            changes = _changes(task, plan.models[name], is_sized=plan.matching.target is not None)
+            changes = changed_settings(task, plan.models[name], is_sized=plan.matching.target is not None)
             model = replace(model, preset=plan.models[name].preset, changes=changes)
         described.append(model)
     record = Record(
@@ -145,7 +143,7 @@ def _training(run: Tested) -> dict[str, Any]:
     return {name: encode(value) for name, value in vars(training).items() if name != "seed"}
 
 
-def _changes(task: TaskData, planned: PlannedModel, *, is_sized: bool) -> dict[str, str]:
+def changed_settings(task: TaskData, planned: PlannedModel, *, is_sized: bool) -> dict[str, str]:
     """Return the settings in which a model is not as its preset is for the task.
 
     Args:

@@ -206,7 +206,7 @@ def _fewer_runs(record: Record, plan: PlanCheck, decides: Mapping[str, Any]) -> 
     is_end = fewest == planned and (record.interim is None or planned in looks)
     if not is_end and not kinds & {"plan", "missing"}:
         yield f"seeds: {fewest} in the record, {decides.get('seeds')} in the plan"
-    names = {Path(path).name for model in record.models for path in model.run_dirs}
+    names = {Path(path).name for path in chain.from_iterable(model.run_dirs for model in record.models)}
     tested = {entry.run for entry in plan.entries if entry.run}
     if names - tested and not kinds & {"ledger", "unrecorded"}:
         yield f"entries: {', '.join(sorted(names - tested))} not in the ledger"

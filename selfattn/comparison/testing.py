@@ -70,7 +70,7 @@ def test_run(run: Run, task: TaskData, tests: TestSet, *, leading: bool, thoroug
     result = replace(
         _result(task, tests, [output.text for output in outputs]),
         gates=_check_gates(run, task, tests, outputs, thorough=thorough, share=share),
-        cost=_measure_cost(run, tests, thorough=thorough),
+        cost=measure_cost(run, tests, thorough=thorough),
         alignment=_align_with_gold(run, tests),
         agreement=agreement(run.model, encode_pairs(wrote, run.tokenizer)) if leading and run.takes_pairs else None,
         heads=_score_heads(run, task, tests.validation[:_HEAD_ITEMS]) if leading and thorough else None,
@@ -146,7 +146,7 @@ def _check_gates(
         nats, tokens = map(sum, zip(*map(read_counts, texts), strict=True))
         gates.append(unigrams(train, targets, TargetScore(-nats, round(tokens)), tokenizer))
     gates += tests.seen.gates
-    if published := _published_baseline(run, task, tests, texts, share):
+    if published := published_baseline(run, task, tests, texts, share):
         gates.append(published)
     if thorough:
         build = partial(build_model, run.config.model, tokenizer, run.config.training.seed)
@@ -176,7 +176,7 @@ def _has_learned(run: Run, task: TaskData, texts: Sequence[str], pairs: Sequence
     return max(values, default=0.0) >= max(2 * tested, least)
 
 
-def _published_baseline(run: Run, task: TaskData, tests: TestSet, outputs: Sequence[str], share: float) -> Gate | None:
+def published_baseline(run: Run, task: TaskData, tests: TestSet, outputs: Sequence[str], share: float) -> Gate | None:
     """Compare with a published model of this kind on the same data, where there is one."""
     training = run.config.training
     data = run.config.data
@@ -259,7 +259,7 @@ def _has_attention(run: Run) -> bool:
         return bool(run.model.attention_maps(source, target, source_mask=torch.ones_like(source).bool()).cross)
 
 
-def _measure_cost(run: Run, tests: TestSet, *, thorough: bool) -> Cost:
+def measure_cost(run: Run, tests: TestSet, *, thorough: bool) -> Cost:
     """Measure the cost of a run besides time.
 
     Args:

@@ -9,6 +9,7 @@ the statistics (docs/statistics.md, "Luck in tuning").
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from selfattn.codec import encode, fingerprint
@@ -79,6 +80,21 @@ def check_tunings(tunings: int, seeds: Sequence[int]) -> None:
     if tunings != max(seeds) and any(count % tunings for count in seeds):
         counts = ",".join(map(str, seeds))
         raise SettingError(f"`tunings` {tunings}: `seeds` {counts} cannot be divided among them evenly; give another")
+
+
+def tuned_settings(texts: Sequence[str], models: Sequence[str]) -> set[str]:
+    """Return the names of all settings in a space.
+
+    Args:
+        texts: see :func:`read_space`.
+        models: see there.
+
+    Example:
+        >>> sorted(tuned_settings(["a:batch=8,16", "lr=1e-3,1e-2"], ["a", "b"]))
+        ['batch_size', 'lr']
+    """
+    axes = chain.from_iterable(read_space(texts, models).values())
+    return {axis.name for axis in axes}
 
 
 def read_space(texts: Sequence[str], models: Sequence[str]) -> dict[str, tuple[Axis, ...]]:

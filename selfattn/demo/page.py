@@ -125,7 +125,7 @@ def _names(runs: Sequence[Run]) -> list[str]:
     raise UserError("a run is given twice; give each directory once")
 
 
-def _tokens(tokenizer: Tokenizer) -> str | dict[str, Any]:
+def page_tokens(tokenizer: Tokenizer) -> str | dict[str, Any]:
     """Return a tokenizer as the page reads it: all characters, letters or words, or pieces with their scores.
 
     Raises:
@@ -150,8 +150,8 @@ def obstacle(run: Run, first: Run) -> str:
         raise UserError(f"{run.path}: an exported run has no weights for a page; take the run it was exported from")
     if run.takes_pairs != first.takes_pairs:
         return "cannot.lm"
-    here = _tokens(run.tokenizer.source)
-    there = _tokens(first.tokenizer.source)
+    here = page_tokens(run.tokenizer.source)
+    there = page_tokens(first.tokenizer.source)
     both_characters = isinstance(here, str) and isinstance(there, str)
     return "" if both_characters or here == there else "cannot.tokens"  # the page shows one segmentation
 
@@ -161,8 +161,8 @@ def _payload(run: Run, name: str, signs: Signs, first: Run) -> dict[str, Any]:
     payload = {"name": name, "task": run.config.task, "colour": signs[name].colour, "path": signs[name].path}
     if reason := obstacle(run, first):
         return payload | {"reason": reason}
-    source = _tokens(run.tokenizer.source)
-    target = _tokens(run.tokenizer.target)
+    source = page_tokens(run.tokenizer.source)
+    target = page_tokens(run.tokenizer.target)
     positions = run.config.model.limits()
     payload |= {
         "source": source,

@@ -160,7 +160,10 @@ class Display:
         )
         self.logs = logs
         self.labels = labels
-        self._read = {label: _size(logs.log(label)) for label in labels}  # older lines were shown before
+        self._read = dict.fromkeys(labels, 0)
+        for label in labels:
+            if logs.log(label).exists():  # its lines were shown before
+                self._read[label] = logs.log(label).stat().st_size
         self._last: dict[str, str] = {}  # last validation of each trial
         self._failed: set[str] = set()
         self._known: dict[str, Progress] = {}
@@ -225,7 +228,3 @@ class Display:
                     self.say(line)
                 if line.startswith(f"{label}: failed"):
                     self._failed.add(label)
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0

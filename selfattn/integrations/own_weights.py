@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -77,7 +78,7 @@ def explore_weights(
     for name, words in (("tokens", tokens), ("target_tokens", target_tokens)):
         if isinstance(words, str) or any(not isinstance(word, str) for word in words):
             raise UserError(f"`{name}`: expected a list of tokens as texts, such as ['good', 'dog']")
-    count = sum(weights.numel() for maps_of_kind in chosen.values() for weights in maps_of_kind.values())
+    count = sum(weights.numel() for weights in chain.from_iterable(maps.values() for maps in chosen.values()))
     if not count:
         raise UserError("no weights: run the model with `output_attentions=True` and attn_implementation='eager'")
     if count > MOST_WEIGHTS:

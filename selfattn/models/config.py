@@ -12,6 +12,7 @@ import reprlib
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from annotated_types import Ge, Le
@@ -226,7 +227,7 @@ def config_to_dict(config: Any) -> dict[str, Any]:
         >>> config_to_dict(get_preset("decoder-only").config)["stack"]["kind"]
         'transformer'
     """
-    kinds = {cls: name for registry in (FAMILIES, PARTS) for name, cls in registry.items()}
+    kinds = {cls: name for name, cls in chain(FAMILIES.items(), PARTS.items())}
     if type(config) not in kinds:
         raise UserError(f"{type(config).__name__}: is not known as a family; put @register.family(name) above it")
     values: dict[str, Any] = {"kind": kinds[type(config)], **config.fixed}

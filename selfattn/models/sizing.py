@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 
 import torch
 
@@ -96,7 +97,7 @@ def match(config: ModelConfig, target: float, measure: Measure) -> ModelConfig:
     crossing = _first(lambda size: measure(widths.scaled(size)) >= target, guess, 1, _WIDEST)
     sizes = sorted(range(max(1, crossing - 2), crossing + 2), key=lambda size: error(widths.scaled(size)))
     best = widths.scaled(sizes[0])
-    for candidate in (candidate for size in sizes for candidate in _refined(widths, size, target, measure)):
+    for candidate in chain.from_iterable(_refined(widths, size, target, measure) for size in sizes):
         best = min(best, candidate, key=error)
         if error(best) <= _ENOUGH:
             return best

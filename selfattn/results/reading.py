@@ -75,7 +75,8 @@ def _contradictions(record: Record) -> Iterator[tuple[str, str]]:
         if {first, second} not in tested:
             yield "pairs", f"a test of {first} and {second} in {metric} is missing"
     named = [("gates", gate.model) for gate in record.gates if gate.model]
-    named += [("pairs", name) for test in record.pairs for name in (test.first, test.second)]
+    for test in record.pairs:
+        named += [("pairs", test.first), ("pairs", test.second)]
     for where, name in named:
         if name not in names:
             yield where, f"{name!r} is not the name of a model of this record"

@@ -132,7 +132,7 @@ def fit(
         try:
             outcome = train_model(
                 model,
-                lambda epoch: _within_limits(data.epoch(epoch), config.model),
+                lambda epoch: within_limits(data.epoch(epoch), config.model),
                 data.validation,
                 training,
                 data.criterion,
@@ -161,7 +161,7 @@ def fit(
     return Run(out, config, model, tokenizer)
 
 
-def _within_limits(examples: Iterable[Example], model: ModelConfig) -> Iterable[Example]:
+def within_limits(examples: Iterable[Example], model: ModelConfig) -> Iterable[Example]:
     """Return the examples after a check that the model has positions for them; a stream is checked as it is read."""
     if not any(vars(model.limits()).values()):
         return examples

@@ -136,14 +136,11 @@ def push(
 def _check_repository(hub: "HfApi", name: str, folder: Path) -> None:
     """Check that nothing in a repository is written over but a run of ours."""
     there = set(hub.list_repo_files(name))
-    shared = sorted(file.as_posix() for file in _files_in(folder) if file.as_posix() in there)
+    ours = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    shared = sorted(ours & there)
     if shared and not (RECORD in there and is_ours(Path(hub.hf_hub_download(name, RECORD)))):
         wrong = f"hf://{name}: has a file {shared[0]} that selfattn did not publish"
         raise UserError(f"{wrong}; choose another name, or remove it there")
-
-
-def _files_in(folder: Path) -> list[Path]:
-    return [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
 
 
 def public_command(command: str) -> str:
@@ -168,11 +165,8 @@ def public_command(command: str) -> str:
         text = name + equals + (value if is_dataset else _file_names(value))
         public.append(text if text in ("&&",) else shlex.quote(text))
     shown = " ".join(public)
-    return public_text(shown if shown != " ".join(map(_quoted, words)) else command)
-
-
-def _quoted(word: str) -> str:
-    return word if word == "&&" else shlex.quote(word)
+    unchanged = " ".join(word if word == "&&" else shlex.quote(word) for word in words)
+    return public_text(shown if shown != unchanged else command)
 
 
 def _file_names(value: str) -> str:

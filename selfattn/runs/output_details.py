@@ -79,7 +79,10 @@ def output_details(
             scorer: Any = run.model
             score = scorer.score_tokens if isinstance(scorer, ScoresTargets) else partial(score_tokens, scorer)
             # An output that was cut off has no end to be scored, and perhaps no position for one.
-            scores = score([_without_end(*each) for each in zip(examples, decoded, strict=True)])
+            scored: list[Example] = []
+            for example, output in zip(examples, decoded, strict=True):
+                scored.append(example if output.finished else Example(example.source, example.target[:-1]))
+            scores = score(scored)
         if align:
             links = token_links(run.model, examples)
     places = iter(range(len(decoded)))
@@ -113,7 +116,3 @@ def output_tokens(tokenizer: Tokenizer, output: Output) -> tuple[str, ...]:
     else:
         *tokens, end = target.pieces([*ids, tokenizer.eos_id])
     return (*tokens, end) if output.finished else tuple(tokens)
-
-
-def _without_end(example: Example, output: Output) -> Example:
-    return example if output.finished else Example(example.source, example.target[:-1])

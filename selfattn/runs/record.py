@@ -109,7 +109,9 @@ def used_plugins(task: str, metrics: Iterable[str], *models: ModelConfig) -> dic
         metrics: names of the metrics.
         models: configurations.
     """
-    names = {task, *metrics, *(value for model in models for _, value in flat(encode(model)) if isinstance(value, str))}
+    names = {task, *metrics}
+    for model in models:
+        names |= {value for _, value in flat(encode(model)) if isinstance(value, str)}
     parts = registry.SCORES, registry.NORMALIZERS, registry.POSITIONS, registry.FAMILIES
     return registry.plugins_of(names, *parts, registry.TASKS, registry.METRICS)
 

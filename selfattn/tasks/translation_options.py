@@ -138,23 +138,18 @@ class TranslationOptions:
     def __post_init__(self) -> None:
         if self.data and self.hub is not None:
             raise SettingError("`data` takes files, `hub` a dataset; give one of them")
+        from selfattn.data.languages import read_language
+
         for name in ("source", "target"):
-            _check_language(name, getattr(self, name))
+            try:
+                read_language(getattr(self, name))
+            except SettingError as error:
+                raise SettingError(f"`{name}`: {error}") from None
         check_conditions(changed(self), self, self.conditions)
         checked_encoding(self.encoding)
         check_bounds(self)
         expected = f"a number in [1, {LARGEST:g}], or 0 for no limit"
         check(self, "max_ratio", float, lambda x: x == 0 or 1 <= x <= LARGEST, expected)
-
-
-def _check_language(name: str, language: str) -> None:
-    """Refuse a language that is not known, by the name of its setting."""
-    from selfattn.data.languages import read_language
-
-    try:
-        read_language(language)
-    except SettingError as error:
-        raise SettingError(f"`{name}`: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -193,7 +193,7 @@ class CheckpointFile:
         started = time.monotonic()
         plain = json.dumps(encode(_Metadata(VERSION, checkpoint.progress, checkpoint.reports)), allow_nan=False)
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}
-        metadata = {_KEY: plain, _CHECKSUM: _digest(plain, tensors)}
+        metadata = {_KEY: plain, _CHECKSUM: digest_of(plain, tensors)}
         with writing(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(self.path, lambda path: safetensors.torch.save_file(tensors, path, metadata))
@@ -226,7 +226,7 @@ class CheckpointFile:
             tensors = safetensors.torch.load(data)
             metadata = parse(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
             values = parse(metadata[_KEY].encode())
-            if metadata[_CHECKSUM] != _digest(metadata[_KEY], tensors):
+            if metadata[_CHECKSUM] != digest_of(metadata[_KEY], tensors):
                 raise ValueError("its checksum differs: it was changed or damaged after it was written")
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"{self.path}: not a complete checkpoint ({error}); {_ADVICE}") from None
@@ -235,7 +235,7 @@ class CheckpointFile:
         return Checkpoint(tensors, content.progress, content.reports)
 
 
-def _digest(plain: str, tensors: Mapping[str, Tensor]) -> str:
+def digest_of(plain: str, tensors: Mapping[str, Tensor]) -> str:
     """Return the SHA-256 of everything that a checkpoint holds."""
     digest = hashlib.sha256(plain.encode())
     for name, tensor in sorted(tensors.items()):

@@ -9,7 +9,7 @@ import pytest
 
 from selfattn.comparison.models import match_models
 from selfattn.comparison.options import CompareOptions
-from selfattn.comparison.testing import _measure_cost, batch_shape
+from selfattn.comparison.testing import batch_shape, measure_cost
 from selfattn.data.pairs import encode_pairs
 from selfattn.errors import UserError
 from selfattn.evaluation.cost import BatchShape, count_flops
@@ -69,12 +69,12 @@ def test_both_passes_of_r_drop_and_padding_are_counted(finished: Path) -> None:
     tests: Any = SimpleNamespace(validation=Dates().splits(5, 5).validation(5))
     shape = batch_shape(encode_pairs(tests.validation, run.tokenizer), run.config.training)
     bare = count_flops(run.model, shape).training / (shape.batch * shape.target)
-    once = _measure_cost(run, tests, thorough=False)
+    once = measure_cost(run, tests, thorough=False)
     first, last = reports
     tokens = first.tokens / (1 - first.padding) + (last.tokens - first.tokens) / (1 - last.padding)
     assert min(first.padding, last.padding) > 0
     assert once.training_flops == pytest.approx(bare * tokens)
     run.config = replace(run.config, training=replace(run.config.training, r_drop=1.0))
-    twice = _measure_cost(run, tests, thorough=False)
+    twice = measure_cost(run, tests, thorough=False)
     assert twice.training_flops == pytest.approx(2 * bare * tokens)
     assert twice.training_flops_per_token == pytest.approx(2 * once.training_flops_per_token)

@@ -9,7 +9,7 @@ import pytest
 from selfattn.attention import layer
 from selfattn.comparison.compare import compare
 from selfattn.comparison.plan import PlannedModel
-from selfattn.comparison.record import _changes
+from selfattn.comparison.record import changed_settings
 from selfattn.comparison.report import write_comparison
 from selfattn.data.dates.source import DateSource
 from selfattn.data.dates.splits import EmbeddedDates
@@ -112,6 +112,9 @@ def test_changed_models_stand_on_the_first_screen_and_are_not_called_by_the_name
 def test_widths_that_were_chosen_to_match_are_no_changes() -> None:
     config = override(PRESETS["transformer"].config, {"encoder.dim": 64, "encoder.position": "rotary"})
     planned = PlannedModel("transformer", config)
-    assert _changes(Dates(), planned, is_sized=True) == {"encoder.position": "rotary"}
-    assert _changes(Dates(), planned, is_sized=False) == {"encoder.dim": "64", "encoder.position": "rotary"}
-    assert _changes(Dates(), replace(planned, config=Dates().size(PRESETS["transformer"].config)), is_sized=False) == {}
+    assert changed_settings(Dates(), planned, is_sized=True) == {"encoder.position": "rotary"}
+    assert changed_settings(Dates(), planned, is_sized=False) == {"encoder.dim": "64", "encoder.position": "rotary"}
+    assert (
+        changed_settings(Dates(), replace(planned, config=Dates().size(PRESETS["transformer"].config)), is_sized=False)
+        == {}
+    )

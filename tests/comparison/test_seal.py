@@ -305,4 +305,4 @@ def test_a_changed_plugin_is_a_departure(copy: Path, monkeypatch: pytest.MonkeyP
     ]
     run = SimpleNamespace(config=SimpleNamespace(plugins={"mine.py": "2"}))
     plan: Any = SimpleNamespace(plugins={})
-    assert check._changed_plugins(plan, [run]) == ["mine.py"]  # type: ignore[list-item]
+    assert check.plugins_apart(plan, [run]) == ["mine.py"]  # type: ignore[list-item]

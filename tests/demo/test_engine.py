@@ -23,7 +23,7 @@ from selfattn.attention import RelativeBias
 from selfattn.data.dates.source import DateSource
 from selfattn.data.text import clean_text, plain_text, plain_words
 from selfattn.decoding.beam import beam_search
-from selfattn.demo.page import _tokens, embedded_weights, read_page
+from selfattn.demo.page import embedded_weights, page_tokens, read_page
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
@@ -325,7 +325,7 @@ def test_words_are_read_and_written_as_in_the_library(ask_node: Ask) -> None:
     call = "(({ data, text }) => { const t = makeTokenizer(data), clean = t.clean(text), ids = t.encode(clean);"
     call += " return [clean, ids, t.decode(ids), t.unknown(clean)]; })"
     texts = ["turn  left", "turn\u00a0left 2", " a   b ", "２ t͡ɕʰ x y x", "\u2066left\u2069", *HARD]
-    answers = ask_node(call, [{"data": _tokens(tokenizer), "text": text} for text in texts])
+    answers = ask_node(call, [{"data": page_tokens(tokenizer), "text": text} for text in texts])
     for text, (clean, ids, again, unknown) in zip(texts, answers, strict=True):
         expected = plain_words(clean_text(text), tokenizer.known)
         assert (clean, ids) == (expected, tokenizer.encode(expected)), text
@@ -338,7 +338,7 @@ def test_letters_are_read_and_written_as_in_the_library(ask_node: Ask) -> None:
     call = "(({ data, text }) => { const t = makeTokenizer(data), clean = t.clean(text), ids = t.encode(clean);"
     call += " return [clean, ids, t.decode(ids), t.unknown(clean).sort()]; })"
     texts = ["간문", "국\u00a0２", "か\u3099e\u0301", "ệ", *HARD]
-    answers = ask_node(call, [{"data": _tokens(tokenizer), "text": text} for text in texts])
+    answers = ask_node(call, [{"data": page_tokens(tokenizer), "text": text} for text in texts])
     for text, (clean, ids, again, unknown) in zip(texts, answers, strict=True):
         expected = plain_text(clean_text(text), tokenizer.known)
         assert (clean, ids) == (expected, tokenizer.encode(expected)), text
@@ -357,7 +357,7 @@ HARD = [
 
 
 def assert_same_subwords(ask: Ask, tokenizer: SubwordTokenizer, texts: list[str]) -> None:
-    described: Any = _tokens(tokenizer)
+    described: Any = page_tokens(tokenizer)
     (answers,) = ask(SEGMENT, [{"data": described, "texts": texts}])
     for text, (ids, again) in zip(texts, answers, strict=True):
         wanted = tokenizer.encode(text)

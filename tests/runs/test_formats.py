@@ -69,9 +69,9 @@ def newer_checkpoint(path: Path) -> None:
         metadata = file.metadata()
     values = json.dumps(json.loads(metadata["selfattn"]) | {"version": 9, "colour": "red"})
     tensors = load_file(path)
-    from selfattn.training.checkpoint import _digest
+    from selfattn.training.checkpoint import digest_of
 
-    save_file(tensors, path, {"selfattn": values, "selfattn.sha256": _digest(values, tensors)})
+    save_file(tensors, path, {"selfattn": values, "selfattn.sha256": digest_of(values, tensors)})
 
 
 def read_checkpoint(path: Path) -> object:

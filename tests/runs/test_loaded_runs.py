@@ -16,7 +16,7 @@ from selfattn.errors import SettingError, UserError
 from selfattn.files import sha256_of
 from selfattn.models.config import Limits
 from selfattn.runs.directory import RunDirectory, files_in
-from selfattn.runs.fit import _within_limits
+from selfattn.runs.fit import within_limits
 from selfattn.runs.run import Run, load
 from selfattn.runs.train import train as train_on
 
@@ -65,7 +65,7 @@ def test_the_limits_of_a_model_hold_in_training_and_prediction(
     long = [Example([4, 2], [5, 2]), Example([4] * 6, [5, 2])]  # not among the pairs that were searched for the longest
     for examples in (long, iter(long)):
         with pytest.raises(UserError, match="training data: a source of 6 tokens: this model has at most 5 positions"):
-            list(_within_limits(examples, run.config.model))
+            list(within_limits(examples, run.config.model))
     monkeypatch.setattr(type(run.config.model), "limits", lambda self: Limits(target=5))
     with pytest.raises(UserError, match="an output of 6 tokens: this model has at most 5 positions"):
         run.predict(["1 May 1999"], DecodingOptions(max_length=6))

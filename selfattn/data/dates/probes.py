@@ -42,10 +42,15 @@ def unseen_years(locales: str | Sequence[str], count: int) -> list[Pair]:
         >>> [(pair.source, pair.target) for pair in unseen_years("en_US", 2)]
         [('Apr 23, 2114', '2114-04-23'), ('sunday, february 25, 1877', '1877-02-25')]
     """
+    years = range(BEFORE.start, AFTER.stop)
+    texts = tuple(map(str, years))
     readers = []
     formats = []
     for form in _training_formats(locales):
-        reader = form._replace(patterns=tuple(map(_with_probe_years, form.patterns)))
+        patterns = []
+        for pattern in form.patterns:
+            patterns.append(pattern.with_field("year", texts=texts, first=years.start, lenient=False))
+        reader = form._replace(patterns=tuple(patterns))
         readers.append(reader)
         if form.patterns[0].years == YEARS:
             formats.append(reader)
@@ -123,12 +128,6 @@ def _new_formats(name: str) -> tuple[DateFormat, ...]:
 
 def _written(pattern: DatePattern) -> tuple[str, ...]:
     return tuple(pattern.render(day)[0] for day in _SAMPLES)
-
-
-def _with_probe_years(pattern: DatePattern) -> DatePattern:
-    """Let a pattern write every year from the first to the last of the probes, with four digits."""
-    years = range(BEFORE.start, AFTER.stop)
-    return pattern.with_field("year", texts=tuple(map(str, years)), first=years.start, lenient=False)
 
 
 def _draw(

@@ -92,10 +92,13 @@ def score_attention(model: Seq2Seq, examples: Sequence[Example], gold: Sequence[
             sums[layer] = added + sums[layer] if layer in sums else added
     if not sums:
         return None
-    scores = [[_score(layer, row) for row in rows.tolist()] for layer, rows in sums.items()]
-    heads = tuple(replace(score, head=head) for of_layer in scores for head, score in enumerate(of_layer[:-1]))
-    means = tuple(of_layer[-1] for of_layer in scores)
-    return ModelAlignment(heads, means, diagonal_aer=diagonal_counts(gold).aer)
+    heads: list[HeadAlignment] = []
+    means: list[HeadAlignment] = []
+    for layer, rows in sums.items():
+        *of_heads, mean = (_score(layer, row) for row in rows.tolist())
+        heads += [replace(score, head=head) for head, score in enumerate(of_heads)]
+        means.append(mean)
+    return ModelAlignment(tuple(heads), tuple(means), diagonal_aer=diagonal_counts(gold).aer)
 
 
 def diagonal_counts(gold: Sequence[Tensor]) -> AlignmentCounts:

@@ -51,8 +51,9 @@ def score_words(
         >>> [(bucket.name, bucket.items, round(bucket.models["a"].mean, 2)) for bucket in buckets]
         [('1', 2, 0.67), ('5 to 9', 2, 1.0)]
     """
-    texts = [references, *chain.from_iterable(outputs.values())]
-    known = {word for text in chain.from_iterable(texts) for word in text.split()}
+    known: set[str] = set()
+    for text in chain(references, *chain.from_iterable(outputs.values())):
+        known.update(text.split())
     buckets: list[Bucket] = []
     for low, high in FREQUENCIES:
         most = math.inf if high is None else high

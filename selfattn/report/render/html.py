@@ -180,10 +180,11 @@ def pack(weights: Iterable[Iterable[float]]) -> str:
 
 def _legend(explorer: dict[str, Any]) -> list[Message]:
     """Return the sentences that explain what the maps show, and no others."""
-    models = [model for example in explorer["examples"] for model in example["models"].values()]
-    maps_of_all = chain.from_iterable(model["maps"] for model in models)
-    kinds = {shown_map["kind"] for shown_map in maps_of_all}
-    tokens = {token for model in models for axis in ("source", "target") for token in model[axis]["tokens"]}
+    kinds: set[str] = set()
+    tokens: set[str] = set()
+    for model in chain.from_iterable(example["models"].values() for example in explorer["examples"]):
+        kinds |= {shown_map["kind"] for shown_map in model["maps"]}
+        tokens.update(model["source"]["tokens"], model["target"]["tokens"])
     if "decoder" in kinds and explorer["isShifted"]:
         tokens.add("⊢")
     shows = {

@@ -1,6 +1,7 @@
 """The first screen: question, answer, badges and a row for each model; and how far the answer goes."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, flatten, interval_text, mean_text, p_text
@@ -66,7 +67,7 @@ def summary(record: Record) -> b.Table:
 def made_of(record: Record) -> tuple[b.Table, ...]:
     """Return layers and width of each model beside the first table, and steps, batch and epochs of its trainings."""
     rows = [(model.name, _made_of(record, model)) for model in ranked(record)]
-    if not any(cell != NONE for _, cells in rows for cell in cells):
+    if all(cell == NONE for cell in chain.from_iterable(cells for _, cells in rows)):
         return ()
     heads = map(message, ("made.layers", "made.width", "made.steps", "made.batch", "made.epochs"))
     return (b.model_table("made", heads, rows),)

@@ -9,7 +9,7 @@ from selfattn.report.drawing.numbers import NONE, amount, difference_text, p_tex
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.report.verdict.ranking import UNITS, comparable, metric_kind, named, ranked, record_scale, training_of
 from selfattn.report.verdict.verdict import standing_word
-from selfattn.results.quality import Bucket, BucketGroup, Estimate, PairTest, Unit, is_estimable
+from selfattn.results.quality import BucketGroup, Estimate, PairTest, Unit, is_estimable
 from selfattn.results.record import Record
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 from selfattn.words.names import name_key
@@ -50,13 +50,12 @@ def _table(record: Record, group: BucketGroup, name: str) -> b.Table:
         b.Column(message("col.strip", metric=named(record, "metric", group.metric)), axis=_scale(record, group)),
         *(b.Column(name, model=True) for name in names),
     )
-    return b.Table(name, columns, tuple(_row(bucket, names, group) for bucket in group.buckets), "formats")
-
-
-def _row(bucket: Bucket, names: list[str], group: BucketGroup) -> b.Row:
-    entries = tuple((name, bucket.models.get(name)) for name in names)
-    means = (b.quality_cell(score, group.kind) for _, score in entries)
-    return b.Row((_part(bucket.name), f"{bucket.items:,}", b.Strip(entries), *means))
+    rows = []
+    for bucket in group.buckets:
+        entries = tuple((name, bucket.models.get(name)) for name in names)
+        means = (b.quality_cell(score, group.kind) for _, score in entries)
+        rows.append(b.Row((_part(bucket.name), f"{bucket.items:,}", b.Strip(entries), *means)))
+    return b.Table(name, columns, tuple(rows), "formats")
 
 
 def _part(name: str) -> Message:
