@@ -16,14 +16,15 @@ from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
+from selfattn.streams import seed_for
 from selfattn.training import loop as loop_module
 from selfattn.training import loss
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed import Replica
+from selfattn.training.distributed import Processes, Replica
 from selfattn.training.loop import Outcome, train_model
 from selfattn.training.loss import divergence, token_loss
 from selfattn.training.observer import EpochReport, Observer, StepReport
-from selfattn.training.step import Stepper, take_steps
+from selfattn.training.step import Stepper, make_optimizer, take_steps
 from selfattn.training.validation import Criterion
 
 VOCAB = 13
@@ -353,6 +354,20 @@ def test_two_passes_add_their_divergence(large: int, monkeypatch: pytest.MonkeyP
     nll = [token_loss(logits, batch.target_out, batch.target_mask) for logits in (first, second)]
     expected = sum(nll) / 2 + divergence(first, second, batch.target_mask)  # alpha / 2 is 1
     assert losses[2.0] == pytest.approx(expected.item())
+
+
+def test_each_of_several_processes_draws_numbers_of_its_own_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Processes, "broadcast", lambda processes, tensors: None)
+    monkeypatch.setattr(Processes, "sum", lambda processes, value: value)
+    monkeypatch.setattr(Replica, "loss", lambda replica, compute, is_last: compute(replica.model))
+    config = TrainingConfig(seed=5, teacher_forcing=0.5)
+    batch = collate(examples(4), 0, 1, range(4))
+    for rank in (0, 1):
+        replica = Replica(build(RNN, vocab_size=VOCAB, pad_id=0, seed=0), Processes(rank, 2))
+        coins = torch.Generator()
+        stepper = Stepper(replica, make_optimizer(replica.model, config), config, coins)
+        for number, _ in enumerate(take_steps(stepper, [[batch], [batch]], total_steps=2), 1):
+            assert coins.initial_seed() == seed_for(5, f"forcing/step/{number}/{rank}")
 
 
 def test_warmup_steps_go_before_the_share() -> None:
