@@ -45,11 +45,12 @@ def is_address(path: object) -> bool:
     return _plain(path).startswith("hf:/")
 
 
-def fetch(address: object) -> Path:
+def fetch(address: object, *further: str) -> Path:
     """Fetch a run from the Hub, or from the cache of ``huggingface_hub``, and return its directory.
 
     Args:
         address: ``hf://user/name``, or ``hf://user/name@revision`` with a branch, tag or commit.
+        further: patterns of further files; default those of a run alone.
 
     Raises:
         UserError: the address is not valid, there is no such run or revision, or the Hub cannot be reached and the run
@@ -68,7 +69,7 @@ def fetch(address: object) -> Path:
                 revision=revision,
                 endpoint=_endpoint(),
                 local_files_only=not is_reachable(_endpoint()),
-                allow_patterns=["*.json", f"{TOKENIZER}/*", *_FILES],
+                allow_patterns=["*.json", f"{TOKENIZER}/*", *_FILES, *further],
             )
         )
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, Unpack, get_args
 
 import torch
 
+from selfattn.convert.marian_directory import is_marian
 from selfattn.data.pairs import Pair, encode_pairs
 from selfattn.data.text import clean_text, compose, plain_text, plain_words
 from selfattn.decoding.glossary import Glossary
@@ -508,6 +509,9 @@ def load(
     from selfattn.runs.hub import fetch, is_address
 
     directory = RunDirectory(fetch(path) if is_address(path) else Path(path))
+    if is_marian(directory.path):
+        reason = "a Marian model of Hugging Face, not a run"
+        raise UserError(f"{directory.path}: {reason}; a training with `init_from` makes a run of it")
     config = directory.config()
     tokenizer = directory.tokenizer()
     if (kind := format_of(directory.path)) is not None:

@@ -199,6 +199,17 @@ class TaskData:
             UserError: it cannot.
         """
 
+    def check_languages(self, source: str, target: str) -> None:
+        """Check that a model for these languages can be trained on the task; default: any can.
+
+        Args:
+            source: code or name of the source language; empty if unknown.
+            target: of the target language.
+
+        Raises:
+            UserError: it cannot.
+        """
+
     def usual_comparison(self) -> dict[str, Any]:
         """Return the default settings of a comparison."""
         usual = {"models": self.models, "out": Path("compare") / self.name, "match": self.match}

@@ -45,7 +45,8 @@ class TrainOptions:
         out: Directory for the run. Must not contain a run yet, except with --resume.
         seed: Seed of all random streams.
         quick: Train briefly, within seconds, for a first try.
-        init_from: Run to start from: its model, weights and tokenizer.
+        init_from: Run to start from, or a Marian model of Hugging Face (opus-mt): model, weights and tokenizer. A
+            directory or hf://USER/NAME.
         allow_unknown: With --init-from: accept targets with many characters that the run does not know.
         set: Model setting as name=value, such as encoder.dim=128. A wrong name lists the right ones. May be repeated.
         metric: Metric that chooses the best weights, by name. Default: the first metric of the task.
@@ -133,10 +134,10 @@ def train(
     """
     from selfattn.interrupts import first_interrupt
     from selfattn.models.presets import get_preset
-    from selfattn.runs.directory import WEIGHTS, RunDirectory, check_is_free, check_resumable
+    from selfattn.runs.directory import check_is_free, check_resumable
     from selfattn.runs.fit import fit
     from selfattn.runs.record import RunConfig, used_plugins
-    from selfattn.runs.run import load
+    from selfattn.runs.start import open_start
     from selfattn.runs.task_metrics import decided_by
     from selfattn.runs.training_set import make_training_set
     from selfattn.training.device import choose_device
@@ -163,36 +164,45 @@ def train(
     else:
         check_is_free(options.out)
     # model
-    start = None if options.init_from is None else load(options.init_from)
+    start = None if options.init_from is None else open_start(options.init_from, task)
     if start is None:
         preset = options.model or task.model
         model = with_settings(task.size(get_preset(preset).config), options.set, preset)
     else:
-        if not list(start.model.parameters()):
-            raise SettingError(f"`init_from` {start.path}: an exported run; take the run itself")
-        preset = start.config.preset
-        model = start.config.model
-        _check_model(options, start)
-        _check_tokens(task, start)
+        preset = start.run.config.preset
+        model = start.run.config.model
+        if options.model not in ("", preset):
+            raise SettingError(f"`model` {options.model}: the model is that of `init_from` ({preset}); leave it out")
+        if with_settings(model, options.set, preset) != model:
+            raise SettingError(
+                f"`set` {options.set[0]}: the model is that of `init_from`, which is another; leave it out"
+            )
     task.check_model(model, preset)
     # training and data
-    recipe = replace(task.recipe(options.quick), **of_training | {"seed": options.seed})
+    usual = {} if start is None else start.recipe
+    recipe = replace(task.recipe(options.quick), **{**usual, **of_training, "seed": options.seed})
     check_conditions(of_training, recipe, (*TrainingConfig.conditions, *task.training_conditions()))
     if "average_last" in of_training:
         _check_average(recipe)
-    tokenizer = None if start is None else start.tokenizer
+    tokenizer = None if start is None else start.run.tokenizer
     data = make_training_set(task, recipe, tokenizer=tokenizer, allow_unknown=options.allow_unknown)
-    start_digest = None if start is None else RunDirectory(start.path).record().files[WEIGHTS][0]
+    max_length = data.max_length
+    positions = model.limits().target
+    if start is not None and positions is not None:  # the user does not choose them
+        max_length = min(max_length, positions)
+    if start is not None:
+        data = replace(data, notes=[*start.notes, *data.notes])
     config = RunConfig(
         task.name,
         preset,
         model,
         recipe,
         data.settings,
-        data.max_length,
-        init_from=start_digest,
+        max_length,
+        init_from=None if start is None else start.sha256,
         longest_source=len(data.longest.source),
     )
+    start_run = None if start is None else start.run
     # observers
     stop = StopAtStep()
     watching: list[Observer] = [stop, *observers]
@@ -206,7 +216,7 @@ def train(
         brief = replace(config, training=replace(recipe, epochs=1, max_steps=2, warmup_steps=None, average_last=1))
         try:
             with alone("plugins"), TemporaryDirectory() as folder, redirect_stderr(StringIO()):
-                fit(brief, data, Path(folder) / "run", command="", device=options.device, start=start)
+                fit(brief, data, Path(folder) / "run", command="", device=options.device, start=start_run)
         except UserError:
             raise
         except Exception as error:
@@ -229,7 +239,7 @@ def train(
             device=options.device,
             threads=options.threads,
             observers=watching,
-            start=start,
+            start=start_run,
         )
 
 
@@ -244,32 +254,6 @@ def _check_average(training: TrainingConfig) -> None:
         reason = f"the training has {validations:,} validations, of which at most a quarter are averaged"
         advice = f"give {max(1, validations // 4)}, or validate more often"
         raise SettingError(f"`average_last` {training.average_last}: {reason}; {advice}")
-
-
-def _check_model(options: TrainOptions, start: "Run") -> None:
-    """Check that the options name no other model than that of the run in ``init_from``."""
-    preset = start.config.preset
-    if options.model not in ("", preset):
-        raise SettingError(f"`model` {options.model}: the model is that of `init_from` ({preset}); leave it out")
-    if with_settings(start.config.model, options.set, preset) != start.config.model:
-        raise SettingError(f"`set` {options.set[0]}: the model is that of `init_from`, which is another; leave it out")
-
-
-def _check_tokens(task: TaskData, start: "Run") -> None:
-    """Check that the task's options name no other tokens than those of the run in ``init_from``."""
-    from selfattn.data.kept_symbols import read_kept
-    from selfattn.runs.vocabulary import token_settings
-
-    settings = token_settings(start.tokenizer)
-    for name, value in task.changed_options().items():
-        if name == "keep_symbols" and isinstance(value, Path) and read_kept(value) in settings[name]:
-            continue
-        if name in settings and value not in settings[name]:
-            actual = settings[name][0] if settings[name] else "none"
-            reason = f"the tokens are those of `init_from` (`{name}` {actual})"
-            raise SettingError(f"`{name}` {value}: {reason}; leave it out")
-    if task.sampling() and not settings["vocab_size"]:
-        raise SettingError("`sampling`: the tokens of `init_from` have one segmentation; leave it out")
 
 
 def with_settings(config: ModelConfig, settings: Sequence[str], model: str = "") -> ModelConfig:

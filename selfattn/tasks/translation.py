@@ -221,6 +221,19 @@ class Translation(TaskData):
         shares = self.options.is_separate and getattr(config, "share_embeddings", False)
         return override(config, {"share_embeddings": False}) if shares else config
 
+    def check_languages(self, source: str, target: str) -> None:
+        """Check that the languages of a model are those of the options; names of several languages say nothing."""
+        from selfattn.data.languages import read_language
+
+        for side, language in (("source", source), ("target", target)):
+            wanted = getattr(self.options, side)
+            try:
+                is_other = read_language(language) != read_language(wanted)
+            except SettingError:  # such as "mul" or "deu+eng"
+                continue
+            if language and is_other:
+                raise SettingError(f"`{side}` {wanted}: the model of `init_from` is for {language}; give that")
+
     def usual_comparison(self) -> dict[str, Any]:
         """Return the default models, budgets, space of the tuning and seeds, for phrases or for sentences."""
         if self.options.is_cldr:

@@ -26,6 +26,7 @@ TARGET = "target"
 DEFAULT_VOCAB_SIZE = 8000
 _SUBWORDS = "subword.json"
 _PIECES = "pieces.json"
+_MARIAN = "marian.json"
 _ADVICE = "restore the files of the run, or train again"
 _NOTHING = "no tokenizer in it; name the folder tokenizer/ of a run, or train one"
 
@@ -67,8 +68,9 @@ def load_tokenizer(directory: str | os.PathLike[str]) -> Tokenizer:
     """Load the tokenizer of a directory.
 
     ``char.json`` is a `CharTokenizer`, ``letters.json`` a `LetterTokenizer`, ``words.json`` a `WordTokenizer`,
-    ``subword.json`` a `SubwordTokenizer`, ``pieces.json`` a `PieceTokenizer`, the folders ``source`` and ``target`` are
-    a `SeparateTokenizer`. With ``kept.json`` it is a `KeptTokenizer` in front of it.
+    ``subword.json`` a `SubwordTokenizer`, ``pieces.json`` a `PieceTokenizer`, ``marian.json`` a `MarianTokenizer`, the
+    folders ``source`` and ``target`` are a `SeparateTokenizer`. With ``kept.json`` it is a `KeptTokenizer` in front of
+    it.
 
     Args:
         directory: from `save`; the folder ``tokenizer`` of a run.
@@ -110,6 +112,10 @@ def _load_base(folder: Path) -> Tokenizer:
         from selfattn.tokenizers.pieces import PieceTokenizer
 
         return PieceTokenizer.load(folder)
+    if (folder / _MARIAN).exists():
+        from selfattn.tokenizers.marian import MarianTokenizer
+
+        return MarianTokenizer.load(folder)
     raise UserError(f"{folder}: {_NOTHING}")
 
 

@@ -1,0 +1,224 @@
+"""Marian models of Hugging Face (opus-mt) as the start of a training: weights, tokens and settings, or a refusal."""
+
+import json
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from selfattn import codec
+from selfattn.convert.marian import Marian, MarianIds, from_marian
+from selfattn.errors import UserError, option
+from selfattn.files import reading
+from selfattn.models.build import build
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.protocol import Seq2Seq
+from selfattn.tokenizers.load import SeparateTokenizer
+from selfattn.tokenizers.marian import MarianSpecials, MarianTokenizer
+from selfattn.tokenizers.protocol import BOS, PAD
+
+RECIPE: dict[str, Any] = {"epochs": 3, "lr": 5e-5, "schedule": "linear", "average": "none"}
+"""Settings of a training that starts from such a model, in place of the recipe's for random weights."""
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+_PICKLED = "pytorch_model.bin"
+_MODELS = {"source": "source.spm", "target": "target.spm"}
+FILES = ("*.spm",)
+"""Patterns of the files that such a model has beside those of a run."""
+_VOCABULARY = "vocab.json"
+_TARGET_VOCABULARY = "target_vocab.json"
+_TOKENIZER = "tokenizer_config.json"
+_GENERATION = "generation_config.json"
+_NEVER = -100.0  # below all biases: for <pad> and <bos>, which the model must not write; the loss stays finite
+_ADVICE = "restore the files of the model"
+# Names of the special tokens, and what else tokenizer_config.json says that a text's tokens do not depend on.
+_NAMES = {"unk_token": "<unk>", "eos_token": "</s>", "pad_token": "<pad>"}
+_DESCRIPTIVE = set(
+    """
+    source_lang target_lang separate_vocabs model_max_length name_or_path special_tokens_map_file tokenizer_file
+    vocab source_spm target_spm target_vocab_file backend is_local local_files_only processor_class
+    """.split()  # noqa: SIM905  # a list would take fifteen lines
+)
+_ONLY: dict[str, tuple[Any, ...]] = {
+    "tokenizer_class": ("MarianTokenizer",),
+    "sp_model_kwargs": (None, {}),
+    "additional_special_tokens": (None, []),
+    "extra_special_tokens": (None, [], {}),
+    "clean_up_tokenization_spaces": (None, False),
+}
+
+
+def is_marian(path: Path) -> bool:
+    """Say whether a directory holds a Marian model of Hugging Face.
+
+    Args:
+        path: of the directory.
+    """
+    try:
+        values = codec.parse((path / CONFIG).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(values, dict) and values.get("model_type") == "marian"
+
+
+@dataclass(frozen=True, eq=False)
+class MarianStart:
+    """A Marian model with the ids and files of selfattn.
+
+    Attributes:
+        config: of the model.
+        model: in evaluation mode, in float32.
+        tokenizer: of both sides.
+        notes: lines on what a user should know of it.
+    """
+
+    config: EncoderDecoderConfig
+    model: Seq2Seq
+    tokenizer: SeparateTokenizer
+    notes: Sequence[str]
+
+
+def open_marian(path: Path) -> MarianStart:
+    """Open a Marian model with its tokens.
+
+    The tokens are those of the model, under ids that begin with the four special tokens of selfattn, and the tables are
+    in that order. All logits are the model's, but those of ``<pad>`` and ``<bos>``, which it never writes.
+
+    Args:
+        path: directory as ``save_pretrained`` writes it, with ``source.spm``, ``target.spm`` and ``vocab.json``.
+
+    Raises:
+        UserError: a file is missing or broken, or says something that has no counterpart here; the message names it.
+    """
+    for name in ("added_tokens.json", "adapter_config.json"):
+        if (path / name).is_file() and _json(path / name):
+            raise UserError(f"{path / name}: has no counterpart in a run; merge or remove what it adds")
+    settings = _json(path / CONFIG)
+    try:
+        marian = from_marian(_weights(path), settings)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    tokenizer = _tokenizer(path, marian.ids, shares=marian.config.share_embeddings)
+    sizes = {"vocab_size": len(tokenizer), "source_vocab_size": len(tokenizer.source)}
+    model = build(marian.config, **sizes, pad_id=PAD)
+    model.load_state_dict(_in_our_order(marian, tokenizer))
+    return MarianStart(marian.config, model.eval(), tokenizer, _notes(path, tokenizer))
+
+
+def weights_file(path: Path) -> Path:
+    """Return the file with the weights of a Marian model."""
+    return path / WEIGHTS if (path / WEIGHTS).is_file() else path / _PICKLED
+
+
+def languages_of(path: Path) -> tuple[str, str]:
+    """Return the languages of source and target as the tokenizer's settings name them; empty where they do not."""
+    settings = _json(path / _TOKENIZER) if (path / _TOKENIZER).is_file() else {}
+    return str(settings.get("source_lang") or ""), str(settings.get("target_lang") or "")
+
+
+def _notes(path: Path, tokenizer: SeparateTokenizer) -> list[str]:
+    """Return lines on what a user should know of a model."""
+    source, target = languages_of(path)
+    languages = f", {source} to {target}" if source and target else ""
+    notes = [f"init-from {path}: a Marian model{languages}; its tokens and weights as they are"]
+    codes = tokenizer.source.codes if isinstance(tokenizer.source, MarianTokenizer) else []
+    if codes:
+        shown = ", ".join(codes[:3])
+        notes.append(f"  {len(codes):,} language codes such as {shown}: each source text begins with one of them")
+    file = path / _GENERATION
+    beams = _json(file).get("num_beams", 1) if file.is_file() else 1
+    if beams != 1:
+        notes.append(f"  {_GENERATION}: {beams} beams are not part of a run; decode with {option('beam')} {beams}")
+    return notes
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """Read an object of JSON."""
+    values = codec.read_json(path, advice=_ADVICE)
+    if not isinstance(values, dict):
+        raise UserError(f"{path}: expected an object of JSON; {_ADVICE}")
+    return values
+
+
+def _weights(path: Path) -> dict[str, Tensor]:
+    """Read the weights as float32."""
+    file = weights_file(path)
+    if not file.is_file():
+        raise UserError(f"{path}: no weights in it; expected {WEIGHTS} or {_PICKLED}")
+    try:
+        with reading(file, _ADVICE):
+            if file.suffix == ".safetensors":
+                state = load_file(file)
+            else:
+                state = torch.load(file, map_location="cpu", weights_only=True)
+    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"{file}: cannot be read as weights ({reason}); {_ADVICE}") from None
+    if not isinstance(state, Mapping):
+        raise UserError(f"{file}: expected tensors by name; {_ADVICE}")
+    return {name: tensor.float() if isinstance(tensor, Tensor) else tensor for name, tensor in state.items()}
+
+
+def _tokenizer(path: Path, ids: MarianIds, *, shares: bool) -> SeparateTokenizer:
+    """Open the tokenizers of both sides."""
+    settings = _json(path / _TOKENIZER) if (path / _TOKENIZER).is_file() else {}
+    names = _check_tokenizer(path / _TOKENIZER, settings)
+    has_two = bool(settings.get("separate_vocabs", False))
+    if has_two and shares:
+        raise UserError(f"{path / _TOKENIZER}: separate_vocabs, but {CONFIG} says that both sides share one table")
+    sides = {}
+    for side, size in (("source", ids.source_vocab_size), ("target", ids.vocab_size)):
+        file = path / (_TARGET_VOCABULARY if has_two and side == "target" else _VOCABULARY)
+        numbers = _json(file)
+        if len(numbers) != size:
+            raise UserError(f"{file}: {len(numbers):,} pieces, but {CONFIG} says {size:,}; {_ADVICE}")
+        for name, number in ((names["eos_token"], ids.eos_id), (names["pad_token"], ids.pad_id)):
+            if numbers.get(name) != number:
+                raise UserError(f"{file}: {name} has the id {numbers.get(name)}, but {CONFIG} says {number}; {_ADVICE}")
+        unknown = numbers.get(names["unk_token"])
+        if unknown is None:
+            raise UserError(f"{file}: has no {names['unk_token']}; {_ADVICE}")
+        start = ids.pad_id if has_two and side == "source" else ids.start_id
+        specials = MarianSpecials(ids.pad_id, start, ids.eos_id, unknown)
+        sides[side] = MarianTokenizer.open(path / _MODELS[side], file, specials)
+    return SeparateTokenizer(sides["source"], sides["target"])
+
+
+def _check_tokenizer(file: Path, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Refuse settings of the tokenizer that are not understood; return the names of the special tokens."""
+    names = {}
+    for setting, usual in _NAMES.items():
+        name = settings.get(setting, usual)
+        names[setting] = name["content"] if isinstance(name, dict) and "content" in name else name
+    for setting, value in settings.items():
+        if setting == "added_tokens_decoder":
+            added = {entry.get("content") for entry in value.values()}
+            if not added <= set(names.values()):
+                raise UserError(f"{file}: {setting}: adds {min(map(str, added - set(names.values())))}; not understood")
+        elif setting in _ONLY:
+            if value not in _ONLY[setting]:
+                raise UserError(f"{file}: {setting}: {json.dumps(value)[:60]} has no counterpart in a run")
+        elif setting not in _NAMES and setting not in _DESCRIPTIVE:
+            raise UserError(f"{file}: {setting}: is not understood; remove it if the tokens do not depend on it")
+    return names
+
+
+def _in_our_order(marian: Marian, tokenizer: SeparateTokenizer) -> dict[str, Tensor]:
+    """Return the weights with the rows of all tables in the order of our ids."""
+    rows = {}
+    for side, part in (("encoder", tokenizer.source), ("decoder", tokenizer.target)):
+        assert isinstance(part, MarianTokenizer)
+        rows[side] = torch.tensor(part.theirs)
+    order = {f"{side}.embed.tokens.weight": rows[side] for side in rows}
+    order |= {"decoder.output.weight": rows["decoder"], "decoder.output.bias": rows["decoder"]}
+    state = {name: t[order[name]] if name in order else t for name, t in marian.model.state_dict().items()}
+    bias = state["decoder.output.bias"]
+    bias[[PAD, BOS]] = bias.min() + _NEVER
+    return state

@@ -1,0 +1,82 @@
+"""What a training starts from: a run, or a Marian model of Hugging Face, in a directory or on the Hub."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from selfattn.convert.marian_directory import FILES, RECIPE, is_marian, languages_of, open_marian, weights_file
+from selfattn.data.kept_symbols import read_kept
+from selfattn.errors import SettingError
+from selfattn.files import sha256_of
+from selfattn.runs.directory import WEIGHTS, RunDirectory
+from selfattn.runs.hub import fetch, is_address
+from selfattn.runs.record import RunConfig
+from selfattn.runs.run import Run, load
+from selfattn.runs.task import TaskData
+from selfattn.runs.vocabulary import token_settings
+from selfattn.training.config import TrainingConfig
+
+PRESET = "marian"
+"""Name of a Marian model in a run; no preset has it."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """A model that a training starts from.
+
+    Attributes:
+        run: with model, weights and tokenizer.
+        sha256: of the file of the weights.
+        notes: lines to print when the training begins.
+        recipe: settings that replace those of the task's recipe; default none.
+    """
+
+    run: Run
+    sha256: str
+    notes: Sequence[str] = ()
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+
+
+def open_start(path: Path, task: TaskData) -> Start:
+    """Open a run or a Marian model, and check that a task can be trained from it.
+
+    Args:
+        path: of the directory, or ``hf://user/name``.
+        task: to be trained.
+
+    Raises:
+        UserError: the model cannot be opened, or has other tokens or languages than the task's options say.
+    """
+    place = fetch(path, *FILES) if is_address(path) else path
+    if not is_marian(place):
+        run = load(path)
+        if not list(run.model.parameters()):
+            raise SettingError(f"`init_from` {run.path}: an exported run; take the run itself")
+        _check_tokens(task, run)
+        return Start(run, RunDirectory(run.path).record().files[WEIGHTS][0])
+    if not task.takes_pairs:
+        raise SettingError(f"`init_from` {path}: is a model of pairs, and {task.name} trains models of texts")
+    if is_address(path) and not weights_file(place).is_file():
+        place = fetch(path, *FILES, weights_file(place).name)
+    task.check_languages(*languages_of(place))
+    marian = open_marian(place)
+    longest = marian.config.limits().target or 1
+    config = RunConfig(task.name, PRESET, marian.config, TrainingConfig(), {}, max_length=longest)
+    run = Run(place, config, marian.model, marian.tokenizer)
+    _check_tokens(task, run)
+    return Start(run, sha256_of(weights_file(place)), marian.notes, RECIPE)
+
+
+def _check_tokens(task: TaskData, start: Run) -> None:
+    """Check that the task's options name no other tokens than those of the run in ``init_from``."""
+    settings = token_settings(start.tokenizer)
+    for name, value in task.changed_options().items():
+        if name == "keep_symbols" and isinstance(value, Path) and read_kept(value) in settings[name]:
+            continue
+        if name in settings and value not in settings[name]:
+            actual = settings[name][0] if settings[name] else "none"
+            reason = f"the tokens are those of `init_from` (`{name}` {actual})"
+            raise SettingError(f"`{name}` {value}: {reason}; leave it out")
+    if task.sampling() and not settings["vocab_size"]:
+        raise SettingError("`sampling`: the tokens of `init_from` have one segmentation; leave it out")

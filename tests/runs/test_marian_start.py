@@ -1,0 +1,245 @@
+"""A published Marian model becomes a run: the same tokens and logits; fine-tuned, evaluated, explored, exported."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hub_server import Hub
+from marian_model import write_marian, write_pairs
+from small_runs import Cli
+
+from selfattn.convert.marian_directory import open_marian
+from selfattn.errors import UserError
+from selfattn.runs.evaluate import evaluate_run
+from selfattn.runs.run import Run, load
+from selfattn.runs.train import train
+from selfattn.tokenizers.load import load_tokenizer
+from selfattn.tokenizers.marian import MarianTokenizer
+
+transformers = pytest.importorskip("transformers", reason="needs transformers, which is not installed")
+
+TEXTS = ["one two green house", "  red  one 字字 x", "", ">>deu<< one", "three ﬁ four!", "<< one >>"]
+BRIEF: dict[str, Any] = {"max_steps": 4, "batch_size": 32, "source": "en", "target": "de", "validation_items": 20}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_marian(tmp_path_factory.mktemp("marian") / "opus", codes=(">>deu<<", ">>nld<<"))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_pairs(tmp_path_factory.mktemp("pairs") / "a.tsv", 1, 240)
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return train("translation", init_from=folder, data=data, out=tmp_path_factory.mktemp("runs") / "run", **BRIEF)
+
+
+def sides(folder: Path) -> tuple[MarianTokenizer, MarianTokenizer]:
+    tokenizer = open_marian(folder).tokenizer
+    assert isinstance(tokenizer.source, MarianTokenizer)
+    assert isinstance(tokenizer.target, MarianTokenizer)
+    return tokenizer.source, tokenizer.target
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_tokens_are_theirs(folder: Path, text: str) -> None:
+    """The same tokens: our ids, translated, are the ids of `MarianTokenizer`."""
+    theirs = transformers.MarianTokenizer.from_pretrained(folder)
+    source, target = sides(folder)
+    assert [source.theirs[number] for number in source.encode(text)] == theirs(text)["input_ids"][:-1]
+    ids = target.encode(text)
+    assert [target.theirs[number] for number in ids] == theirs(text_target=text)["input_ids"][:-1]
+    known = [number for number in ids if number != target.unk_id]
+    assert target.decode(known) == theirs.decode([target.theirs[number] for number in known])
+    assert all(start <= end <= len(text) for start, end in source.spans(text))
+
+
+@torch.no_grad()
+def test_logits_are_theirs(folder: Path) -> None:
+    """All logits but those of <pad> and <bos>, which are never written."""
+    theirs = transformers.MarianMTModel.from_pretrained(folder).eval()
+    model = open_marian(folder).model
+    source, target = sides(folder)
+    read = [*source.encode("one two red house"), source.eos_id]
+    written = [target.bos_id, *target.encode("eins zwei")]
+    ids = torch.tensor([read])
+    logits = model(ids, torch.tensor([written]), source_mask=ids > 0)
+    translated = torch.tensor([[source.theirs[number] for number in read]])
+    begun = torch.tensor([[target.theirs[number] for number in written]])
+    expected = theirs(input_ids=translated, decoder_input_ids=begun).logits
+    torch.testing.assert_close(logits[..., 2:], expected[..., target.theirs[2:]], rtol=1e-5, atol=1e-5)
+    assert logits.softmax(-1)[..., :2].max() == 0.0
+
+
+def test_the_training_starts_from_these_weights(folder: Path, data: Path, tmp_path: Path) -> None:
+    rate: Any = {"lr": 1e-30, "weight_decay": 0.0}
+    frozen = train("translation", init_from=folder, data=data, out=tmp_path / "run", **BRIEF, **rate)
+    before = open_marian(folder).model.state_dict()
+    for name, tensor in frozen.model.state_dict().items():
+        torch.testing.assert_close(tensor, before[name], rtol=0.0, atol=1e-25)
+
+
+def test_a_fine_tuned_model_is_a_run(folder: Path, run: Run, cli: Cli, tmp_path: Path) -> None:
+    back = load(run.path)
+    assert back.predict(TEXTS, beam=2) == run.predict(TEXTS, beam=2)
+    assert back.config.training.lr == 5e-5  # the recipe of fine-tuning
+    for side in ("source", "target"):
+        tokens = run.path / "tokenizer" / side
+        assert (tokens / "pieces.spm").read_bytes() == (folder / f"{side}.spm").read_bytes()
+        assert (tokens / "vocab.json").read_bytes() == (folder / "vocab.json").read_bytes()
+    assert "bleu" in evaluate_run(back)["metrics"]
+    assert cli("attention", run.path, "one two").code == 0
+    assert "a page runs models of characters" in cli("demo", run.path, "--out", tmp_path / "demo.html").refusal()
+
+
+@pytest.mark.parametrize("engine", ["ctranslate2", "onnx"])
+def test_exports_answer_alike(run: Run, engine: Any, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2" if engine == "ctranslate2" else "onnxruntime")
+    exported = load(run.export(engine, tmp_path / "exported"))
+    assert exported.predict(TEXTS, beam=3) == run.predict(TEXTS, beam=3)
+    assert any(run.predict(TEXTS, beam=3))
+
+
+def test_pickled_weights_and_the_hub(folder: Path, run: Run, data: Path, hub: Hub, tmp_path: Path) -> None:
+    """The published models have weights of torch, and are fetched by their address."""
+    from safetensors.torch import load_file
+
+    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".safetensors"}
+    torch.save(load_file(folder / "model.safetensors"), tmp_path / "weights")
+    files["pytorch_model.bin"] = (tmp_path / "weights").read_bytes()
+    name = "someone/opus-mt-en-de"
+    commit = "a" * 40
+    hub.commits[name] = {commit: files}
+    hub.branches[name] = {"main": commit}
+    fetched = train("translation", init_from=f"hf://{name}", data=data, out=tmp_path / "run", **BRIEF)
+    for key, tensor in fetched.model.state_dict().items():
+        assert torch.equal(tensor, run.model.state_dict()[key]), key
+
+
+def test_two_vocabularies(tmp_path: Path, folder: Path) -> None:
+    """Models with `separate_vocabs` have a vocabulary, and a table, for each side."""
+    two = write_marian(tmp_path / "two", share_encoder_decoder_embeddings=False)
+    numbers = json.loads((two / "vocab.json").read_text("utf-8"))
+    inner = [piece for piece, number in numbers.items() if 1 < number < len(numbers) - 1]
+    turned = {piece: number for number, piece in enumerate(["</s>", "<unk>", *reversed(inner), "<pad>"])}
+    (two / "target_vocab.json").write_text(json.dumps(turned))
+    change(two / "tokenizer_config.json", separate_vocabs=True, target_vocab_file="target_vocab.json")
+    source, target = sides(two)
+    theirs = transformers.MarianTokenizer.from_pretrained(two)
+    text = "one two"
+    assert [source.theirs[number] for number in source.encode(text)] == theirs(text)["input_ids"][:-1]
+    ids = [target.theirs[number] for number in target.encode(text)]
+    assert ids == [turned.get(piece, 1) for piece in theirs.spm_target.encode(text, out_type=str)]
+
+
+def change(path: Path, **values: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | values), "utf-8")
+
+
+def _drop_piece(folder: Path) -> None:
+    numbers = json.loads((folder / "vocab.json").read_text("utf-8"))
+    (folder / "vocab.json").write_text(json.dumps(dict(list(numbers.items())[1:])), "utf-8")
+
+
+def _swap_specials(folder: Path) -> None:
+    numbers = json.loads((folder / "vocab.json").read_text("utf-8"))
+    numbers["</s>"], numbers["<unk>"] = numbers["<unk>"], numbers["</s>"]
+    (folder / "vocab.json").write_text(json.dumps(numbers), "utf-8")
+
+
+FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no vocabulary": (lambda folder: (folder / "vocab.json").unlink(), "vocab.json: no such file"),
+    "a piece too few": (_drop_piece, "vocab.json: 35 pieces, but config.json says 36"),
+    "other specials": (_swap_specials, "vocab.json: </s> has the id 1, but config.json says 0"),
+    "no model": (lambda folder: (folder / "target.spm").write_bytes(b"?"), "target.spm: damaged, or no model"),
+    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "no weights in it; expected"),
+    "broken weights": (
+        lambda folder: (folder / "model.safetensors").write_bytes(b"1234567890"),
+        "model.safetensors: cannot be read as weights",
+    ),
+    "sampled pieces": (
+        lambda folder: change(folder / "tokenizer_config.json", sp_model_kwargs={"enable_sampling": True}),
+        "tokenizer_config.json: sp_model_kwargs:",
+    ),
+    "another tokenizer": (
+        lambda folder: change(folder / "tokenizer_config.json", tokenizer_class="T5Tokenizer"),
+        'tokenizer_config.json: tokenizer_class: "T5Tokenizer" has no counterpart',
+    ),
+    "an unknown setting": (
+        lambda folder: change(folder / "tokenizer_config.json", do_lower_case=True),
+        "tokenizer_config.json: do_lower_case: is not understood",
+    ),
+    "added tokens": (
+        lambda folder: (folder / "added_tokens.json").write_text('{"<x>": 99}'),
+        "added_tokens.json: has no counterpart",
+    ),
+    "an adapter": (lambda folder: (folder / "adapter_config.json").write_text('{"r": 8}'), "adapter_config.json"),
+    "quantised": (
+        lambda folder: change(folder / "config.json", quantization_config={"bits": 8}),
+        "quantization_config",
+    ),
+    "two vocabularies, one table": (
+        lambda folder: change(folder / "tokenizer_config.json", separate_vocabs=True),
+        "separate_vocabs, but config.json says",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_is_not_understood_is_refused(fault: str, data: Path, tmp_path: Path, cli: Cli) -> None:
+    broken = write_marian(tmp_path / "opus", codes=(">>deu<<", ">>nld<<"))
+    damage, message = FAULTS[fault]
+    damage(broken)
+    call = ("train", "translation", "--init-from", broken, "--data", data, "--target", "de", "--out", tmp_path / "run")
+    assert message in cli(*call).refusal()
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "--target ko: the model of --init-from is for de; give that"),
+        (("--target", "de", "--source", "fr"), "--source fr: the model of --init-from is for en"),
+        (
+            ("--target", "de", "--model", "transformer"),
+            "--model transformer: the model is that of --init-from (marian)",
+        ),
+        (("--target", "de", "--tokenizer", "bpe"), "--tokenizer bpe: the tokens are those of --init-from"),
+        (("--target", "de", "--sampling", "0.1"), "--sampling: the tokens of --init-from have one segmentation"),
+        (
+            ("--target", "de", "--set", "encoder.num_layers=1"),
+            "--set encoder.num_layers=1: the model is that of --init-from",
+        ),
+    ],
+)
+def test_other_settings_than_its_own(
+    arguments: tuple[str, ...], message: str, folder: Path, data: Path, tmp_path: Path, cli: Cli
+) -> None:
+    call = ("train", "translation", "--init-from", folder, "--data", data, "--out", tmp_path / "run")
+    assert message in cli(*call, *arguments).refusal()
+
+
+def test_notes_and_what_is_no_run(folder: Path, data: Path, tmp_path: Path, cli: Cli) -> None:
+    change(folder / "generation_config.json", num_beams=6)
+    steps = ("--max-steps", "1", "--target", "de")
+    done = cli("train", "translation", "--init-from", folder, "--data", data, "--out", tmp_path / "run", *steps)
+    assert "a Marian model, en to de; its tokens and weights as they are" in done.err
+    assert "2 language codes such as >>deu<<, >>nld<<: each source text begins with one of them" in done.err
+    assert "6 beams are not part of a run; decode with --beam 6" in done.err
+    assert "a Marian model of Hugging Face, not a run" in cli("predict", folder).refusal()
+    with pytest.raises(UserError, match="is a model of pairs, and lm trains models of texts"):
+        train("lm", init_from=folder, data=data, out=tmp_path / "lm")
+
+
+def test_a_damaged_tokenizer_of_a_run(run: Run, tmp_path: Path) -> None:
+    run.tokenizer.save(tmp_path)
+    assert load_tokenizer(tmp_path).encode("one") == run.tokenizer.encode("one")
+    (tmp_path / "source" / "vocab.json").write_text("{}")
+    with pytest.raises(UserError, match=r"vocab\.json: not the file that marian\.json speaks of"):
+        load_tokenizer(tmp_path)
