@@ -38,6 +38,8 @@ class Splits(ABC):
         self.name = name
         self.notes = notes
 
+    is_same_each_epoch = True  # without a number of pairs, every epoch has the same pairs
+
     @abstractmethod
     def sample(self) -> Sequence[Pair]:
         """Return training pairs for the vocabulary; the same for every seed."""

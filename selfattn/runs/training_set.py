@@ -109,11 +109,12 @@ def make_training_set(
             return Examples.of(drawn) if _fits(pairs) else drawn
         if not isinstance(pairs, Sequence) or not _fits(pairs):
             return encode_stream(pairs, tokenizer)
-        place = 0 if training.items_per_epoch is None else number  # a file is the same in every epoch
+        is_fixed = training.items_per_epoch is None and (splits.is_same_each_epoch or first is not None)
+        place = 0 if is_fixed else number
         if place in cache:
             return cache[place]
         examples = encode_together(pairs, tokenizer)
-        if keep or training.items_per_epoch is None:
+        if keep or is_fixed:
             cache[place] = examples
         return examples
 

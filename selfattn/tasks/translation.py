@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from selfattn.codec import Plain, decode
+from selfattn.data.corpus.mixture import Mixture
 from selfattn.data.kept_symbols import read_kept
-from selfattn.data.readers.groups import refuse_repeats, refuse_turned
+from selfattn.data.readers.groups import groups_of, refuse_repeats, refuse_turned
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.data.readers.named import named_sets
-from selfattn.data.readers.pairs import file_records, file_sources, has_tags
+from selfattn.data.readers.pairs import file_records, file_sources, has_tags, label_of
 from selfattn.data.readers.records import Columns, PairSource, chosen_columns
 from selfattn.data.splits import Splits
 from selfattn.decoding.options import DecodingOptions
@@ -144,8 +145,11 @@ class Translation(TaskData):
         )
         deciding = next(iter(tests), "")
         further: dict[str, PairSource] = {}
+        mixture = None
         if options.hub is None:
             encoding = checked_encoding(options.encoding)
+            if options.is_mixed:
+                mixture = self._mixture(encoding)
             files = {"train": options.data, "valid": options.valid, "test": tests.pop(deciding, ())}
             tags: dict[str, str | None] = dict.fromkeys((*files, *tests), options.tag)
             if options.tag is not None:  # those that no test pair comes from may lack the column
@@ -156,8 +160,24 @@ class Translation(TaskData):
             further = file_sources(tests, columns, encoding, tags)
         else:
             sources = hub_sources(options.hub, options.hub_config, columns or languages, streaming=options.streaming)
-        splitting = {name: getattr(options, name) for name in ("streaming", "held_out", "split_seed")}
-        return read_corpus(sources, languages, seed, cleaning=cleaning, test_set=deciding, further=further, **splitting)
+        splitting: dict[str, Any] = {name: getattr(options, name) for name in ("streaming", "held_out", "split_seed")}
+        splitting |= {"cleaning": cleaning, "test_set": deciding, "further": further, "mixture": mixture}
+        return read_corpus(sources, languages, seed, **splitting)
+
+    def _mixture(self, encoding: str | None) -> Mixture:
+        """Return the shares of the corpora: each is a file of pairs, or a source file with its target file."""
+        options = self.options
+        labels = [label_of(group) for group in groups_of(options.data, encoding)]
+        if len(labels) < 2:
+            name = "weights" if options.weights else "temperature"
+            raise SettingError(f"`{name}`: there is one corpus, {labels[0]}; give several, or leave it out")
+        if options.weights and len(options.weights) != len(labels):
+            wrong = f"{len(options.weights)} weights for {len(labels)} corpora ({'; '.join(labels)})"
+            raise SettingError(f"`weights`: {wrong}; give one for each")
+        for label in labels:
+            if labels.count(label) > 1:
+                raise SettingError(f"`data` {label}: two corpora have this name; rename one, so that reports tell them")
+        return Mixture(tuple(labels), options.weights, options.temperature)
 
     def tokenizer(self, splits: Splits) -> Tokenizer:
         """Make the vocabulary from the training texts, or open one that is there."""
@@ -235,7 +255,14 @@ class Translation(TaskData):
                 raise SettingError(f"`{side}` {wanted}: the model of `init_from` is for {language}; give that")
 
     def usual_comparison(self) -> dict[str, Any]:
-        """Return the default models, budgets, space of the tuning and seeds, for phrases or for sentences."""
+        """Return the default models, budgets, space of the tuning and seeds, for phrases or for sentences.
+
+        Raises:
+            SettingError: corpora are mixed; shares of their training would be other data in each budget.
+        """
+        if self.options.is_mixed:
+            name = "weights" if self.options.weights else "temperature"
+            raise SettingError(f"`{name}`: is for `selfattn train`, not for comparisons; leave it out")
         if self.options.is_cldr:
             usual: dict[str, Any] = {"models": ("rnn-attention", "transformer")}
             usual |= {"seeds": (SEEDS,), "first_seed": FIRST_SEED}

@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Ge, Le
 
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.errors import SettingError
@@ -20,12 +22,14 @@ from selfattn.settings import (
     check_conditions,
     excludes,
     needs,
+    shown,
 )
 from selfattn.tokenizers.load import (
     SUBWORDS,
     TokenizerKind,
 )
 
+_LARGEST_WEIGHT = 1_000_000
 _CLEANING = ("held_out", "split_seed", "max_characters", "max_ratio", "keep_overlap", "keep_duplicates")
 
 
@@ -37,6 +41,8 @@ class TranslationOptions:
         source: Source language, such as en. Code or English name; for CLDR phrases, any locale.
         target: Target language, such as ko. Decides how BLEU cuts words.
         data: Files of pairs (TSV, CSV, JSON lines), or source and target files in turn, plain or packed.
+        weights: Weights of the corpora in --data, such as 3,1: shares of the pairs of an epoch. Default: their sizes.
+        temperature: Draw corpora of n pairs in proportion to n^(1/T): 1 leaves the sizes, 5 favours small ones.
         valid: Validation files. Default: sentences held out from --data.
         test: Test files; several sets as NAME=FILE, of which the first decides. Default: held out from --data.
         tag: Column, by name or number, that divides test pairs into groups, such as cases or languages.
@@ -64,6 +70,7 @@ class TranslationOptions:
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "Data (default: CLDR phrases)": (
             *("valid", "test", "tag", "hub", "hub_config", "columns", "encoding", "streaming"),
+            *("weights", "temperature"),
         ),
         "Cleaning and splitting of files and Hub datasets": _CLEANING,
         "Tokens": (
@@ -73,6 +80,7 @@ class TranslationOptions:
     }
     conditions: ClassVar[tuple[Condition, ...]] = (
         needs("`data`", lambda options: options.data, "valid", "test", "tag", "encoding"),
+        needs("several corpora as `data`", lambda options: len(options.data) > 1, "weights", "temperature"),
         needs("`hub`", lambda options: options.hub is not None, "hub_config"),
         needs("`data` or `hub`", lambda options: not options.is_cldr, "columns", "streaming", *_CLEANING),
         needs("`tokenizer` bpe", lambda options: set(options.kinds) & set(SUBWORDS), "vocab_size"),
@@ -81,12 +89,16 @@ class TranslationOptions:
         excludes("a directory as `tokenizer`", lambda options: options.opens_tokenizer, "keep_symbols"),
         excludes("a tokenizer for each side", lambda options: None not in options.of_sides, "tokenizer"),
         excludes("a tokenizer for each side", lambda options: options.of_sides != (None, None), "separate"),
-        excludes("`streaming`", lambda options: options.streaming, "keep_duplicates"),
+        excludes("`streaming`", lambda options: options.streaming, "keep_duplicates", "weights", "temperature"),
+        excludes("`keep_duplicates`", lambda options: options.keep_duplicates, "weights", "temperature"),
+        excludes("`weights`", lambda options: options.weights, "temperature"),
     )
 
     source: str = "en"
     target: str = "ko"
     data: tuple[Path, ...] = ()
+    weights: tuple[float, ...] = ()
+    temperature: Annotated[float, Ge(1), Le(1000)] | None = None
     valid: tuple[Path, ...] = ()
     test: tuple[Path, ...] = ()
     tag: str | None = None
@@ -108,6 +120,11 @@ class TranslationOptions:
     separate: bool = False
     keep_symbols: Path | None = None
     sampling: Share = 0.0
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether the corpora have shares of their own in the training."""
+        return bool(self.weights) or self.temperature is not None
 
     @property
     def is_cldr(self) -> bool:
@@ -148,6 +165,9 @@ class TranslationOptions:
         check_conditions(changed(self), self, self.conditions)
         checked_encoding(self.encoding)
         check_bounds(self)
+        for weight in self.weights:
+            if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= _LARGEST_WEIGHT:
+                raise SettingError(f"`weights`: expected numbers in (0, {_LARGEST_WEIGHT:,}], got {shown(weight)}")
         expected = f"a number in [1, {LARGEST:g}], or 0 for no limit"
         check(self, "max_ratio", float, lambda x: x == 0 or 1 <= x <= LARGEST, expected)
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from selfattn.console import counting
 from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is_unlikely
 from selfattn.data.corpus.hub import hub_sources
+from selfattn.data.corpus.mixture import MixedSplits, Mixture
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.containers import file_sha256
 from selfattn.data.readers.lines import checked_encoding
@@ -183,6 +184,7 @@ def read_corpus(
     split_seed: int = 0,
     test_set: str = "",
     further: Mapping[str, PairSource] | None = None,
+    mixture: Mixture | None = None,
 ) -> FiniteSplits:
     """Read and clean a corpus.
 
@@ -200,6 +202,8 @@ def read_corpus(
         split_seed: of the held-out parts; default 0.
         test_set: name of the test part, which decides, where there are further ones; default none.
         further: further test sets by name; default none.
+        mixture: shares of the corpora that the training part consists of, whose labels are the files of its records;
+            default all pairs once an epoch. Not for streams.
 
     Raises:
         UserError: something cannot be read, or nothing is left of a part; the message says what to do.
@@ -260,7 +264,11 @@ def read_corpus(
     notes = [*tallies["train"].lines(len(parts["train"]), moved), *notes]
     for source in (*sources.values(), *tests.values()):
         notes += [f"  {line}" for line in source.about()]
-    return FiniteSplits(parts, seed, settings, _name(settings), notes, beside)
+    if mixture is None:
+        return FiniteSplits(parts, seed, settings, _name(settings), notes, beside)
+    mixed = MixedSplits(parts, seed, settings, _name(settings), notes, beside)
+    mixed.mix(mixture, {(row.source, row.target): row.file for row in reversed(train)})
+    return mixed
 
 
 def _identified(pairs: Sequence[Pair]) -> dict[str, Any]:

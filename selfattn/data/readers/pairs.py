@@ -75,7 +75,7 @@ def file_records(
     groups = groups_of(paths, encoding)
     if len(groups) == 1:
         return _group_records(groups[0], columns, encoding, tag)
-    labelled = ((_label(group), _group_records(group, columns, encoding, tag)) for group in groups)
+    labelled = ((label_of(group), _group_records(group, columns, encoding, tag)) for group in groups)
     return (replace(record, file=label) for label, records in labelled for record in records)
 
 
@@ -165,14 +165,14 @@ def _check_shares(
     if broken > max(1, _BROKEN * read):
         record = first["broken"]
         reason = record.reason if isinstance(record, BadRecord) else ""
-        place = f"{record.file or _label(paths)}:{record.line}"
+        place = f"{record.file or label_of(paths)}:{record.line}"
         raise UserError(f"{place}: {reason}; {broken:,} of {read:,} lines are broken, so mend the file or its format")
 
 
 def _path_of(record: Record, paths: Sequence[Path], encoding: str | None) -> Path:
     """Return the file whose bytes an undecoded pair has."""
     groups = groups_of(paths, encoding)
-    group = next((group for group in groups if _label(group) == record.file), groups[0])
+    group = next((group for group in groups if label_of(group) == record.file), groups[0])
     in_source = isinstance(record, RawPair) and BAD_BYTE.search(record.source)
     return group[0] if in_source else group[-1]
 
@@ -208,7 +208,7 @@ def file_sources(
                 settings["tag"] = tag
             rows = partial(_known_records, known, columns, encoding, tag)
             about = partial(describe_files, tuple(paths), columns, encoding, tag)
-            sources[part] = PairSource(_label(paths), rows, settings, about)
+            sources[part] = PairSource(label_of(paths), rows, settings, about)
     return sources
 
 
@@ -264,7 +264,7 @@ def describe_files(
         pairs = (record for record in records if isinstance(record, RawPair) and record.source and record.target)
         pair = next(pairs, None)
         example = "" if pair is None else f", first pair {_shortened(pair.source)} → {_shortened(pair.target)}"
-        lines.append(f"{_label(group)}: {kind}{example}")
+        lines.append(f"{label_of(group)}: {kind}{example}")
     return lines
 
 
@@ -272,7 +272,8 @@ def _shortened(text: str) -> str:
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
-def _label(paths: Sequence[Path]) -> str:
+def label_of(paths: Sequence[Path]) -> str:
+    """Return the names of files, as places in messages have them."""
     return ", ".join(path.name for path in paths)
 
 
