@@ -24,19 +24,19 @@ from benchmarks.measure import spread
 Translate = Callable[[Sequence[str], int], list[str]]
 
 
-def of_engine(run: Any, batch: int) -> Translate:
+def of_engine(run: Any, batch: int, most: int | None) -> Translate:
     """Decode with a run, a batch at a time."""
 
     def translate(texts: Sequence[str], beam: int) -> list[str]:
         outputs: list[str] = []
         for start in range(0, len(texts), batch):
-            outputs += run.predict(texts[start : start + batch], beam=beam)
+            outputs += run.predict(texts[start : start + batch], beam=beam, max_length=most)
         return outputs
 
     return translate
 
 
-def of_ctranslate2(exported: Any, batch: int) -> Translate:
+def of_ctranslate2(exported: Any, batch: int, most: int | None) -> Translate:
     """Decode with CTranslate2's own call: sentencepiece's encoding, `translate_batch`, sentencepiece's decoding."""
     import ctranslate2
 
@@ -49,7 +49,7 @@ def of_ctranslate2(exported: Any, batch: int) -> Translate:
         outputs: list[str] = []
         for start in range(0, len(texts), batch):
             encoded = [tokenizer.source.encode(text) for text in texts[start : start + batch]]
-            longest = max(exported.config.output_limit(len(ids) + 1) for ids in encoded)
+            longest = most or max(exported.config.output_limit(len(ids) + 1) for ids in encoded)
             results = engine.translate_batch(
                 [[*[names[token] for token in ids], "<eos>"] for ids in encoded],
                 beam_size=beam,
@@ -123,6 +123,7 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=1000)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--max-length", type=int, help="most tokens of an output, for a run that ends few of them")
     parser.add_argument("--only", nargs="*", default=["1/1", "1/5", "64/1", "64/5", "commands"], help="batch/beam")
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
@@ -145,9 +146,9 @@ def main() -> None:
             continue
         batch, beam = map(int, pair.split("/"))
         ways = {
-            "CTranslate2": of_ctranslate2(exported, batch),
-            "--engine ctranslate2": of_engine(exported, batch),
-            "selfattn": of_engine(run, batch),
+            "CTranslate2": of_ctranslate2(exported, batch, chosen.max_length),
+            "--engine ctranslate2": of_engine(exported, batch, chosen.max_length),
+            "selfattn": of_engine(run, batch, chosen.max_length),
         }
         outputs = {name: way(texts[:64], beam) for name, way in ways.items()}  # warm up
         taken: dict[str, list[float]] = {name: [] for name in ways}
