@@ -24,6 +24,7 @@ from selfattn.tokenizers.load import SUBWORDS, TokenizerKind, open_tokenizer, tr
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
 
+SPACE = ("lr=1e-3..1.6e-2:log", "batch_size=8,16,32,64", "warmup=0.05..0.4")
 LINES = 5000  # generated texts for training, and for the test
 
 
@@ -118,6 +119,10 @@ class LanguageModel(TextData):
     def subject(cls) -> Subject:
         """Return the words of the report; the question is about all models."""
         return replace(subject_of(cls.name), pair=None)
+
+    def usual_comparison(self) -> dict[str, Any]:
+        """Return the usual options. Batches are tuned by lines: of short ones the limit in tokens changes nothing."""
+        return super().usual_comparison() | {"space": SPACE}
 
     def training_conditions(self) -> tuple[Condition, ...]:
         """Return that a validation text is read completely."""

@@ -28,7 +28,7 @@ from selfattn.results.reading import read_record
 from selfattn.runs.answers import answer, know_nothing
 from selfattn.runs.run import Run, load
 from selfattn.runs.task import task_of_settings
-from selfattn.tasks.lm import LanguageModel
+from selfattn.tasks.lm import SPACE, LanguageModel
 
 Cli = Callable[..., Any]
 LINES = [f"{name} saw {other} {where} {number}." for name in ("Ann", "Ben", "Cy") for other in ("a cat", "two dogs")
@@ -208,7 +208,9 @@ def test_outputs_of_other_models_have_no_bits() -> None:
 
 @pytest.mark.slow
 def test_a_quick_comparison_of_four_families_tuned_and_by_budgets(tmp_path: Path) -> None:
-    record, _ = compare("lm", out=tmp_path / "out", quick=True, seeds=3, trials=2, max_steps=20, budgets=(0.5, 1.0))
+    record, _ = compare(
+        "lm", out=tmp_path / "out", quick=True, seeds=3, trials=2, max_steps=20, budgets=(0.5, 1.0), space=SPACE
+    )
     assert [model.name for model in record.models] == list(LanguageModel.models)
     assert record.tuning
     assert record.budgets
