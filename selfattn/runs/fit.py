@@ -33,6 +33,7 @@ from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.device import choose_device, default_threads, use_threads
 from selfattn.training.distributed import Processes
+from selfattn.training.freeze import freeze
 from selfattn.training.loop import train_model
 from selfattn.training.observer import CurveReport, EpochReport, Observer, StepReport
 
@@ -93,6 +94,7 @@ def fit(
     model = build_model(config.model, tokenizer, training.seed)
     if start is not None:
         model.load_state_dict(start.model.state_dict())
+    frozen = freeze(model, config.freeze or ())
     _probe(model, config, data)
     torch_device = choose_device(device)
     model.to(torch_device)
@@ -126,7 +128,7 @@ def fit(
         if keeper is not None:
             if not keeper.is_untouched:
                 keeper.resume()
-            progress = _Progress(label or config.preset, data.notes if notes is None else notes)
+            progress = _Progress(label or config.preset, [*(data.notes if notes is None else notes), *frozen])
             stack.enter_context(progress.bars)
             observers = [keeper, progress, *observers]
         try:
@@ -156,6 +158,7 @@ def fit(
         if keeper is not None:
             keeper.directory.save_weights(model)
             keeper.directory.update(status=outcome.status, train_seconds=outcome.seconds)
+    model.requires_grad_(True)
     if outcome.status == "interrupted":
         raise KeyboardInterrupt(f"{out} keeps the best weights so far; the same command with `resume` goes on")
     return Run(out, config, model, tokenizer)

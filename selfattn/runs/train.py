@@ -48,6 +48,7 @@ class TrainOptions:
         init_from: Run to start from, or a Marian model of Hugging Face (opus-mt): model, weights and tokenizer. A
             directory or hf://USER/NAME.
         allow_unknown: With --init-from: accept targets with many characters that the run does not know.
+        freeze: Weights that stay as they are: encoder, decoder, embeddings, or a pattern such as *.fc1.*.
         set: Model setting as name=value, such as encoder.dim=128. A wrong name lists the right ones. May be repeated.
         metric: Metric that chooses the best weights, by name. Default: the first metric of the task.
         resume: Continue the training in --out, to the same result. A larger --epochs lengthens a finished training.
@@ -68,6 +69,7 @@ class TrainOptions:
     quick: bool = False
     init_from: Path | None = None
     allow_unknown: bool = False
+    freeze: tuple[str, ...] = ()
     set: tuple[str, ...] = ()
     metric: str | None = None
     resume: bool = False
@@ -92,6 +94,7 @@ class TrainSettings(TrainingSettings, total=False):
     quick: bool
     init_from: str | os.PathLike[str] | None
     allow_unknown: bool
+    freeze: str | Sequence[str]
     set: str | Sequence[str]
     metric: str | None
     resume: bool
@@ -201,6 +204,7 @@ def train(
         max_length,
         init_from=None if start is None else start.sha256,
         longest_source=len(data.longest.source),
+        freeze=options.freeze or None,
     )
     start_run = None if start is None else start.run
     # observers

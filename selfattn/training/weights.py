@@ -173,6 +173,7 @@ class LastAverage(Average):
     def __init__(self, model: nn.Module, count: int) -> None:
         super().__init__(model)
         self.count = self.window = count
+        self.frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
         self.history: list[Weights] = []
         self.before: list[Weights] = []
 
@@ -199,7 +200,7 @@ class LastAverage(Average):
             return None
         return {
             name: torch.stack([weights[name] for weights in self.history]).mean(dim=0)
-            if last.is_floating_point()
+            if last.is_floating_point() and name not in self.frozen  # the mean of equal numbers may differ in a bit
             else last
             for name, last in self.history[-1].items()
         }
