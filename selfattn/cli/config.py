@@ -14,6 +14,7 @@ from selfattn.cli.options import changed_settings
 from selfattn.codec import parse
 from selfattn.errors import UserError, option
 from selfattn.files import read_bytes, write_text, writing
+from selfattn.registry import TASKS
 from selfattn.settings import command_line, shown
 
 MakeCommands = Callable[[Sequence[str]], App]
@@ -43,29 +44,75 @@ def read_config(path: Path, make_commands: MakeCommands, command: Sequence[str])
     return read
 
 
+def read_recipe(path: Path, make_commands: MakeCommands) -> tuple[str, dict[str, dict[str, Any]]]:
+    """Read a recipe of several comparisons: options of all at the top, those of each data set in ``[tasks.NAME]``.
+
+    Args:
+        path: a TOML, YAML or JSON file, with the name of the task as ``task``.
+        make_commands: makes the program for a command line.
+
+    Returns:
+        The task, and the settings of the comparison on each data set, without the defaults.
+
+    Raises:
+        UserError: the file is missing, broken or of another kind, or lacks one of the two.
+    """
+    where = f"--recipe {path}"
+    content = _content_of_file(path, "--recipe")
+    task = content.pop("task", None)
+    if not isinstance(task, str):
+        raise UserError(f'{where}: lacks the task that models are compared on; write task = "translation", or another')
+    TASKS[task]
+    tables = content.pop("tasks", None)
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise UserError(f"{where}: expected a table [tasks.NAME] for each data set, with its options")
+    common = _checked_options(content, where)
+    settings = {}
+    for name, table in tables.items():
+        values = common | _checked_options(table, f"{where}: tasks.{name}")
+        words = ["compare", task]
+        commands = make_commands(words)
+        commands.config = [Dict({"compare": {task: values}}, source=f"{path}: tasks.{name}")]
+        _, bound, _ = commands.parse_args(words)
+        settings[str(name)] = changed_settings(bound.arguments, bound.signature.parameters.values())
+    return task, settings
+
+
 def _options_of_file(path: Path) -> dict[str, Any]:
     """Return the options in a TOML, YAML or JSON file.
 
     Raises:
-        UserError: the file is missing, broken or of another kind, or a value is none that an option can have. So no
-            value refers to itself, or repeats others until the memory is full.
+        UserError: the file is missing, broken or of another kind, or a value is none that an option can have.
     """
+    return _checked_options(_content_of_file(path, "--config"), f"--config {path}")
+
+
+def _content_of_file(path: Path, name: str) -> dict[str, Any]:
+    """Return what a TOML, YAML or JSON file holds, for the option of this name."""
     data = read_bytes(path, advice=_ADVICE, most=_LARGEST)
     if path.suffix not in _KINDS:
-        raise UserError(f"--config {path}: cannot be read as options (ends in {path.suffix!r}); {_ADVICE}")
+        raise UserError(f"{name} {path}: cannot be read as options (ends in {path.suffix!r}); {_ADVICE}")
     try:
         _refuse_repeats(path.suffix, data)
         content = _KINDS[path.suffix](path).config
     except Exception as error:  # each library has errors of its own
         reason = " ".join(str(error).split())
-        raise UserError(f"--config {path}: cannot be read as options ({reason}); {_ADVICE}") from None
+        raise UserError(f"{name} {path}: cannot be read as options ({reason}); {_ADVICE}") from None
     if not isinstance(content, dict):
-        raise UserError(f"--config {path}: cannot be read as options (expected names with values); {_ADVICE}")
+        raise UserError(f"{name} {path}: cannot be read as options (expected names with values); {_ADVICE}")
+    return content
+
+
+def _checked_options(content: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return options, each with a value that an option can have.
+
+    So no value refers to itself, or repeats others until the memory is full.
+    """
     for name, value in content.items():
         items = value if isinstance(value, list) else [value]
         if not isinstance(name, str) or not all(isinstance(item, str | int | float) for item in items):
             expected = "expected a text, a number, true or false, or a list of such"
-            raise UserError(f"--config {path}: {shown(name)}: {expected}, got {_kind(value)}")
+            raise UserError(f"{where}: {shown(name)}: {expected}, got {_kind(value)}")
     return dict(_positive(content))
 
 

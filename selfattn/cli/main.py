@@ -22,7 +22,7 @@ from selfattn.cli.config import read_config, write_config
 from selfattn.cli.options import LISTS, BasicHelp, checked, unwrapped
 from selfattn.cli.outputs import OUTPUTS_HELP, outputs_command
 from selfattn.cli.tasks import compare_command, train_command
-from selfattn.cli.together import together
+from selfattn.cli.together import together_command
 from selfattn.cli.tokenizer import inspect, train
 from selfattn.errors import UserError, as_options, begin_command_line, say, visible
 from selfattn.files import writing
@@ -94,8 +94,7 @@ def make_commands(arguments: Sequence[str] = (), everything: bool = False) -> Ap
         groups["compare"].command(outputs_command(), name="outputs")
     else:
         groups["compare"].command(make_app("outputs", help=OUTPUTS_HELP))
-    together.__doc__ = unwrapped(together.__doc__ or "")
-    groups["compare"].command(together)
+    groups["compare"].command(together_command(make_commands), name="together")
     groups["tokenizer"].command(train)
     groups["tokenizer"].command(inspect)
     groups["claims"].default(claims.list_claims)

@@ -159,6 +159,19 @@ def _rehearse(task: str | TaskData, settings: Mapping[str, Any]) -> None:
         compare(task, rehearse=False, **shortened | _REHEARSAL | {"out": Path(folder) / "out"})
 
 
+def planned(task: str | TaskData, **settings: Unpack[CompareSettings]) -> Plan:
+    """Return the plan that :func:`compare` would seal: the data are read and sizes matched, nothing is written.
+
+    Args:
+        task: see :func:`compare`.
+        settings: see :func:`compare`.
+
+    Raises:
+        UserError: see :func:`compare`.
+    """
+    return make_plan(*_prepare(task, _gathered(task, None, None, None, settings)))
+
+
 def forecast(
     task: str | TaskData,
     options: CompareOptions | None = None,

@@ -1,0 +1,73 @@
+"""Comparisons of the same models on several tasks, such as languages, trained one after the other."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from selfattn.comparison.compare import compare, planned
+from selfattn.comparison.plan import Plan
+from selfattn.errors import SettingError, say
+from selfattn.evaluation.statistics.over_tasks import FEWEST
+from selfattn.experiments.plan import PLAN, check_out
+from selfattn.registry import is_name
+from selfattn.words.messages import SOURCE
+
+_EACH = ("out", "resume", "lang")  # of all comparisons together
+
+
+def compare_each(
+    task: str, settings: Mapping[str, Mapping[str, Any]], out: Path, *, resume: bool = False, lang: str = SOURCE
+) -> dict[str, Path]:
+    """Train comparisons one after the other, each in a directory of its own.
+
+    All are planned before the first is trained, so files that are missing, or models that differ, are refused at once.
+    Each plan is sealed as its comparison begins.
+
+    Args:
+        task: name of the task that they are comparisons on, such as ``"translation"``.
+        settings: those of `selfattn.comparison.compare.compare`, without `out`, by the name of the data set.
+        out: directory of all, new; a comparison is in the folder of its name.
+        resume: continue; finished runs are not repeated. Default False.
+        lang: of the reports. Default English.
+
+    Returns:
+        The directory of each comparison, for `selfattn.comparison.together.read_together`.
+
+    Raises:
+        SettingError: fewer than three data sets or two models, other models or another metric than the first has, a
+            name that no folder can have, or a setting that :func:`compare` refuses.
+        UserError: see :func:`compare`.
+
+    Example:
+        ``compare_each("translation", {"kor": {"data": ("kor.tsv",)}, "jpn": {"data": ("jpn.tsv",)}, ...},
+        Path("compare/phones"))``
+    """
+    if not resume:
+        check_out(out)
+    if len(settings) < FEWEST:
+        raise SettingError(f"{len(settings)} data sets: a verdict over tasks needs {FEWEST} or more")
+    first: tuple[str, Plan] | None = None
+    for name, values in settings.items():
+        if not is_name(name):
+            raise SettingError(f"{name!r}: a data set's name is made of at most 100 letters, digits, - and _")
+        for setting in _EACH:
+            if setting in values:
+                raise SettingError(f"{name}: `{setting}` is one for all data sets; leave it out there")
+        plan = planned(task, **values)
+        if len(plan.models) < 2:
+            raise SettingError(f"{name}: one model has no differences; compare two")
+        if first is None:
+            first = name, plan
+        elif [*plan.models] != [*first[1].models]:
+            raise SettingError(f"{name}: compares {', '.join(plan.models)}, other models than {first[0]}")
+        elif plan.headline != first[1].headline:
+            raise SettingError(
+                f"{name}: is decided by {plan.headline.metric}, {first[0]} by {first[1].headline.metric}"
+            )
+    places = {}
+    for number, (name, values) in enumerate(settings.items(), 1):
+        places[name] = out / name
+        say(f"{name}: {number} of {len(settings)}, in {places[name]}")
+        is_begun = (places[name] / PLAN).exists()
+        compare(task, **values, out=places[name], resume=is_begun, lang=lang)
+    return places

@@ -1,0 +1,103 @@
+"""A recipe that lists data sets: one comparison after the other, resumed where it stopped, then one verdict."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from small_runs import Cli
+
+from selfattn.comparison.several import compare_each
+from selfattn.errors import SettingError
+
+NAMES = ("kor", "jpn", "fre")
+COMMON = """
+task = "translation"
+source = "und"
+target = "und"
+tokenizer = "characters"
+models = ["rnn-plain", "rnn-attention"]
+set = ["encoder.hidden_dim=8", "decoder.hidden_dim=8"]
+seeds = [2]
+tune = false
+max-steps = 2
+batch-size = 8
+beam = 1
+jobs = 1
+metric = "exact_match"
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    """A recipe of three tiny data sets."""
+    lines = [COMMON]
+    for number, name in enumerate(NAMES):
+        chance = random.Random(number)
+        for part, rows in (("train", 40), ("valid", 8), ("test", 8)):
+            texts = ["".join(chance.choices("abcd", k=5)) + f"{part[0]}{row}" for row in range(rows)]
+            (tmp_path / f"{name}_{part}.tsv").write_text("\n".join(f"{text}\t{text[::-1]}" for text in texts))
+        files = {"data": "train", "valid": "valid", "test": "test"}
+        lines.append(f"[tasks.{name}]")
+        lines += [f"{option} = {json.dumps(str(tmp_path / f'{name}_{part}.tsv'))}" for option, part in files.items()]
+    path = tmp_path / "recipe.toml"
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.mark.slow
+def test_a_recipe_trains_a_comparison_for_each_data_set_and_resumes(cli: Cli, recipe: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    text = recipe.read_text()
+    # The last data set cannot be read: nothing is trained before that is known.
+    recipe.write_text(text.replace("fre_train", "nothing"))
+    assert "nothing.tsv" in cli("compare", "together", "--recipe", recipe, "--out", out).refusal()
+    assert not out.exists()
+    recipe.write_text(text)
+    done = cli("compare", "together", "--recipe", recipe, "--out", out)
+    rows = [line.split(" | ")[0] for line in done.out.splitlines() if line.startswith("| ")]
+    assert rows[2:5] == [f"| {name}" for name in NAMES]
+    assert all((out / name / "report.html").is_file() for name in NAMES)
+    command = json.loads((out / "jpn/plan.json").read_text())["command"]
+    assert "jpn_train.tsv" in command
+    assert "--max-steps 2" in command
+    # A run that is missing is trained again, and no other.
+    lost = out / "fre/runs/rnn-plain-seed1"
+    kept = (out / "kor/runs/rnn-plain-seed1/test.jsonl").stat().st_mtime_ns
+    for path in sorted(lost.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    assert "out: holds something already" in cli("compare", "together", "--recipe", recipe, "--out", out).refusal()
+    again = cli("compare", "together", "--recipe", recipe, "--out", out, "--resume")
+    assert again.out == done.out
+    assert (out / "kor/runs/rnn-plain-seed1/test.jsonl").stat().st_mtime_ns == kept
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ('task = "translation"', "", 'lacks the task that models are compared on; write task = "translation"'),
+        ('task = "translation"', 'task = "translatoin"', "task 'translatoin' is not known; did you mean translation?"),
+        ("[tasks.kor]", "[tasks]\nx = 1\n[tasks.kor]", "expected a table [tasks.NAME] for each data set"),
+        ("[tasks.kor]", "[tasks.kor]\nepoch = 3", "epoch"),
+        ("[tasks.kor]", "[tasks.kor]\nspace = [[1]]", "tasks.kor: 'space': expected a text, a number"),
+        ("[tasks.kor]", "[tasks.kor]\nout = 'x'", "kor: --out is one for all data sets; leave it out there"),
+        ("[tasks.jpn]", "[tasks.jpn]\nmodels = ['rnn-plain']", "jpn: one model has no differences; compare two"),
+        ("[tasks.jpn]", "[tasks.jpn]\nmodels = 'rnn-plain,rnn-peeky'", "compares rnn-plain, rnn-peeky, other models"),
+        ("[tasks.jpn]", "[tasks.jpn]\nmetric = 'chrf'", "jpn: is decided by chrf, kor by exact_match"),
+    ],
+)  # fmt: skip
+def test_what_a_recipe_gets_wrong_is_said_before_anything_is_trained(
+    cli: Cli, recipe: Path, tmp_path: Path, old: str, new: str, reason: str
+) -> None:
+    text = recipe.read_text()
+    assert old in text
+    recipe.write_text(text.replace(old, new))
+    assert reason in cli("compare", "together", "--recipe", recipe, "--out", tmp_path / "out").refusal()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_recipe_and_finished_comparisons_exclude_each_other(cli: Cli, recipe: Path) -> None:
+    assert "--recipe trains its own" in cli("compare", "together", "kor=x", "--recipe", recipe).refusal()
+    assert "--out goes with --recipe" in cli("compare", "together", "kor=x", "--out", "y").refusal()
+    with pytest.raises(SettingError, match="2 data sets: a verdict over tasks needs 3 or more"):
+        compare_each("translation", {"kor": {}, "jpn": {}}, Path("nowhere"))
