@@ -159,7 +159,7 @@ def _rehearse(task: str | TaskData, settings: Mapping[str, Any]) -> None:
         compare(task, rehearse=False, **shortened | _REHEARSAL | {"out": Path(folder) / "out"})
 
 
-def planned(task: str | TaskData, **settings: Unpack[CompareSettings]) -> Plan:
+def plan_comparison(task: str | TaskData, **settings: Unpack[CompareSettings]) -> Plan:
     """Return the plan that :func:`compare` would seal: the data are read and sizes matched, nothing is written.
 
     Args:
@@ -169,7 +169,7 @@ def planned(task: str | TaskData, **settings: Unpack[CompareSettings]) -> Plan:
     Raises:
         UserError: see :func:`compare`.
     """
-    return make_plan(*_prepare(task, _gathered(task, None, None, None, settings)))
+    return make_plan(*prepare(task, gather_settings(task, None, None, None, settings)))
 
 
 def forecast(

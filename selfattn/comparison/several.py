@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from selfattn.comparison.compare import compare, planned
+from selfattn.comparison.compare import compare, plan_comparison
 from selfattn.comparison.plan import Plan
 from selfattn.errors import SettingError, say
 from selfattn.evaluation.statistics.over_tasks import FEWEST
@@ -53,7 +53,7 @@ def compare_each(
         for setting in _EACH:
             if setting in values:
                 raise SettingError(f"{name}: `{setting}` is one for all data sets; leave it out there")
-        plan = planned(task, **values)
+        plan = plan_comparison(task, **values)
         if len(plan.models) < 2:
             raise SettingError(f"{name}: one model has no differences; compare two")
         if first is None:
