@@ -44,7 +44,7 @@ class TrainOptions:
         model: Model to train, by name. `selfattn models` lists them.
         out: Directory for the run. Must not contain a run yet, except with --resume.
         seed: Seed of all random streams.
-        quick: Train briefly, within seconds, for a first try.
+        quick: Train briefly, for a first try.
         init_from: Run to start from, or a Marian model of Hugging Face (opus-mt): model, weights and tokenizer. A
             directory or hf://USER/NAME.
         allow_unknown: With --init-from: accept targets with many characters that the run does not know.
