@@ -1,7 +1,7 @@
 """Train one model on one task's data into a run directory."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -53,6 +53,7 @@ def fit(
     notes: Sequence[str] | None = None,
     start: Run | None = None,
     curve_points: int = 0,
+    prepare: Callable[[Seq2Seq], Sequence[str]] | None = None,
 ) -> Run:
     """Train a model and keep the run.
 
@@ -81,6 +82,7 @@ def fit(
         notes: lines that the first process prints when the training begins; default those of the training set.
         start: a run of the same model and tokenizer, whose weights the training starts from; default random weights.
         curve_points: see :func:`selfattn.training.loop.train_model`; default 0.
+        prepare: changes the first weights, and returns lines to print when the training begins; default nothing.
 
     Raises:
         UserError: the directory is taken, the run to be resumed has other settings, the model cannot read texts that
@@ -94,7 +96,7 @@ def fit(
     model = build_model(config.model, tokenizer, training.seed)
     if start is not None:
         model.load_state_dict(start.model.state_dict())
-    frozen = freeze(model, config.freeze or ())
+    prepared = [*(() if prepare is None else prepare(model)), *freeze(model, config.freeze or ())]
     _probe(model, config, data)
     torch_device = choose_device(device)
     model.to(torch_device)
@@ -128,7 +130,7 @@ def fit(
         if keeper is not None:
             if not keeper.is_untouched:
                 keeper.resume()
-            progress = _Progress(label or config.preset, [*(data.notes if notes is None else notes), *frozen])
+            progress = _Progress(label or config.preset, [*(data.notes if notes is None else notes), *prepared])
             stack.enter_context(progress.bars)
             observers = [keeper, progress, *observers]
         try:

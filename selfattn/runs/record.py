@@ -24,6 +24,7 @@ class RunConfig(Plain):
         max_length: most tokens of an output, ``<eos>`` included, for a source of up to `longest_source` tokens.
         plugins: plugins that the run uses, with their versions, see :func:`selfattn.registry.plugins_of`.
         init_from: SHA-256 of the weights that the training started from; None for weights drawn at random.
+        embeddings: SHA-256 of the files of pretrained embeddings by side; None if none.
         freeze: weights that the training left as they were, see :func:`selfattn.training.freeze.freeze`; None if none.
         longest_source: tokens of the longest source of the training; 0 where `max_length` holds for every source, as in
             runs that do not name it.
@@ -39,6 +40,7 @@ class RunConfig(Plain):
     init_from: str | None = None
     longest_source: int = 0
     freeze: tuple[str, ...] | None = None
+    embeddings: Mapping[str, str] | None = None
 
     def output_limit(self, source: int, target: int = 0) -> int:
         """Return the most tokens of an output, ``<eos>`` included.

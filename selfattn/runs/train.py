@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +26,7 @@ from selfattn.settings import (
     check_conditions,
     command_line,
     divide,
+    excludes,
     needs,
     shown,
 )
@@ -48,6 +50,9 @@ class TrainOptions:
         init_from: Run to start from, or a Marian model of Hugging Face (opus-mt): model, weights and tokenizer. A
             directory or hf://USER/NAME.
         allow_unknown: With --init-from: accept targets with many characters that the run does not know.
+        embeddings: Pretrained embeddings, a text file of word2vec or GloVe, as first values of the tables.
+        source_embeddings: The same for the sources alone.
+        target_embeddings: The same for the targets alone.
         freeze: Weights that stay as they are: encoder, decoder, embeddings, or a pattern such as *.fc1.*.
         set: Model setting as name=value, such as encoder.dim=128. A wrong name lists the right ones. May be repeated.
         metric: Metric that chooses the best weights, by name. Default: the first metric of the task.
@@ -59,6 +64,7 @@ class TrainOptions:
 
     repeated: ClassVar[tuple[str, ...]] = ("set",)
     conditions: ClassVar[tuple[Condition, ...]] = (
+        excludes("`embeddings`", lambda options: options.embeddings, "source_embeddings", "target_embeddings"),
         needs("`init_from`", lambda options: options.init_from is not None, "allow_unknown"),
     )
     groups: ClassVar[Mapping[str, Sequence[str]]] = {"Run": ("resume", "device", "threads", "tensorboard")}
@@ -69,6 +75,9 @@ class TrainOptions:
     quick: bool = False
     init_from: Path | None = None
     allow_unknown: bool = False
+    embeddings: Path | None = None
+    source_embeddings: Path | None = None
+    target_embeddings: Path | None = None
     freeze: tuple[str, ...] = ()
     set: tuple[str, ...] = ()
     metric: str | None = None
@@ -94,6 +103,9 @@ class TrainSettings(TrainingSettings, total=False):
     quick: bool
     init_from: str | os.PathLike[str] | None
     allow_unknown: bool
+    embeddings: str | os.PathLike[str] | None
+    source_embeddings: str | os.PathLike[str] | None
+    target_embeddings: str | os.PathLike[str] | None
     freeze: str | Sequence[str]
     set: str | Sequence[str]
     metric: str | None
@@ -135,9 +147,11 @@ def train(
     Example:
         ``train("dates", model="rnn-attention", out="runs/dates", epochs=3, task_options={"locales": ("ko_KR",)})``
     """
+    from selfattn.files import reading, sha256_of
     from selfattn.interrupts import first_interrupt
     from selfattn.models.presets import get_preset
     from selfattn.runs.directory import check_is_free, check_resumable
+    from selfattn.runs.embeddings import fill_tables
     from selfattn.runs.fit import fit
     from selfattn.runs.record import RunConfig, used_plugins
     from selfattn.runs.start import open_start
@@ -206,6 +220,19 @@ def train(
         longest_source=len(data.longest.source),
         freeze=options.freeze or None,
     )
+    sides = {
+        "both": options.embeddings,
+        "source": options.source_embeddings,
+        "target": options.target_embeddings,
+    }
+    vectors = {side: path for side, path in sides.items() if path is not None}
+    if vectors:
+        hashes = {}
+        for side, path in vectors.items():
+            with reading(path, "name a text file of word2vec or GloVe"):
+                hashes[side] = sha256_of(path)
+        config = replace(config, embeddings=hashes)
+    prepare = partial(fill_tables, tokenizer=data.tokenizer, files=vectors) if vectors else None
     start_run = None if start is None else start.run
     # observers
     stop = StopAtStep()
@@ -220,7 +247,8 @@ def train(
         brief = replace(config, training=replace(recipe, epochs=1, max_steps=2, warmup_steps=None, average_last=1))
         try:
             with alone("plugins"), TemporaryDirectory() as folder, redirect_stderr(StringIO()):
-                fit(brief, data, Path(folder) / "run", command="", device=options.device, start=start_run)
+                out = Path(folder) / "run"
+                fit(brief, data, out, command="", device=options.device, start=start_run, prepare=prepare)
         except UserError:
             raise
         except Exception as error:
@@ -244,6 +272,7 @@ def train(
             threads=options.threads,
             observers=watching,
             start=start_run,
+            prepare=prepare,
         )
 
 

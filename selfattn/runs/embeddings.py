@@ -1,0 +1,138 @@
+"""Pretrained embeddings from a text file, in the format of word2vec and GloVe, as first values of embedding tables."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from selfattn.errors import SettingError, UserError
+from selfattn.files import open_regular, reading
+from selfattn.models.protocol import Seq2Seq
+from selfattn.tokenizers.protocol import SPECIALS, Tokenizer
+
+_SPACE = "\u2581"  # in front of a piece that begins a word, in files of pieces
+_SHOWN_SPACE = "\u2423"  # the same in labels of tokens
+_ADVICE = "name a text file of word2vec or GloVe"
+
+
+def fill_tables(model: Seq2Seq, tokenizer: Tokenizer, files: Mapping[str, Path]) -> list[str]:
+    """Give the rows of embedding tables the vectors that files have for their tokens; other rows keep their values.
+
+    A token's vector is that of its label. A piece that begins a word has that of the word, in a file of pieces (with
+    U+2581 for spaces) that of the piece; other pieces have one in a file of pieces alone.
+
+    Args:
+        model: whose tables are filled, in place.
+        tokenizer: of the model.
+        files: by side: ``source``, ``target``, or ``both``.
+
+    Returns:
+        A line for each table: how many of its tokens have a vector.
+
+    Raises:
+        SettingError: the model has no table of that side alone, or of that width.
+        UserError: a file is broken; the message names the line.
+    """
+    tables = {name: part for name, part in model.named_modules() if isinstance(part, nn.Embedding)}
+    chosen: dict[str, nn.Embedding] = {}
+    for side, prefix in (("source", "encoder."), ("target", "decoder.")):
+        for name, part in model.named_modules(remove_duplicate=False):
+            if isinstance(part, nn.Embedding) and name.startswith(prefix) and name.endswith("embed.tokens"):
+                chosen[side] = part
+    is_shared = len(chosen) < 2 or chosen["source"] is chosen["target"]
+    lines = []
+    for side, path in files.items():
+        if side != "both" and is_shared:
+            raise SettingError(f"`{side}_embeddings`: source and target share one table; give `embeddings`")
+        wanted = {side: chosen[side]} if side != "both" else chosen
+        if side == "both" and is_shared:
+            wanted = {"both": chosen.get("source") or next(iter(tables.values()))}
+        for name, table in wanted.items():
+            part = tokenizer.source if name == "source" else tokenizer.target
+            lines.append(f"{name} embeddings: {_fill(table, part, path)}")
+    return lines
+
+
+@torch.no_grad()
+def _fill(table: nn.Embedding, tokenizer: Tokenizer, path: Path) -> str:
+    labels = tokenizer.pieces(range(len(tokenizer)))
+    words: dict[str, list[int]] = {}
+    pieces: dict[str, list[int]] = {}
+    for number, label in enumerate(labels[len(SPECIALS) :], len(SPECIALS)):
+        begins = label.startswith(_SHOWN_SPACE) and len(label) > 1
+        pieces.setdefault(_SPACE + label[1:] if begins else label, []).append(number)
+        words.setdefault(label[1:] if begins else label, []).append(number)
+    has_pieces = any(label.startswith(_SHOWN_SPACE) and len(label) > 1 for label in labels)
+    if has_pieces:  # of a file of words only pieces that begin a word
+        words = {name[1:]: numbers for name, numbers in pieces.items() if name.startswith(_SPACE)}
+    vectors, is_of_pieces = read_vectors(path, table.embedding_dim, pieces.keys() | words.keys())
+    rows = pieces if is_of_pieces else words
+    filled = 0
+    for name, vector in vectors.items():
+        for number in rows.get(name, ()):
+            table.weight[number] = vector
+            filled += 1
+    tokens = len(labels) - len(SPECIALS)
+    return f"{filled:,} of {tokens:,} tokens have a vector in {path.name}; the others keep their first values"
+
+
+def read_vectors(path: Path, width: int, names: Collection[str]) -> tuple[dict[str, Tensor], bool]:
+    """Read the vectors of some names.
+
+    Args:
+        path: a line for each name: the name and its numbers, between spaces. A first line of two numbers, how many
+            vectors and how wide, is checked.
+        width: of the model's table.
+        names: that are wanted. Of a name that stands twice, the first vector counts.
+
+    Returns:
+        The vectors, and whether the file is one of pieces.
+
+    Raises:
+        SettingError: the vectors have another width.
+        UserError: a line is broken, or the file has other lines than its first line says.
+    """
+    vectors: dict[str, Tensor] = {}
+    is_of_pieces = False
+    expected = None
+    count = 0
+    with reading(path, _ADVICE), open_regular(path) as file:
+        for number, data in enumerate(file, 1):
+            place = f"{path}:{number}"
+            try:
+                cells = data.decode().rstrip(" \r\n").replace("\t", " ").split(" ")
+            except UnicodeDecodeError:
+                raise UserError(f"{place}: is not UTF-8; {_ADVICE}") from None
+            if number == 1 and len(cells) == 2 and all(cell.isdecimal() for cell in cells):
+                expected = int(cells[0])
+                if int(cells[1]) != width:
+                    raise SettingError(f"{place}: vectors of width {cells[1]}, but the model's table has {width}")
+                continue
+            count += 1
+            is_wider = len(cells) > width + 1 and _is_number(cells[-width - 1])  # some names of GloVe have spaces
+            if len(cells) <= width or is_wider:
+                reason = f"{len(cells) - 1} numbers, but the model's table has width {width}"
+                raise SettingError(f"{place}: {reason}; choose the width with `set`, or another file")
+            name = " ".join(cells[:-width])
+            is_of_pieces = is_of_pieces or name.startswith(_SPACE)
+            try:
+                vector = torch.tensor([float(cell) for cell in cells[-width:]])
+            except ValueError as error:
+                raise UserError(f"{place}: {error}; {_ADVICE}") from None
+            if not vector.isfinite().all():
+                raise UserError(f"{place}: a number is not finite; {_ADVICE}")
+            if name in names and name not in vectors:
+                vectors[name] = vector
+    if not count or expected not in (None, count):
+        said = "is empty" if not count else f"has {count:,} vectors, but its first line says {expected:,}"
+        raise UserError(f"{path}: {said}; {_ADVICE}")
+    return vectors, is_of_pieces
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

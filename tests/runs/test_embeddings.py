@@ -1,0 +1,82 @@
+"""Pretrained embeddings: rows of known tokens are those of the file, others stay; broken files are refused by line."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_runs import Cli
+
+from selfattn.models.build import build
+from selfattn.runs.embeddings import fill_tables
+from selfattn.tokenizers.words import WordTokenizer
+
+TOKENIZER = WordTokenizer(["red house green"])
+GOOD = "red 1 2 3\nhouse -1 0.5 2e-1\nunseen 1 1 1\nNew York 4 5 6\n"
+
+
+def model(**settings: Any) -> Any:
+    from selfattn.models.presets import get_preset
+    from selfattn.runs.train import with_settings
+
+    widths = ["encoder.embed_dim=3", "decoder.embed_dim=3"]
+    return build(with_settings(get_preset("rnn-attention").config, widths), vocab_size=len(TOKENIZER))
+
+
+@pytest.mark.parametrize("head", ["", "4 3\n"])
+@pytest.mark.parametrize("side", ["both", "source", "target"])
+def test_rows_are_those_of_the_file(tmp_path: Path, head: str, side: str) -> None:
+    file = tmp_path / "vectors.txt"
+    file.write_text(head + GOOD)
+    before = model()
+    after = model()
+    lines = fill_tables(after, TOKENIZER, {side: file})
+    assert all("2 of 3 tokens have a vector in vectors.txt" in line for line in lines)
+    for name, part in (("source", "encoder"), ("target", "decoder")):
+        old = getattr(before, part).embed.tokens.weight
+        new = getattr(after, part).embed.tokens.weight
+        if side in ("both", name):
+            red, house, green = (TOKENIZER.encode(word)[0] for word in ("red", "house", "green"))
+            assert new[red].tolist() == [1.0, 2.0, 3.0]
+            assert torch.equal(new[house], torch.tensor([-1.0, 0.5, 0.2]))
+            assert torch.equal(new[green], old[green])
+            assert torch.equal(new[:4], old[:4])
+        else:
+            assert torch.equal(new, old)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"red 1 2 3\nhouse 1 2\n", ":2: 2 numbers, but the model's table has width 3"),
+        (b"red 1 2 3 4\n", ":1: 4 numbers, but the model's table has width 3"),
+        (b"red 1 2 3\nhouse 1 x 3\n", ":2: could not convert string to float: 'x'"),
+        (b"red 1 nan 3\n", ":1: a number is not finite"),
+        (b"red 1 2 3\n\xff 1 2 3\n", ":2: is not UTF-8"),
+        (b"2 3\nred 1 2 3\n", "has 1 vectors, but its first line says 2"),
+        (b"1 9\nred 1 2 3\n", ":1: vectors of width 9, but the model's table has 3"),
+        (b"", "is empty"),
+    ],
+)
+def test_broken_files_are_refused(tmp_path: Path, cli: Cli, text: bytes, message: str) -> None:
+    file = tmp_path / "vectors.txt"
+    file.write_bytes(text)
+    widths = ("--set", "encoder.embed_dim=3", "--set", "decoder.embed_dim=3", "--model", "rnn-plain")
+    small = ("--items-per-epoch", 32, "--validation-items", 8, "--epochs", 1)
+    done = cli("train", "dates", *small, *widths, "--embeddings", file, "--out", tmp_path / "run")
+    assert message in done.refusal()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_training_tells_the_coverage(tmp_path: Path, cli: Cli) -> None:
+    file = tmp_path / "vectors.txt"
+    file.write_text("1 1 2 3\n2 3 2 1\n")
+    widths = ("--set", "encoder.embed_dim=3", "--set", "decoder.embed_dim=3", "--model", "rnn-plain")
+    small = ("--items-per-epoch", 32, "--validation-items", 8, "--epochs", 1, "--out", tmp_path / "run")
+    done = cli("train", "dates", *small, *widths, "--target-embeddings", file)
+    assert done.code == 0, done.err
+    assert "target embeddings: 2 of " in done.err
+    assert (
+        "--source-embeddings has no effect"
+        in cli("train", "dates", "--embeddings", file, "--source-embeddings", file, "--out", tmp_path / "b").refusal()
+    )
