@@ -115,7 +115,13 @@ def test_wrong_rows_and_tokens_are_told_apart(lab: SimpleNamespace) -> None:
     assert said[-1] == said[-2]
     assert "⏎" in said[3]
     seen = ["<bos>", "1"]
-    wrong = [(None, None), (["1", "2"], "swapped"), (["<bos>"], "swapped"), (seen, "nothing"), (seen, "else")]
+    wrong: list[Any] = [
+        (None, None),
+        (["1", "2"], "swapped"),
+        (["<bos>"], "swapped"),
+        (seen, "nothing"),
+        (seen, "else"),
+    ]
     wrong += [([], "else"), ("<bos> 1", "swapped"), (seen, "swap")]
     said = [lab.check_4(*answers, view()) for answers in wrong]
     assert len(set(said)) == len(said)
@@ -127,15 +133,21 @@ def test_guesses_and_curves_are_checked(lab: SimpleNamespace) -> None:
     assert lab.check_5(dict.fromkeys(measured), measured)
     assert lab.check_5(measured, measured) is None
     names = list(measured)
-    wrong = ([0.1, 0.9, 0.5], ["10 %", "90 %", "50 %"], [50, 50, 50], [10, 190, 50], [10, 50, 90])
-    told = [lab.check_5(dict(zip(names, guess, strict=True)), measured) for guess in wrong]
+    guesses: tuple[list[Any], ...] = (
+        [0.1, 0.9, 0.5],
+        ["10 %", "90 %", "50 %"],
+        [50, 50, 50],
+        [10, 190, 50],
+        [10, 50, 90],
+    )
+    told = [lab.check_5(dict(zip(names, guess, strict=True)), measured) for guess in guesses]
     told.append(lab.check_5({"rnn-peeky": 1, "transformer": 50}, measured))
     assert None not in told
     assert len(set(told)) == len(told)
     curves = {"rnn-attention": [1.0, 20.0, 70.0, 88.0], "transformer": [30.0, 40.0, 20.0, 1.0]}
     lab.check_6.__globals__["rates"] = (0.002, 0.004, 0.016, 0.032)
     assert lab.check_6("transformer", "rnn-attention", "Trained on 20,000 dates, one run each.", curves) is None
-    wrong = [(None, None, ""), ("rnn-attention", "rnn-attention", ""), ("transformer", "transformer", "a")]
+    wrong: list[Any] = [(None, None, ""), ("rnn-attention", "rnn-attention", ""), ("transformer", "transformer", "a")]
     wrong += [("RNN", "transformer", ""), ([1.0, 2.0], "transformer", ""), ("transformer", "rnn-attention", "ok")]
     said = [lab.check_6(*answers, curves) for answers in wrong]
     assert None not in said
