@@ -62,8 +62,8 @@ def is_marian(path: Path) -> bool:
         path: of the directory.
     """
     try:
-        values = codec.parse((path / CONFIG).read_bytes())
-    except (OSError, ValueError):
+        values = codec.read_json(path / CONFIG, advice=_ADVICE)
+    except UserError:
         return False
     return isinstance(values, dict) and values.get("model_type") == "marian"
 
