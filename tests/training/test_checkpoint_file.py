@@ -76,7 +76,7 @@ def test_a_changed_number_and_a_newer_version_are_told(tmp_path: Path, monkeypat
 
 def test_a_checksum_is_of_names_dtypes_and_shapes_too() -> None:
     four = [{"a": torch.zeros(2)}, {"b": torch.zeros(2)}, {"a": torch.zeros(2, 1)}, {"a": torch.zeros(2).int()}]
-    assert len({module._digest("", tensors) for tensors in four}) == 4
+    assert len({module.digest_of("", tensors) for tensors in four}) == 4
 
 
 def test_every_below_1_is_refused(tmp_path: Path) -> None:
