@@ -2,26 +2,21 @@
 
 import hashlib
 import os
-import re
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
-
-import sentencepiece
+from typing import Literal, Self
 
 from selfattn import codec
 from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_atomically
+from selfattn.tokenizers.borrowed import BorrowedTokenizer
 from selfattn.tokenizers.piece_table import PieceTable
-from selfattn.tokenizers.protocol import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, Unit
+from selfattn.tokenizers.protocol import SPECIALS
 
 FILE_NAME = "marian.json"
 MODEL_NAME = "pieces.spm"
 VOCABULARY_NAME = "vocab.json"
 _ADVICE = "restore the files of the run, or train again"
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _CODE_START = ">>"
 _CODE_END = "<<"
 
@@ -62,13 +57,13 @@ class MarianFile(codec.Plain):
     vocabulary_sha256: str
 
 
-class MarianTokenizer:
+class MarianTokenizer(BorrowedTokenizer):
     """One side of a Marian model: a text is cut by a SentencePiece model, and a vocabulary numbers the pieces.
 
     Both files stay as they are. Ids 0 to 3 are ``<pad>``, ``<bos>``, ``<eos>`` and ``<unk>``, as everywhere in
     selfattn; behind them come the other pieces in the order of the vocabulary. :attr:`theirs` translates: the tokens
     are those of ``transformers``' ``MarianTokenizer``, one to one. A language code such as ``>>deu<<`` at the start of
-    a text is one token. There is no sampling of segmentations.
+    a text is one token.
 
     Args:
         model: in sentencepiece's format.
@@ -85,19 +80,13 @@ class MarianTokenizer:
         ValueError: the vocabulary does not number its pieces from 0 on, or lacks a special token.
     """
 
-    pad_id = PAD
-    bos_id = BOS
-    eos_id = EOS
-    unk_id = UNK
-    unit: Unit = "characters"
+    origin = "the tokens of a Marian model"
+    numbered_by = "pieces"
 
     def __init__(self, model: bytes, vocabulary: bytes, specials: MarianSpecials) -> None:
-        self.model = model
+        super().__init__(model)
         self.vocabulary = vocabulary
         self.specials = specials
-        self.source: Tokenizer = self
-        self.target: Tokenizer = self
-        self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
         pieces = _pieces_in(vocabulary)
         first = [specials.pad, specials.start, specials.eos, specials.unk]
         if not all(0 <= number < len(pieces) for number in first):
@@ -110,54 +99,10 @@ class MarianTokenizer:
             is_byte.append(bool(self._processor.is_byte(self._processor.piece_to_id(name))))
         self._table = PieceTable(names, is_byte)
 
-    def __len__(self) -> int:
-        """Return the size of the vocabulary, with the four special tokens."""
-        return len(self._table)
-
     @property
     def codes(self) -> list[str]:
         """Language codes such as ``>>deu<<``, with one of which a source of a model for several targets begins."""
-        return [name for name in self._ids if name.startswith(_CODE_START) and name.endswith(_CODE_END)]
-
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of the best segmentation, the same every time."""
-        return [number for number, _ in self._located(text)]
-
-    def sample(self, text: str, seed: int, alpha: float) -> list[int]:
-        """Refuse.
-
-        Raises:
-            UserError: always.
-        """
-        raise UserError("`sampling`: not for the tokens of a Marian model; leave it out")
-
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the half-open range of characters of each id of ``encode(text)``, which is not normalised."""
-        return [span for _, span in self._located(text)]
-
-    def unknown(self, *texts: str) -> Counter[str]:
-        """Count the characters of the texts that are bytes or ``<unk>`` tokens."""
-        counts = Counter[str]()
-        for text in texts:
-            for start, end in {span for number, span in self._located(text) if self._table.is_outside(number)}:
-                counts.update(text[start:end].replace(" ", ""))
-        return counts
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of the ids without ``<pad>``, ``<bos>`` and ``<eos>``; ``<unk>`` becomes U+FFFD.
-
-        Raises:
-            ValueError: an id outside the vocabulary.
-        """
-        return self._table.text(ids).strip(" ")
-
-    def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return a printable label for each id: ``␣`` for a space, ``<0xE3>`` for a byte.
-
-        Raises:
-            ValueError: an id outside the vocabulary.
-        """
-        return self._table.labels(ids)
+        return [name for name in self._table.pieces if name.startswith(_CODE_START) and name.endswith(_CODE_END)]
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write ``pieces.spm`` and ``vocab.json`` as they are, and ``marian.json`` with their checksums.
@@ -213,18 +158,12 @@ class MarianTokenizer:
 
     def _located(self, text: str) -> list[tuple[int, tuple[int, int]]]:
         """Return each id of ``encode(text)`` with its range of characters."""
-        readable = _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
-        located: list[tuple[int, tuple[int, int]]] = []
-        place = 0
-        if readable.startswith(_CODE_START) and _CODE_END in readable:
-            place = readable.index(_CODE_END) + len(_CODE_END)
-            located.append((self._ids.get(readable[:place], self.unk_id), (0, place)))
-        mapping: dict[str, Any] = self._processor.encode(readable[place:], return_type="offset_mapping")
-        for piece, (start, end) in zip(mapping["pieces"], mapping["offsets"], strict=True):
-            number = self._ids.get(piece, self.unk_id)
-            # Sentencepiece gives the character to its last byte only.
-            last = start + 1 if self._table.is_byte[number] else end
-            located.append((number, (place + start, place + last)))
+        if not text.startswith(_CODE_START) or _CODE_END not in text:
+            return super()._located(text)
+        place = text.index(_CODE_END) + len(_CODE_END)
+        located = [(self._ids.get(text[:place], self.unk_id), (0, place))]
+        for number, (start, end) in super()._located(text[place:]):
+            located.append((number, (place + start, place + end)))
         return located
 
 
