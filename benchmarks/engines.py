@@ -132,6 +132,8 @@ def main() -> None:
     from selfattn import load
 
     if not chosen.run.exists():
+        if chosen.train is None:
+            parser.error(f"--train: give two files, since {chosen.run} does not exist")
         from selfattn import train
 
         train("translation", source="en", target="de", data=tuple(chosen.train), max_steps=400, out=chosen.run)
@@ -139,7 +141,7 @@ def main() -> None:
     exported = load(chosen.run, engine="ctranslate2")
     exported._reference = None  # the comparison with torch, once a process, is no part of the speed
     texts = chosen.source.read_text(encoding="utf-8").splitlines()[: chosen.lines]
-    print(f"{len(texts):,} lines, {chosen.threads} threads, {chosen.turns} turns, load {os.getloadavg()[0]:.1f}, ")
+    print(f"{len(texts):,} lines, {chosen.threads} threads, {chosen.turns} turns, load {os.getloadavg()[0]:.1f}")
     print("| batch, beam | way | processor time | speed over CTranslate2's |\n| --- | --- | ---: | ---: |")
     for pair in chosen.only:
         if pair == "commands":

@@ -81,9 +81,13 @@ def prepare(task: str | TaskData, settings: Settings) -> tuple[Trainings, dict[s
 def _usual_settings(
     task: TaskData, of_comparison: Settings, of_training: Settings
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the task's usual settings of a comparison, and of its trainings; few where these have another length."""
+    """Return the task's usual settings of a comparison, and of its trainings.
+
+    They are few in a quick comparison, and where trainings have another length than the task's own.
+    """
     usual = task.usual_comparison()
-    if of_comparison.get("quick") or any(name in of_training for name in _LENGTH):
+    has_other_length = any(name in of_training for name in _LENGTH) and any(name in usual for name in _LENGTH)
+    if of_comparison.get("quick") or has_other_length:
         usual = {name: usual[name] for name in ("models", "out", "match")}
     training = {name: value for name, value in usual.items() if name in TrainingConfig.__dataclass_fields__}
     return {name: value for name, value in usual.items() if name not in training}, training

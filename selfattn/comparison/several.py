@@ -8,11 +8,11 @@ from selfattn.comparison.compare import compare, plan_comparison
 from selfattn.comparison.plan import Plan
 from selfattn.errors import SettingError, say
 from selfattn.evaluation.statistics.over_tasks import FEWEST
-from selfattn.experiments.plan import PLAN, check_out
+from selfattn.experiments.plan import check_out
 from selfattn.registry import is_name
 from selfattn.words.messages import SOURCE
 
-_EACH = ("out", "resume", "lang")  # of all comparisons together
+_NOT_OF_ONE = ("out", "resume", "lang", "plan_only")  # they are given for all comparisons together, or not at all
 
 
 def compare_each(
@@ -50,9 +50,9 @@ def compare_each(
     for name, values in settings.items():
         if not is_name(name):
             raise SettingError(f"{name!r}: a data set's name is made of at most 100 letters, digits, - and _")
-        for setting in _EACH:
+        for setting in _NOT_OF_ONE:
             if setting in values:
-                raise SettingError(f"{name}: `{setting}` is one for all data sets; leave it out there")
+                raise SettingError(f"{name}: `{setting}` is not for one of several data sets; leave it out there")
         plan = plan_comparison(task, **values)
         if len(plan.models) < 2:
             raise SettingError(f"{name}: one model has no differences; compare two")
@@ -68,6 +68,5 @@ def compare_each(
     for number, (name, values) in enumerate(settings.items(), 1):
         places[name] = out / name
         say(f"{name}: {number} of {len(settings)}, in {places[name]}")
-        is_begun = (places[name] / PLAN).exists()
-        compare(task, **values, out=places[name], resume=is_begun, lang=lang)
+        compare(task, **values, out=places[name], resume=resume, lang=lang)
     return places

@@ -174,7 +174,7 @@ class HeadScores(Plain):
     to: str
     heads: tuple[HeadScore, ...]
 
-    def lost(self) -> tuple[list[str], list[list[float]]]:
+    def changes(self) -> tuple[list[str], list[list[float]]]:
         """Return the layers, and for each layer the share of the score by which it changes without each head."""
         layers = list(dict.fromkeys(head.layer for head in self.heads))
         most = 1 + max(head.head for head in self.heads)

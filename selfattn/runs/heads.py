@@ -98,9 +98,9 @@ def head_lines(scores: HeadScores) -> Iterator[str]:
 
 
 def heads_svg(scores: HeadScores) -> str:
-    """Draw what is lost without each head: a row for each layer, the darker the more of the score is lost."""
+    """Draw what each head is worth: a row for each layer, the darker the more the score changes without the head."""
     from selfattn.report.drawing.attention import attention_svg
 
-    layers, rows = scores.lost()
-    title = f"share of {scores.metric} that is lost without a head"
+    layers, rows = scores.changes()
+    title = f"change of {scores.metric} without each head, as a share of it"
     return attention_svg(rows, [str(number) for number in range(len(rows[0]))], layers, title=title)

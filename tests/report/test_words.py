@@ -91,7 +91,10 @@ def test_every_key_of_the_report_stands_in_the_code_as_it_is_and_every_key_in_th
     requested |= {text for text in dotted if text.partition(".")[0] in families}
     assert len(requested) > 300
     assert sorted(requested - set(LANGS) - set(get_args(NameKind)) - keys - NO_KEYS) == []
+    of_names = {key for key in keys if key.startswith(("metric.", "gate.", "bucket.", "name.", "scores."))}
+    others = {"bucket.more", "bucket.range", "bucket.set", "gate.measured"}  # not names
     assert keys >= NAME_KEYS
+    assert {key for key in of_names - NAME_KEYS if not key.endswith((".what", ".unit"))} == others
 
 
 def test_every_key_of_the_demo_page_stands_in_the_code_as_it_is_and_every_key_in_the_code_has_a_text() -> None:

@@ -29,7 +29,8 @@ def digits(low: float | None, high: float | None, kind: Unit = "share") -> int:
         kind: of the quality.
 
     Returns:
-        Number of decimals, 0 to 3; where there is no interval or it is empty, 2 for a share, 1 for points, 3 for bits.
+        Number of decimals, 0 to 3; where there is no interval or it is empty, 2 for a share or a
+        number, 1 for points, 3 for bits.
 
     Example:
         >>> digits(0.598, 0.625), digits(0.9991, 0.9999), digits(26.1, 27.5, "points")

@@ -81,10 +81,10 @@ def heads_section(record: Record) -> tuple[b.Block, ...]:
         place = message("heads.place", layer=most.layer, head=most.head)
         rows.append((model, [values[0], f"{len(scores.heads)}", f"{needed}", b.Styled(place), values[1]]))
         if len(scores.heads) > 1:
-            layers, lost = scores.lost()
+            layers, shares = scores.changes()
             caption = message("heads.caption", model=model, metric=name)
-            columns = tuple(str(head) for head in range(len(lost[0])))
-            pictures.append(b.HeatMap(f"without-{number}", caption, tuple(layers), columns, tuple(map(tuple, lost))))
+            columns = tuple(str(head) for head in range(len(shares[0])))
+            pictures.append(b.HeatMap(f"without-{number}", caption, tuple(layers), columns, tuple(map(tuple, shares))))
     heads = map(message, ("heads.score", "heads.count", "heads.needed", "heads.most", "heads.without"))
     return b.Paragraph(text), b.model_table("heads", heads, rows), *pictures
 
