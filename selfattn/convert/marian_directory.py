@@ -55,19 +55,6 @@ _ONLY: dict[str, tuple[Any, ...]] = {
 }
 
 
-def is_marian(path: Path) -> bool:
-    """Say whether a directory holds a Marian model of Hugging Face.
-
-    Args:
-        path: of the directory.
-    """
-    try:
-        values = codec.read_json(path / CONFIG, advice=_ADVICE)
-    except UserError:
-        return False
-    return isinstance(values, dict) and values.get("model_type") == "marian"
-
-
 @dataclass(frozen=True, eq=False)
 class MarianStart:
     """A Marian model with the ids and files of selfattn.
@@ -101,8 +88,9 @@ def open_marian(path: Path) -> MarianStart:
         if (path / name).is_file() and _json(path / name):
             raise UserError(f"{path / name}: has no counterpart in a run; merge or remove what it adds")
     settings = _json(path / CONFIG)
+    weights = _weights(path)
     try:
-        marian = from_marian(_weights(path), settings)
+        marian = from_marian(weights, settings)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     tokenizer = _tokenizer(path, marian.ids, shares=marian.config.share_embeddings)
@@ -196,18 +184,28 @@ def _check_tokenizer(file: Path, settings: Mapping[str, Any]) -> dict[str, str]:
     names = {}
     for setting, usual in _NAMES.items():
         name = settings.get(setting, usual)
-        names[setting] = name["content"] if isinstance(name, dict) and "content" in name else name
+        names[setting] = _content(name if isinstance(name, dict) else {"content": name}, f"{file}: {setting}")
     for setting, value in settings.items():
         if setting == "added_tokens_decoder":
-            added = {entry.get("content") for entry in value.values()}
+            if not isinstance(value, dict):
+                raise UserError(f"{file}: {setting}: expected an object; {_ADVICE}")
+            added = {_content(entry, f"{file}: {setting}") for entry in value.values()}
             if not added <= set(names.values()):
-                raise UserError(f"{file}: {setting}: adds {min(map(str, added - set(names.values())))}; not understood")
+                raise UserError(f"{file}: {setting}: adds {min(added - set(names.values()))}; not understood")
         elif setting in _ONLY:
             if value not in _ONLY[setting]:
                 raise UserError(f"{file}: {setting}: {json.dumps(value)[:60]} has no counterpart in a run")
         elif setting not in _NAMES and setting not in _DESCRIPTIVE:
             raise UserError(f"{file}: {setting}: is not understood; remove it if the tokens do not depend on it")
     return names
+
+
+def _content(entry: object, place: str) -> str:
+    """Return the text of a token that an object of JSON describes."""
+    content = entry.get("content") if isinstance(entry, dict) else None
+    if not isinstance(content, str):
+        raise UserError(f"{place}: a token without its text; {_ADVICE}")
+    return content
 
 
 def _in_our_order(marian: Marian, tokenizer: SeparateTokenizer) -> dict[str, Tensor]:

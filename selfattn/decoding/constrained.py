@@ -82,8 +82,8 @@ def constrained_search(
             tokens: list[list[int]] = ids.tolist()
             of_tokens: list[list[float]] = values.tolist()
             for row, each in enumerate(live):
-                own = slice(row * width, (row + 1) * width)
-                parents = searches[each].advance(tokens[own], of_tokens[own])
+                rows_of_search = slice(row * width, (row + 1) * width)
+                parents = searches[each].advance(tokens[rows_of_search], of_tokens[rows_of_search])
                 if parents:
                     going_on.append(row)
                     index += [row * width + parent for parent in parents]
@@ -220,6 +220,8 @@ class _Search:
         if length == self.limit:
             self.cut_off = [new for _, new in chosen]
             return []
+        if not chosen and not self.finished:  # restrictions leave no token
+            self.cut_off = [before for before in self.beam if before.log_probability > -math.inf]
         if not chosen or not self._can_improve(max(new.log_probability for _, new in chosen), length):
             return []
         filler = _Beginning(chosen[0][1].ids, -math.inf, 0, (), 1)

@@ -50,6 +50,8 @@ class Restrictions:
             sentences: for each row the source that it belongs to.
         """
         length = written.shape[1]
+        if self.no_repeat_ngram is None and all(length >= len(self.prefixes[sentence]) for sentence in sentences):
+            return logits
         blocked = torch.zeros_like(logits, dtype=torch.bool)
         if self.no_repeat_ngram is not None:
             before = _padded([self.before[sentence] for sentence in sentences])

@@ -53,6 +53,19 @@ _ADVICE = "restore the file or train again"
 UNFINISHED = ("running", "interrupted", "failed")
 
 
+def is_marian(path: Path) -> bool:
+    """Say whether a directory holds a Marian model of Hugging Face; nothing of such models is imported.
+
+    Args:
+        path: of the directory.
+    """
+    try:
+        values = read_json(path / CONFIG, advice="")
+    except UserError:
+        return False
+    return isinstance(values, dict) and values.get("model_type") == "marian"
+
+
 class RunDirectory:
     """A run on disk.
 

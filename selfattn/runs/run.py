@@ -11,7 +11,6 @@ from typing import Any, TypeAlias, Unpack, get_args
 
 import torch
 
-from selfattn.convert.marian_directory import is_marian
 from selfattn.data.pairs import Pair, encode_pairs
 from selfattn.data.text import clean_text, compose, plain_text, plain_words
 from selfattn.decoding.glossary import Glossary
@@ -30,7 +29,7 @@ from selfattn.models.instrument import sharing_weights
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView
-from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunDirectory, files_in
+from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunDirectory, files_in, is_marian
 from selfattn.runs.export import Engine, Format, Quantized, export, export_once, format_of, open_exported
 from selfattn.runs.inputs import checked_pairs, checked_prefixes, checked_text, checked_texts, decoding_options
 from selfattn.runs.measure import measure_run
@@ -91,11 +90,16 @@ class Run:
         if not self.takes_pairs:
             return compose(text)
         source = self.tokenizer.source
-        source = source.base if isinstance(source, KeptTokenizer) else source
         clean = clean_text(text)
+        symbols: set[str] = set()
+        if isinstance(source, KeptTokenizer):
+            symbols = source.kept_in(clean)
+            source = source.base
         if isinstance(source, CharTokenizer):
-            return plain_text(clean, source.known)
-        return plain_words(clean, source.known) if isinstance(source, WordTokenizer) else clean
+            return plain_text(clean, {*source.known, *"".join(symbols)} if symbols else source.known)
+        if isinstance(source, WordTokenizer):
+            return plain_words(clean, {*source.known, *symbols} if symbols else source.known)
+        return clean
 
     def clean_pair(self, pair: Pair) -> Pair:
         """Return a pair without spans, with the source cleaned by :meth:`clean` and the target by `clean_text`."""
@@ -201,7 +205,7 @@ class Run:
         if self._reference is not None and texts:
             beginning = prefixes[:_CHECKED] if prefixes else None
             expected = self._reference.decode(
-                texts[:_CHECKED], options, first=first, prefix=beginning, glossary=glossary
+                read[:_CHECKED], options, first=first, prefix=beginning, glossary=glossary
             )
             self._reference = None
             pairs = zip(expected, outputs, strict=False)

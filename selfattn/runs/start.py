@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from selfattn.convert.marian_directory import FILES, RECIPE, is_marian, languages_of, open_marian, weights_file
+from selfattn.convert.marian_directory import FILES, RECIPE, languages_of, open_marian, weights_file
 from selfattn.data.kept_symbols import read_kept
 from selfattn.errors import SettingError
 from selfattn.files import sha256_of
-from selfattn.runs.directory import WEIGHTS, RunDirectory
+from selfattn.runs.directory import WEIGHTS, RunDirectory, is_marian
 from selfattn.runs.hub import fetch, is_address
 from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run, load
@@ -50,7 +50,7 @@ def open_start(path: Path, task: TaskData) -> Start:
     """
     place = fetch(path, *FILES) if is_address(path) else path
     if not is_marian(place):
-        run = load(path)
+        run = load(place)
         if not list(run.model.parameters()):
             raise SettingError(f"`init_from` {run.path}: an exported run; take the run itself")
         _check_tokens(task, run)

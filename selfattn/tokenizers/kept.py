@@ -14,7 +14,6 @@ from selfattn.tokenizers.protocol import BOS, EOS, PAD, UNK, Tokenizer, Unit, pr
 from selfattn.tokenizers.words import WordTokenizer
 
 FILE_NAME = "kept.json"
-_ADVICE = "restore the files of the run, or train again"
 _FIRST_MARK = 0xF0000  # private characters stand for what a pattern has found, until it is put back
 _MOST = 1000
 
@@ -77,6 +76,7 @@ class KeptTokenizer:
         self._of_words = isinstance(base, WordTokenizer)
         self._search = search_of(self.lines)
         self._texts = [chr(_FIRST_MARK + place) if is_pattern(line) else line for place, line in enumerate(self.lines)]
+        self._marks = {text for text, line in zip(self._texts, self.lines, strict=True) if is_pattern(line)}
         if self._of_words and (spaced := [line for line in self.lines if not is_pattern(line) and " " in line]):
             raise UserError(f"kept symbols: {spaced[0]!r} has a space, and no word has; leave it out, or take subwords")
 
@@ -122,6 +122,10 @@ class KeptTokenizer:
             parts.append(self.base.decode(run))
         return (" " if self._of_words else "").join(parts)
 
+    def kept_in(self, text: str) -> set[str]:
+        """Return what is not divided in a text: its symbols, and what patterns find."""
+        return {text[start:end] for start, end, number in self._cut(text) if number is not None}
+
     def restore(self, text: str, source: str) -> str:
         """Put back what patterns find in a source: the first of a pattern's places gets its first find, and so on.
 
@@ -129,15 +133,16 @@ class KeptTokenizer:
             text: from :meth:`decode`.
             source: the text that it was written for. Where it has too few, U+FFFD stands in the text.
         """
-        found: dict[str, list[str]] = {}
+        if self._marks.isdisjoint(text):
+            return text
+        finds_by_mark: dict[str, list[str]] = {}
         for start, end, number in self._cut(source):
             if number is not None:
-                found.setdefault(self._texts[number - len(self.base)], []).append(source[start:end])
-        marks = {text for text, line in zip(self._texts, self.lines, strict=True) if is_pattern(line)}
+                finds_by_mark.setdefault(self._texts[number - len(self.base)], []).append(source[start:end])
         restored = []
         for character in text:
-            if character in marks:
-                finds = found.get(character, [])
+            if character in self._marks:
+                finds = finds_by_mark.get(character, [])
                 restored.append(finds.pop(0) if finds else "\N{REPLACEMENT CHARACTER}")
             else:
                 restored.append(character)
@@ -203,21 +208,23 @@ class KeptTokenizer:
         if self._of_words:
             start = 0
             for word in text.split(" ") if text else []:
-                found = self._search.fullmatch(word)
-                yield start, start + len(word), None if found is None else self._number(found)
+                match = self._search.fullmatch(word) if word else None
+                yield start, start + len(word), None if match is None else self._number(match)
                 start += len(word) + 1
             return
         place = 0
-        for found in self._search.finditer(text):
-            if place < found.start():
-                yield place, found.start(), None
-            yield found.start(), found.end(), self._number(found)
-            place = found.end()
+        for match in self._search.finditer(text):
+            if not match[0]:  # such as a word's boundary
+                continue
+            if place < match.start():
+                yield place, match.start(), None
+            yield match.start(), match.end(), self._number(match)
+            place = match.end()
         if place < len(text):
             yield place, len(text), None
 
-    def _number(self, found: re.Match[str]) -> int:
-        return len(self.base) + int((found.lastgroup or "")[1:])
+    def _number(self, match: re.Match[str]) -> int:
+        return len(self.base) + int((match.lastgroup or "")[1:])
 
 
 def is_pattern(line: str) -> bool:

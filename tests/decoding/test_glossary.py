@@ -77,6 +77,18 @@ def test_required_words_go_with_a_prefix_a_penalty_and_no_repetitions() -> None:
     assert rows[0][0].ids[0] == 5
 
 
+def test_an_output_to_which_nothing_can_be_added_is_cut_off() -> None:
+    tokenizer = CharTokenizer("a")
+    model = build("transformer", vocab_size=len(tokenizer), seed=2).eval()
+    source = torch.tensor([[4, 2]])
+    common = {"tokenizer": tokenizer, "max_length": 12, "beam_size": 2, "length_penalty": NO_PENALTY, "n_best": 1}
+    restrictions = Restrictions([[]], [[1]], no_repeat_ngram=1)
+    (row,) = constrained_search(model, source, source != 0, required=[["aa"]], restrictions=restrictions, **common)
+    assert len(row) == 1
+    assert not row[0].finished
+    assert len(set(row[0].ids)) == len(row[0].ids)
+
+
 def test_words_stand_alone_where_letters_have_capitals() -> None:
     assert missing(["cat", "고양이", "5"], "cats 고양이가 15") == ["cat", "5"]
     assert missing(["cat"], "concat a cat.") == []

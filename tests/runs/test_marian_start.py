@@ -175,6 +175,18 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda folder: change(folder / "tokenizer_config.json", do_lower_case=True),
         "tokenizer_config.json: do_lower_case: is not understood",
     ),
+    "added tokens in no object": (
+        lambda folder: change(folder / "tokenizer_config.json", added_tokens_decoder=["</s>"]),
+        "tokenizer_config.json: added_tokens_decoder: expected an object",
+    ),
+    "an added token that is a text": (
+        lambda folder: change(folder / "tokenizer_config.json", added_tokens_decoder={"0": "</s>"}),
+        "tokenizer_config.json: added_tokens_decoder: a token without its text",
+    ),
+    "a special token that is a list": (
+        lambda folder: change(folder / "tokenizer_config.json", eos_token=["</s>"]),
+        "tokenizer_config.json: eos_token: a token without its text",
+    ),
     "added tokens": (
         lambda folder: (folder / "added_tokens.json").write_text('{"<x>": 99}'),
         "added_tokens.json: has no counterpart",

@@ -91,6 +91,12 @@ def test_what_a_pattern_has_found_is_copied_in_order() -> None:
     assert list(output.ids) == ids
 
 
+def test_what_finds_nothing_is_no_symbol() -> None:
+    tokenizer = KeptTokenizer(CharTokenizer("ab "), [r"/\b/", "b"])
+    assert tokenizer.decode(tokenizer.encode("ab b")) == "ab b"
+    assert tokenizer.kept_in("ab b") == {"b"}
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -119,13 +125,15 @@ def test_a_run_keeps_its_symbols(tmp_path: Path) -> None:
     words = [*map(str, range(40)), "Kim"]
     data.write_text("".join(f"ask {word} now\tnow ask {word}\n" for word in words))
     file = tmp_path / "symbols.txt"
-    file.write_text("Kim\n/[0-9]+/\n")
+    file.write_text("Kim\n/[0-9]+/\n\N{FULLWIDTH DIGIT ONE}D\n", "utf-8")
     options = {"data": (data,), "keep_symbols": file, "keep_duplicates": True, "held_out": 3, "keep_overlap": True}
     tiny = {"epochs": 1, "items_per_epoch": 20, "batch_size": 8, "set": ("encoder.dim=16", "decoder.dim=16")}
     common = {"model": "transformer", "source": "en", "target": "en"}
     run = train("translation", **common, tokenizer="characters", out=tmp_path / "run", **options, **tiny)
     loaded = load(tmp_path / "run")
     assert loaded.tokenizer.pieces(loaded.tokenizer.encode("Kim 84"))[::2] == ["Kim", "/[0-9]+/"]
+    wide = "\N{FULLWIDTH DIGIT ONE}D"
+    assert loaded.clean(f"ask {wide} \N{FULLWIDTH DIGIT TWO}") == f"ask {wide} 2"  # the symbol stays as it is
     assert loaded.predict(["ask 84 now"], max_length=4) == run.predict(["ask 84 now"], max_length=4)
     fine = {"init_from": tmp_path / "run", "out": tmp_path / "fine"}
     train("translation", **common, **fine, **options, **tiny | {"set": ()})
