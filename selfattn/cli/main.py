@@ -183,11 +183,14 @@ def _surplus(words: Sequence[str], arguments: Sequence[str]) -> str:
         'b: belongs to no option; --models takes a list with commas, as in a,b'
         >>> _surplus(["b"], ["predict", "run", "--beam", "5", "b"])
         'b: belongs to no option; see selfattn predict --help'
+        >>> _surplus(["list"], ["claims", "list"])
+        'list: belongs to no option; see selfattn claims --help'
     """
     place = list(arguments).index(words[0]) if words[0] in arguments else 0
+    in_group = arguments[0] in _GROUPS and place != 1
     before = arguments[place - 2] if place >= 2 else ""
     name = before.removeprefix("--").replace("-", "_")
-    advice = f"see selfattn {' '.join(arguments[: 2 if arguments[0] in _GROUPS else 1])} --help"
+    advice = f"see selfattn {' '.join(arguments[: 2 if in_group else 1])} --help"
     if before == "--set":
         advice = f"every setting has its own --set, as in --set {arguments[place - 1]} --set {words[0]}"
     elif before.startswith("--") and name in LISTS:

@@ -31,7 +31,7 @@ def fill_tables(model: Seq2Seq, tokenizer: Tokenizer, files: Mapping[str, Path])
         A line for each table: how many of its tokens have a vector.
 
     Raises:
-        SettingError: the model has no table of that side alone, or of that width.
+        SettingError: the model has no table of that side alone, or of that width, or the file has none of its tokens.
         UserError: a file is broken; the message names the line.
     """
     tables = {name: part for name, part in model.named_modules() if isinstance(part, nn.Embedding)}
@@ -73,6 +73,8 @@ def _fill(table: nn.Embedding, tokenizer: Tokenizer, path: Path) -> str:
         for number in rows.get(name, ()):
             table.weight[number] = vector
             filled += 1
+    if not filled:
+        raise SettingError(f"{path}: has a vector for none of the tokens; choose a file of this vocabulary")
     tokens = len(labels) - len(SPECIALS)
     return f"{filled:,} of {tokens:,} tokens have a vector in {path.name}; the others keep their first values"
 
@@ -112,14 +114,16 @@ def read_vectors(path: Path, width: int, names: Collection[str]) -> tuple[dict[s
             count += 1
             is_wider = len(cells) > width + 1 and _is_number(cells[-width - 1])  # some names of GloVe have spaces
             if len(cells) <= width or is_wider:
+                if count > 1:
+                    raise UserError(f"{place}: has {len(cells) - 1} cells behind the name, others {width}; {_ADVICE}")
                 reason = f"{len(cells) - 1} numbers, but the model's table has width {width}"
                 raise SettingError(f"{place}: {reason}; choose the width with `set`, or another file")
             name = " ".join(cells[:-width])
             is_of_pieces = is_of_pieces or name.startswith(_SPACE)
             try:
                 vector = torch.tensor([float(cell) for cell in cells[-width:]])
-            except ValueError as error:
-                raise UserError(f"{place}: {error}; {_ADVICE}") from None
+            except ValueError:
+                raise UserError(f"{place}: expected {width} numbers behind the name; {_ADVICE}") from None
             if not vector.isfinite().all():
                 raise UserError(f"{place}: a number is not finite; {_ADVICE}")
             if name in names and name not in vectors:

@@ -11,6 +11,7 @@ from selfattn.decoding.texts import Output
 from selfattn.evaluation.alignment.attention_scores import token_links
 from selfattn.evaluation.alignment.links import Link
 from selfattn.runs.run import Run
+from selfattn.tokenizers.kept import KeptTokenizer
 from selfattn.tokenizers.protocol import Tokenizer, token_texts
 
 
@@ -106,13 +107,15 @@ def output_tokens(tokenizer: Tokenizer, output: Output) -> tuple[str, ...]:
     """Return the text of each token of an output, and of its end if it has one.
 
     The texts together are the output, where the tokens are those that the tokenizer gives for it; a model may also
-    write a text in other pieces, which are then named as `Tokenizer.pieces` names them.
+    write a text in other pieces, which are then named as `Tokenizer.pieces` names them. A placeholder of a kept symbol
+    is named by its pattern.
     """
     target = tokenizer.target
     ids = list(output.ids)
     text = target.decode(ids)
+    *tokens, end = target.pieces([*ids, tokenizer.eos_id])
     if target.encode(text) == ids:
-        *tokens, end = token_texts(target, text)
-    else:
-        *tokens, end = target.pieces([*ids, tokenizer.eos_id])
+        marks = target.marks if isinstance(target, KeptTokenizer) else set[str]()
+        texts = token_texts(target, text)
+        tokens = [name if part in marks else part for name, part in zip(tokens, texts, strict=False)]
     return (*tokens, end) if output.finished else tuple(tokens)

@@ -47,6 +47,7 @@ class KeptTokenizer:
     Attributes:
         source: tokenizer of the source side, this one.
         target: tokenizer of the target side, this one.
+        marks: what :meth:`decode` writes for a find of a pattern.
 
     Raises:
         UserError: a line cannot be used; the message says why.
@@ -76,7 +77,7 @@ class KeptTokenizer:
         self._of_words = isinstance(base, WordTokenizer)
         self._search = search_of(self.lines)
         self._texts = [chr(_FIRST_MARK + place) if is_pattern(line) else line for place, line in enumerate(self.lines)]
-        self._marks = {text for text, line in zip(self._texts, self.lines, strict=True) if is_pattern(line)}
+        self.marks = {text for text, line in zip(self._texts, self.lines, strict=True) if is_pattern(line)}
         if self._of_words and (spaced := [line for line in self.lines if not is_pattern(line) and " " in line]):
             raise UserError(f"kept symbols: {spaced[0]!r} has a space, and no word has; leave it out, or take subwords")
 
@@ -133,7 +134,7 @@ class KeptTokenizer:
             text: from :meth:`decode`.
             source: the text that it was written for. Where it has too few, U+FFFD stands in the text.
         """
-        if self._marks.isdisjoint(text):
+        if self.marks.isdisjoint(text):
             return text
         finds_by_mark: dict[str, list[str]] = {}
         for start, end, number in self._cut(source):
@@ -141,7 +142,7 @@ class KeptTokenizer:
                 finds_by_mark.setdefault(self._texts[number - len(self.base)], []).append(source[start:end])
         restored = []
         for character in text:
-            if character in self._marks:
+            if character in self.marks:
                 finds = finds_by_mark.get(character, [])
                 restored.append(finds.pop(0) if finds else "\N{REPLACEMENT CHARACTER}")
             else:

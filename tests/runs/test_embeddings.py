@@ -48,13 +48,14 @@ def test_rows_are_those_of_the_file(tmp_path: Path, head: str, side: str) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"red 1 2 3\nhouse 1 2\n", ":2: 2 numbers, but the model's table has width 3"),
+        (b"red 1 2 3\nhouse 1 2\n", ":2: has 2 cells behind the name, others 3"),
         (b"red 1 2 3 4\n", ":1: 4 numbers, but the model's table has width 3"),
-        (b"red 1 2 3\nhouse 1 x 3\n", ":2: could not convert string to float: 'x'"),
+        (b"red 1 2 3\nhouse 1 x 3\n", ":2: expected 3 numbers behind the name"),
         (b"red 1 nan 3\n", ":1: a number is not finite"),
         (b"red 1 2 3\n\xff 1 2 3\n", ":2: is not UTF-8"),
         (b"2 3\nred 1 2 3\n", "has 1 vectors, but its first line says 2"),
         (b"1 9\nred 1 2 3\n", ":1: vectors of width 9, but the model's table has 3"),
+        (b"other 1 2 3\n", "has a vector for none of the tokens"),
         (b"", "is empty"),
     ],
 )

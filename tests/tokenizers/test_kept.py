@@ -11,6 +11,7 @@ from selfattn.data.kept_symbols import read_kept
 from selfattn.decoding.common import Hypothesis
 from selfattn.decoding.texts import to_output
 from selfattn.errors import SettingError, UserError
+from selfattn.runs.output_details import output_tokens
 from selfattn.runs.run import load
 from selfattn.runs.train import train
 from selfattn.tokenizers.char import CharTokenizer
@@ -89,6 +90,8 @@ def test_what_a_pattern_has_found_is_copied_in_order() -> None:
     output = to_output(Hypothesis(ids, -1.0, -1.0, finished=True), tokenizer, source=source)
     assert output.text == "now 84\N{REPLACEMENT CHARACTER} 7 http://a.b/c \N{REPLACEMENT CHARACTER}"
     assert list(output.ids) == ids
+    names = output_tokens(tokenizer, output)
+    assert [name for name in names if name.startswith("/")] == [*["/[0-9]+/"] * 2, r"/https?:\S+/", "/[0-9]+/"]
 
 
 def test_what_finds_nothing_is_no_symbol() -> None:
