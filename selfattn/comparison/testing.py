@@ -137,7 +137,8 @@ def _check_gates(
     targets = [pair.target for pair in tests.pairs]
     finished = [output.finished for output in outputs]
     tokenizer = run.tokenizer
-    gates = model_gates(run.model, _batch(examples_of(run, drawn)[:_GATE_ROWS], tokenizer))
+    rows = _batch(examples_of(run, drawn)[:_GATE_ROWS], tokenizer)
+    gates = model_gates(run.model, rows, source_vocab_size=len(tokenizer.source))
     if task.takes_pairs:
         learned = not _is_beyond(tests) and _has_learned(run, task, texts, tests.pairs)
         gates += output_gates(texts, targets, finished, learned=learned)

@@ -196,6 +196,16 @@ def test_a_padding_leak_is_caught(zoo: Any, cheat: Callable[[Seq2Seq], Seq2Seq],
     assert "padding, logits change by" in gates[1].reason
 
 
+@pytest.mark.parametrize("sources", [9, 50])
+def test_a_source_may_have_fewer_tokens_than_the_target_or_more(zoo: Any, sources: int) -> None:
+    """Padding is filled with tokens that the source has: letters are fewer than phones in many languages."""
+    batch = batch_of(zoo)
+    batch = replace(batch, source=batch.source % sources)
+    for name in ("rnn-attention", "transformer"):
+        model = build(PRESETS[name].config, vocab_size=30, pad_id=0, seed=0, source_vocab_size=sources).eval()
+        assert all(gate.passed for gate in model_gates(model, batch, source_vocab_size=sources))
+
+
 def test_gates_need_a_future_to_hide_and_leave_the_model_as_it_was(zoo: Any) -> None:
     batch = batch_of(zoo)
     short = replace(batch, target_in=batch.target_in[:, :1])

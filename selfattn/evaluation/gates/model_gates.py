@@ -36,12 +36,13 @@ _LOOK_EVERY = 20  # steps between two looks at what is known
 _KNOWN = 0.1  # nats a token: above it there is nothing to see yet
 
 
-def model_gates(model: Seq2Seq, batch: Batch) -> list[Gate]:
+def model_gates(model: Seq2Seq, batch: Batch, *, source_vocab_size: int | None = None) -> list[Gate]:
     """Run the gates of this file on a model, but for :func:`overfitting`.
 
     Args:
         model: on any device, in any mode; left as it was.
         batch: some rows of the data, best of different lengths; eight are enough.
+        source_vocab_size: number of source tokens; default as many as target tokens.
 
     Example:
         >>> from selfattn.data.batches import collate
@@ -53,7 +54,7 @@ def model_gates(model: Seq2Seq, batch: Batch) -> list[Gate]:
         >>> [(gate.name, gate.passed) for gate in model_gates(model, batch)]
         [('causal', True), ('padding', True), ('batch', True), ('forward = step', True)]
     """
-    return [causal(model, batch), *same_logits(model, batch)]
+    return [causal(model, batch), *same_logits(model, batch, source_vocab_size=source_vocab_size)]
 
 
 def causal(model: Seq2Seq, batch: Batch) -> Gate:
@@ -89,7 +90,7 @@ def causal(model: Seq2Seq, batch: Batch) -> Gate:
     return Gate("causal", worst <= 0, f"{reason} ({len(places)} {checked})", value=worst, limit=0.0)
 
 
-def same_logits(model: Seq2Seq, batch: Batch) -> list[Gate]:
+def same_logits(model: Seq2Seq, batch: Batch, *, source_vocab_size: int | None = None) -> list[Gate]:
     """Check that the logits stay the same, but for rounding, however a batch is read.
 
     ==============  ================================================================================================
@@ -101,6 +102,7 @@ def same_logits(model: Seq2Seq, batch: Batch) -> list[Gate]:
     Args:
         model: see :func:`model_gates`.
         batch: see :func:`model_gates`.
+        source_vocab_size: see :func:`model_gates`.
     """
     batch = batch.to(model.device)
     rows = torch.arange(len(batch.source), device=batch.source.device)
@@ -109,7 +111,8 @@ def same_logits(model: Seq2Seq, batch: Batch) -> list[Gate]:
     wider = replace(batch, source=torch.cat([batch.source, extra], dim=1), source_mask=mask)
     with evaluating(model), torch.no_grad():
         before = _logits(model, batch)
-        refilled = replace(wider, source=torch.where(mask, wider.source, _other(wider.source, before.shape[-1])))
+        other = _other(wider.source, source_vocab_size or before.shape[-1])
+        refilled = replace(wider, source=torch.where(mask, wider.source, other))
         padded = {"with more padding": _logits(model, wider)}
         padded["with other tokens in the padding"] = _logits(model, refilled)
         alone = torch.cat([_logits(model, _pick(batch, row)) for row in rows[:, None]])
