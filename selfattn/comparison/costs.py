@@ -230,7 +230,7 @@ def _times_of(trainings: Trainings, tested: Mapping[str, Tested], trained: Seque
     }
     if options.quick:
         return times
-    size = len(data.tokenizer)
+    size = len(data.tokenizer.source)
     length = batch_shape(data.validation, trainings.recipe).source
     speeds = {}
     for name in times:

@@ -138,7 +138,7 @@ def decoding_times(
 
     Args:
         model: any model of the protocol, on any device.
-        vocab_size: its number of tokens; sources are drawn from it, always the same.
+        vocab_size: its number of source tokens, from which the sources are drawn, always the same.
         source_length: tokens of each source.
         repeats: measurements of each, of which the median counts; default 3.
 
