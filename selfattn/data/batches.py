@@ -11,6 +11,7 @@ from itertools import islice
 import torch
 from torch import Tensor
 
+from selfattn.collector import paused_collector
 from selfattn.data.pairs import Example, Examples
 from selfattn.tokenizers.protocol import BOS, PAD
 
@@ -133,6 +134,7 @@ def batches(
     return (collate([examples[index] for index in group], PAD, BOS, group) for group in groups)
 
 
+@paused_collector()
 def batch_places(
     examples: Sequence[Example], *, batch_size: int | None, max_tokens: int | None, generator: torch.Generator | None
 ) -> list[list[int]]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain
 from typing import overload
 
+from selfattn.collector import paused_collector
 from selfattn.console import counting
 from selfattn.streams import seed_for
 from selfattn.tokenizers.protocol import EncodesTogether, Tokenizer
-
-_BLOCK = 2000  # pairs that are encoded together
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +73,7 @@ class Examples(Sequence[Example]):
 
     Args:
         sides: ids of source and target of each example, in turn.
+        last: id behind those of every side; default none.
 
     Attributes:
         ends: int64 [2n], where each side ends among all ids.
@@ -84,11 +84,13 @@ class Examples(Sequence[Example]):
         (2, Example(source=[2], target=[4, 2]), [(3, 2), (1, 2)])
     """
 
-    def __init__(self, sides: Iterable[Sequence[int]]) -> None:
+    def __init__(self, sides: Iterable[Sequence[int]], last: int | None = None) -> None:
         self._ids = array("i")
+        behind = array("i", [] if last is None else [last])
         ends = array("q")
         for side in sides:
             self._ids.extend(side)
+            self._ids.extend(behind)
             ends.append(len(self._ids))
         self.ends = ends
 
@@ -122,16 +124,13 @@ class Examples(Sequence[Example]):
 
     def lengths(self) -> list[tuple[int, int]]:
         """Return the number of ids of source and target of each example."""
-        start = 0
-        lengths = []
-        for number in range(len(self)):
-            middle = self.ends[2 * number]
-            end = self.ends[2 * number + 1]
-            lengths.append((middle - start, end - middle))
-            start = end
-        return lengths
+        import numpy as np
+
+        sizes = np.diff(np.asarray(self.ends), prepend=0)
+        return list(zip(sizes[::2].tolist(), sizes[1::2].tolist(), strict=True))
 
 
+@paused_collector()
 def encode_together(pairs: Sequence[Pair], tokenizer: Tokenizer) -> Examples:
     """Turn pairs into examples as :func:`encode_pairs` does, in little memory and with torch's number of threads.
 
@@ -145,23 +144,17 @@ def encode_together(pairs: Sequence[Pair], tokenizer: Tokenizer) -> Examples:
         [Example(source=[4, 5, 2], target=[5, 2])]
     """
 
-    def sides() -> Iterator[list[int]]:
-        stream = counting(pairs, "encoding pairs", len(pairs))
-        while block := list(islice(stream, _BLOCK)):
-            sources = encode_all(tokenizer.source, [pair.source for pair in block])
-            targets = encode_all(tokenizer.target, [pair.target for pair in block])
-            for source, target in zip(sources, targets, strict=True):
-                yield [*source, tokenizer.eos_id]
-                yield [*target, tokenizer.eos_id]
+    def sides() -> Iterator[Sequence[int]]:
+        sources = encode_all(tokenizer.source, (pair.source for pair in counting(pairs, "encoding pairs", len(pairs))))
+        targets = encode_all(tokenizer.target, (pair.target for pair in pairs))
+        return chain.from_iterable(zip(sources, targets, strict=True))
 
-    return Examples(sides())
+    return Examples(sides(), tokenizer.eos_id)
 
 
-def encode_all(tokenizer: Tokenizer, texts: Sequence[str]) -> Sequence[Sequence[int]]:
+def encode_all(tokenizer: Tokenizer, texts: Iterable[str]) -> Iterator[Sequence[int]]:
     """Return the ids of each text, as ``tokenizer.encode`` gives them."""
-    if isinstance(tokenizer, EncodesTogether):
-        return tokenizer.encode_all(texts)
-    return [tokenizer.encode(text) for text in texts]
+    return tokenizer.encode_all(texts) if isinstance(tokenizer, EncodesTogether) else map(tokenizer.encode, texts)
 
 
 def encode_pairs(pairs: Iterable[Pair], tokenizer: Tokenizer) -> list[Example]:

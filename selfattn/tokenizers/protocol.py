@@ -1,8 +1,9 @@
 """The protocol of tokenizers, and printable names of tokens."""
 
 import os
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, Protocol, Self, runtime_checkable
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
@@ -90,8 +91,8 @@ class Tokenizer(Protocol):
 class EncodesTogether(Protocol):
     """A tokenizer that encodes many texts faster than one by one."""
 
-    def encode_all(self, texts: Sequence[str]) -> Sequence[Sequence[int]]:
-        """Return the ids of each text, the same as ``encode`` gives."""
+    def encode_all(self, texts: Iterable[str]) -> "Iterator[array[int]]":
+        """Return the ids of each text, the same as ``encode`` gives, in arrays of 4 bytes an id."""
 
 
 def printable(text: str) -> str:

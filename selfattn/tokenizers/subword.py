@@ -4,10 +4,12 @@ import hashlib
 import math
 import os
 import re
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -30,6 +32,8 @@ _ADVICE = "restore the files of the run, or train again"
 # Appended to a model, this overrides: normalizer_spec { add_dummy_prefix: false }.
 _NO_SPACE_BEFORE = b"\x1a\x02\x18\x00"
 _APART = re.compile(f"{SPACE_MARK}|[\ud800-\udfff]")  # what sentencepiece cannot read
+_BLOCK = 10_000  # texts that are encoded together
+_MOST_WORDS = 100_000  # words whose ids are held in memory, some 20 MB
 
 
 @dataclass(frozen=True)
@@ -136,16 +140,34 @@ class SubwordTokenizer:
             return list(self._at_start.encode(text))
         return [number for number, _ in self._located(text)]
 
-    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+    def encode_all(self, texts: Iterable[str]) -> "Iterator[array[int]]":
         """Return the ids of each text, the same as :meth:`encode` gives, with torch's number of threads."""
+        # BPE merges neighbours, so it divides each word as if it stood alone, unless a piece crosses a space.
+        is_by_words = self.settings.kind == "bpe" and not any(SPACE_MARK in piece[1:] for piece in self._table.pieces)
+        space = array("i", [self._space_id]).tobytes()
+        words = {"": space}
+        stream = iter(texts)
+        while block := list(islice(stream, _BLOCK)):
+            plain = [text for text in block if text.isascii() or not _APART.search(text)]
+            if is_by_words:
+                rows = [text.split(" ") if text else [] for text in plain]
+                words = words if len(words) < _MOST_WORDS else {"": space}
+                new = list(set[str]().union(*rows).difference(words))
+                words.update(zip(new, map(array.tobytes, self._encode_plain(new)), strict=True))
+                encoded = (array("i", b"".join(map(words.__getitem__, row))) for row in rows)
+            else:
+                encoded = self._encode_plain(plain)
+            if len(plain) == len(block):
+                yield from encoded
+                continue
+            for text in block:
+                yield array("i", self.encode(text)) if _APART.search(text) else next(encoded)
+
+    def _encode_plain(self, texts: Sequence[str]) -> "Iterator[array[int]]":
+        """Encode texts that sentencepiece can read."""
         import torch
 
-        plain = [text for text in texts if not _APART.search(text)]
-        encoded = self._at_start.encode(plain, num_threads=torch.get_num_threads())
-        if len(plain) == len(texts):
-            return list(encoded)
-        rest = iter(encoded)
-        return [self.encode(text) if _APART.search(text) else next(rest) for text in texts]
+        return (array("i", ids) for ids in self._at_start.encode(texts, num_threads=torch.get_num_threads()))
 
     def sample(self, text: str, seed: int, alpha: float) -> list[int]:
         """Return a random segmentation of the text, for subword regularisation.

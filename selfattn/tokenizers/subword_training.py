@@ -3,14 +3,16 @@
 import io
 import random
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Literal
 
 import sentencepiece
 
 from selfattn import codec
+from selfattn.collector import paused_collector
 from selfattn.errors import UserError
 from selfattn.tokenizers.protocol import SPECIALS
 from selfattn.tokenizers.sampling import SPACE_MARK
@@ -22,6 +24,9 @@ SubwordKind = Literal["unigram", "bpe"]
 _CUT = re.compile(rf"[\0{SPACE_MARK}\u2585\ud800-\udfff]|{'|'.join(SPECIALS)}|<0x[0-9A-F]{{2}}>")
 
 
+_PIECE = 0x0A  # tag of a model's pieces, behind which its settings stand
+_TSV = b"\x3a\x03tsv"  # of the settings: input_format is "tsv"
+_BLOCK = 10_000  # texts whose words are counted together
 _MOST_PIECES = 2**24
 _MOST_TEXTS = 1_000_000  # sentencepiece keeps all texts in memory
 
@@ -68,8 +73,18 @@ def train_model(
     Raises:
         UserError: see there.
     """
+    drawn = _drawn(texts, _MOST_TEXTS)
+    specials: dict[str, Any] = {}
+    counts = word_counts(drawn) if settings.kind == "bpe" else {}
+    is_counted = bool(counts) and not any("\t" in word for word in counts)
     # Sorted, as the order of the texts would decide between pieces of equal frequency.
-    parts = sorted(filter(None, chain.from_iterable(map(_CUT.split, _drawn(texts, _MOST_TEXTS)))))
+    if is_counted:
+        parts = sorted(counts)
+        sentences = [f"{word}\t{counts[word]}" for word in parts]
+        specials["input_format"] = "tsv"
+    else:
+        parts = sorted(filter(None, chain.from_iterable(map(_CUT.split, drawn))))
+        sentences = parts
     if not parts:
         raise UserError("subwords: there is no text to train on; give at least one text with something in it")
     needed = _fewest_pieces(parts, settings)
@@ -78,13 +93,12 @@ def train_model(
     if settings.vocab_size < needed:
         size = f"vocab_size is {settings.vocab_size:,}, but every character of the texts is a piece"
         raise UserError(f"subwords: {size}; choose {needed:,} or more, or leave it out")
-    specials: dict[str, Any] = {}
     for number, name in enumerate(SPECIALS):
         specials |= {f"{name.strip('<>')}_id": number, f"{name.strip('<>')}_piece": name}
     written = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(parts),
+            sentence_iterator=iter(sentences),
             model_writer=written,
             model_type=settings.kind,
             vocab_size=settings.vocab_size,
@@ -105,7 +119,63 @@ def train_model(
         sentences = str(error).rpartition("] ")[2].split(". ")[:2]  # what is wrong, behind the line of its source
         reason = ". ".join(sentences).rstrip(".")
         raise UserError(f"subwords: {reason}; choose another size, or give more text") from None
-    return written.getvalue(), settings
+    model = written.getvalue()
+    return without_format(model) if is_counted else model, settings
+
+
+@paused_collector()
+def word_counts(texts: Iterable[str]) -> dict[str, int]:
+    """Count the words of texts, which is all that BPE learns from: no piece crosses a space.
+
+    A text with a space at an end, or with several together, counts as one word: there the spaces are pieces too.
+
+    Example:
+        >>> word_counts(["go left", "go", " go"])
+        {'go': 2, 'left': 1, ' go': 1}
+    """
+    counts = Counter[str]()
+    stream = iter(texts)
+    while block := list(islice(stream, _BLOCK)):
+        rows = [text.split(" ") for text in block]
+        counts.update(chain.from_iterable(row if all(row) else [" ".join(row)] for row in rows))
+    parts: dict[str, int] = {}
+    for word, count in counts.items():
+        for part in filter(None, _CUT.split(word)):
+            parts[part] = parts.get(part, 0) + count
+    return parts
+
+
+def without_format(model: bytes) -> bytes:
+    """Take the setting `input_format` out of a model, so that it is as if trained on the texts.
+
+    Args:
+        model: trained on counted words, in sentencepiece's format: fields of protobuf.
+    """
+    place = 0
+    while model[place] == _PIECE:
+        size, start = _varint(model, place + 1)
+        place = start + size
+    size, start = _varint(model, place + 1)
+    spec = model[start : start + size].replace(_TSV, b"", 1)
+    size_bytes = []
+    rest = len(spec)
+    while rest > 127:
+        size_bytes.append(128 | rest & 127)
+        rest >>= 7
+    return model[: place + 1] + bytes([*size_bytes, rest]) + spec + model[start + size :]
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    """Return the number that is written at a place with 7 bits a byte, and the place behind it."""
+    number = 0
+    shift = 0
+    while True:
+        byte = data[place]
+        place += 1
+        number |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return number, place
 
 
 def _fewest_pieces(parts: Sequence[str], settings: SubwordSettings) -> int:

@@ -34,6 +34,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
                 "stubs",
                 "settings",
                 "interrupts",
+                "collector",
                 "plugin",
             },
             {"words"},

@@ -123,18 +123,20 @@ def clean_rows(
             tally.drop("broken", row, row.reason)
             continue
         tally.read += 1
-        if _SURROGATES.search(row.source) or _SURROGATES.search(row.target):
+        is_ascii = row.source.isascii() and row.target.isascii()
+        if not is_ascii and (_SURROGATES.search(row.source) or _SURROGATES.search(row.target)):
             tally.drop("invalid UTF-8", row)
             continue
         source = clean_text(row.source)
         target = clean_text(row.target)
+        tag = clean_text(row.tag) if row.tag else ""
         longest = max(len(source), len(target))
         if not source or not target:
             tally.drop("empty", row)
         elif limited and options.max_characters and longest > options.max_characters:
             tally.drop("too long", row, f"{longest:,} characters")
         else:
-            yield RawPair(row.line, source, target, row.file, clean_text(row.tag))
+            yield RawPair(row.line, source, target, row.file, tag)
 
 
 def is_unlikely(pair: RawPair, expected: float, limit: float) -> bool:

@@ -5,7 +5,6 @@ Cleaning a corpus counts broken records; `read_pairs` refuses them.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -76,7 +75,7 @@ def file_records(
     if len(groups) == 1:
         return _group_records(groups[0], columns, encoding, tag)
     labelled = ((label_of(group), _group_records(group, columns, encoding, tag)) for group in groups)
-    return (replace(record, file=label) for label, records in labelled for record in records)
+    return (record._replace(file=label) for label, records in labelled for record in records)
 
 
 def _group_records(
@@ -144,7 +143,9 @@ def checked_records(records: Iterable[Record], paths: Sequence[Path], encoding: 
         if isinstance(record, BadRecord):
             broken += record.lines
             first.setdefault("broken", record)
-        elif BAD_BYTE.search(record.source) or BAD_BYTE.search(record.target):
+        elif not (record.source.isascii() and record.target.isascii()) and (
+            BAD_BYTE.search(record.source) or BAD_BYTE.search(record.target)
+        ):
             undecoded += 1
             first.setdefault("undecoded", record)
         yield record

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from selfattn.errors import SettingError
 
@@ -10,8 +10,7 @@ Columns = tuple[str, str] | None
 """Names or numbers of the columns of source and target; None for the usual ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class RawPair:
+class RawPair(NamedTuple):
     """A pair as read from a file.
 
     Attributes:
@@ -29,8 +28,7 @@ class RawPair:
     tag: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BadRecord:
+class BadRecord(NamedTuple):
     """A record that is no pair.
 
     Attributes:
