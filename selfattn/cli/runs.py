@@ -127,6 +127,25 @@ def export(
     say(f"{path}: {size / 1e6:.1f} MB; try: {command_line(f'predict {shlex.quote(str(path))}', {})}")
 
 
+def average(run: Path, /, *, out: Path | None = None, last: int | None = None) -> None:
+    """Average the weights that a run keeps of its last validations (train --keep) into a new run.
+
+    Args:
+        run: Run directory.
+        out: Directory for the new run. Default: RUN-average.
+        last: Average only this number of validations, the latest. Default: all that the run keeps.
+    """
+    from selfattn.runs.kept import average_kept
+
+    path = out or run.with_name(f"{run.resolve().name}-average")
+    steps = average_kept(run, path, last=last)
+    names = ", ".join(f"{step:,}" for step in steps)
+    say(
+        f"{path}: the mean of {len(steps)} validations, at steps {names}; "
+        f"try: {command_line(f'evaluate {shlex.quote(str(path))}', {})}"
+    )
+
+
 def push(
     run: Path, name: str, /, *, private: bool = False, test: Annotated[bool, Parameter(negative="--no-test")] = True
 ) -> None:

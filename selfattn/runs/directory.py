@@ -8,6 +8,7 @@ metrics.jsonl               one JSON object for each validation, see :class:`sel
 curve.jsonl                 points between them, in comparisons, see :class:`selfattn.training.observer.CurveReport`
 run.json                    `RunRecord`: status, parameters, seconds, versions, machine, command, commit, ...
 .lock                       held while a process trains here
+kept/step-*.safetensors     the weights at the last validations, with ``keep``, see :mod:`selfattn.runs.kept`
 last/checkpoint.safetensors everything that is needed to resume, see :mod:`selfattn.training.checkpoint`
 =========================== =================================================================================
 
@@ -257,14 +258,25 @@ class RunDirectory:
         self.check(f"{TOKENIZER}/**/*")
         return tokenizer
 
-    def save_weights(self, model: nn.Module) -> None:
-        """Replace the weights."""
+    def save_weights(self, model: nn.Module, file: str = WEIGHTS) -> None:
+        """Replace the weights, or those in another file of the run."""
         tied = _tied_names(model)
         state = model.state_dict()
         # Projections that lie together in memory are views; the file has each by itself.
         tensors = {names[0]: state[names[0]].contiguous() for names in tied}
         others = {name: names[0] for names in tied for name in names[1:]}
-        self._put(WEIGHTS, lambda path: save_file(tensors, path, others))
+        with writing(self.path):
+            (self.path / file).parent.mkdir(exist_ok=True)
+        self._put(file, lambda path: save_file(tensors, path, others))
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files of the run, and their checksums."""
+        removed = set(names)
+        with writing(self.path):
+            for name in removed:
+                (self.path / name).unlink(missing_ok=True)
+        files = self.record().files
+        self.update(files={name: sums for name, sums in files.items() if name not in removed})
 
     def check_size(self, parameters: int) -> None:
         """Check that the weights are as many numbers as a model has parameters, or more, without reading them.
@@ -282,14 +294,14 @@ class RunDirectory:
             wrong = f"not the weights of the model in {CONFIG} ({count:,} numbers, not {parameters:,})"
             raise UserError(f"{path}: {wrong}; {_ADVICE}")
 
-    def load_weights(self, model: nn.Module) -> None:
-        """Read the weights into a model of the same configuration.
+    def load_weights(self, model: nn.Module, file: str = WEIGHTS) -> None:
+        """Read the weights, or those in another file of the run, into a model of the same configuration.
 
         Raises:
             UserError: the file is missing, broken or of another model, or its numbers are not finite.
         """
-        path = self.path / WEIGHTS
-        self.check(WEIGHTS)
+        path = self.path / file
+        self.check(file)
         try:
             tensors = load_file(path)
             for names in _tied_names(model):

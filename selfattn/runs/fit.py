@@ -23,6 +23,7 @@ from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.directory import CHECKPOINT, CURVE, METRICS, UNFINISHED, RunDirectory, check_is_free, check_resumable
 from selfattn.runs.environment import commit, machine, versions
+from selfattn.runs.kept import KeepLast, kept_name, kept_steps
 from selfattn.runs.model import build_model, check_limits
 from selfattn.runs.record import RunConfig, RunRecord, used_plugins
 from selfattn.runs.reopen import reopen
@@ -54,6 +55,7 @@ def fit(
     start: Run | None = None,
     curve_points: int = 0,
     prepare: Callable[[Seq2Seq], Sequence[str]] | None = None,
+    keep: int = 0,
 ) -> Run:
     """Train a model and keep the run.
 
@@ -82,6 +84,7 @@ def fit(
         notes: lines that the first process prints when the training begins; default those of the training set.
         start: a run of the same model and tokenizer, whose weights the training starts from; default random weights.
         curve_points: see :func:`selfattn.training.loop.train_model`; default 0.
+        keep: number of last validations whose weights stay in the run, see :mod:`selfattn.runs.kept`; default none.
         prepare: changes the first weights, and returns lines to print when the training begins; default nothing.
 
     Raises:
@@ -132,7 +135,7 @@ def fit(
                 keeper.resume()
             progress = _Progress(label or config.preset, [*(data.notes if notes is None else notes), *prepared])
             stack.enter_context(progress.bars)
-            observers = [keeper, progress, *observers]
+            observers = [keeper, KeepLast(keeper.directory, keep), progress, *observers]
         try:
             outcome = train_model(
                 model,
@@ -294,6 +297,7 @@ class _Keeper(Observer):
             if not (path / CHECKPOINT).exists():  # killed before the first checkpoint: the training begins anew
                 (path / METRICS).unlink(missing_ok=True)
                 (path / CURVE).unlink(missing_ok=True)
+                self.directory.remove([kept_name(step) for step in kept_steps(self.directory)])
         self.directory.update(status="running", resumed=(*self.directory.record().resumed, _now()))
 
     def started(self, epochs: int | None, steps: int) -> None:

@@ -26,6 +26,7 @@ class RunConfig(Plain):
         init_from: SHA-256 of the weights that the training started from; None for weights drawn at random.
         embeddings: SHA-256 of the files of pretrained embeddings by side; None if none.
         freeze: weights that the training left as they were, see :func:`selfattn.training.freeze.freeze`; None if none.
+        metric: that chose the best weights, see `TrainOptions.metric`; None: the first of the task.
         longest_source: tokens of the longest source of the training; 0 where `max_length` holds for every source, as in
             runs that do not name it.
     """
@@ -41,6 +42,7 @@ class RunConfig(Plain):
     longest_source: int = 0
     freeze: tuple[str, ...] | None = None
     embeddings: Mapping[str, str] | None = None
+    metric: str | None = None
 
     def output_limit(self, source: int, target: int = 0) -> int:
         """Return the most tokens of an output, ``<eos>`` included.
@@ -87,6 +89,7 @@ class RunRecord(Plain):
         machine: description of the machine.
         commit: of the checkout, if any.
         resumed: times when the training was resumed, ISO 8601.
+        averaged: steps whose kept weights were averaged, see :mod:`selfattn.runs.kept`; None for a training.
         files: SHA-256 of each file by its path: of the present content, and of the content before, because a process
             may be killed between writing the record and the file.
     """
@@ -103,6 +106,7 @@ class RunRecord(Plain):
     commit: str | None = None
     resumed: tuple[str, ...] = ()
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    averaged: tuple[int, ...] | None = None
 
 
 def used_plugins(task: str, metrics: Iterable[str], *models: ModelConfig) -> dict[str, str]:

@@ -16,10 +16,12 @@ from annotated_types import Ge, Le
 from selfattn.codec import parse
 from selfattn.errors import SettingError, UserError, described, say
 from selfattn.models.config import ModelConfig, override
+from selfattn.registry import METRICS
 from selfattn.runs.inputs import gathered
 from selfattn.runs.task import TaskData, make_task, task_class
 from selfattn.settings import (
     Condition,
+    Count,
     Seed,
     changed,
     check_bounds,
@@ -55,7 +57,9 @@ class TrainOptions:
         target_embeddings: The same for the targets alone.
         freeze: Weights that stay as they are: encoder, decoder, embeddings, or a pattern such as *.fc1.*.
         set: Model setting as name=value, such as encoder.dim=128. A wrong name lists the right ones. May be repeated.
-        metric: Metric that chooses the best weights, by name. Default: the first metric of the task.
+        metric: Metric that chooses the best weights, by name, or loss for the lowest validation loss. Default: the
+            first metric of the task.
+        keep: Keep the weights of the last N validations too, for `selfattn average`.
         resume: Continue the training in --out, to the same result. A larger --epochs lengthens a finished training.
         device: Device to compute on, such as cpu, cuda or cuda:1. auto takes a GPU if there is one.
         threads: CPU threads. Default: 1, or 2 for a model of at least 10 million parameters.
@@ -81,6 +85,7 @@ class TrainOptions:
     freeze: tuple[str, ...] = ()
     set: tuple[str, ...] = ()
     metric: str | None = None
+    keep: Count | None = None
     resume: bool = False
     device: str = "auto"
     threads: Annotated[int, Ge(1), Le(MOST_THREADS)] | None = None
@@ -109,6 +114,7 @@ class TrainSettings(TrainingSettings, total=False):
     freeze: str | Sequence[str]
     set: str | Sequence[str]
     metric: str | None
+    keep: int | None
     resume: bool
     device: str
     threads: int | None
@@ -155,11 +161,12 @@ def train(
     from selfattn.runs.fit import fit
     from selfattn.runs.record import RunConfig, used_plugins
     from selfattn.runs.start import open_start
-    from selfattn.runs.task_metrics import decided_by
+    from selfattn.runs.task_metrics import decided_by, validation_names
     from selfattn.runs.training_set import make_training_set
     from selfattn.training.device import choose_device
     from selfattn.training.launch import process_count
     from selfattn.training.observer import Observer, StopAtStep
+    from selfattn.training.validation import LOSS
 
     if not isinstance(observers, Sequence) or not all(isinstance(observer, Observer) for observer in observers):
         raise SettingError(f"`observers`: expected a list of selfattn.Observer objects, got {shown(observers)}")
@@ -172,9 +179,11 @@ def train(
     options = TrainOptions(**of_run)
     choose_device(options.device)  # an unknown or absent device is an error here, before any work
     task = make_task(task, of_task)
-    if options.metric is not None:
-        if not task.takes_pairs:
-            raise SettingError("`metric`: a language model is measured by perplexity; leave it out")
+    if options.metric is not None and not task.takes_pairs:
+        raise SettingError("`metric`: perplexity decides for a language model, as its loss would; leave it out")
+    is_by_loss = options.metric == LOSS and LOSS not in METRICS
+    usual_metric = validation_names(task)[0] if task.takes_pairs else None
+    if options.metric is not None and not is_by_loss:
         task = decided_by(task, options.metric)
     if options.resume:
         check_resumable(options.out)
@@ -203,6 +212,8 @@ def train(
         _check_average(recipe)
     tokenizer = None if start is None else start.run.tokenizer
     data = make_training_set(task, recipe, tokenizer=tokenizer, allow_unknown=options.allow_unknown)
+    if is_by_loss:
+        data = replace(data, criterion=data.criterion.by_loss())
     max_length = data.max_length
     positions = model.limits().target
     if start is not None and positions is not None:  # the user does not choose them
@@ -219,6 +230,7 @@ def train(
         init_from=None if start is None else start.sha256,
         longest_source=len(data.longest.source),
         freeze=options.freeze or None,
+        metric=None if options.metric == usual_metric else options.metric,
     )
     sides = {
         "both": options.embeddings,
@@ -273,6 +285,7 @@ def train(
             observers=watching,
             start=start_run,
             prepare=prepare,
+            keep=options.keep or 0,
         )
 
 

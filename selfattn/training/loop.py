@@ -162,7 +162,7 @@ class _Loop:
         return max(self.state.reports, key=self._rank, default=None)
 
     def _rank(self, report: EpochReport) -> tuple[float, float]:
-        return self.criterion.value(report.measures), -report.valid_loss
+        return self.criterion.value(report), -report.valid_loss
 
     def reason(self) -> Status | None:
         """Return why the training stops here; None if it goes on."""
@@ -313,6 +313,7 @@ class _Loop:
         state = self.state
         progress = self.state.progress
         model = self.replica.model
+        report: EpochReport | None = None
         state.average.validating()
         with self.replica.shown(state.average):
             try:
@@ -337,6 +338,10 @@ class _Loop:
             state.average.validation_stopped()
             self._save()
             raise KeyboardInterrupt
+        if report is not None:
+            for observer in self.observers:
+                with self._stoppable():
+                    observer.validation_ended(report, model)
         progress.validated()
         self._save()
 

@@ -128,7 +128,7 @@ class Observer:
     """Base class of what watches a training; override the methods you need. Only the first process is watched.
 
     ``selfattn.train(..., observers=[...])`` takes observers. Each method may raise :class:`StopTraining`; from any
-    method but ``stepped`` and ``validated`` it takes effect after the next step.
+    method but ``stepped``, ``validated`` and ``validation_ended`` it takes effect after the next step.
 
     Example:
         >>> class StopAtLoss(Observer):
@@ -157,6 +157,9 @@ class Observer:
 
     def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
         """Called after a validation; `model` has the validated weights, the best so far where `is_best`."""
+
+    def validation_ended(self, report: EpochReport, model: Seq2Seq) -> None:
+        """Called after `validated`, when `model` has the weights of the last step again, without any average."""
 
     def measured(self, report: CurveReport) -> None:
         """Called after a point of the learning curve between validations."""

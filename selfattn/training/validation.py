@@ -1,7 +1,7 @@
 """Validation: the loss on unseen examples, and the measures that say which weights are best."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -12,6 +12,10 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Processes
 from selfattn.training.loss import batch_loss
+from selfattn.training.observer import EpochReport
+
+LOSS = "loss"
+"""Name of the deciding measure for the lowest validation loss."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class Criterion:
     Attributes:
         measure: returns measures by name, given a model, its validation loss (nats per token) and the processes that
             validate together; called at every validation, by all of them.
-        name: of the measure that decides.
+        name: of the measure that decides; `LOSS` for the loss, where no measure has this name.
         higher_is_better: default True.
         part: returns the deciding measure on a part of the validation data, for points of the learning curve between
             validations; None where there is none.
@@ -29,8 +33,9 @@ class Criterion:
     Example:
         >>> import math
         >>> perplexity = Criterion(lambda model, loss, processes: {"perplexity": math.exp(loss)}, "perplexity", False)
-        >>> low, high = ({"perplexity": value} for value in (2.0, 3.0))
-        >>> perplexity.value(low) > perplexity.value(high)
+        >>> def report(loss: float) -> EpochReport:
+        ...     return EpochReport(1, 2, 3, 4.0, 5.0, loss, 7.0, 8.0, perplexity.measure(None, loss, None))
+        >>> perplexity.value(report(0.5)) > perplexity.value(report(0.9))
         True
     """
 
@@ -39,9 +44,15 @@ class Criterion:
     higher_is_better: bool = True
     part: Callable[[Seq2Seq, Processes], float] | None = None
 
-    def value(self, measures: Mapping[str, float]) -> float:
-        """Return a number that is higher for better measures."""
-        return measures[self.name] if self.higher_is_better else -measures[self.name]
+    def value(self, report: EpochReport) -> float:
+        """Return a number that is higher for better validations."""
+        is_loss = self.name == LOSS and LOSS not in report.measures
+        value = report.valid_loss if is_loss else report.measures[self.name]
+        return value if self.higher_is_better else -value
+
+    def by_loss(self) -> "Criterion":
+        """Return a criterion with the same measures, where the lowest loss decides."""
+        return replace(self, name=LOSS, higher_is_better=False, part=None)
 
 
 @torch.no_grad()

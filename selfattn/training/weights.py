@@ -1,6 +1,6 @@
 """Weights as named tensors, and averages of weights over the steps of a training."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -57,6 +57,24 @@ def put_into(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
         ValueError: a name or a shape differs.
     """
     copy_into(named_weights(model), weights)
+
+
+def mean_of(history: Sequence[Mapping[str, Tensor]], frozen: Collection[str] = ()) -> Weights:
+    """Return the mean of weights; of tensors that are no floating-point numbers, the last.
+
+    Args:
+        history: at least one; the names and shapes are the same in all.
+        frozen: names of weights that are equal in all, and stay bit for bit; default none.
+
+    Example:
+        >>> mean_of([{"a": torch.tensor([1.0])}, {"a": torch.tensor([2.0])}])
+        {'a': tensor([1.5000])}
+    """
+    mean = {}
+    for name, last in history[-1].items():
+        is_averaged = last.is_floating_point() and name not in frozen  # the mean of equal numbers may differ in a bit
+        mean[name] = torch.stack([weights[name] for weights in history]).mean(dim=0) if is_averaged else last
+    return mean
 
 
 class Average:
@@ -198,12 +216,7 @@ class LastAverage(Average):
         """Return the mean."""
         if not self.history:
             return None
-        return {
-            name: torch.stack([weights[name] for weights in self.history]).mean(dim=0)
-            if last.is_floating_point() and name not in self.frozen  # the mean of equal numbers may differ in a bit
-            else last
-            for name, last in self.history[-1].items()
-        }
+        return mean_of(self.history, self.frozen)
 
     def tensors(self) -> Weights:
         """Return the weights of each validation in the window."""
