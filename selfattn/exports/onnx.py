@@ -303,14 +303,45 @@ class OnnxModel(Seq2Seq):
         return stepped_logits(self, target_in, self.encode(source, source_mask))
 
     def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
-        """Refuse.
+        """Return all weights, step by step, from the outputs `weights.*` of both graphs.
 
         Raises:
-            ValueError: always.
+            ValueError: a layer's name does not end in ``self_attn`` or ``cross_attn``, which say what it attends to.
         """
-        raise ValueError(
-            "the graphs have attention as outputs `weights.*`; for a picture or an alignment load the run itself"
-        )
+        names = _weights_of(self.encoder)
+        inputs = {"source": source, "source_mask": source_mask}
+        tensors = _run(self.encoder, [*self.names, *names], inputs)
+        encoder = tuple(tensors[len(self.names) :])
+        state = dict(zip(self.names, tensors, strict=False))
+        names = _weights_of(self.stepper)
+        outputs = [*(f"next.{name}" for name in self.changing), *names]
+        steps = []
+        for token in target_in.unbind(dim=1):
+            tensors = _run(self.stepper, outputs, {"token": token} | state)
+            state |= dict(zip(self.changing, tensors, strict=False))
+            steps.append(dict(zip(names, tensors[len(self.changing) :], strict=True)))
+        length = source.shape[1] if self.reads_one_sequence else 0
+        cross = []
+        decoder = []
+        for name in names:
+            rows = [step_weights[name] for step_weights in steps]
+            if name.endswith(".cross_attn"):
+                cross.append(torch.cat(rows, dim=2))
+            elif name.endswith(".self_attn"):
+                if self.reads_one_sequence:
+                    cross.append(torch.cat([row[..., :length] for row in rows], dim=2))
+                keys = target_in.shape[1]
+                padded = [nn.functional.pad(row[..., length:], (0, keys - row.shape[-1] + length)) for row in rows]
+                decoder.append(torch.cat(padded, dim=2))
+            else:
+                raise ValueError(
+                    f"{name}: of an attention of that name nobody knows what it reads; load the run itself"
+                )
+        return AttentionMaps(encoder, tuple(decoder), tuple(cross))
+
+
+def _weights_of(session: Any) -> list[str]:
+    return [tensor.name for tensor in session.get_outputs() if tensor.name.startswith("weights.")]
 
 
 def _session(path: Path) -> Any:

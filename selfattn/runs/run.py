@@ -313,6 +313,11 @@ class Run:
             SettingError: `text` is no text.
             UserError: the model has no attention, its weights overflow, or the text is empty.
         """
+        if dependence and self.takes_pairs and not any(True for _ in self.model.parameters()):
+            advice = "load the run itself, or leave `dependence` out"
+            raise UserError(
+                f"{self.path}: the dependence on the source needs gradients, which an export lacks; {advice}"
+            )
         with self.of_pairs("attention"), torch.inference_mode():
             tokenizer = self.tokenizer
             text = self.clean(checked_text("attention", text))

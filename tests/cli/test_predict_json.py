@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from small_runs import Cli
@@ -59,18 +59,32 @@ def test_each_of_several_outputs_has_its_own_line(cli: Cli, runs: dict[str, Run]
         assert sum(row["token_scores"]) == pytest.approx(row["score"], abs=1e-4)
 
 
+@pytest.mark.parametrize("model", ["transformer", "rnn-attention"])
 @pytest.mark.parametrize("engine", ["onnx", "ctranslate2"])
-def test_engines_score_and_refuse_to_align(runs: dict[str, Run], cli: Cli, tmp_path: Path, engine: str) -> None:
+def test_engines_score_and_align(
+    runs: dict[str, Run], cli: Cli, tmp_path: Path, engine: Literal["onnx", "ctranslate2"], model: str
+) -> None:
     pytest.importorskip("onnxruntime" if engine == "onnx" else "ctranslate2")
-    run = runs["transformer"]
-    exported = load(run.export(engine, tmp_path / "exported"))  # type: ignore[arg-type]
-    done = cli("predict", exported.path, "--token-scores", "--max-length", 5, stdin=STDIN)
-    expected = json_lines(cli("predict", run.path, "--token-scores", "--max-length", 5, stdin=STDIN).out)
+    if (engine, model) == ("ctranslate2", "rnn-attention"):
+        pytest.skip("CTranslate2 computes no RNN")
+    run = runs[model]
+    exported = load(run.export(engine, tmp_path / "exported"))
+    options = ("--token-scores", "--max-length", 5, *(("--align",) if engine == "onnx" else ()))
+    done = cli("predict", exported.path, *options, stdin=STDIN)
+    expected = json_lines(cli("predict", run.path, *options, stdin=STDIN).out)
     for row, other in zip(json_lines(done.out), expected, strict=True):
         assert row["tokens"] == other["tokens"]
+        assert row.get("alignment") == other.get("alignment")
         assert row.get("token_scores") == pytest.approx(other.get("token_scores"), abs=1e-4)
-    refusal = cli("predict", exported.path, "--align", stdin=STDIN).refusal()
-    assert "load the run" in refusal
+    if engine == "ctranslate2":
+        refusal = cli("predict", exported.path, "--align", stdin=STDIN).refusal()
+        assert "load the run" in refusal
+
+
+def test_a_graph_without_attention_cannot_align(runs: dict[str, Run], cli: Cli, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    exported = load(runs["rnn-plain"].export("onnx", tmp_path / "exported"))
+    assert "no attention to its source" in cli("predict", exported.path, "--align", stdin=STDIN).refusal()
 
 
 def test_what_cannot_be_aligned_is_refused(cli: Cli, runs: dict[str, Run]) -> None:
