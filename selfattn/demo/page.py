@@ -21,6 +21,7 @@ from selfattn.report.drawing.palette import Signs
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.runs.run import Run
 from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.kept import KeptTokenizer
 from selfattn.tokenizers.letters import LetterTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
@@ -141,6 +142,8 @@ def page_tokens(tokenizer: Tokenizer) -> str | dict[str, Any]:
         case SubwordTokenizer():
             described = {"kind": tokenizer.settings.kind, "bytes": tokenizer.settings.byte_fallback}
             return described | {"pieces": list(tokenizer.vocabulary), "scores": list(tokenizer.vocabulary.values())}
+        case KeptTokenizer():
+            raise UserError("a page cannot run kept symbols; train a run without `keep_symbols` for it")
     raise UserError(f"{type(tokenizer).__name__}: a page runs characters, letters, words and our subwords alone")
 
 

@@ -229,6 +229,27 @@ def test_a_forced_token_stays_and_the_model_goes_on_from_it(open_page: Open) -> 
     assert not page.all(f"{FIRST} .other-row")
 
 
+def test_an_output_begins_with_the_prefix_as_in_the_library(open_page: Open) -> None:
+    """Texts of the page: `predict(prefix=...)`; also in the beam. What no token can write is said."""
+    models = [run("transformer"), run("rnn-attention")]
+    page = open_page(runs=models)
+    page.set("#prefix", "20")
+    for panel, model in zip((FIRST, SECOND), models, strict=True):
+        expected = model.decode([TEXT], prefix="20")[0][0].text
+        assert expected.startswith("20")
+        assert page.output(panel) == expected
+        assert len(page.all(f"{panel} .wrote.begun")) == 2
+    page.choose(f"{FIRST} [data-key=beam]")
+    best = models[0].decode([TEXT], prefix="20", beam=3)[0][0].text
+    assert best in page.text(f"{FIRST} .more")
+    page.set("#prefix", "한")
+    assert "The output cannot begin so" in page.text(FIRST)
+    page.set("#prefix", "2" * 8)
+    assert "This beginning is as long as an output may be" in page.text(FIRST)
+    page.set("#prefix", "")
+    assert page.output(FIRST) == models[0].predict([TEXT])[0]
+
+
 def test_the_way_of_a_token_states_and_beam_open(open_page: Open, violations: Any) -> None:
     page = open_page("transformer", "rnn-attention", lang="ko", width=400)
     for key in ("way", "states", "beam"):
@@ -295,7 +316,7 @@ def test_the_keyboard_is_enough(open_page: Open) -> None:
         "  if (event.key === 'Tab' && called(event.target) === 'cell-0-0') event.preventDefault(); })"
     )
     assert page.press(*[Keys.TAB] * 25) == "cell-0-0"
-    wanted = {"right", "choose", "temperature", "read-0", "play", "first", "back", "step"}
+    wanted = {"prefix", "right", "choose", "temperature", "read-0", "play", "first", "back", "step"}
     assert wanted <= set(page.run("return reached"))
     assert page.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
     assert page.press(Keys.ARROW_DOWN, Keys.ARROW_RIGHT) == "cell-1-1"

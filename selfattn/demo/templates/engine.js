@@ -969,9 +969,10 @@ function write(model, source, { limit, temperature = 1, blocked = new Set(), cho
 
 /* Beam search as beam_search of selfattn/decoding/beam.py does it, without a length penalty, for the best output.
 
+   The output begins with the ids `forced`.
    Returns { ids, total, finished, levels }: levels are the beginnings of every step that went on or ended,
    [{ id, parent, total, ended }], where parent is the place of a beginning in the level before. */
-function beamSearch(model, source, { limit, width, blocked = new Set() }) {
+function beamSearch(model, source, { limit, width, blocked = new Set(), forced = [] }) {
   const more = (a, b) => b.total - a.total;
   const levels = [];
   let live = [{ ids: [], total: 0, state: model.start(model.encode(source, blocked)), place: null }], top = null;
@@ -979,7 +980,9 @@ function beamSearch(model, source, { limit, width, blocked = new Set() }) {
     const next = live.flatMap(({ ids, total, state, place }) => {
       const { logits, state: after } = model.step(ids.length ? ids[ids.length - 1] : SPECIALS.bos, state);
       const probabilities = softmax(logits);
-      const order = range(probabilities.length).sort((a, b) => logits[b] - logits[a] || a - b).slice(0, width + 1);
+      const order = length <= forced.length
+        ? [forced[length - 1]]
+        : range(probabilities.length).sort((a, b) => logits[b] - logits[a] || a - b).slice(0, width + 1);
       return order.map((id) => ({ id, ids: [...ids, id], total: total + Math.log(probabilities[id]), state: after, parent: place }));
     }).sort(more);
     const ended = next.slice(0, width).filter((one) => one.id === SPECIALS.eos);

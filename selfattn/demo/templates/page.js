@@ -98,6 +98,16 @@
     return model.continues ? model.source.encode(text.normalize("NFC")).slice(-Math.max(1, Math.floor(model.max_length / 2))) : [];
   }
 
+  /* The tokens that an output is made to begin with, cleaned as in the library; spaces at the end stay. */
+  function prefix(model, limit) {
+    const text = cleanText(`${byId("prefix").value}|`).slice(0, -1);
+    if (model.continues || !text) return [];
+    const wanted = model.target.encode(text);
+    if (wanted.includes(SPECIALS.unk) || model.target.decode(wanted) !== text) throw new Error(say("prefix.unknown"));
+    if (wanted.length >= limit) throw new Error(say("prefix.long"));
+    return wanted;
+  }
+
   function characters(model, written) { return written.map((id) => (id === SPECIALS.eos ? "" : model.target.piece(id))); }
 
   /* The same numbers for the same seed, one for each step. */
@@ -115,7 +125,7 @@
   }
 
   function probability(trace) {
-    return Math.exp(trace.steps.slice(trace.begun || 0).reduce((sum, step) => sum + Math.log(step.probabilities[step.id]), 0));
+    return Math.exp(trace.steps.slice(trace.read || 0).reduce((sum, step) => sum + Math.log(step.probabilities[step.id]), 0));
   }
 
   /* The most tokens of an output: for an input longer than all of the training, more in proportion. */
@@ -129,15 +139,17 @@
 
   /* Everything that a model is asked for the present input. */
   function ask(model, text, right) {
-    const input = ids(model, text), begun = beginning(model, byId("text").value);
-    const options = { limit: outputLimit(model, input), temperature: state.temperature, choose: state.draw ? drawn : best };
+    const input = ids(model, text), limit = outputLimit(model, input);
+    const begun = model.continues ? beginning(model, byId("text").value) : prefix(model, limit);
+    const options = { limit, temperature: state.temperature, choose: state.draw ? drawn : best };
     const start = performance.now();
     const trace = write(model.network, input, { ...options, blocked: state.blocked, forced: model.forced || begun });
     trace.begun = begun.length;
+    trace.read = model.continues ? begun.length : 0;  // a probability is that of what the model has written
     const ms = performance.now() - start;
     const free = state.blocked.size || model.forced ? write(model.network, input, { ...options, forced: begun }) : null;
-    if (free) free.begun = begun.length;
-    const told = { trace, ms, free, limit: options.limit, output: model.target.decode(trace.ids), right: null };
+    if (free) Object.assign(free, { begun: trace.begun, read: trace.read });
+    const told = { trace, ms, free, begun, limit: options.limit, output: model.target.decode(trace.ids), right: null };
     if (right) {
       const wanted = model.target.encode(right);
       if (model.continues) told.cannot = "right.lm";
@@ -162,7 +174,7 @@
     const first = working[0], typed = cleanText(byId("text").value), right = cleanText(byId("right").value);
     const text = first && !first.continues ? first.source.clean(typed) : typed;
     source = text ? [...(first ? first.source.split(text) : text), ""] : [];
-    byId("reading").hidden = Boolean(first && first.continues);
+    byId("reading").hidden = byId("beginning").hidden = Boolean(first && first.continues);
     for (const model of working) {
       model.told = model.failed = null;
       if (!source.length || state.hidden.has(model.name)) continue;
@@ -716,7 +728,7 @@
   /* What a beam search of three keeps at every step, as a tree; the best output's way through it is thick. */
   function beamOf(model) {
     const { told } = model;
-    told.beam ||= beamSearch(model.network, ids(model, byId("text").value), { limit: told.limit, width: BEAM, blocked: state.blocked });
+    told.beam ||= beamSearch(model.network, ids(model, byId("text").value), { limit: told.limit, width: BEAM, blocked: state.blocked, forced: model.continues ? [] : told.begun });
     const { levels, total } = told.beam, across = 74, down = 40;
     const rows = Math.max(...levels.map((level) => level.length));
     const svg = drawing("svg", { class: "tree", width: across * (levels.length + 1), height: down * rows + 8, role: "img", "aria-label": say("beam.label", { output: model.target.decode(told.beam.ids), share: share(Math.exp(total)) }) });
@@ -843,6 +855,10 @@
 
   byId("text").addEventListener("input", () => { byId("right").value = ""; begin(); });
   byId("right").addEventListener("input", askAll);
+  byId("prefix").addEventListener("input", () => {
+    for (const model of models) model.forced = null;
+    askAll();
+  });
   byId("temperature").addEventListener("input", (event) => { state.temperature = +event.target.value; askAll(); });
   byId("again").addEventListener("click", () => { state.seed++; state.step = Infinity; askAll(); });
   byId("clear").addEventListener("click", () => {
@@ -864,6 +880,7 @@
     byId("examples").append(make("button", { type: "button", press: () => {
       byId("text").value = text;
       byId("right").value = right;
+      byId("prefix").value = "";
       begin();
     } }, make("bdi", {}, text)));
   }
