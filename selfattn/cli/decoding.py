@@ -153,6 +153,14 @@ def predict(
 
     words = None if glossary is None else read_glossary(glossary)
     beginning = prefix if prefixes is None else lines_of(prefixes)
+    if engine == "ctranslate2":  # refuse before anything is exported
+        from selfattn.exports.ctranslate2 import check_options
+
+        check_options(options, has_prefixes=beginning is not None)
+        if words is not None:
+            raise UserError("--glossary: not with CTranslate2; take --engine torch or onnx")
+        if align:
+            raise UserError("--align: CTranslate2 gives no attention of each step; take --engine torch or onnx")
     run = load_runs(*runs, engine=engine, device=device)
     numbered = decoding.get("n_best") is not None
     source: Any = sys.stdin.buffer  # which has read1

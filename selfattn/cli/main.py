@@ -62,6 +62,7 @@ _COMMANDS = (
     decoding.align,
     decoding.attention,
     runs.demo,
+    runs.average,
     runs.export,
     runs.push,
     runs.models,
@@ -181,12 +182,17 @@ def _surplus(words: Sequence[str], arguments: Sequence[str]) -> str:
     Example:
         >>> _surplus(["b"], ["compare", "dates", "--models", "a", "b"])
         'b: belongs to no option; --models takes a list with commas, as in a,b'
+        >>> _surplus(["1", "2"], ["train", "translation", "--seed", "1", "--weights", "3", "1", "2"])
+        '1 2: belongs to no option; --weights takes a list with commas, as in 3,1,2'
         >>> _surplus(["b"], ["predict", "run", "--beam", "5", "b"])
         'b: belongs to no option; see selfattn predict --help'
         >>> _surplus(["list"], ["claims", "list"])
         'list: belongs to no option; see selfattn claims --help'
     """
-    place = list(arguments).index(words[0]) if words[0] in arguments else 0
+    make_commands(arguments)  # so that the lists among the options of this command are known
+    # The value of another option may be the same word.
+    places = [place for place, word in enumerate(arguments) if word == words[0]]
+    place = next((place for place in places if not arguments[place - 1].startswith("--")), 0)
     in_group = arguments[0] in _GROUPS and place != 1
     before = arguments[place - 2] if place >= 2 else ""
     name = before.removeprefix("--").replace("-", "_")
@@ -194,7 +200,7 @@ def _surplus(words: Sequence[str], arguments: Sequence[str]) -> str:
     if before == "--set":
         advice = f"every setting has its own --set, as in --set {arguments[place - 1]} --set {words[0]}"
     elif before.startswith("--") and name in LISTS:
-        advice = f"{before} takes a list with commas, as in {arguments[place - 1]},{words[0]}"
+        advice = f"{before} takes a list with commas, as in {','.join([arguments[place - 1], *words])}"
     return f"{' '.join(words)}: belongs to no option; {advice}"
 
 

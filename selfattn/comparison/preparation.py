@@ -74,7 +74,7 @@ def prepare(task: str | TaskData, settings: Settings) -> tuple[Trainings, dict[s
     check_conditions(of_training, recipe, (*TrainingConfig.conditions, *task.training_conditions()))
     models = choose(task, options)
     if options.tune:
-        options = _with_tuning(options, models, recipe, of_training, is_chosen="space" in of_comparison)
+        options = _with_tuning(task, options, models, recipe, of_training, is_chosen="space" in of_comparison)
     return Trainings(task, recipe, options, command), models
 
 
@@ -124,6 +124,7 @@ def _completed(options: CompareOptions, of_comparison: Settings, of_training: Se
 
 
 def _with_tuning(
+    task: TaskData,
     options: CompareOptions,
     models: Mapping[str, PlannedModel],
     recipe: TrainingConfig,
@@ -137,7 +138,7 @@ def _with_tuning(
     it is an error.
     """
     space: list[str] = []
-    for text in options.space or default_space(recipe):
+    for text in options.space or task.tuning_space or default_space(recipe):
         names = tuned_settings([text], list(models))
         given = names & training.keys()
         if given and is_chosen:

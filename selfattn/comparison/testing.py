@@ -16,7 +16,6 @@ from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example, Pair, encode_pairs
 from selfattn.decoding.scoring import TargetScore
 from selfattn.decoding.texts import NOTHING, Output
-from selfattn.errors import UserError
 from selfattn.evaluation.alignment.attention_scores import best_head, gold_from_spans, score_attention
 from selfattn.evaluation.alignment.dependence import agreement
 from selfattn.evaluation.alignment.word_alignment import align_words
@@ -31,7 +30,7 @@ from selfattn.results.attention import HeadScores, ModelAlignment, ShownAttentio
 from selfattn.results.record import Cost, Gate
 from selfattn.runs.answers import answer, examples_of, know_nothing
 from selfattn.runs.directory import WEIGHTS, RunDirectory
-from selfattn.runs.heads import measure_heads
+from selfattn.runs.heads import has_heads, measure_heads
 from selfattn.runs.model import build_model
 from selfattn.runs.run import Run
 from selfattn.runs.task import TaskData
@@ -217,10 +216,9 @@ def _align_with_gold(run: Run, tests: TestSet) -> ModelAlignment | None:
 
 def _score_heads(run: Run, task: TaskData, pairs: Sequence[Pair]) -> HeadScores | None:
     """Measure a run without each of its attention heads; None where it has none that can be left out."""
-    try:
-        return measure_heads(run, pairs, make_metric(headline(task).metric, task.language))
-    except UserError:
+    if not has_heads(run):
         return None
+    return measure_heads(run, pairs, make_metric(headline(task).metric, task.language))
 
 
 def _scored(run: Run, pairs: Sequence[Pair]) -> ModelAlignment | None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from selfattn.data.readers.lines import lines_of
 from selfattn.data.text import clean_text
 from selfattn.errors import UserError
-from selfattn.tokenizers.kept import search_of
+from selfattn.tokenizers.kept import KeptSearch
 
 
 def read_kept(path: Path) -> tuple[str, ...]:
@@ -17,8 +17,12 @@ def read_kept(path: Path) -> tuple[str, ...]:
         UserError: the file cannot be read, or a line cannot be used.
     """
     lines = tuple(line for line in map(clean_text, lines_of(path)) if line)
+    if "//" in lines:
+        raise UserError(
+            f"{path}: //: a pattern without content; write one between the slashes, such as /[/]{{2}}/ for //"
+        )
     try:
-        search_of(lines)
+        KeptSearch(lines)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     return lines

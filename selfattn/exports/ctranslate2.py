@@ -170,6 +170,24 @@ def _array(tensor: Tensor) -> Any:
     return tensor.detach().float().cpu().clone(memory_format=torch.contiguous_format).numpy()  # quantised in place
 
 
+def check_options(options: DecodingOptions, *, has_prefixes: bool) -> None:
+    """Check that CTranslate2's engine decodes as selfattn does.
+
+    Args:
+        options: how to decode.
+        has_prefixes: whether outputs begin with texts.
+
+    Raises:
+        UserError: the options need samples, several outputs, a length penalty or no repetitions, which the engine
+            computes in another way; or a prefix and a beam together.
+    """
+    for name in ("sample", "length_penalty", "n_best", "no_repeat_ngram"):
+        if getattr(options, name) != getattr(GREEDY, name):
+            raise UserError(f"`{name}`: CTranslate2's differs; load the run that was exported, or export to onnx")
+    if has_prefixes and options.beam > 1:
+        raise UserError("`prefix` with a beam: CTranslate2's differs; leave `beam` out, or load the exported run")
+
+
 class Ctranslate2Model(Seq2Seq):
     """A model in a folder that :func:`~selfattn.exports.ctranslate2.to_ctranslate2` has written.
 
@@ -221,11 +239,7 @@ class Ctranslate2Model(Seq2Seq):
             UserError: the options need samples, several outputs, a length penalty or no repetitions, which the engine
                 computes in another way; or a prefix and a beam together.
         """
-        for name in ("sample", "length_penalty", "n_best", "no_repeat_ngram"):
-            if getattr(options, name) != getattr(GREEDY, name):
-                raise UserError(f"`{name}`: CTranslate2's differs; load the run that was exported, or export to onnx")
-        if any(prefixes) and options.beam > 1:
-            raise UserError("`prefix` with a beam: CTranslate2's differs; leave `beam` out, or load the exported run")
+        check_options(options, has_prefixes=any(prefixes))
         names = self._names
         named = [[names[token] for token in source] for source in sources]
         started = [[names[token] for token in prefix] for prefix in prefixes] if any(prefixes) else None

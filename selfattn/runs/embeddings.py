@@ -1,6 +1,6 @@
 """Pretrained embeddings from a text file, in the format of word2vec and GloVe, as first values of embedding tables."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -41,42 +41,64 @@ def fill_tables(model: Seq2Seq, tokenizer: Tokenizer, files: Mapping[str, Path])
             if isinstance(part, nn.Embedding) and name.startswith(prefix) and name.endswith("embed.tokens"):
                 chosen[side] = part
     is_shared = len(chosen) < 2 or chosen["source"] is chosen["target"]
-    lines = []
+    wanted: list[tuple[str, nn.Embedding, Path]] = []
     for side, path in files.items():
         if side != "both" and is_shared:
             raise SettingError(f"`{side}_embeddings`: source and target share one table; give `embeddings`")
-        wanted = {side: chosen[side]} if side != "both" else chosen
-        if side == "both" and is_shared:
-            wanted = {"both": chosen.get("source") or next(iter(tables.values()))}
-        for name, table in wanted.items():
-            part = tokenizer.source if name == "source" else tokenizer.target
-            lines.append(f"{name} embeddings: {_fill(table, part, path)}")
+        if side != "both":
+            wanted.append((side, chosen[side], path))
+        elif is_shared:
+            wanted.append((side, chosen.get("source") or next(iter(tables.values())), path))
+        else:
+            wanted += [(name, table, path) for name, table in chosen.items()]
+    sides = {name: _Labels(tokenizer.source if name == "source" else tokenizer.target) for name, _, _ in wanted}
+    names: dict[tuple[Path, int], set[str]] = {}
+    for name, table, path in wanted:
+        names.setdefault((path, table.embedding_dim), set()).update(sides[name].pieces, sides[name].words)
+    files_read = {(path, width): read_vectors(path, width, names[path, width]) for path, width in names}
+    lines = []
+    for name, table, path in wanted:
+        vectors, is_of_pieces = files_read[path, table.embedding_dim]
+        labels = sides[name]
+        filled = _fill(table, labels.pieces if is_of_pieces else labels.words, vectors)
+        if not filled:
+            raise SettingError(f"{path}: has a vector for none of the tokens; choose a file of this vocabulary")
+        covered = f"{filled:,} of {labels.count:,} tokens have a vector in {path.name}"
+        lines.append(f"{name} embeddings: {covered}; the others keep their first values")
     return lines
 
 
+class _Labels:
+    """The tokens of a tokenizer by the names that they may have in a file.
+
+    Attributes:
+        pieces: ids by names in a file of pieces.
+        words: ids by names in a file of words; where tokens are pieces, only those that begin a word.
+        count: of the tokens.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.pieces: dict[str, list[int]] = {}
+        self.words: dict[str, list[int]] = {}
+        labels = tokenizer.pieces(range(len(tokenizer)))[len(SPECIALS) :]
+        self.count = len(labels)
+        for number, label in enumerate(labels, len(SPECIALS)):
+            begins = label.startswith(_SHOWN_SPACE) and len(label) > 1
+            self.pieces.setdefault(_SPACE + label[1:] if begins else label, []).append(number)
+            self.words.setdefault(label[1:] if begins else label, []).append(number)
+        if any(label.startswith(_SHOWN_SPACE) and len(label) > 1 for label in labels):
+            self.words = {name[1:]: ids for name, ids in self.pieces.items() if name.startswith(_SPACE)}
+
+
 @torch.no_grad()
-def _fill(table: nn.Embedding, tokenizer: Tokenizer, path: Path) -> str:
-    labels = tokenizer.pieces(range(len(tokenizer)))
-    words: dict[str, list[int]] = {}
-    pieces: dict[str, list[int]] = {}
-    for number, label in enumerate(labels[len(SPECIALS) :], len(SPECIALS)):
-        begins = label.startswith(_SHOWN_SPACE) and len(label) > 1
-        pieces.setdefault(_SPACE + label[1:] if begins else label, []).append(number)
-        words.setdefault(label[1:] if begins else label, []).append(number)
-    has_pieces = any(label.startswith(_SHOWN_SPACE) and len(label) > 1 for label in labels)
-    if has_pieces:  # of a file of words only pieces that begin a word
-        words = {name[1:]: numbers for name, numbers in pieces.items() if name.startswith(_SPACE)}
-    vectors, is_of_pieces = read_vectors(path, table.embedding_dim, pieces.keys() | words.keys())
-    rows = pieces if is_of_pieces else words
+def _fill(table: nn.Embedding, rows: Mapping[str, Sequence[int]], vectors: Mapping[str, Tensor]) -> int:
+    """Put vectors into the rows of their names, and return how many rows there are."""
     filled = 0
     for name, vector in vectors.items():
         for number in rows.get(name, ()):
             table.weight[number] = vector
             filled += 1
-    if not filled:
-        raise SettingError(f"{path}: has a vector for none of the tokens; choose a file of this vocabulary")
-    tokens = len(labels) - len(SPECIALS)
-    return f"{filled:,} of {tokens:,} tokens have a vector in {path.name}; the others keep their first values"
+    return filled
 
 
 def read_vectors(path: Path, width: int, names: Collection[str]) -> tuple[dict[str, Tensor], bool]:

@@ -48,12 +48,16 @@ def score_heads(
     return measure_heads(run, pairs, make_metric(metric or metric_names(run.task)[0], run.task.language), to)
 
 
+def has_heads(run: Run) -> bool:
+    """Say whether a run takes pairs, and has attention heads that can be left out."""
+    return run.takes_pairs and bool(attention_layers(run.model))
+
+
 def measure_heads(run: Run, pairs: Sequence[Pair], measure: Metric, to: str = "zero") -> HeadScores:
     """Measure a run on pairs without each of its heads, see :func:`score_heads`."""
     if to not in ("zero", "mean", "uniform"):
         raise UserError(f"heads: expected zero, mean or uniform, got {to!r}")
-    layers = attention_layers(run.model)
-    if not run.takes_pairs or not layers:
+    if not has_heads(run):
         raise UserError(
             f"{run.path}: {run.config.preset} has no heads to leave out; take a run of pairs with attention"
         )
@@ -61,7 +65,7 @@ def measure_heads(run: Run, pairs: Sequence[Pair], measure: Metric, to: str = "z
     plain = run.predict(sources)
     traces = [run.trace(source) for source in sources[:MEANS_OVER] if run.clean(source)] if to == "mean" else []
     rows: list[tuple[str, int, dict[str, Any]]] = []
-    for layer, module in layers.items():
+    for layer, module in attention_layers(run.model).items():
         for head in range(module.num_heads):
             if to == "uniform":
                 edit = reweigh(layer, "uniform", [head])

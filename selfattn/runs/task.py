@@ -80,6 +80,7 @@ class TaskData:
         models: default models of a comparison.
         match: default quantity in which compared models are equal.
         budgets: default shares of the training in a comparison.
+        tuning_space: space of a tuning where none is usual; default around the recipe.
         suggested: command that is suggested after a training.
         takes_pairs: whether runs answer inputs; if not, they continue texts.
         max_input: most tokens of an input, for models without a limit.
@@ -109,6 +110,7 @@ class TaskData:
     models: ClassVar[tuple[str, ...]] = USUAL
     match: ClassVar[Budget | None] = "parameters"
     budgets: ClassVar[tuple[float, ...]] = (1.0,)
+    tuning_space: ClassVar[tuple[str, ...]] = ()
     suggested: ClassVar[str] = "predict"
     takes_pairs: ClassVar[bool] = True
     max_input: ClassVar[int] = 1024

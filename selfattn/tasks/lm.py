@@ -89,6 +89,7 @@ class LanguageModel(TextData):
     """
     model = "decoder-only"
     models = ("decoder-only", "decoder-only-rnn", "decoder-only-linear", "decoder-only-delta-hybrid")
+    tuning_space = SPACE  # batches by lines: of short lines, the limit in tokens changes nothing
     max_input = 65_536  # it reads only the end of a beginning
     options: TextOptions
     test_options: TextTestOptions
@@ -119,10 +120,6 @@ class LanguageModel(TextData):
     def subject(cls) -> Subject:
         """Return the words of the report; the question is about all models."""
         return replace(subject_of(cls.name), pair=None)
-
-    def usual_comparison(self) -> dict[str, Any]:
-        """Return the usual options. Batches are tuned by lines: of short ones the limit in tokens changes nothing."""
-        return super().usual_comparison() | {"space": SPACE}
 
     def training_conditions(self) -> tuple[Condition, ...]:
         """Return that a validation text is read completely."""

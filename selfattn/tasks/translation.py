@@ -186,23 +186,24 @@ class Translation(TaskData):
         most = _FEW_SUBWORDS if self._is_small else DEFAULT_VOCAB_SIZE
         kept = None if options.keep_symbols is None else read_kept(options.keep_symbols)
 
-        def made(kind: TokenizerKind | Path, texts: Iterable[str]) -> Tokenizer:
+        def made(kind: TokenizerKind | Path, texts: Iterable[str], side: str) -> Tokenizer:
             if not isinstance(kind, Path):
                 if kept is None:
                     return train_tokenizer(kind, texts, options.vocab_size, most=most)
                 rest = without_kept(texts, kept, of_words=kind == "words")
                 return KeptTokenizer(train_tokenizer(kind, rest, options.vocab_size, most=most), kept)
-            tokenizer = open_tokenizer(kind)
+            option = "tokenizer" if getattr(options, f"{side}_tokenizer") is None else f"{side}_tokenizer"
+            tokenizer = open_tokenizer(kind, option)
             if options.sampling and isinstance(tokenizer.target, ListedTokenizer):
                 raise SettingError(f"`sampling`: the tokens of {kind} have one segmentation; leave it out")
             return tokenizer
 
         source, target = options.kinds
         if options.is_separate:
-            sources = made(source, (pair.source for pair in sample))
-            targets = made(target, (pair.target for pair in sample))
+            sources = made(source, (pair.source for pair in sample), "source")
+            targets = made(target, (pair.target for pair in sample), "target")
             return SeparateTokenizer(sources.source, targets.target)
-        return made(source, chain.from_iterable((pair.source, pair.target) for pair in sample))
+        return made(source, chain.from_iterable((pair.source, pair.target) for pair in sample), "source")
 
     @cached_property
     def _is_small(self) -> bool:

@@ -59,8 +59,8 @@ class TranslationOptions:
         keep_duplicates: Keep repeated training pairs.
         tokenizer: Token type (letters: characters taken apart, words: divided at spaces), or the directory of a
             tokenizer or a SentencePiece model. Default: characters for CLDR phrases, else BPE.
-        source_tokenizer: Token type of the sources, where the targets have another.
-        target_tokenizer: Token type of the targets, such as words for phones with spaces between.
+        source_tokenizer: Token type of the sources; that of the targets stays --tokenizer, if it is not given too.
+        target_tokenizer: Token type of the targets, such as words for phones with spaces between; see the sources'.
         vocab_size: Subword vocabulary size. Default: 8,000, or 2,000 below 10,000 pairs; more for many characters.
         separate: Learn one vocabulary per language instead of a joint one.
         keep_symbols: File of symbols that are never divided, one a line. A /pattern/ between slashes is copied.

@@ -2,11 +2,15 @@
 
 import os
 import re
+import reprlib
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
+
+import regex  # type: ignore[import-untyped]
 
 from selfattn import codec
 from selfattn.errors import UserError
@@ -16,6 +20,7 @@ from selfattn.tokenizers.words import WordTokenizer
 FILE_NAME = "kept.json"
 _FIRST_MARK = 0xF0000  # private characters stand for what a pattern has found, until it is put back
 _MOST = 1000
+_SECONDS = 5.0  # of the processor, for a text; a search takes far below a millisecond
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ class KeptTokenizer:
         self.target: Tokenizer = self
         self.unit: Unit = unit_of(base)
         self._of_words = isinstance(base, WordTokenizer)
-        self._search = search_of(self.lines)
+        self._search = KeptSearch(self.lines)
         self._texts = [chr(_FIRST_MARK + place) if is_pattern(line) else line for place, line in enumerate(self.lines)]
         self.marks = {text for text, line in zip(self._texts, self.lines, strict=True) if is_pattern(line)}
         if self._of_words and (spaced := [line for line in self.lines if not is_pattern(line) and " " in line]):
@@ -209,14 +214,12 @@ class KeptTokenizer:
         if self._of_words:
             start = 0
             for word in text.split(" ") if text else []:
-                match = self._search.fullmatch(word) if word else None
+                match = self._search.whole(word)
                 yield start, start + len(word), None if match is None else self._number(match)
                 start += len(word) + 1
             return
         place = 0
-        for match in self._search.finditer(text):
-            if not match[0]:  # such as a word's boundary
-                continue
+        for match in self._search.finds(text):
             if place < match.start():
                 yield place, match.start(), None
             yield match.start(), match.end(), self._number(match)
@@ -224,7 +227,7 @@ class KeptTokenizer:
         if place < len(text):
             yield place, len(text), None
 
-    def _number(self, match: re.Match[str]) -> int:
+    def _number(self, match: Any) -> int:
         return len(self.base) + int((match.lastgroup or "")[1:])
 
 
@@ -238,31 +241,94 @@ def is_pattern(line: str) -> bool:
     return len(line) > 2 and line.startswith("/") and line.endswith("/")
 
 
-def search_of(lines: Sequence[str]) -> re.Pattern[str]:
-    """Return a regular expression with a group for each line: long symbols first, then patterns in their order.
+class KeptSearch:
+    """Finds kept symbols in texts: long symbols first, then patterns in their order.
+
+    Patterns mean what they mean in Python's `re`. The library `regex` searches, since it can be stopped: a pattern with
+    nested repetition, such as ``(?:a+)+b``, may take longer for a text than anybody waits.
+
+    Args:
+        lines: symbols and patterns.
 
     Raises:
-        UserError: a line is empty or stands twice, a pattern is wrong, has groups or finds an empty text.
+        UserError: a line is empty or stands twice, or a pattern is wrong, has groups, finds an empty text, or would
+            mean something else in `regex`.
+
+    Example:
+        >>> [match[0] for match in KeptSearch(["(c)", "/[0-9]+/"]).finds("(c) 1984, 2001")]
+        ['(c)', '1984', '2001']
     """
-    if not 0 < len(lines) <= _MOST:
-        raise UserError(f"kept symbols: {len(lines):,} lines; give from 1 to {_MOST:,}")
-    symbols: list[tuple[int, str]] = []
-    patterns: list[tuple[int, str]] = []
-    for place, line in enumerate(lines):
-        if not line or line in lines[:place]:
-            raise UserError(f"kept symbols: line {place + 1} is empty or stands above; leave it out")
-        if not is_pattern(line):
-            symbols.append((place, re.escape(line)))
-            continue
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        if not 0 < len(lines) <= _MOST:
+            raise UserError(f"kept symbols: {len(lines):,} lines; give from 1 to {_MOST:,}")
+        symbols: list[tuple[int, str]] = []
+        patterns: list[tuple[int, str]] = []
+        for place, line in enumerate(lines):
+            if not line or line in lines[:place]:
+                raise UserError(f"kept symbols: line {place + 1} is empty or stands above; leave it out")
+            if not is_pattern(line):
+                symbols.append((place, re.escape(line)))
+                continue
+            _check_pattern(line)
+            patterns.append((place, f"{chr(_FIRST_MARK + place)}|{line[1:-1]}"))
+        symbols.sort(key=lambda each: -len(each[1]))
+        self._lines = tuple(lines)
+        self._pattern = regex.compile("|".join(f"(?P<l{place}>{text})" for place, text in [*symbols, *patterns]))
+
+    def finds(self, text: str) -> list[Any]:
+        """Return the matches in a text, without empty ones, such as a word's boundary.
+
+        Raises:
+            UserError: the search takes too long; the message names the pattern.
+        """
         try:
-            compiled = re.compile(line[1:-1])
-        except re.error as error:
-            raise UserError(f"kept symbols: {line}: no regular expression ({error}); mend it") from None
-        if compiled.groups or compiled.fullmatch("") or re.match(r"/\(\?[^:=!<]", line):
-            raise UserError(f"kept symbols: {line}: has groups or flags, or finds nothing; write (?:...), and + for *")
-        patterns.append((place, f"{chr(_FIRST_MARK + place)}|{line[1:-1]}"))
-    symbols.sort(key=lambda each: -len(each[1]))
-    return re.compile("|".join(f"(?P<l{place}>{text})" for place, text in [*symbols, *patterns]))
+            return [match for match in self._pattern.finditer(text, timeout=_SECONDS) if match[0]]
+        except TimeoutError:
+            raise self._too_slow(text) from None
+
+    def whole(self, word: str) -> Any:
+        """Return the match that is the whole word; None where there is none, and for an empty word.
+
+        Raises:
+            UserError: the search takes too long; the message names the pattern.
+        """
+        try:
+            return self._pattern.fullmatch(word, timeout=_SECONDS) if word else None
+        except TimeoutError:
+            raise self._too_slow(word) from None
+
+    def _too_slow(self, text: str) -> UserError:
+        slow = ", ".join(line for line in self._lines if is_pattern(line) and _is_slow(line, text))
+        reason = f"more than {_SECONDS:g} s for {reprlib.repr(text)}"
+        return UserError(f"kept symbols: {slow or 'the patterns'}: {reason}; write no repetition inside another")
+
+
+def _is_slow(line: str, text: str) -> bool:
+    try:
+        regex.compile(line[1:-1]).findall(text, timeout=_SECONDS / 2)
+    except TimeoutError:
+        return True
+    return False
+
+
+def _check_pattern(line: str) -> None:
+    """Check a regular expression between slashes.
+
+    Raises:
+        UserError: see `KeptSearch`.
+    """
+    text = line[1:-1]
+    if re.search(r"(?<!\\)\{(?![0-9,])|\[:\w+:\]", text):  # fuzzy matches and classes of characters in `regex`
+        raise UserError(f"kept symbols: {line}: write a brace as \\{{, and no [:name:]")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)  # such as of a set inside a set
+            compiled = re.compile(text)
+    except (re.error, FutureWarning) as error:
+        raise UserError(f"kept symbols: {line}: no regular expression ({error}); mend it") from None
+    if compiled.groups or compiled.fullmatch("") or re.match(r"\(\?[^:=!<>]", text):
+        raise UserError(f"kept symbols: {line}: has groups or flags, or finds nothing; write (?:...), and + for *")
 
 
 def without_kept(texts: Iterable[str], lines: Sequence[str], *, of_words: bool) -> Iterator[str]:
@@ -273,11 +339,16 @@ def without_kept(texts: Iterable[str], lines: Sequence[str], *, of_words: bool) 
         lines: symbols and patterns.
         of_words: whether the base has words as tokens, of which whole ones are kept.
     """
-    search = search_of(lines)
+    search = KeptSearch(lines)
     for text in texts:
         if of_words:
-            yield " ".join(word for word in text.split(" ") if not search.fullmatch(word))
-        else:
-            for part in search.split(text)[:: search.groups + 1]:
-                if part.strip():
-                    yield part.strip(" ")
+            yield " ".join(word for word in text.split(" ") if not search.whole(word))
+            continue
+        place = 0
+        for match in search.finds(text):
+            part = text[place : match.start()]
+            place = match.end()
+            if part.strip():
+                yield part.strip(" ")
+        if text[place:].strip():
+            yield text[place:].strip(" ")

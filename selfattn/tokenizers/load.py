@@ -119,12 +119,13 @@ def _load_base(folder: Path) -> Tokenizer:
     raise UserError(f"{folder}: {_NOTHING}")
 
 
-def open_tokenizer(path: Path) -> Tokenizer:
+def open_tokenizer(path: Path, option: str = "tokenizer") -> Tokenizer:
     """Open a tokenizer that a user names: its directory, a run, or the file of a SentencePiece model.
 
     Args:
         path: a directory from `save`, a run directory, or a file that ends in ``.model``. A directory of another
             program with a single such file stands for it.
+        option: that names it, for the message.
 
     Raises:
         UserError: there is no tokenizer, or a broken file.
@@ -139,7 +140,7 @@ def open_tokenizer(path: Path) -> Tokenizer:
 
         return PieceTokenizer.open(models[0])
     kinds = ", ".join(get_args(TokenizerKind))
-    raise UserError(f"`tokenizer` {path}: expected {kinds}, or the directory of a tokenizer; nothing is there")
+    raise UserError(f"`{option}` {path}: expected {kinds}, or the directory of a tokenizer; nothing is there")
 
 
 class SeparateTokenizer:

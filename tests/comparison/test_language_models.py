@@ -17,6 +17,7 @@ from small_runs import accept_changes
 from selfattn.comparison import tested
 from selfattn.comparison.archive import ARCHIVE
 from selfattn.comparison.compare import compare
+from selfattn.comparison.preparation import prepare
 from selfattn.comparison.verify import RESULTS, verify
 from selfattn.data.pairs import Pair
 from selfattn.decoding.scoring import TargetScore
@@ -223,3 +224,9 @@ def test_a_quick_comparison_of_four_families_tuned_and_by_budgets(tmp_path: Path
     assert record.budgets
     assert all(gate.passed for gate in record.gates), [gate for gate in record.gates if not gate.passed]
     assert differing(tmp_path / "out") == []
+
+
+def test_batches_are_tuned_in_lines_also_in_a_quick_comparison() -> None:
+    for settings in ({}, {"quick": True, "tune": True}):
+        trainings, _ = prepare("lm", settings)
+        assert trainings.options.space == SPACE

@@ -104,6 +104,14 @@ def test_what_the_engine_does_otherwise_is_refused(exported: Run, cli: Cli, argu
     assert f"{arguments.split()[0]}: CTranslate2's differs" in done.err
 
 
+@pytest.mark.parametrize("arguments", ["--beam 2 --n-best 2", "--sample", "--beam 2 --prefix 2", "--align"])
+def test_what_is_refused_exports_nothing(runs: dict[str, Run], cli: Cli, tmp_path: Path, arguments: str) -> None:
+    path = tmp_path / "run"
+    shutil.copytree(runs["transformer"].path, path)
+    cli("predict", path, "--engine", "ctranslate2", *arguments.split(), stdin="a\n").refusal()
+    assert not (tmp_path / "run-ctranslate2").exists()
+
+
 def test_an_input_without_positions_is_refused(exported: Run) -> None:
     with pytest.raises(UserError, match="transformer: "):
         exported.predict(["1" * 2000])

@@ -14,7 +14,7 @@ from selfattn.report.sections.attention import alignment_section, heads_section
 from selfattn.report.sections.fairness import fairness_section
 from selfattn.report.sections.quality import pair_table, statistics_section
 from selfattn.report.sections.training import rates_section
-from selfattn.report.verdict.ranking import badges, obstacles, ranked, set_aside
+from selfattn.report.verdict.ranking import badges, difference_unit, headline_name, obstacles, ranked, set_aside
 from selfattn.report.verdict.verdict import limits, question, standing, verdict
 from selfattn.results.attention import HeadScore, HeadScores
 from selfattn.results.plan import AtBudget, Budgets, Interim
@@ -377,3 +377,10 @@ def test_outputs_that_do_not_end_are_no_published_result(rich: Record) -> None:
     gate = Gate("endings", False, "0 of 40 outputs end", "transformer", 0, value=0.0, limit=0.95, note=True)
     noted = replace(rich, gates=(*rich.gates, gate))
     assert said(noted) == said(rich)
+
+
+def test_a_difference_in_a_plain_number_names_the_metric(rich: Record) -> None:
+    number = replace(rich, headline=replace(rich.headline, metric="perplexity", kind="number"))
+    assert difference_unit(number).say("en") == "in perplexity"
+    assert difference_unit(number).say("ko") == f"({headline_name(number).say('ko')})"
+    assert difference_unit(rich).say("en") == "points"

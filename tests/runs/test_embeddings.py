@@ -8,7 +8,7 @@ import torch
 from small_runs import Cli
 
 from selfattn.models.build import build
-from selfattn.runs.embeddings import fill_tables
+from selfattn.runs.embeddings import fill_tables, read_vectors
 from selfattn.tokenizers.words import WordTokenizer
 
 TOKENIZER = WordTokenizer(["red house green"])
@@ -43,6 +43,20 @@ def test_rows_are_those_of_the_file(tmp_path: Path, head: str, side: str) -> Non
             assert torch.equal(new[:4], old[:4])
         else:
             assert torch.equal(new, old)
+
+
+def test_a_file_is_read_once_for_both_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "vectors.txt"
+    file.write_text(GOOD)
+    read = []
+
+    def counted(*arguments: Any) -> Any:
+        read.append(arguments)
+        return read_vectors(*arguments)
+
+    monkeypatch.setattr("selfattn.runs.embeddings.read_vectors", counted)
+    assert len(fill_tables(model(), TOKENIZER, {"both": file})) == 2
+    assert len(read) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Symbols that are never divided: whole tokens in front of every tokenizer, and copied from the source."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,12 +11,13 @@ from hypothesis import strategies as st
 from selfattn.data.kept_symbols import read_kept
 from selfattn.decoding.common import Hypothesis
 from selfattn.decoding.texts import to_output
+from selfattn.demo.page import page_tokens
 from selfattn.errors import SettingError, UserError
 from selfattn.runs.output_details import output_tokens
 from selfattn.runs.run import load
 from selfattn.runs.train import train
 from selfattn.tokenizers.char import CharTokenizer
-from selfattn.tokenizers.kept import KeptTokenizer, without_kept
+from selfattn.tokenizers.kept import KeptSearch, KeptTokenizer, without_kept
 from selfattn.tokenizers.letters import LetterTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
@@ -109,6 +111,10 @@ def test_what_finds_nothing_is_no_symbol() -> None:
         ("/(a)b/\n", "has groups or flags"),
         ("/a*/\n", "finds nothing"),
         ("/(?i)a/\n", "has groups or flags"),
+        ("//\n", r"//: a pattern without content; write one between the slashes, such as /\[/\]\{2\}/ for //"),
+        ("/ab{e<=1}/\n", r"write a brace as \\\{, and no \[:name:\]"),
+        ("/[[:alpha:]]+/\n", r"write a brace as"),
+        ("/[[ab]+/\n", "no regular expression .Possible nested set"),
     ],
 )
 def test_lines_that_cannot_be_used_are_refused(content: str, message: str, tmp_path: Path) -> None:
@@ -116,6 +122,33 @@ def test_lines_that_cannot_be_used_are_refused(content: str, message: str, tmp_p
     file.write_text(content)
     with pytest.raises(UserError, match=message):
         read_kept(file)
+
+
+@given(text=st.text("ab1 .{}é한9", max_size=30))
+def test_patterns_find_what_they_find_in_re(text: str) -> None:
+    patterns = (r"\w+\.\d", r"\b[ab]+(?=1)", r"(?:a|ab)(?<!ab)1?", r"\{\d{1,2}\}", r"[^\W\d]+$")
+    ours = [
+        (match.lastgroup, *match.span()) for match in KeptSearch([f"/{pattern}/" for pattern in patterns]).finds(text)
+    ]
+    theirs = re.compile("|".join(f"(?P<l{place}>{pattern})" for place, pattern in enumerate(patterns)))
+    assert ours == [(match.lastgroup, *match.span()) for match in theirs.finditer(text) if match[0]]
+
+
+def test_a_pattern_that_searches_for_ages_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert KeptSearch(["/(?:a+)+b/"]).finds("a" * 60 + "cb") == []  # `re` does not come to an end
+    monkeypatch.setattr("selfattn.tokenizers.kept._SECONDS", 0.05)
+    tokenizer = KeptTokenizer(CharTokenizer("abc"), ["/[0-9]+/", "/(?:a|a)+b/"])
+    with pytest.raises(
+        UserError, match=r"kept symbols: /\(\?:a\|a\)\+b/: more than 0.05 s for 'aaa.*'; write no repet"
+    ):
+        tokenizer.encode("a" * 40 + "cb")
+    with pytest.raises(UserError, match=r"more than 0.05 s"):
+        KeptTokenizer(WordTokenizer(["a"]), ["/(?:a|a)+b/"]).encode("a" * 40 + "cb")
+
+
+def test_a_page_names_kept_symbols() -> None:
+    with pytest.raises(UserError, match="a page cannot run kept symbols; train a run without `keep_symbols` for it"):
+        page_tokens(KEPT["bpe"])
 
 
 def test_the_base_learns_from_what_is_left() -> None:

@@ -4,14 +4,17 @@ import io
 import json
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
+from selfattn.data.pairs import Pair
 from selfattn.data.text import plain_words
 from selfattn.errors import UserError
+from selfattn.tasks.translation import Translation
 from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer, open_tokenizer, train_tokenizer
 from selfattn.tokenizers.pieces import PieceTokenizer
 from selfattn.tokenizers.protocol import SPECIALS, describe
@@ -95,6 +98,14 @@ def test_a_tokenizer_that_is_not_there_is_refused_in_a_line(tmp_path: Path) -> N
         UserError, match=r"`tokenizer` wrods: expected characters, letters, words, unigram, bpe, or the"
     ):
         open_tokenizer(Path("wrods"))
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("a b\tc d\n" * 4)
+    for side in ("source", "target"):
+        task = Translation(data=(pairs,), **{f"{side}_tokenizer": Path("leters")})
+        with pytest.raises(UserError, match=f"`{side}_tokenizer` leters: expected characters, letters, words"):
+            task.tokenizer(SimpleNamespace(sample=lambda: [Pair("a b", "c d")]))  # type: ignore[arg-type]
+    options = Translation(data=(pairs,), tokenizer="words", source_tokenizer="letters").options
+    assert options.kinds == ("letters", "words")
     with pytest.raises(UserError, match="no tokenizer in it"):
         open_tokenizer(tmp_path)
     SeparateTokenizer(WordTokenizer(["a"]), WordTokenizer(["b"])).save(tmp_path / "run/tokenizer")

@@ -72,7 +72,9 @@ def headline_unit(record: Record) -> Message:
 
 
 def difference_unit(record: Record) -> Message:
-    """Return the unit of a difference in that metric."""
+    """Return the unit of a difference in that metric; for a number without a unit, what it is a difference in."""
+    if record.headline.kind == "number":
+        return message(_DIFFERENCES["number"], metric=headline_name(record))
     return message(_DIFFERENCES[record.headline.kind])
 
 
