@@ -13,7 +13,7 @@ from selfattn.results.over_tasks import OverTasks, TaskRow
 from selfattn.results.quality import Estimate, Unit
 from selfattn.results.reading import read_record
 from selfattn.results.record import Record
-from selfattn.words.messages import SOURCE, catalogue, message
+from selfattn.words.messages import SOURCE, catalogue, message, text_of
 from selfattn.words.names import name_key
 
 RESULTS = "results.json"
@@ -98,6 +98,11 @@ def over_tasks(records: Mapping[str, Record]) -> list[OverTasks]:
 
 def together_lines(verdict: OverTasks, lang: str = SOURCE) -> Iterator[str]:
     """Write a verdict as a table in Markdown."""
+    for line in _lines(verdict, lang):
+        yield text_of(line, lang)
+
+
+def _lines(verdict: OverTasks, lang: str) -> Iterator[str]:
     metric = catalogue(lang).get(name_key("metric", verdict.metric), verdict.metric)
     kind = verdict.kind
     task = message("together.task").say(lang)

@@ -239,6 +239,7 @@ def chart_svg(chart: Chart, signs: Signs, lang: str = SOURCE) -> str:
     return picture(
         "chart",
         drawn=drawn,
+        say=lambda mark: text_of(mark, lang),
         caption=text_of(chart.caption, lang),
         above=text_of(chart.height, lang),
         unit=text_of(chart.unit, lang),

@@ -21,7 +21,7 @@ from selfattn.runs.measure import measure_run
 from selfattn.runs.run import Run
 from selfattn.runs.task_metrics import decided_by
 from selfattn.settings import as_declared
-from selfattn.words.messages import SOURCE, catalogue, message
+from selfattn.words.messages import SOURCE, catalogue, message, text_of
 from selfattn.words.names import name_key
 
 
@@ -83,6 +83,11 @@ def evaluation_lines(results: Mapping[str, Any], lang: str = SOURCE) -> Iterator
         results: of the evaluation.
         lang: the language.
     """
+    for line in _lines(results, lang):
+        yield text_of(line, lang).replace("\u00a0%", " %")
+
+
+def _lines(results: Mapping[str, Any], lang: str) -> Iterator[str]:
 
     def told(key: str, count: int = 0) -> str:
         return message(key, count=f"{count:,}").say(lang)
@@ -144,7 +149,7 @@ def _score(value: float, ends: Sequence[float] | None, is_share: bool) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:6.2f} %"
+    return f"{100 * share:6.2f}\u00a0%"
 
 
 def score_lines(scores: Sequence[TargetScore]) -> Iterator[str]:

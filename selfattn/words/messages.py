@@ -15,7 +15,8 @@ SOURCE = "en"  # the language in which messages are written first; what another 
 _HOME = resources.files("selfattn.words") / "catalogues"
 LANGS: tuple[str, ...] = (SOURCE, *sorted(d.name for d in _HOME.iterdir() if d.is_dir() and d.name != SOURCE))
 _PLACE = re.compile(r"{(\w+)}")
-_SPACED_PERCENT = re.compile(r"(?<=[\d}])[ \u00a0]%(?!p)")
+_WRITTEN_PERCENT = re.compile(r"(?<=[\d}])[ \u00a0]%(?!p)")  # in the words of a message
+_FORMATTED_PERCENT = re.compile(r"(?<=\d)\u00a0%")  # as numbers are formatted; a value that is data may have a space
 _TIGHT_PERCENT = frozenset({"ko"})  # languages that write 90%, not 90 %
 
 
@@ -44,8 +45,9 @@ class Message:
         text = self.texts.get(lang) or catalogue(lang).get(self.key) or self.texts.get(SOURCE)
         if text is None:
             raise KeyError(self.key)
-        text = _PLACE.sub(lambda place: values.get(place[1], place[0]), text)
-        return _SPACED_PERCENT.sub("%", text) if lang in _TIGHT_PERCENT else text
+        if lang in _TIGHT_PERCENT:
+            text = _WRITTEN_PERCENT.sub("%", text)
+        return text_of(_PLACE.sub(lambda place: values.get(place[1], place[0]), text), lang)
 
 
 TextLike = str | Message
@@ -67,8 +69,28 @@ def phrase(**texts: str) -> Message:
 
 
 def text_of(value: int | TextLike, lang: str) -> str:
-    """Return a message in a language; any other text or number as it is."""
-    return value.say(lang) if isinstance(value, Message) else str(value)
+    """Return a message, a text or a number in a language: a formatted percentage gets the language's spacing.
+
+    Example:
+        >>> text_of("25.16\u00a0%", "en").replace("\u00a0", " "), text_of("25.16\u00a0%", "ko")
+        ('25.16 %', '25.16%')
+    """
+    if isinstance(value, Message):
+        return value.say(lang)
+    return _FORMATTED_PERCENT.sub("%", str(value)) if lang in _TIGHT_PERCENT else str(value)
+
+
+def texts_of(value: TextLike) -> TextLike:
+    """Return a text as a message where languages write it differently, else as it is.
+
+    Example:
+        >>> texts_of("25.16\u00a0%").texts["ko"], texts_of("25.16")
+        ('25.16%', '25.16')
+    """
+    if isinstance(value, Message):
+        return value
+    texts = {lang: text_of(value, lang) for lang in LANGS}
+    return phrase(**texts) if len(set(texts.values())) > 1 else value
 
 
 @cache

@@ -1,6 +1,8 @@
 """The words: all catalogues say the same things with the same values, and nothing is missing or left over."""
 
 import ast
+import io
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import fields
@@ -9,13 +11,22 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+import report_records
 from babel.messages import Message as Entry
 from babel.messages.pofile import read_po
+from rich.console import Console
 
 from selfattn.errors import UserError
+from selfattn.report.blocks import Chart, MarkedAnswer, Styled
+from selfattn.report.drawing.palette import Signs
+from selfattn.report.render.html import html_of
+from selfattn.report.render.markdown import MarkdownPage, markdown_of
+from selfattn.report.render.terminal import print_summary
 from selfattn.report.sections import fairness
+from selfattn.report.verdict.conditions import in_list
+from selfattn.report.write import _blocks, chart_svg, document
 from selfattn.results.record import Cost, Subject, Timing
-from selfattn.words.messages import LANGS, SOURCE, Message, catalogue, message, phrase, read_words
+from selfattn.words.messages import LANGS, SOURCE, Message, catalogue, message, phrase, read_words, text_of
 from selfattn.words.names import NAME_KEYS, NameKind
 
 NAMES = {"BLEU", "chrF", "TER", "AER", "LSTM"}  # the same in every language
@@ -157,3 +168,36 @@ def test_korean_writes_no_space_before_a_percent_sign() -> None:
     spoken = Message("", shown, text.texts)
     assert spoken.say("ko") == "90% 그리고 5%"
     assert spoken.say("en") == "90\u00a0% and 5 %"
+
+
+@pytest.mark.parametrize("name", ["dates", "rich", "translation"])
+def test_every_percentage_of_a_korean_report_has_no_space_and_of_an_english_one_has(name: str) -> None:
+    record = report_records.read(name)
+    screens = {}
+    for lang in LANGS:
+        console = Console(file=io.StringIO(), width=80)
+        print_summary(record, console, lang=lang)
+        charts = [block for block, _ in _blocks(record) if isinstance(block, Chart)]
+        pictures = [chart_svg(chart, Signs([]), lang) for chart in charts]
+        page = html_of(document(record), lang)
+        shown, data = page.split('<script type="application/json" id="data">')
+        places = [text[LANGS.index(lang)] for text in json.loads(data.split("</script>")[0])["texts"]]
+        screens[lang] = "\n".join(
+            [markdown_of(document(record), lang), console.file.getvalue(), *pictures, shown, *places]
+        )
+    spaced = r"\d[ \u00a0]%"
+    assert re.search(spaced, screens["en"])
+    assert re.findall(spaced, screens["ko"]) == []
+
+
+def test_data_keep_their_percent_signs() -> None:
+    french = "20\u00a0% de réduction"
+    assert MarkdownPage("ko").cell(Styled(french, quoted=True)) == french
+    assert MarkdownPage("ko").cell(MarkedAnswer(french, french)) == f"✓ {french}"
+    assert Message("", {"text": "50 % 할인"}, {"en": "{text}"}).say("ko") == "50 % 할인"
+
+
+def test_in_korean_every_number_of_an_enumeration_has_its_unit() -> None:
+    numbers = in_list(["30", "71"], message("difference.share"))
+    assert [text_of(number, "ko") for number in numbers] == ["30%p", "71"]
+    assert [text_of(number, "en") for number in numbers] == ["30", "71"]

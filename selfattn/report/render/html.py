@@ -21,7 +21,7 @@ from selfattn.report.drawing.palette import Signs
 from selfattn.report.drawing.tokens import pieces, shown, token_places, visual_order, width
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.results.attention import AttentionExample, ModelAttention
-from selfattn.words.messages import LANGS, SOURCE, Message, TextLike, catalogue, message
+from selfattn.words.messages import LANGS, SOURCE, Message, TextLike, catalogue, message, texts_of
 
 _MOST = 1_700_000  # characters of JSON; keeps the page under 3 MB
 # Printable ASCII that JSON and HTML leave as it is. A code for each thousandth: one character, from 78 on two; the last
@@ -119,13 +119,28 @@ class Translator:
         return self.text(Message(key, values))
 
     def text(self, text: TextLike) -> Markup:
-        """Return a message as a span; any other text as it is."""
+        """Return a text as a span where it differs between languages, else as it is."""
+        text = texts_of(text)
         if not isinstance(text, Message):
             return escape(text)
         return Markup('<span data-w="{}">{}</span>').format(self.id(text), text.say(self.lang))
 
+    def inside(self, text: TextLike) -> Markup:
+        """Return the end of a start tag, and the text of its element: pictures have no spans.
+
+        Example:
+            >>> w = Translator("ko")
+            >>> print(Markup("<text x='0'") + w.inside("20\u00a0%") + Markup("</text>"))
+            <text x='0' data-w="0">20%</text>
+        """
+        text = texts_of(text)
+        if not isinstance(text, Message):
+            return Markup(">{}").format(text)
+        return Markup(' data-w="{}">{}').format(self.id(text), text.say(self.lang))
+
     def attr(self, name: str, text: TextLike) -> Markup:
         """Return an attribute whose value is a message, or any other text."""
+        text = texts_of(text)
         if not isinstance(text, Message):
             return Markup('{}="{}"').format(name, text)
         return Markup('{}="{}" data-wa="{} {}"').format(name, text.say(self.lang), name, self.id(text))

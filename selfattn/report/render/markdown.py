@@ -158,19 +158,20 @@ class MarkdownPage:
         """Draw what stands in a cell."""
         match cell:
             case b.Styled():
-                text = self.say(cell.text)
+                text = self.escape(str(cell.text)) if cell.quoted else self.say(cell.text)
                 small = self.say(cell.small)
                 between = " " if cell.strong or small.startswith("(") else self.between
                 return text + between + small if small else text
             case b.MarkedAnswer():
                 sign = "✓" if cell.text == cell.target else "✗"
-                return NONE if cell.text is None else self.say(f"{sign} {cell.text}")
+                return NONE if cell.text is None else self.escape(f"{sign} {cell.text}")
             case b.Bars():
-                bars = ((round(8 * min(max(length, 0), 1)), label, value) for label, length, value in cell.entries)
-                texts = (
-                    f"{'█' * full}{'░' * (8 - full)} {value} {text_of(label, self.lang)}" for full, label, value in bars
-                )
-                return ("\n" if self.between == "\n" else "; ").join(map(self.escape, texts))
+                texts = []
+                for label, length, value in cell.entries:
+                    full = round(8 * min(max(length, 0), 1))
+                    bar = "█" * full + "░" * (8 - full)
+                    texts.append(f"{bar} {self.say(value)} {self.say(label)}")
+                return ("\n" if self.between == "\n" else "; ").join(texts)
             case b.Strip():
                 return ""
         return self.say(cell)

@@ -18,7 +18,7 @@ from selfattn.report.verdict.wrong_settings import FACTOR, cost_of_wrong
 from selfattn.results.plan import DepartureKind
 from selfattn.results.quality import CrossingKind, separated
 from selfattn.results.record import Model, Record
-from selfattn.words.messages import Message, TextLike, message, phrase
+from selfattn.words.messages import SOURCE, Message, TextLike, message, phrase
 
 _FACTORS = (1.5, 10.0)  # between which a learning rate is called wrong
 _CONDITIONS: dict[HowTuned, str] = {
@@ -115,23 +115,42 @@ def wrong_rate(record: Record, models: Sequence[Model]) -> list[Message]:
     kind = record.headline.kind
     factor = max(shared)
     points = [value_text(lost[factor], kind, 0).removesuffix("\u00a0%") for lost in costs]
-    texts = [message("rate.cost", model=spoken(record, a), cost=b) for a, b in zip(models, points, strict=True)]
     unit = difference_unit(record)
+    texts = [
+        message("rate.cost", model=spoken(record, model), cost=cost)
+        for model, cost in zip(models, in_list(points, unit), strict=True)
+    ]
     return [message("rate.wrong", factor=f"{factor:g}", costs=listed(texts), unit=unit)]
 
 
 def _tuned_wrong_rate(record: Record, models: Sequence[Model]) -> list[Message]:
     """Say it by fresh runs with the chosen settings, against trials that no choice has selected."""
     kind = record.headline.kind
-    texts: list[Message] = []
+    costs: list[str] = []
     for model in models:
         lost = cost_of_wrong(record, model).lost_by_rate
         if lost is None:
             return []
-        points = value_text(max(0.0, lost), kind, 0).removesuffix("\u00a0%")
-        texts.append(message("rate.loss", model=spoken(record, model), cost=points))
+        costs.append(value_text(max(0.0, lost), kind, 0).removesuffix("\u00a0%"))
     unit = difference_unit(record)
+    texts = [
+        message("rate.loss", model=spoken(record, model), cost=cost)
+        for model, cost in zip(models, in_list(costs, unit), strict=True)
+    ]
     return [message("rate.tuned", factor=f"{FACTOR:g}", costs=listed(texts), unit=unit)] if texts else []
+
+
+def in_list(numbers: Sequence[str], unit: Message) -> list[TextLike]:
+    """Return numbers for an enumeration before a unit; Korean writes the unit after each, the last one's follows.
+
+    Example:
+        >>> from selfattn.words.messages import text_of
+        >>> first, last = in_list(["30", "71"], message("difference.share"))
+        >>> text_of(first, "en"), text_of(first, "ko"), text_of(last, "ko")
+        ('30', '30%p', '71')
+    """
+    texts = {SOURCE: "{number}", "ko": "{number}{unit}"}
+    return [*(Message("", {"number": number, "unit": unit}, texts) for number in numbers[:-1]), *numbers[-1:]]
 
 
 def budget_outcomes(record: Record) -> list[Message]:
