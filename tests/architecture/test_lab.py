@@ -144,9 +144,17 @@ def test_guesses_and_curves_are_checked(lab: SimpleNamespace) -> None:
     told.append(lab.check_5({"rnn-peeky": 1, "transformer": 50}, measured))
     assert None not in told
     assert len(set(told)) == len(told)
+    zeros = dict.fromkeys(measured, 0)
+    assert lab.check_5(zeros, measured) == lab.check_5(dict.fromkeys(measured, 50), measured), "equal, not parts of 1"
+    assert lab.check_5(zeros, dict.fromkeys(measured, 0.0)) is None
+    assert lab.check_5(dict(zip(names, [0, 1, 0.4], strict=True)), measured) == told[0], "parts of 1"
+    assert lab.check_5(dict(zip(names, [0, 2, 1], strict=True)), measured) is None
     curves = {"rnn-attention": [1.0, 20.0, 70.0, 88.0], "transformer": [30.0, 40.0, 20.0, 1.0]}
     lab.check_6.__globals__["rates"] = (0.002, 0.004, 0.016, 0.032)
     assert lab.check_6("transformer", "rnn-attention", "Trained on 20,000 dates, one run each.", curves) is None
+    short = ("The RNN wins.", "RNN이 더 낫다.")
+    for sentence in short:
+        assert lab.check_6("transformer", "rnn-attention", sentence, curves) is None
     wrong: list[Any] = [(None, None, ""), ("rnn-attention", "rnn-attention", ""), ("transformer", "transformer", "a")]
     wrong += [("RNN", "transformer", ""), ([1.0, 2.0], "transformer", ""), ("transformer", "rnn-attention", "ok")]
     said = [lab.check_6(*answers, curves) for answers in wrong]
