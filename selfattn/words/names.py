@@ -26,6 +26,7 @@ NAME_KEYS = frozenset(
         "metric.perplexity",
         "metric.word accuracy",
         "metric.bleu_tokens",
+        "metric.bleu_lowercased_tokenised",
         # gates, and what each says
         "gate.causal",
         "gate.padding",

@@ -17,12 +17,13 @@ from babel.messages.pofile import read_po
 from rich.console import Console
 
 from selfattn.errors import UserError
-from selfattn.report.blocks import Chart, MarkedAnswer, Styled
+from selfattn.report.blocks import Chart, MarkedAnswer, Strip, Styled
 from selfattn.report.drawing.palette import Signs
-from selfattn.report.render.html import html_of
+from selfattn.report.render.html import Translator, html_of
 from selfattn.report.render.markdown import MarkdownPage, markdown_of
 from selfattn.report.render.terminal import print_summary
 from selfattn.report.sections import fairness
+from selfattn.report.sections.fairness import _method
 from selfattn.report.verdict.conditions import in_list
 from selfattn.report.write import _blocks, chart_svg, document
 from selfattn.results.record import Cost, Subject, Timing
@@ -201,3 +202,21 @@ def test_in_korean_every_number_of_an_enumeration_has_its_unit() -> None:
     numbers = in_list(["30", "71"], message("difference.share"))
     assert [text_of(number, "ko") for number in numbers] == ["30%p", "71"]
     assert [text_of(number, "en") for number in numbers] == ["30", "71"]
+
+
+def test_a_korean_line_does_not_break_between_a_sign_and_its_particle() -> None:
+    page = html_of(document(report_records.read("rich")), "ko")
+    texts = [text[LANGS.index("ko")] for text in json.loads(page.split('id="data">')[1].split("</script>")[0])["texts"]]
+    assert any("%\u2060" in text for text in texts)
+    assert [text for text in texts if re.search(r"[%)\]”’][가-힣]", text)] == []
+
+
+def test_a_long_text_in_a_table_has_a_line_of_its_own_on_a_phone() -> None:
+    w = Translator("en")
+    assert w.is_long(phrase(en="short", ko="이 글은 전화기의 반 줄에 들어가지 않습니다"))
+    assert not w.is_long("rnn-attention, seed 400")
+    assert not w.is_long(Strip(()))
+
+
+def test_ways_to_decode_have_names_in_korean() -> None:
+    assert [text_of(_method(name), "ko") for name in ("greedy", "beam 5", "other")] == ["그리디", "빔 5", "other"]

@@ -17,7 +17,9 @@
   /* ---------------------------------------------------------------- words and elements */
 
   function say(key, values = {}) {
-    return page.words[root.lang][key].replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+    const text = page.words[root.lang][key].replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+    // A word joiner before a Korean particle: lines would break between it and the sign before.
+    return text.replace(/(?<=[%)\]”’])(?=[가-힣])/g, "\u2060");
   }
 
   function make(tag, attributes = {}, ...children) {

@@ -6,6 +6,7 @@ out from the end when the page would grow too large; it says how many.
 """
 
 import json
+import re
 from collections.abc import Iterable
 from itertools import chain, product
 from typing import Any
@@ -14,19 +15,21 @@ from markupsafe import Markup, escape
 
 from selfattn.data.pairs import Span
 from selfattn.errors import all_visible
-from selfattn.report.blocks import AttentionExplorer, Document
+from selfattn.report.blocks import AttentionExplorer, Cell, Document, Styled
 from selfattn.report.drawing.attention import attention_svg
 from selfattn.report.drawing.charts import curves, label_margin
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.drawing.tokens import pieces, shown, token_places, visual_order, width
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.results.attention import AttentionExample, ModelAttention
-from selfattn.words.messages import LANGS, SOURCE, Message, TextLike, catalogue, message, texts_of
+from selfattn.words.messages import LANGS, SOURCE, Message, TextLike, catalogue, message, text_of, texts_of
 
 _MOST = 1_700_000  # characters of JSON; keeps the page under 3 MB
 # Printable ASCII that JSON and HTML leave as it is. A code for each thousandth: one character, from 78 on two; the last
 # twelve characters announce a second one.
 _SYMBOLS = "".join(chr(code) for code in range(33, 127) if chr(code) not in '"\\<>')
+_HALF_LINE = 26  # columns of half a line on a phone
+_BREAKABLE = re.compile(r"(?<=[%)\]”’])(?=[가-힣])")
 _CODES = [*_SYMBOLS[:-12], *map("".join, product(_SYMBOLS[-12:], _SYMBOLS))]
 
 
@@ -96,6 +99,16 @@ def _render(template: str, lang: str, signs: Signs, maps: AttentionExplorer, **c
     return templates().get_template(f"{template}.html.j2").render(context) + "\n"
 
 
+def whole_words(text: str) -> str:
+    """Join a Korean particle to the sign before it with a word joiner: browsers would break the line between them.
+
+    Example:
+        >>> whole_words("97%로"), whole_words("97 % of")
+        ('97%\u2060로', '97 % of')
+    """
+    return _BREAKABLE.sub("\u2060", text)
+
+
 class Translator:
     """Puts messages into HTML in one language and remembers them in every language, for the page's own switch.
 
@@ -123,7 +136,7 @@ class Translator:
         text = texts_of(text)
         if not isinstance(text, Message):
             return escape(text)
-        return Markup('<span data-w="{}">{}</span>').format(self.id(text), text.say(self.lang))
+        return Markup('<span data-w="{}">{}</span>').format(self.id(text), whole_words(text.say(self.lang)))
 
     def inside(self, text: TextLike) -> Markup:
         """Return the end of a start tag, and the text of its element: pictures have no spans.
@@ -136,18 +149,26 @@ class Translator:
         text = texts_of(text)
         if not isinstance(text, Message):
             return Markup(">{}").format(text)
-        return Markup(' data-w="{}">{}').format(self.id(text), text.say(self.lang))
+        return Markup(' data-w="{}">{}').format(self.id(text), whole_words(text.say(self.lang)))
+
+    def is_long(self, cell: Cell) -> bool:
+        """Return whether the text of a cell needs a line of its own on a phone, in one of the languages."""
+        text = cell.text if isinstance(cell, Styled) else cell
+        if not isinstance(text, str | Message):
+            return False
+        return any(width(text_of(text, lang)) > _HALF_LINE for lang in LANGS)
 
     def attr(self, name: str, text: TextLike) -> Markup:
         """Return an attribute whose value is a message, or any other text."""
         text = texts_of(text)
         if not isinstance(text, Message):
             return Markup('{}="{}"').format(name, text)
-        return Markup('{}="{}" data-wa="{} {}"').format(name, text.say(self.lang), name, self.id(text))
+        said = whole_words(text.say(self.lang))
+        return Markup('{}="{}" data-wa="{} {}"').format(name, said, name, self.id(text))
 
     def id(self, message: Message) -> int:
         """Return the id under which the page finds the message in every language."""
-        texts = tuple(message.say(lang) for lang in LANGS)
+        texts = tuple(whole_words(message.say(lang)) for lang in LANGS)
         return self._ids.setdefault(texts, len(self._ids))
 
     @property

@@ -81,8 +81,19 @@ def _decoding(record: Record) -> b.Table:
         b.Column(message("decoding.length")),
     ]
     columns += [b.Column(model.name, model=True) for model in order]
-    rows = (b.Row((*map(str, key), *(cells.get(model.name, NONE) for model in order))) for key, cells in times.items())
+    rows = []
+    for (method, batch, length), cells in times.items():
+        of_models = (cells.get(model.name, NONE) for model in order)
+        rows.append(b.Row((_method(method), str(batch), str(length), *of_models)))
     return b.Table("decoding", tuple(columns), tuple(rows), shown=12)
+
+
+def _method(method: str) -> TextLike:
+    """Return the name of a decoding method; one of elsewhere as it is."""
+    name, _, size = method.partition(" ")
+    if name == "beam" and size:
+        return message("decoding.beam", size=size)
+    return message("decoding.greedy") if method == "greedy" else method
 
 
 @b.section("gates", "head.gates")

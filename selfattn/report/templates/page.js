@@ -4,9 +4,14 @@ const root = document.documentElement;
 root.classList.add("js");
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
+// A word joiner before a Korean particle: lines would break between it and the sign before.
+function wholeWords(text) {
+  return text.replace(/(?<=[%)\]”’])(?=[가-힣])/g, "\u2060");
+}
+
 function say(key, values) {
   const text = page.words[root.lang][key];
-  return values ? text.replace(/\{(\w+)\}/g, (_, name) => values[name]) : text;
+  return wholeWords(values ? text.replace(/\{(\w+)\}/g, (_, name) => values[name]) : text);
 }
 
 function setLanguage(lang) {
