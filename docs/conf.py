@@ -108,9 +108,12 @@ def link_reports(app: Sphinx, page: str, template: str, context: dict[str, Any],
         context["body"] = REPORT.sub(r"\1.report\2", context["body"])
 
 
-def copy_reports(app: Sphinx, error: Exception | None) -> None:
-    """Put the reports where the pages link to them, so that a link opens the report instead of saving it."""
+def copy_linked(app: Sphinx, error: Exception | None) -> None:
+    """Put the reports, and the lab with solutions, where the pages link to them."""
     here = Path(__file__).parent
+    if error is None and app.builder.format == "html":
+        for lab in here.glob("class/lab-solutions*.ipynb"):
+            (Path(app.outdir) / lab.relative_to(here)).write_bytes(lab.read_bytes())
     for report in [*here.glob("results/reports/*.html"), *here.glob("results/claims/*.html")]:
         to = (Path(app.outdir) / report.relative_to(here)).with_suffix(".report.html")
         if error is None and app.builder.format == "html":
@@ -122,7 +125,7 @@ def setup(app: Sphinx) -> None:
     """Connect what the pages need beside the theme."""
     app.connect("html-page-context", speak_korean)
     app.connect("html-page-context", link_reports)
-    app.connect("build-finished", copy_reports)
+    app.connect("build-finished", copy_linked)
 
 
 write_api_pages()
