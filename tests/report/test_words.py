@@ -216,6 +216,7 @@ def test_a_long_text_in_a_table_has_a_line_of_its_own_on_a_phone() -> None:
     assert w.is_long(phrase(en="short", ko="이 글은 전화기의 반 줄에 들어가지 않습니다"))
     assert not w.is_long("rnn-attention, seed 400")
     assert not w.is_long(Strip(()))
+    assert w.is_long(MarkedAnswer("", "Ein Mann mit einem orangefarbenen Hut"))
 
 
 def test_ways_to_decode_have_names_in_korean() -> None:

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from selfattn.data.pairs import Span
 from selfattn.errors import all_visible
-from selfattn.report.blocks import AttentionExplorer, Cell, Document, Styled
+from selfattn.report.blocks import AttentionExplorer, Cell, Document, MarkedAnswer, Styled
 from selfattn.report.drawing.attention import attention_svg
 from selfattn.report.drawing.charts import curves, label_margin
 from selfattn.report.drawing.palette import Signs
@@ -29,7 +29,8 @@ _MOST = 1_700_000  # characters of JSON; keeps the page under 3 MB
 # twelve characters announce a second one.
 _SYMBOLS = "".join(chr(code) for code in range(33, 127) if chr(code) not in '"\\<>')
 _HALF_LINE = 26  # columns of half a line on a phone
-_BREAKABLE = re.compile(r"(?<=[%)\]”’])(?=[가-힣])")
+_PARTICLE = re.compile(r"(?<=[%)\]”’])(?=[가-힣])")
+_SPLIT = re.compile(r"(?<=\d) (?=%)|(?<=[✓✗○◐]) |(?<=^–) ")
 _CODES = [*_SYMBOLS[:-12], *map("".join, product(_SYMBOLS[-12:], _SYMBOLS))]
 
 
@@ -100,13 +101,15 @@ def _render(template: str, lang: str, signs: Signs, maps: AttentionExplorer, **c
 
 
 def whole_words(text: str) -> str:
-    """Join a Korean particle to the sign before it with a word joiner: browsers would break the line between them.
+    """Keep in one line what belongs together: a number and its percent sign, a mark and its word, a Korean particle.
+
+    Browsers would break the line between a Korean particle and the sign before it; a word joiner prevents that.
 
     Example:
-        >>> whole_words("97%로"), whole_words("97 % of")
-        ('97%\u2060로', '97 % of')
+        >>> whole_words("97%로"), whole_words("✓ holds for 95 % of"), whole_words("97 - 3")
+        ('97%\u2060로', '✓\xa0holds for 95\xa0% of', '97 - 3')
     """
-    return _BREAKABLE.sub("\u2060", text)
+    return _SPLIT.sub("\u00a0", _PARTICLE.sub("\u2060", text))
 
 
 class Translator:
@@ -153,7 +156,7 @@ class Translator:
 
     def is_long(self, cell: Cell) -> bool:
         """Return whether the text of a cell needs a line of its own on a phone, in one of the languages."""
-        text = cell.text if isinstance(cell, Styled) else cell
+        text = cell.text if isinstance(cell, Styled) else cell.target if isinstance(cell, MarkedAnswer) else cell
         if not isinstance(text, str | Message):
             return False
         return any(width(text_of(text, lang)) > _HALF_LINE for lang in LANGS)
