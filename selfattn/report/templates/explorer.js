@@ -84,7 +84,11 @@
   const KINDS = { cross: "x.kind.cross", encoder: "x.kind.encoder", decoder: "x.kind.decoder", blocking: "x.kind.blocking", gradient: "x.kind.gradient" };
   const ROWS = { cross: "x.axis.cross.rows", encoder: "x.axis.encoder.rows", decoder: "x.axis.decoder.rows", blocking: "x.axis.blocking.rows", gradient: "x.axis.gradient.rows" };
   const COLUMNS = { cross: "x.axis.cross.columns", encoder: "x.axis.encoder.columns", decoder: "x.axis.decoder.columns", blocking: "x.axis.blocking.columns", gradient: "x.axis.gradient.columns" };
-  const FIELDS = { year: "x.field.year", month: "x.field.month", day: "x.field.day" };
+  const FIELDS = {
+    year: "x.field.year", month: "x.field.month", day: "x.field.day", weekday: "x.field.weekday", week: "x.field.week",
+    hour: "x.field.hour", minute: "x.field.minute", second: "x.field.second", period: "x.field.period",
+    number: "x.field.number", unit: "x.field.unit", currency: "x.field.currency", language: "x.field.language",
+  };
 
   function segments(name, what, options, current, pick) {
     const fieldset = make("fieldset", { class: "segments" }, make("legend", {}, say(LEGENDS[what])));
