@@ -102,6 +102,19 @@ def speak_korean(app: Sphinx, page: str, template: str, context: dict[str, Any],
 REPORT = re.compile(r'(<a href="[^"]*\b(?:reports|claims)/\w+)(\.html)')
 
 
+# Lines of Korean would break between a closing sign and the particle after it.
+PARTICLE = re.compile(r"(?<=[%)\]”’])((?:</\w+>)*)(?=[가-힣])")
+CODE = re.compile(r"(<pre.*?</pre>)", re.DOTALL)
+
+
+def keep_words_whole(app: Sphinx, page: str, template: str, context: dict[str, Any], document: object) -> None:
+    """Put a word joiner before Korean particles, outside code."""
+    if "body" in context:
+        parts = CODE.split(context["body"])
+        parts[::2] = [PARTICLE.sub(r"&#8288;\1", part) for part in parts[::2]]
+        context["body"] = "".join(parts)
+
+
 def link_reports(app: Sphinx, page: str, template: str, context: dict[str, Any], document: object) -> None:
     """Let links to reports, which stand in the pages as HTML, lead to where the site has them."""
     if "body" in context:
@@ -125,6 +138,7 @@ def setup(app: Sphinx) -> None:
     """Connect what the pages need beside the theme."""
     app.connect("html-page-context", speak_korean)
     app.connect("html-page-context", link_reports)
+    app.connect("html-page-context", keep_words_whole)
     app.connect("build-finished", copy_linked)
 
 

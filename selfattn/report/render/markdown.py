@@ -160,7 +160,7 @@ class MarkdownPage:
             case b.Styled():
                 text = self.escape(str(cell.text)) if cell.quoted else self.say(cell.text)
                 small = self.say(cell.small)
-                between = " " if cell.strong or small.startswith("(") else self.between
+                between = " " if cell.strong or small.startswith(("(", "[")) else self.between
                 return text + between + small if small else text
             case b.MarkedAnswer():
                 sign = "✓" if cell.text == cell.target else "✗"
