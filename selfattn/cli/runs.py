@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from selfattn.cli.decoding import load_runs
 from selfattn.cli.options import Lang
-from selfattn.errors import say, visible
+from selfattn.errors import UserError, say, visible
 from selfattn.models.presets import PRESETS
 from selfattn.settings import command_line
 from selfattn.words.messages import SOURCE
@@ -57,16 +57,22 @@ def report(
 def verify(report: Path, /, *, items: int | None = None) -> None:
     """Verify a report: decode its runs again, or score its archived outputs again, and compare every figure.
 
+    Of a run of claims, judge the trials again, and hold them against their files, the plan and the ledger.
+
     Print one line per run and figure. Exit code: 0 if all agree, 1 if something differs.
 
     Args:
-        report: Directory of a comparison or of a report, or the record, such as results.json.
+        report: Directory of a comparison, of a report or of claims, or the record, such as results.json.
         items: Decode only this number of test pairs of each run, drawn at random. Default: all.
     """
+    from selfattn.claims.verify import is_of_claims, verify_claims
     from selfattn.comparison.verify import verify as verify_report
 
+    of_claims = is_of_claims(report)
+    if of_claims and items is not None:
+        raise UserError(f"--items {items}: {report} is of claims, which have no test pairs; leave the option out")
     differing = values = 0
-    for finding in verify_report(report, items):
+    for finding in verify_claims(report) if of_claims else verify_report(report, items):
         print(visible(finding.line))
         differing = differing + bool(finding.differences)
         values = values + finding.values

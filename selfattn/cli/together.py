@@ -65,15 +65,16 @@ def together_command(make_commands: MakeCommands) -> Callable[..., dict[str, Any
                 advice = "give each comparison as NAME=DIRECTORY, such as kor=compare/kor, or a --recipe"
                 raise UserError(f"compare together: {advice}")
             places = {name: paths[0] for name, paths in sets.items()}
-        from selfattn.comparison.together import over_tasks, read_together, together_lines
+        from selfattn.comparison.together import over_tasks, read_together, remarks, together_lines
 
-        verdicts = over_tasks(read_together(places))
+        records = read_together(places)
+        verdicts = over_tasks(records)
         if json_:
-            return {"verdicts": [encode(verdict) for verdict in verdicts]}
+            return {"verdicts": [encode(verdict) for verdict in verdicts], "remarks": list(remarks(records))}
         lines: list[str] = []
         for verdict in verdicts:
             lines += [*together_lines(verdict, lang), ""]
-        return lines[:-1]
+        return [*lines, *remarks(records, lang)]
 
     together.__doc__ = unwrapped(together.__doc__ or "")
     return together

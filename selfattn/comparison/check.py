@@ -5,19 +5,19 @@ from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
 
-from selfattn.codec import decode, read_json
+from selfattn.codec import decode
 from selfattn.comparison.costs import COSTS, digest_of_costs
 from selfattn.comparison.models import check_sizes
 from selfattn.comparison.plan import Plan, Training
 from selfattn.comparison.run_table import RunTable
-from selfattn.comparison.seal import NOT_SEALED, digest_of, digest_of_tests, of_plan, validation_in_test
+from selfattn.comparison.seal import NOT_SEALED, digest_of, digest_of_tests, of_plan, published, validation_in_test
 from selfattn.comparison.tested import Tested
 from selfattn.comparison.tuning import TUNING, choose, digest_of_trials, planned_trials, tuned_settings
 from selfattn.errors import UserError
 from selfattn.evaluation.gates.output_gates import baseline_gate
 from selfattn.experiments.plan import PLAN, check_ledger, decide_alike, departures
 from selfattn.plugin_loading import changed_plugins
-from selfattn.results.plan import Departure, PlanCheck, Seal
+from selfattn.results.plan import Departure, PlanCheck
 from selfattn.results.quality import PairTest
 from selfattn.results.record import Gate
 from selfattn.runs.directory import RunDirectory
@@ -137,9 +137,6 @@ def _work_apart(runs: Sequence[Tested], *, same_steps: bool) -> Iterator[str]:
 
 # the plan
 
-# Published comparisons by name, with the hash of their plan and when it was fixed.
-PUBLISHED = Path(__file__).with_name("published.json")
-
 
 def check_plan(comparison: Path, plan: Plan, runs: RunTable[Tested], pairs: Sequence[PairTest]) -> PlanCheck:
     """Check a comparison against its plan.
@@ -162,16 +159,9 @@ def check_plan(comparison: Path, plan: Plan, runs: RunTable[Tested], pairs: Sequ
         entries,
         seeds=min(map(len, runs.main.values())),
         planned_seeds=planned if isinstance(planned, int) else plan.seeds,
-        replays=_published(plan.seal),
+        replays=published(plan.seal),
         machines=differing_machines(runs.all()),
     )
-
-
-def _published(seal: Seal) -> str:
-    """Return the name of the published comparison that had this plan before; empty where there is none."""
-    published: dict[str, dict[str, str]] = read_json(PUBLISHED, advice="install selfattn again")
-    plans = {plan["sha256"]: name for name, plan in published.items() if plan["created"] < seal.created}
-    return str(plans.get(seal.sha256, ""))
 
 
 def _departures(comparison: Path, plan: Plan, runs: RunTable[Tested], pairs: Sequence[PairTest]) -> Iterator[Departure]:

@@ -96,6 +96,8 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         record,
         test_items=len(pairs),
         models=tuple(measured),
+        units={name: each.unit for name, each in metrics.items()},
+        headline=metric.headline,
         interval=IntervalMethod(LEVEL, "closed form" if metric.is_mean else "bootstrap", over, repeated),
         pairs=tuple(tests),
         buckets=buckets,

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from selfattn import __version__
 from selfattn.codec import short
 from selfattn.comparison.archive import ARCHIVE, archive_sha256, read_archive, write_archive
+from selfattn.comparison.given import read_given
 from selfattn.comparison.judged import KIND, JudgedOutputs
 from selfattn.comparison.measured import measure
 from selfattn.comparison.outputs_options import OutputsOptions
@@ -20,9 +21,7 @@ from selfattn.comparison.report import check_free_of_others
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.comparison.verify import RESULTS
-from selfattn.data.readers.columns import read_column
-from selfattn.data.readers.containers import inner_name
-from selfattn.data.readers.lines import checked_encoding, read_text_lines
+from selfattn.data.readers.lines import checked_encoding
 from selfattn.errors import SettingError, UserError, say
 from selfattn.evaluation.metrics.metric import Metric, make_metric
 from selfattn.evaluation.metrics.translation import Bleu, missing_tokeniser, script_warning
@@ -35,8 +34,6 @@ from selfattn.results.reading import read_record
 from selfattn.results.record import ANALYSIS, SCHEMA, Model, Record
 from selfattn.settings import as_declared, changed, check_bounds, command_line
 from selfattn.words.messages import SOURCE
-
-_TABLES = (".tsv", ".tab", ".csv", ".json", ".jsonl", ".ndjson")  # files that a line of does not have one text in
 
 Texts: TypeAlias = str | Path | Sequence[str]
 """A file with a text a line, FILE:COLUMN of a table, or the texts themselves."""
@@ -229,20 +226,11 @@ def _metrics(options: OutputsOptions) -> list[Metric]:
 def _read(texts: Texts, encoding: str | None) -> _File:
     """Read one text a line, as it is."""
     label = str(_label(texts))
-    if not isinstance(texts, str | Path):
-        if not texts or not all(isinstance(text, str) for text in texts):
-            raise SettingError(f"{label}: expected a file, or a list of texts")
-        return _File(label, list(texts))
-    path = Path(texts)
-    name, colon, column = label.rpartition(":")
-    if colon and not path.exists() and Path(name).exists():
-        return _File(label, read_column(Path(name), column, encoding))
-    if inner_name(path).suffix.lower() in _TABLES:
-        raise UserError(f"{path}: a table; name a column of a TSV or CSV file, as in {path}:2 or {path}:output")
-    lines = read_text_lines(path, encoding)
-    if all("\t" in line for line in lines):
-        raise UserError(f"{path}: has a tab in every line; name the column, as in {path}:2")
-    return _File(label, lines)
+    if isinstance(texts, str | Path):
+        return _File(label, read_given(label, encoding))
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise SettingError(f"{label}: expected a file, or a list of texts")
+    return _File(label, list(texts))
 
 
 def _check_lengths(right: _File, files: Iterable[_File | None]) -> None:

@@ -30,8 +30,8 @@ from selfattn.runs.record import flat
 from selfattn.runs.task import TaskData, task_of_settings
 from selfattn.runs.training_set import CURVE_ITEMS
 
-_UNDISTURBED = "undisturbed: steps times the median step; steps and decoding timed by turns after the trainings"
-_NOT_DATA = ("kind", "validation_items")
+UNDISTURBED = "undisturbed: steps times the median step; steps and decoding timed by turns after the trainings"
+NOT_DATA = ("kind", "validation_items")
 
 
 def make_record(
@@ -65,11 +65,11 @@ def make_record(
     shared = {name: value for name, value in shared.items() if name not in tuned}
     task = task_of_settings(first.config.task, first.config.data, str(first.path))
     metrics = {name: make_metric(name, task.language) for name in (plan.headline.metric, *first.result.scores)}
-    data = {name: value for name, value in first.config.data.items() if name not in _NOT_DATA}
+    data = {name: value for name, value in first.config.data.items() if name not in NOT_DATA}
     times = read_costs(comparison)
     planned = {
         "test_draw": plan.test_draw,
-        "training_time": _UNDISTURBED if times else "",
+        "training_time": UNDISTURBED if times else "",
         "curve_items": CURVE_ITEMS if any(run.directory.curve() for run in trained.all()) else 0,
     }
     settings = data | {"quick": plan.quick} | dict(first.result.decoding) | shared

@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
-from selfattn.codec import decode, encode, fingerprint, short
+from selfattn.codec import decode, encode, fingerprint, read_json, short
 from selfattn.comparison.plan import Plan
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered
@@ -23,6 +23,8 @@ from selfattn.training.config import TrainingConfig
 # No decisions, or made later: tuning has a line of its own in the ledger.
 NOT_SEALED = ("command", "seal", "trials", "tuned", "ended")
 _IN_THE_RECORD = ("margin", "headline", "matching", "analysis")  # fields of plan and record of the same name
+# Published comparisons by name, with the hash of their plan and when it was fixed.
+PUBLISHED = Path(__file__).with_name("published.json")
 _ADVICE = "take the report from where it was published"
 _SHARED = 0.01  # of the test sources may be validation sources too, as real corpora repeat short sentences
 
@@ -81,6 +83,13 @@ def _described(pair: Pair) -> list[object]:
 def is_whole(seal: Seal) -> bool:
     """Whether the hash of a seal is that of its decisions."""
     return fingerprint(encode(dict(seal.decides))) == seal.sha256
+
+
+def published(seal: Seal) -> str:
+    """Return the name of the published comparison that had this plan before; empty where there is none."""
+    known: dict[str, dict[str, str]] = read_json(PUBLISHED, advice="install selfattn again")
+    plans = {plan["sha256"]: name for name, plan in known.items() if plan["created"] < seal.created}
+    return str(plans.get(seal.sha256, ""))
 
 
 def validation_in_test(seal: Seal) -> str:
@@ -164,12 +173,19 @@ def _other_runs(model: Model, decides: Mapping[str, Any]) -> Iterator[str]:
         yield f"tunings of {model.name}: {model.tunings} in the record, {planned} in the plan"
 
 
+def planned_in(decides: Mapping[str, Any]) -> Plan | None:
+    """Return the plan in the decisions of a seal; None of an older one, which has other fields."""
+    if "tunings" not in decides:
+        return None
+    names = [field.name for field in fields(Plan) if field.name in decides]
+    return decode(Plan, {name: decides[name] for name in names} | {"command": ""}, file="plan", advice=_ADVICE)
+
+
 def _other_settings(record: Record, decides: Mapping[str, Any]) -> Iterator[str]:
     """Name settings of models, training, decoding and tuning that a record shows otherwise than they were planned."""
-    if "tunings" not in decides:  # of an older plan, which has other fields
+    plan = planned_in(decides)
+    if plan is None:
         return
-    names = [field.name for field in fields(Plan) if field.name in decides]
-    plan = decode(Plan, {name: decides[name] for name in names} | {"command": ""}, file="plan", advice=_ADVICE)
     recipe = decode(TrainingConfig, decides.get("recipe", {}), file="plan", advice=_ADVICE)
     decoding = decode(DecodingOptions, decides.get("decoding", {}), file="plan", advice=_ADVICE)
     axes = read_space(plan.space, list(plan.models))

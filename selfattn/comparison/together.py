@@ -9,11 +9,13 @@ import numpy as np
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.statistics.over_tasks import drawn_again, improvement, interquartile_mean, mean_difference
 from selfattn.report.drawing.numbers import p_text, value_text
+from selfattn.report.verdict.conditions import departures
+from selfattn.report.verdict.ranking import obstacles, set_aside
 from selfattn.results.over_tasks import OverTasks, TaskRow
 from selfattn.results.quality import Estimate, Unit
 from selfattn.results.reading import read_record
 from selfattn.results.record import Record
-from selfattn.words.messages import SOURCE, catalogue, message, text_of
+from selfattn.words.messages import SOURCE, Message, catalogue, message, text_of
 from selfattn.words.names import name_key
 
 RESULTS = "results.json"
@@ -126,6 +128,26 @@ def _lines(verdict: OverTasks, lang: str) -> Iterator[str]:
     chance = _with_ends(verdict.improvement, "share")
     yield message("together.improvement", first=verdict.first, second=verdict.second, share=chance).say(lang)
     yield message("together.next").say(lang)
+
+
+def remarks(records: Mapping[str, Record], lang: str = SOURCE) -> Iterator[str]:
+    """Say what speaks against some comparisons: no plan, a pilot, departures, failed gates; and how to verify them.
+
+    Args:
+        records: by the name of the task.
+        lang: of the sentences.
+    """
+    for task, record in records.items():
+        reasons: list[Message] = []
+        if record.plan is None or record.plan.seal is None:
+            reasons.append(message("together.unplanned"))
+        elif record.plan.pilot:
+            reasons.append(message("together.pilot"))
+        reasons += departures(record)
+        reasons += [*obstacles(record), *set_aside(record)]
+        for reason in reasons:
+            yield f"- {task}: {reason.say(lang)}"
+    yield message("together.verify").say(lang)
 
 
 def _with_ends(estimate: Estimate, kind: Unit) -> str:

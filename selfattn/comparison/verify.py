@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from math import isclose
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 from selfattn.codec import encode, short
 from selfattn.comparison.archive import ARCHIVE, archive_sha256, read_archive
 from selfattn.comparison.check import check_plan
+from selfattn.comparison.derived import files_again, underived, unlike_the_command
 from selfattn.comparison.measured import measure
 from selfattn.comparison.plan import Plan, read_plan
 from selfattn.comparison.record import make_record
@@ -27,6 +28,7 @@ from selfattn.evaluation.metrics.likelihood import agree
 from selfattn.experiments.plan import PLAN
 from selfattn.results.reading import read_record
 from selfattn.results.record import Gate, Record
+from selfattn.results.verified import Finding
 from selfattn.runs.answers import answer
 from selfattn.runs.run import Run, load
 from selfattn.runs.task_metrics import decided_by
@@ -37,34 +39,13 @@ from selfattn.training.validation import validation_loss
 
 RESULTS = "results.json"
 # Fields of the record that follow from the outputs.
-_OF_OUTPUTS = ("test_items", "interval", "pairs", "buckets", "differences", "gates", "budgets", "ngrams")
+_OF_OUTPUTS = {"test_items", "headline", "units", "interval", "pairs", "buckets"}
+_OF_OUTPUTS |= {"differences", "gates", "budgets", "ngrams"}
+_OF_MODELS = (("metrics",), ("cut_off",))
 _ADVICE = "take the report and its archive from where they were published"
 _OUTPUT_GATES = ("endings", "repetition", "variety")
 _DEPTHS = defaultdict(lambda: 1, models=3, pairs=2, buckets=2, gates=2)  # of a figure in the record
 _LABELS = ("name", "first", "second", "metric", "model", "seed", "budget")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A figure of the record, or the outputs of a run, beside what was computed again.
-
-    Attributes:
-        name: path in the record, or name of the run.
-        differences: what differs; empty where all values agree.
-        values: number of values that were compared.
-    """
-
-    name: str
-    differences: tuple[str, ...]
-    values: int
-
-    @property
-    def line(self) -> str:
-        """The finding as a line."""
-        if not self.differences:
-            return f"agrees   {self.name}"
-        more = f" and {len(self.differences) - 1} more" if len(self.differences) > 1 else ""
-        return f"DIFFERS  {self.name}: {self.differences[0]}{more}"
 
 
 def verify(place: Path, items: int | None = None) -> Iterator[Finding]:
@@ -107,6 +88,11 @@ def _from_archive(path: Path, record: Record) -> Iterator[Finding]:
     _check_runs(path, outputs, record)
     if record.plan is not None:
         yield Finding("plan.seal", tuple(unkept(record, data, outputs)), 1)
+    yield Finding("what follows from plan and archive", tuple(underived(record, data, outputs)), 1)
+    if not record.trained:
+        yield Finding("what follows from the command", tuple(unlike_the_command(record)), 1)
+        for name, differences in files_again(record, outputs):
+            yield Finding(f"lines of {name}", differences, record.test_items)
     record = replace(record, gates=tuple(gate for gate in record.gates if gate.name in _OUTPUT_GATES))
     again = replace(measure(record, data, outputs), gates=_gates_again(record.gates, outputs))
     yield from _compare(record, again, outputs_alone=True)
@@ -254,7 +240,7 @@ def _compare(record: Record, again: Record, *, outputs_alone: bool = False) -> I
         was = before.get(place)
         now = after.get(place)
         of_model = place[2:3]
-        if outputs_alone and place[0] not in _OF_OUTPUTS and of_model != ("metrics",):
+        if outputs_alone and place[0] not in _OF_OUTPUTS and of_model not in _OF_MODELS:
             continue
         depth = 4 if of_model in (("metrics",), ("buckets",)) else 3 if place[1:2] == ("cells",) else _DEPTHS[place[0]]
         figure = ".".join(place[:depth])

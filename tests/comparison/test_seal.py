@@ -180,7 +180,7 @@ def test_settings_groups_and_runs_of_a_published_report_are_those_of_its_plan(tu
         edit(out / RESULTS, change)
         data, outputs = read_archive(out / ARCHIVE)
         write(out / RESULTS, measure(read_record(out / RESULTS), data, outputs), checksum=True)
-        return differing(out) == ["plan.seal"]
+        return "plan.seal" in differing(out)
 
     assert not caught(lambda values: None)
     assert caught(lambda values: None, item={"tag": "easy"})

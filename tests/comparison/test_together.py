@@ -9,13 +9,14 @@ import pytest
 from small_runs import Cli
 
 from selfattn.codec import write
-from selfattn.comparison.together import over_tasks, read_together, together_lines
+from selfattn.comparison.together import over_tasks, read_together, remarks, together_lines
 from selfattn.errors import UserError
 from selfattn.evaluation.statistics.over_tasks import drawn_again, improvement, interquartile_mean, mean_difference
 from selfattn.evaluation.statistics.significance import RunScores, score_runs
 from selfattn.results.attention import Attention
+from selfattn.results.plan import Departure, PlanCheck, Seal
 from selfattn.results.reading import read_record
-from selfattn.results.record import Record
+from selfattn.results.record import Gate, Record
 
 PUBLISHED = Path(__file__).parents[2] / "docs/results/reports/dates.json"
 
@@ -93,3 +94,24 @@ def test_only_comparisons_that_belong_together_are_put_together(cli: Cli, tmp_pa
     with pytest.raises(UserError, match="other models than"):
         read_together(places | {"other": tmp_path / "other.json"})
     assert "give each comparison as NAME=DIRECTORY" in cli("compare", "together", places["kor"]).refusal()
+
+
+def test_what_speaks_against_a_comparison_stands_below_the_verdict() -> None:
+    kor, jpn, fre, hun = records().values()
+    sealed = PlanCheck(Seal("0" * 64, "2026-01-01T00:00:00+00:00"))
+    departed = replace(sealed, departures=(Departure("again", ("a-seed0",)),))
+    failed = Gate("overlap", passed=False, reason="3 test items are training items")
+    lines = list(
+        remarks(
+            {
+                "kor": kor,
+                "jpn": replace(jpn, plan=replace(sealed, pilot=True)),
+                "fre": replace(fre, plan=departed),
+                "hun": replace(hun, plan=sealed, gates=(failed,)),
+                "fin": replace(hun, plan=sealed),
+            }
+        )
+    )
+    assert [line.partition(":")[0] for line in lines[:-1]] == ["- kor", "- jpn", "- fre", "- hun"]
+    for line, reason in zip(lines, ("no plan", "a pilot", "a-seed0", "3 test items", "nothing seals"), strict=True):
+        assert reason in line

@@ -15,7 +15,8 @@ import pytest
 from safetensors.torch import load_file, save_file
 from small_runs import accept_changes
 
-from selfattn.comparison import check, tested
+from selfattn.comparison import seal as sealing
+from selfattn.comparison import tested
 from selfattn.comparison.archive import ARCHIVE, archive_sha256
 from selfattn.comparison.plan import read_plan
 from selfattn.comparison.report import write_comparison
@@ -127,7 +128,7 @@ PUBLISHED = [*REPORTS.glob("*.json"), *REPORTS.glob("*/results.json")]
 def test_published_reports_are_listed_with_their_plans_and_name_their_archives(path: Path) -> None:
     record, name = read_record(path), path.parent.name if path.name == RESULTS else path.stem
     if record.plan is not None and (seal := record.plan.seal) is not None:
-        assert json.loads(check.PUBLISHED.read_text()).get(name) == {"sha256": seal.sha256, "created": seal.created}
+        assert json.loads(sealing.PUBLISHED.read_text()).get(name) == {"sha256": seal.sha256, "created": seal.created}
     archive = path.with_name(ARCHIVE if path.name == RESULTS else f"{name}-{ARCHIVE}")
     content = gzip.decompress(archive.read_bytes()) if archive.is_file() else b""
     assert record.outputs_sha256 == (sha256(content).hexdigest() if content else "")
@@ -207,6 +208,6 @@ def test_the_better_of_two_comparisons_cannot_be_seen_but_a_replay_is(
     seal = record.plan.seal
     for created, name in (("2020-01-01T00:00:00+00:00", "dates"), (seal.created, "")):  # before, and this one itself
         plans.write_text(json.dumps({"dates": {"sha256": seal.sha256, "created": created}}))
-        monkeypatch.setattr(check, "PUBLISHED", plans)
+        monkeypatch.setattr(sealing, "PUBLISHED", plans)
         again, _ = write_comparison(copy, tmp_path / "report")
         assert again.plan.replays == name

@@ -1,0 +1,223 @@
+"""What follows from the plan, the archive or the command of a record, beside what the record says."""
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from selfattn.codec import decode, encode, short
+from selfattn.comparison.given import read_given
+from selfattn.comparison.judged import KIND, task_of
+from selfattn.comparison.plan import Plan
+from selfattn.comparison.record import NOT_DATA, UNDISTURBED, changed_settings
+from selfattn.comparison.run_table import RunTable
+from selfattn.comparison.seal import planned_in, published, validation_in_test
+from selfattn.comparison.tested import Answered
+from selfattn.comparison.tuning import tuned_settings
+from selfattn.data.readers.lines import checked_encoding
+from selfattn.errors import UserError
+from selfattn.evaluation.statistics.design import ALL_BUDGETS
+from selfattn.experiments.plan import decide_alike
+from selfattn.models.sizing import body
+from selfattn.results.plan import PlanCheck, Seal
+from selfattn.results.record import ANALYSIS, Model, Record
+from selfattn.runs.task_metrics import decided_by, metric_names
+from selfattn.training.config import TrainingConfig
+
+_ADVICE = "take the report from where it was published"
+_OF_A_BUDGET = {"max_steps", "warmup_steps"}
+
+
+def underived(record: Record, data: Mapping[str, Any], outputs: RunTable[Answered]) -> Iterator[str]:
+    """Name what a record says otherwise than its plan and its archive do.
+
+    Args:
+        record: of a published report.
+        data: settings of the data in its archive.
+        outputs: of its archive.
+    """
+    for model in record.models:
+        failed = tuple(run.seed for run in outputs.of(model.name) if run.failed)
+        if model.failed != failed:
+            yield f"failed runs of {model.name}: {list(model.failed)} in the record, {list(failed)} in the archive"
+    if record.trained == (data.get("kind") == KIND):
+        yield f"trained: {record.trained} in the record, the archive is of {data.get('kind')}"
+    seal = record.plan.seal if record.plan else None
+    if record.plan is None or seal is None:
+        return
+    yield from _ledger_apart(record.plan, seal)
+    plan = planned_in(seal.decides)
+    if plan is None or record.analysis == 1:  # older records have fewer fields
+        return
+    commands = [entry.command for entry in record.plan.entries if not decide_alike(entry.command, record.command)]
+    if commands and not any(departure.kind == "plan" for departure in record.plan.departures):
+        yield f"command: {short(record.command)} in the record, {short(commands[0])} in the ledger"
+    yield from _of_the_task(record, data)
+    for model in record.models:
+        yield from _model_apart(record, model, plan, data)
+    yield from _settings_apart(record, plan, data)
+    yield from _budgets_apart(record, plan)
+
+
+def _ledger_apart(check: PlanCheck, seal: Seal) -> Iterator[str]:
+    """Name what entries of the ledger and the seal show, and no departure says."""
+    kinds = {departure.kind for departure in check.departures}
+    tested = [entry.run for entry in check.entries if entry.run]
+    if any(entry.plan not in ("", seal.sha256) for entry in check.entries) and "plan" not in kinds:
+        yield "entries: of another plan"
+    again = [run for run in dict.fromkeys(tested) if tested.count(run) > 1]
+    if again and "again" not in kinds:
+        yield f"entries: {', '.join(again)} tested twice, and no departure says so"
+    if (shared := validation_in_test(seal)) and "validation" not in kinds:
+        yield f"validation: {shared} chose settings or weights, and no departure says so"
+    if (name := published(seal)) and check.replays != name:
+        yield f"replays: {check.replays or 'nothing'} in the record, it has the plan of {name}"
+
+
+def _of_the_task(record: Record, data: Mapping[str, Any]) -> Iterator[str]:
+    task = task_of(record.task, data, "results.json")
+    lacking = [name for name in metric_names(decided_by(task, record.headline.metric)) if name not in record.units]
+    if lacking:
+        yield f"units: without {', '.join(lacking)}, which this task has"
+    if record.subject != task.subject():
+        yield "subject: other words than those of the task"
+
+
+def _model_apart(record: Record, model: Model, plan: Plan, data: Mapping[str, Any]) -> Iterator[str]:
+    planned = plan.models.get(model.name)
+    if planned is None:  # the models of the seal are compared elsewhere
+        return
+    task = task_of(record.task, data, "results.json")
+    changes = changed_settings(task, planned, is_sized=plan.matching.target is not None)
+    values: dict[str, tuple[object, object]] = {
+        "preset": (model.preset, planned.preset),
+        "changes": (dict(model.changes), changes),
+        "parameters_body": (model.parameters_body, body(planned.config)),
+    }
+    if plan.matching.budget in ("parameters", "none") and model.name in plan.matching.counts:
+        counted = plan.matching.counts[model.name]
+        values["parameters_non_embedding"] = (model.parameters_non_embedding, counted)
+    for name, (was, now) in values.items():
+        if was != now:
+            yield f"{name} of {model.name}: {short(was)} in the record, {short(now)} in the plan"
+    recipe = encode(_recipe(record))
+    own = dict(model.config.get("training", {}))  # type: ignore[call-overload]  # a table, or nothing
+    tuned = tuned_settings(plan.space, list(plan.models)) | _OF_A_BUDGET
+    for name in (own.keys() | planned.training.keys()) - tuned:
+        value = own.get(name, record.settings.get(name))
+        expected = encode(planned.training.get(name, recipe.get(name)))
+        if value != expected:
+            yield f"training of {model.name}: {name} {short(value)} in the record, {short(expected)} in the plan"
+
+
+def _recipe(record: Record) -> TrainingConfig:
+    seal = record.plan.seal if record.plan else None
+    decides = seal.decides if seal else {}
+    return decode(TrainingConfig, decides.get("recipe", {}), file="plan", advice=_ADVICE)
+
+
+def _settings_apart(record: Record, plan: Plan, data: Mapping[str, Any]) -> Iterator[str]:
+    """Name shared settings that are those neither of the data nor of the plan."""
+    expected: dict[str, object] = {name: value for name, value in data.items() if name not in NOT_DATA}
+    expected |= {"quick": plan.quick, "test_draw": plan.test_draw, "training_time": UNDISTURBED}
+    tuned = tuned_settings(plan.space, list(plan.models))
+    if not plan.read_in_a_step:  # otherwise the steps follow from what was tuned
+        recipe = plan.variants[plan.main].applied_to(_recipe(record), plan.steps)
+        expected |= {name: getattr(recipe, name) for name in _OF_A_BUDGET}
+    fields = encode(vars(_recipe(record)))
+    for name, value in record.settings.items():
+        if name in expected and value != encode(expected[name]):
+            yield f"settings.{name}: {short(value)} in the record, {short(expected[name])} in plan or archive"
+        if name in tuned:
+            yield f"settings.{name}: {short(value)} in the record, the plan tunes it"
+        if name not in expected and name not in fields | {"beam": 0, "length_penalty": 0, "curve_items": 0}:
+            yield f"settings.{name}: in neither plan nor archive"
+
+
+def _budgets_apart(record: Record, plan: Plan) -> Iterator[str]:
+    budgets = record.budgets
+    if budgets is None:
+        return
+    values = {
+        "unit": (budgets.unit, plan.budget_in),
+        "pair": (budgets.pair, plan.primary),
+        "level": (budgets.level, ALL_BUDGETS),
+    }
+    for name, (was, now) in values.items():
+        if was != now:
+            yield f"budgets.{name}: {was} in the record, {now} in the plan"
+    for cell in budgets.cells:
+        examples = round(cell.budget * plan.examples) or None
+        if cell.examples != examples:
+            yield f"examples at budget {cell.budget:g}: {cell.examples} in the record, {examples} in the plan"
+
+
+# Outputs that were made elsewhere have no plan; all follows from the files and the command.
+
+
+def unlike_the_command(record: Record) -> Iterator[str]:
+    """Name what a record of outputs says otherwise than its command, which everybody may run again."""
+    options = _options_of(record.command)
+    systems = {model.name: ",".join(model.run_dirs) for model in record.models}
+    metrics = options.get("--metric", [""])[0].split(",")
+    if record.analysis != ANALYSIS:
+        yield f"analysis: {record.analysis} in the record, outputs are judged by {ANALYSIS}"
+    if record.plan is not None:
+        yield "plan: there is none for outputs"
+    values: dict[str, tuple[object, object]] = {
+        "metric": (record.headline.metric, metrics[0]),
+        "margin": (record.margin, float(options["--margin"][0]) if "--margin" in options else None),
+        "system": ([f"{name}={files}" for name, files in systems.items()], options.get("--system", [])),
+    }
+    for name in ("reference", "source", "tags", "train", "language"):
+        values[name] = (record.settings.get(name), options.get(f"--{name}", [None])[0])
+    for name, (was, now) in values.items():
+        if was != now:
+            yield f"{name}: {short(was)} in the record, {short(now)} in its command"
+    lacking = [name for name in metrics if name not in record.units]
+    if lacking:
+        yield f"units: without {', '.join(lacking)}, which the command names"
+
+
+def _options_of(command: str) -> dict[str, list[str]]:
+    options: dict[str, list[str]] = {}
+    try:
+        words = shlex.split(command)
+    except ValueError:  # of a record that was changed
+        return {}
+    for place, word in enumerate(words[:-1]):
+        if word.startswith("--"):
+            options.setdefault(word, []).append(words[place + 1])
+    return options
+
+
+def files_again(record: Record, outputs: RunTable[Answered]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Read the files of outputs again that are where the command had them.
+
+    Args:
+        record: of outputs.
+        outputs: of its archive.
+
+    Returns:
+        For each file its name, and what differs from the archive.
+    """
+    encoding = checked_encoding(_options_of(record.command).get("--encoding", [None])[0])
+    pairs = outputs.first.pairs
+    columns: dict[str, Sequence[str]] = {str(record.settings.get("reference")): [pair.target for pair in pairs]}
+    for name, values in (("source", [pair.source for pair in pairs]), ("tags", [pair.tag for pair in pairs])):
+        if name in record.settings:
+            columns[str(record.settings[name])] = values
+    for model in record.models:
+        columns |= {label: run.outputs for label, run in zip(model.run_dirs, outputs.of(model.name), strict=True)}
+    for label, archived in columns.items():
+        path = Path(label)
+        if not path.exists() and not Path(label.rpartition(":")[0] or label).is_file():
+            continue
+        try:
+            texts = read_given(label, encoding)
+        except UserError as error:
+            yield label, (str(error),)
+            continue
+        count = sum(was != now for was, now in zip(archived, texts, strict=False))
+        count += abs(len(archived) - len(texts))
+        yield label, (f"{count:,} lines are not those of the archive",) if count else ()

@@ -1,0 +1,73 @@
+"""`verify` judges claims again, and holds them against trials, plan and ledger."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from counted_claim import Counted, measure
+from small_runs import Cli
+
+from selfattn.claims.record import RECORD
+from selfattn.claims.verify import verify_claims
+from selfattn.codec import write
+
+PUBLISHED = Path(__file__).parents[2] / "docs/results/claims" / RECORD
+
+
+def differing(place: Path) -> dict[str, str]:
+    return {finding.name: finding.differences[0] for finding in verify_claims(place) if finding.differences}
+
+
+def measured(claim: Counted, out: Path) -> None:
+    write(out / RECORD, measure([claim], out), checksum=True)
+
+
+def edit(file: Path, change: Callable[[Any], object]) -> None:
+    values = json.loads(file.read_text())
+    values.pop("checksum", None)
+    change(values)
+    file.write_text(json.dumps(values))
+
+
+def first(record: Any) -> Any:
+    return record["claims"][0]
+
+
+def with_better_figure(record: Any) -> None:
+    first(record)["trials"][0]["figures"]["figure"] += 0.25
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda record: first(record)["judgement"].update(verdict="does not hold"), {"claim counted"}),
+        (with_better_figure, {"claim counted", "trials of counted"}),
+        (lambda record: first(record).update(seeds=[1000]), {"claim counted", "plan.seal"}),
+        (lambda record: first(record)["rates"][0].update(chosen=0.1), {"claim counted"}),
+        (lambda record: record.update(quick=True), {"plan.seal"}),
+        (lambda record: first(record).update(code="0" * 64), {"claim counted", "plan.seal"}),
+    ],
+    ids=["verdict", "figure", "seeds", "rate", "quick", "code"],
+)
+def test_an_edited_record_differs(
+    change: Callable[[Any], object], expected: set[str], counted: Counted, tmp_path: Path
+) -> None:
+    measured(counted, tmp_path)
+    assert differing(tmp_path) == {}
+    edit(tmp_path / RECORD, change)
+    assert expected <= set(differing(tmp_path))
+
+
+def test_an_edited_trial_is_missed_in_the_ledger(counted: Counted, tmp_path: Path, cli: Cli) -> None:
+    measured(counted, tmp_path)
+    assert "all agree" in cli("verify", tmp_path).out
+    edit(next((tmp_path / "trials").glob("*-seed1000.json")), lambda trial: trial.update(seconds=0.5))
+    assert set(differing(tmp_path)) == {"trials of counted", "ledger"}
+    assert cli("verify", tmp_path).code == 1
+    assert "have no test pairs" in cli("verify", tmp_path, "--items", 5).refusal()
+
+
+def test_the_published_record_is_judged_again() -> None:
+    assert differing(PUBLISHED) == {}
