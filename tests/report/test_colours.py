@@ -56,3 +56,12 @@ def test_a_model_has_its_sign_on_every_page_and_in_files() -> None:
     assert all(report[name] == sign for name, sign in demo.items())
     assert len(set(Signs([f"model {k}" for k in range(49)]).values())) == 49
     assert [LIGHT[name] for name in NAMES] == list(INKS)
+
+
+def test_long_outputs_wrap_in_every_table() -> None:
+    """A rule that keeps the cells of a table in one line leaves long texts out."""
+    rules = [
+        rule for rule in CSS.split("}") if "white-space: nowrap" in rule and ".grid" in rule and " td:not(" in rule
+    ]
+    assert rules
+    assert all(".long" in rule for rule in rules)
