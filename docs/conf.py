@@ -28,6 +28,7 @@ html_theme = "furo"
 html_extra_path = ["demo"]  # pages on which trained models answer
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+smartquotes_action = "qe"  # quotes and ellipses; two dashes begin an option
 html_title = f"selfattn {release}"
 
 myst_heading_anchors = 3
@@ -102,16 +103,21 @@ def speak_korean(app: Sphinx, page: str, template: str, context: dict[str, Any],
 REPORT = re.compile(r'(<a href="[^"]*\b(?:reports|claims)/\w+)(\.html)')
 
 
-# Lines of Korean would break between a closing sign and the particle after it.
+# Where a line must not break: before a Korean particle; inside an interval; between a number and its sign.
+CODE = re.compile(r"(<pre.*?</pre>|<code.*?</code>)", re.DOTALL)
 PARTICLE = re.compile(r"(?<=[%)\]”’])((?:</\w+>)*)(?=[가-힣])")
-CODE = re.compile(r"(<pre.*?</pre>)", re.DOTALL)
+INTERVAL = re.compile(r" ?\[([−+]?[\d.,]+), ([−+]?[\d.,]+)\]")
+SIGN = re.compile(r"(?<=\d) (?=%)|(?<=[≤≥=]) (?=\d)|(?<=\bp) (?=[=&])")
 
 
 def keep_words_whole(app: Sphinx, page: str, template: str, context: dict[str, Any], document: object) -> None:
-    """Put a word joiner before Korean particles, outside code."""
+    """Join what belongs together, outside code."""
     if "body" in context:
         parts = CODE.split(context["body"])
-        parts[::2] = [PARTICLE.sub(r"&#8288;\1", part) for part in parts[::2]]
+        for place in range(0, len(parts), 2):
+            part = PARTICLE.sub(r"&#8288;\1", parts[place])
+            part = INTERVAL.sub(r"&nbsp;[\1,&nbsp;\2]", part)
+            parts[place] = SIGN.sub("&nbsp;", part)
         context["body"] = "".join(parts)
 
 
