@@ -14,16 +14,30 @@ from selfattn.errors import UserError, all_visible, described
 from selfattn.ownership import MARKDOWN_MARK
 from selfattn.registry import CLAIMS
 from selfattn.report import blocks
-from selfattn.report.drawing.numbers import p_text
+from selfattn.report.drawing.numbers import bare_p_text
 from selfattn.report.drawing.scale import power_of_ten
 from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_blocks
+from selfattn.report.verdict.conditions import departures
 from selfattn.report.write import as_json, write_all
-from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement
+from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement, Need
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 
-FINDINGS: tuple[Finding, ...] = ("holds", "conditional", "not shown", "does not hold", "not learned")
+_COLUMNS = ("col.claim", "col.verdict", "col.shows", "col.picture", "col.replicated")
+_MEANINGS = (
+    *("means.seed", "means.pooled"),
+    *("means.holds", "means.conditional", "means.not shown", "means.does not hold", "means.not learned"),
+    "means.theorem",
+)
+_VERDICTS: dict[Finding, str] = {
+    "holds": "verdict.holds",
+    "conditional": "verdict.conditional",
+    "not shown": "verdict.not shown",
+    "does not hold": "verdict.does not hold",
+    "not learned": "verdict.not learned",
+}
+_NEEDS: dict[Need, str] = {"above": "need.above", "below": "need.below", "within": "need.within"}
 
 
 def words(key: str, **values: str | int | Message) -> Message:
@@ -68,12 +82,10 @@ def document_of(record: ClaimsRecord) -> blocks.Document:
     """
     record = all_visible(record)
     sections = [_Section(record, result) for result in record.claims]
-    has_blocks = any(result.blocks for result in record.claims)
-    heads = ("claim", "verdict", "shows", "picture", *(("replicated",) if has_blocks else ()))
-    columns = tuple(blocks.Column(words(f"col.{key}"), numeric=False) for key in heads)
+    heads = _COLUMNS if any(result.blocks for result in record.claims) else _COLUMNS[:-1]
+    columns = tuple(blocks.Column(words(key), numeric=False) for key in heads)
     table = blocks.Table("claims", columns, tuple(blocks.Row(section.row()[: len(heads)]) for section in sections))
-    meanings = blocks.Items(tuple(words(f"means.{key}") for key in ("seed", "pooled", *FINDINGS, "theorem")))
-    meaning = blocks.Part("meaning", words("means.head"), (meanings,))
+    meaning = blocks.Part("meaning", words("means.head"), (blocks.Items(tuple(map(words, _MEANINGS))),))
     parts = (meaning, *(section.part() for section in sections), blocks.Part("how", words("how.head"), _how(record)))
     version = str(record.environment.get("selfattn", ""))
     return blocks.Document(_verdict(record), (table,), parts, version=version, has_contents=False)
@@ -81,11 +93,10 @@ def document_of(record: ClaimsRecord) -> blocks.Document:
 
 def _verdict(record: ClaimsRecord) -> blocks.Verdict:
     verdicts = [result.judgement.verdict for result in record.claims if result.judgement]
-    keys = zip(("holds", "conditional", "not_shown", "against", "not_learned"), FINDINGS, strict=True)
+    keys = zip(("holds", "conditional", "not_shown", "against", "not_learned"), _VERDICTS, strict=True)
     counts = words("counts", all=len(record.claims), **{key: verdicts.count(name) for key, name in keys})
-    departed = record.plan.departures if record.plan else ()
-    aside = [words("quick")] if record.quick else []
-    aside += [message(f"departure.{part.kind}", what=", ".join(part.what)) for part in departed]
+    departed = departures(record.plan)
+    aside = [*([words("quick")] if record.quick else []), *departed]
     if changed := [result.name for result in record.claims if code_of(CLAIMS[result.name]) != result.code]:
         aside.append(words("changed", claims=", ".join(changed)))
     seeds = max((len(result.seeds) for result in record.claims), default=0)
@@ -103,15 +114,16 @@ def _verdict(record: ClaimsRecord) -> blocks.Verdict:
 
 def _how(record: ClaimsRecord) -> tuple[blocks.Block, ...]:
     environment = record.environment
-    facts = {
-        "machine": str(environment.get("cpu") or ""),
-        "versions": ", ".join(f"{name} {environment.get(name)}" for name in ("selfattn", "python", "torch")),
-        "commit": str(environment.get("commit") or "–"),
-        "period": f"{record.begun} – {record.created}",
-    }
+    versions = ", ".join(f"{name} {environment.get(name)}" for name in ("selfattn", "python", "torch"))
+    facts = (
+        (words("how.machine"), str(environment.get("cpu") or "")),
+        (words("how.versions"), versions),
+        (words("how.commit"), str(environment.get("commit") or "–")),
+        (words("how.period"), f"{record.begun} – {record.created}"),
+    )
     return (
         blocks.Paragraph(words("how.text")),
-        blocks.Facts(tuple((words(f"how.{key}"), text) for key, text in facts.items())),
+        blocks.Facts(facts),
         blocks.Paragraph(words("how.again")),
         blocks.Code(record.command, "command", words("how.command")),
         blocks.Paragraph(words("how.own"), note=True),
@@ -133,7 +145,7 @@ class _Section:
         self.trials = Trials(result.trials)
         number = CLAIMS.names().index(result.name) + 1
         self.sentence = Message("", {"sentence": self.claim.say("sentence")}, {SOURCE: f"{number}. {{sentence}}"})
-        self.verdict = words(f"verdict.{result.judgement.verdict if result.judgement else 'failed'}")
+        self.verdict = words(_VERDICTS[result.judgement.verdict] if result.judgement else "verdict.failed")
         self.results: dict[str, tuple[float, str]] = {}  # of the plain sentence, each as a number and as text
         for name, (arm, figure) in self.claim.shows.items() if result.judgement else ():
             mean = self.trials.mean(arm, figure).mean
@@ -152,8 +164,8 @@ class _Section:
 
     def each_run(self) -> Message:
         """Return the verdict of each run by itself."""
-        runs = "; ".join(f"{{run{number}}}" for number, _ in enumerate(self.result.replications))
-        verdicts = {f"run{number}": words(f"verdict.{one}") for number, one in enumerate(self.result.replications)}
+        verdicts = {f"run{k}": words(_VERDICTS[verdict]) for k, verdict in enumerate(self.result.replications)}
+        runs = "; ".join(f"{{{run}}}" for run in verdicts)
         return words("replicated.no", runs=Message("", verdicts, {SOURCE: runs}))
 
     def shows(self) -> TextLike:
@@ -187,8 +199,12 @@ class _Section:
         paragraphs = [[(lang, part) for part in text.split("\n\n")] for lang, text in explanation.texts.items()]
         for texts in zip(*paragraphs, strict=True):
             yield blocks.Paragraph(replace(explanation, texts=dict(texts)))
-        facts: list[tuple[TextLike, blocks.Cell]] = [(words("fact.source"), result.source)]
-        facts += [(words(f"fact.{key}"), say(key)) for key in ("varied", "held", "rule")]
+        facts: list[tuple[TextLike, blocks.Cell]] = [
+            (words("fact.source"), result.source),
+            (words("fact.varied"), say("varied")),
+            (words("fact.held"), say("held")),
+            (words("fact.rule"), say("rule")),
+        ]
         if judgement and judgement.condition:
             facts.append((words("fact.condition"), say(f"condition.{judgement.condition}")))
         if judgement and not self.record.quick and self.claim.says(f"finding.{judgement.verdict}"):
@@ -236,10 +252,10 @@ class _Section:
             what = self.claim.say(f"contrast.{contrast.name}")
             mark = words("met.yes" if contrast.met else "met.opposed" if contrast.opposed else "met.no")
             name = what if place < of_rule else words("of_condition", what=what)
-            p = "–" if self.result.theorem else _p(contrast.p)
+            p = "–" if self.result.theorem else bare_p_text(contrast.p)
             rows.append(blocks.Row((name, self.mean(contrast), self.need(contrast), mark, p)))
-        heads = ("contrast", "found", "need", "met", "p")
-        columns = tuple(blocks.Column(words(f"col.{key}"), numeric=key in ("found", "p")) for key in heads)
+        heads = ("col.contrast", "col.found", "col.need", "col.met", "col.p")
+        columns = tuple(blocks.Column(words(key), numeric=key in ("col.found", "col.p")) for key in heads)
         return blocks.Table(f"{self.result.name}-contrasts", columns, tuple(rows))
 
     def control(self, control: Contrast) -> blocks.Row:
@@ -255,7 +271,7 @@ class _Section:
         if self.result.theorem:
             return words("theorem")
         count = sum(bool(result.judgement and not result.theorem) for result in self.record.claims)
-        return words("holm", p=_p(judgement.p), p_holm=_p(judgement.p_holm), count=count)
+        return words("holm", p=bare_p_text(judgement.p), p_holm=bare_p_text(judgement.p_holm), count=count)
 
     def mean(self, contrast: Contrast) -> str:
         """Return a mean with its interval; an assertion has none."""
@@ -267,7 +283,7 @@ class _Section:
         bound: TextLike = self.number(contrast, contrast.bound)
         if contrast.name in self.claim.points:
             bound = words("points", value=bound)
-        return words(f"need.{contrast.need}", bound=bound)
+        return words(_NEEDS[contrast.need], bound=bound)
 
     def number(self, contrast: Contrast, value: float) -> str:
         """Return a number: shares in points, others with three digits."""
@@ -283,7 +299,3 @@ def shown_share(share: float) -> str:
         '94\xa0%'
     """
     return f"{100 * share:.0f}\u00a0%"
-
-
-def _p(p: float) -> str:
-    return p_text(p).removeprefix("=\u00a0")

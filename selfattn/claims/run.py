@@ -12,6 +12,7 @@ from pathlib import Path
 from selfattn.claims.claim import Arm, Claim, Setup
 from selfattn.claims.record import code_of, judge_claims
 from selfattn.codec import encode, read, write
+from selfattn.command_lines import command_line
 from selfattn.errors import SettingError, UserError, described
 from selfattn.experiments.plan import PLAN, Plan, backfill_ledger, begin, check_ledger, resume
 from selfattn.experiments.progress import Reporter
@@ -23,7 +24,6 @@ from selfattn.results.claims import CLAIMS_SCHEMA, ClaimResult, ClaimsRecord, Ra
 from selfattn.results.plan import PlanCheck
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.ledger import record_access
-from selfattn.settings import command_line
 from selfattn.streams import alone, seed_for, seeded
 from selfattn.words.messages import LANGS
 

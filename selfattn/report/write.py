@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from inspect import signature
 from itertools import chain
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 from selfattn.codec import encode
 from selfattn.errors import UserError, all_visible, described, say
-from selfattn.files import write_atomically, writing
+from selfattn.files import write_bytes, writing
 from selfattn.ownership import MARKDOWN_MARK, check_ours
 from selfattn.registry import SECTIONS
 from selfattn.report.blocks import Block, Chart, Charts, Document, Folded, Outputs, Part, Table
@@ -141,11 +140,10 @@ def write_all(files: Mapping[Path, str | bytes], starts: Mapping[Path, Sequence[
     for path in files:
         check_ours(path, *(starts or {}).get(path, ()))
     for path, content in files.items():
-        data = content.encode() if isinstance(content, str) else content
         with writing(path.parent, _ADVICE):
             path.parent.mkdir(parents=True, exist_ok=True)
         with writing(path, _ADVICE):
-            write_atomically(path, partial(Path.write_bytes, data=data))
+            write_bytes(path, content.encode() if isinstance(content, str) else content)
 
 
 def as_json(values: Any) -> str:

@@ -121,7 +121,7 @@ class BucketGroup(Plain):
     """One way to divide the test items.
 
     Attributes:
-        name: `format`, `length`, `field`, `years`, `unseen formats`, `rare words`, ...
+        name: `format`, `length`, `field`, `unseen formats`, `rare words`, ...
         buckets: in the order to show them.
         metric: what is measured, by default the share that is exactly right.
         kind: see `Headline`.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy import optimize, special
 
 from selfattn.evaluation.metrics.metric import Array, Metric
-from selfattn.evaluation.statistics.significance import MIN_SEEDS, by_tuning, score_counts
+from selfattn.evaluation.statistics.significance import MIN_SEEDS, Tunings, score_counts
 from selfattn.evaluation.statistics.variances import ALPHA, Variances, t_quantile, to_log_odds, variances
 from selfattn.results.quality import BudgetDifference, Crossing, PairTest
 
@@ -176,7 +176,7 @@ def budget_differences(
     *,
     level: float = ALL_BUDGETS,
     clusters: Sequence[Hashable] | None = None,
-    tunings: Mapping[str, Sequence[Hashable]] | None = None,
+    tunings: Tunings | None = None,
 ) -> tuple[BudgetDifference, ...]:
     """Measure the difference between two models at every budget, with simultaneous intervals over seeds and items.
 
@@ -207,8 +207,8 @@ def budget_differences(
     alpha = round((1 - level) / len(counts), 12)
     tests = {}
     for budget, models in sorted(counts.items()):
-        scores = score_counts({name: models[name] for name in pair}, metric, clusters=clusters)
-        tests[budget] = (scores if tunings is None else by_tuning(scores, tunings)).pair(*pair, alpha)
+        of_pair = {name: models[name] for name in pair}
+        tests[budget] = score_counts(of_pair, metric, clusters=clusters, tunings=tunings).pair(*pair, alpha)
     return tuple(BudgetDifference(budget, test.difference, test.low, test.high) for budget, test in tests.items())
 
 

@@ -137,6 +137,11 @@ def p_text(p: float) -> str:
     return f"={_NBSP}{Decimal(str(p)).quantize(_step(places), ROUND_HALF_EVEN, _WIDE)}"
 
 
+def bare_p_text(p: float) -> str:
+    """Return a probability for a column of them: "0.71", "< 0.001"."""
+    return p_text(p).removeprefix(f"={_NBSP}")
+
+
 def value_text(value: float, kind: Unit = "share", places: int | None = None) -> str:
     """Return a quality without an interval, such as a point of a curve; a share with its percent sign."""
     shown = _shown(value, _UNMEASURED_DIGITS[kind] if places is None else places, kind)

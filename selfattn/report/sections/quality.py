@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from selfattn.report import blocks as b
-from selfattn.report.drawing.numbers import NONE, amount, difference_text, p_text, ratio_text, value_text
+from selfattn.report.drawing.numbers import NONE, amount, bare_p_text, difference_text, ratio_text, value_text
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.report.verdict.ranking import UNITS, comparable, metric_kind, named, ranked, record_scale, training_of
 from selfattn.report.verdict.verdict import standing_word
@@ -31,7 +31,7 @@ def buckets_section(record: Record) -> tuple[b.Block, ...]:
         unit = message(UNITS[group.kind])
         measured = message("col.quality", metric=metric, unit=unit)
         is_set = any(bucket.pairs for bucket in group.buckets)  # a further test set
-        head = message("bucket.set", name=group.name) if is_set else named(record, "bucket", group.name)
+        head = message("buckets.set", name=group.name) if is_set else named(record, "bucket", group.name)
         blocks.append(b.Heading(head, f"bucket-{k}", measured))
         note = Message(name_key("bucket.note", group.note), texts={SOURCE: group.note}) if group.note else ""
         blocks += [b.Paragraph(note, note=True), _table(record, group, f"bucket-{k}")]
@@ -61,7 +61,7 @@ def _table(record: Record, group: BucketGroup, name: str) -> b.Table:
 def _part(name: str) -> Message:
     """Return the name of a part: a range of numbers, a field, or the data's own name."""
     if size := re.fullmatch(r"(\d+) (?:to (\d+)|and more)", name):
-        key = "bucket.range" if size[2] else "bucket.more"
+        key = "buckets.range" if size[2] else "buckets.more"
         return Message(key, {"low": size[1], "high": size[2] or ""}, {SOURCE: name})
     return Message(name_key("bucket.part", name), texts={SOURCE: name})
 
@@ -158,7 +158,7 @@ def pair_table(record: Record, metric: str, pairs: Sequence[PairTest] | None = N
 
 def _pair(record: Record, test: PairTest, has_odds: bool, tells_stuck: bool) -> b.Row:
     kind = metric_kind(record, test.metric) or "points"
-    p, p_holm = (p_text(value).removeprefix("=\u00a0") for value in (test.p, test.p_holm))
+    p, p_holm = (bare_p_text(value) for value in (test.p, test.p_holm))
     models = [model for model in record.models if model.name in (test.first, test.second)]
     difference: TextLike = difference_text(test, kind)
     trains: TextLike = difference_text(test.tested, kind)

@@ -110,7 +110,7 @@ def _at_edges(record: Record, model: Model) -> str:
     if record.tuning is None:
         return ""
     chosen = [trial for trial in model.trials if trial.chosen and trial.budget is None]
-    found: list[str] = []
+    at_edge: list[str] = []
     for name, text in record.tuning.space.get(model.name, {}).items():
         axis = parse_axis(f"{name}={text}")
         values = [trial.settings.get(name) for trial in chosen]
@@ -118,8 +118,8 @@ def _at_edges(record: Record, model: Model) -> str:
         width = 1 / len(axis.values) if axis.values else _EDGE
         ends = [sum(place < width for place in places), sum(place > 1 - width for place in places)]
         if 2 * max(ends) > len(chosen):
-            found.append(name)
-    return ", ".join(found)
+            at_edge.append(name)
+    return ", ".join(at_edge)
 
 
 def _is_at_edge(record: Record, model: Model) -> bool:

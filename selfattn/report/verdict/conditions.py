@@ -15,7 +15,7 @@ from selfattn.report.verdict.ranking import (
     spoken,
 )
 from selfattn.report.verdict.wrong_settings import FACTOR, cost_of_wrong
-from selfattn.results.plan import DepartureKind
+from selfattn.results.plan import DepartureKind, PlanCheck
 from selfattn.results.quality import CrossingKind, separated
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import SOURCE, Message, TextLike, message, phrase
@@ -200,9 +200,9 @@ def share(budget: float) -> str:
     return f"{100 * budget:.3g}\u00a0%"
 
 
-def departures(record: Record) -> list[Message]:
+def departures(plan: PlanCheck | None) -> list[Message]:
     """Say what was done otherwise than planned."""
-    departures = record.plan.departures if record.plan else ()
+    departures = plan.departures if plan else ()
     return [message(_DEPARTURES[departure.kind], what=", ".join(departure.what)) for departure in departures]
 
 

@@ -13,7 +13,7 @@ from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.results.quality import BudgetDifference, Estimate, Gap, PairTest, Unit, WhereItTrains, is_estimable
 from selfattn.results.record import Gate, Model, Record, TuningTrial
 from selfattn.words.messages import SOURCE, Message, TextLike, message
-from selfattn.words.names import NAME_KEYS, name_key
+from selfattn.words.names import has_text, name_key
 
 UNITS: Mapping[Unit, str] = {
     "share": "unit.share",
@@ -53,7 +53,7 @@ def named(record: Record, what: Literal["metric", "bucket", "gate"], name: str) 
         name: in the record.
     """
     display = in_task_words(record, name_key(what, name))
-    return display if display.texts or display.key in NAME_KEYS else Message(what, {"name": name})
+    return display if display.texts or has_text(display.key) else Message(what, {"name": name})
 
 
 def metric_kind(record: Record, name: str) -> Unit | None:
@@ -147,7 +147,7 @@ def spoken(record: Record, model: Model) -> Message | str:
     if not record.trained:
         return model.name
     words = in_task_words(record, name_key("name", model.name))
-    return words if words.texts or words.key in NAME_KEYS else model.name
+    return words if words.texts or has_text(words.key) else model.name
 
 
 def scores_of(record: Record, first: Model, second: Model, scores: Mapping[str, Estimate] | None = None) -> Message:
@@ -155,7 +155,7 @@ def scores_of(record: Record, first: Model, second: Model, scores: Mapping[str, 
     measured = [scores.get(model.name) if scores else quality(record, model) for model in (first, second)]
     a, b = (score_text(estimate, record.headline.kind) for estimate in measured)
     key = name_key("scores", record.headline.metric)
-    key = key if key in NAME_KEYS else "scores"
+    key = key if has_text(key) else "scores"
     names = {"first": spoken(record, first), "second": spoken(record, second)}
     return message(key, metric=headline_name(record), a=a, b=b, **names)
 
@@ -250,7 +250,7 @@ def _gate_sentence(record: Record, gate: Gate) -> Message:
     finding: TextLike = gate.reason  # in English; its numbers in every language
     if gate.value is not None and gate.limit is not None:
         values = {"value": f"{gate.value:.3g}", "limit": f"{gate.limit:.3g}"}
-        finding = Message("gate.measured", values, texts={SOURCE: gate.reason})
+        finding = Message("gates.measured", values, texts={SOURCE: gate.reason})
     key = "obstacle.gate" if gate.model else "obstacle.gate.all"
     return message(key, gate=named(record, "gate", gate.name), model=gate.model, reason=finding)
 

@@ -83,7 +83,7 @@ def verdict(record: Record) -> Verdict:
     """Return the question, the answer in a few sentences, and how far it can be believed."""
     reasons = ranking.obstacles(record)
     pair = ranking.judged_pair(record)
-    remarks = [*conditions.failures(record), *conditions.departures(record), *conditions.cut_off(record)]
+    remarks = [*conditions.failures(record), *conditions.departures(record.plan), *conditions.cut_off(record)]
     remarks += [*_weak_models(record), *_lone_files(record)]
     if reasons:
         lead = message("verdict.stopped", reason=reasons[0])
