@@ -43,6 +43,15 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         raise
 
 
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write bytes, atomically.
+
+    Raises:
+        OSError: the file cannot be written; the old one stays.
+    """
+    write_atomically(path, lambda temporary: temporary.write_bytes(data))
+
+
 def write_text(path: Path, text: str) -> None:
     r"""Write a text in UTF-8 with ``\n`` line ends, atomically.
 
@@ -223,6 +232,16 @@ def reading(path: Path, advice: str) -> Iterator[None]:
         raise UserError(f"{path}: no such file; {advice}") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}); {advice}") from None
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory for files that a user asked for, where it is not there yet.
+
+    Raises:
+        UserError: it cannot be made.
+    """
+    with writing(path, "choose another place"):
+        path.mkdir(parents=True, exist_ok=True)
 
 
 @contextmanager

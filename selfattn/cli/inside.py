@@ -52,7 +52,7 @@ def heads(
         raise UserError(f"{save}: the picture is written as SVG; choose a name ending in .svg")
     if save is not None:
         check_ours(save, records=False)
-    from selfattn.files import write_atomically, writing
+    from selfattn.files import write_text, writing
     from selfattn.runs.heads import head_lines, heads_svg, score_heads
     from selfattn.runs.run import load
 
@@ -66,8 +66,7 @@ def heads(
         to=to,
     )
     if save is not None:
-        picture = heads_svg(scores) + "\n"
         with writing(save, "choose another place"):
-            write_atomically(save, lambda aside: aside.write_bytes(picture.encode()))
+            write_text(save, heads_svg(scores) + "\n")
         say(f"saved as {save}")
     return dict(encode(scores)) if json_ else head_lines(scores)

@@ -16,7 +16,7 @@ from selfattn.codec import Plain, decode, line_of, parse, refuse_newer
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.errors import UserError
-from selfattn.files import open_regular, reading, write_atomically, writing
+from selfattn.files import open_regular, reading, write_bytes, writing
 
 ARCHIVE = "outputs.jsonl.gz"
 _SCHEMA = 1
@@ -106,7 +106,7 @@ def write_archive(path: Path, data: Mapping[str, object], outputs: RunTable[Answ
             lines.append(line_of(Item(first.source, first.target, texts, first.tag, first.spans, unfinished, probe)))
     content = "".join(lines).encode()
     with writing(path):
-        write_atomically(path, lambda file: file.write_bytes(gzip.compress(content, mtime=0)))
+        write_bytes(path, gzip.compress(content, mtime=0))
     return hashlib.sha256(content).hexdigest()
 
 

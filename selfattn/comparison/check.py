@@ -184,12 +184,7 @@ def _departures(comparison: Path, plan: Plan, runs: RunTable[Tested], pairs: Seq
     others = [] if digest_of(first.answered.pairs) == sealed.get("test") else [first.path.name]
     if "tested" in sealed:  # of older plans, the test items alone
         others += [run.path.name for run in tested if digest_of_tests(run.answered) != sealed["tested"]]
-    yield from check_ledger(
-        comparison,
-        plan.seal,
-        changed,
-        {run.path.name: run.digest for run in tested},
-    )
+    yield from check_ledger(comparison, plan.seal, changed, {run.path.name: run.digest for run in tested})
     names = {run.path.name for run in tested}
     times = [entry.when for entry in entries]
     is_ordered = times == sorted(times)  # otherwise the clock went back, and the order of the ledger alone decides

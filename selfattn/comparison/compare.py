@@ -20,14 +20,7 @@ from selfattn.comparison.seal import decisions
 from selfattn.comparison.tested import Tested, is_tested, read_runs
 from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import Trainings
-from selfattn.comparison.tuning import (
-    READ_IN_A_STEP,
-    TUNING,
-    digest_of_trials,
-    planned_trials,
-    tune,
-    tuned_settings,
-)
+from selfattn.comparison.tuning import READ_IN_A_STEP, TUNING, digest_of_trials, planned_trials, tune, tuned_settings
 from selfattn.errors import SettingError, say
 from selfattn.evaluation.statistics.design import obrien_fleming
 from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, resume, write_plan

@@ -2,12 +2,12 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
+from typing import Any
 
-from selfattn.comparison.further_tests import TOGETHER, Analysis
+from selfattn.comparison.further_tests import TOGETHER, Analysis, outputs_by_model
 from selfattn.comparison.judged import JudgedOutputs, task_of, word_analyses
 from selfattn.comparison.models import primary_pair
 from selfattn.comparison.run_table import RunTable
@@ -16,18 +16,23 @@ from selfattn.comparison.tested import Answered
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.exact import WordRecall
-from selfattn.evaluation.metrics.metric import Metric, make_metric
-from selfattn.evaluation.statistics.buckets import by_length, by_tag, score_fields, score_groups, score_rare_words
+from selfattn.evaluation.metrics.metric import make_metric
+from selfattn.evaluation.statistics.buckets import by_length, by_tag, score_fields, score_rare_words
 from selfattn.evaluation.statistics.design import budget_differences, locate
-from selfattn.evaluation.statistics.mean_run import compare_mean_runs, mean_runs
-from selfattn.evaluation.statistics.significance import MIN_SEEDS, RunScores, by_tuning, score_counts
+from selfattn.evaluation.statistics.mean_run import mean_runs
+from selfattn.evaluation.statistics.significance import MIN_SEEDS, Tunings, score_counts
 from selfattn.evaluation.statistics.variances import ALPHA, LEVEL
 from selfattn.results.plan import Budgets
-from selfattn.results.quality import BucketGroup, BudgetDifference, Estimate, IntervalMethod, NgramGroup, PairTest
+from selfattn.results.quality import (
+    Bucket,
+    BucketGroup,
+    BudgetDifference,
+    Estimate,
+    IntervalMethod,
+    NgramGroup,
+    PairTest,
+)
 from selfattn.results.record import Difference, Record
-from selfattn.runs.task import TaskData
-
-Tunings = Mapping[str, Sequence[int]]  # for each model the number of each run's tuning
 
 _ADVICE = "take the report from where it was published, or compare again"
 _DIFFERENCES = 40
@@ -50,22 +55,16 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
     metric = metrics[record.headline.metric]
     models = outputs.main
     pairs = outputs.first.pairs
-    labels = [task.repeats(pair) for pair in pairs]
-    texts = _texts(models)
+    texts = outputs_by_model(models)
     has_plan = record.plan is not None and record.plan.seal is not None
     primary = sealed_pair(record) if has_plan else primary_pair(task, list(models))
-    tunings = _tunings(record)
+    analysis = Analysis(metric, task, _tunings(record), record.analysis)
+    labels = analysis.labels(pairs)
     alpha = record.interim.bound if record.interim else ALPHA
-    counts = metric.count_runs(texts, pairs)
-    analyse = compare_mean_runs if record.analysis > 1 else RunScores.comparison
-    scores = score_counts(counts, metric, clusters=labels)
-    comparison = analyse(by_tuning(scores, tunings) if tunings else scores, primary, alpha)
+    comparison = analysis.compare(analysis.scores(texts, pairs, metric), primary, alpha)
     tests = list(comparison.pairs)
-    # Beside the metric that decides, others: two scores that agree are worth more than one.
-    for name in metric.beside:
-        further = make_metric(name, task.language)
-        scores = score_counts(further.count_runs(texts, pairs), further, clusters=labels)
-        tests += analyse(by_tuning(scores, tunings) if tunings else scores).pairs
+    for further in analysis.metrics_beside():
+        tests += analysis.compare(analysis.scores(texts, pairs, further)).pairs
     if record.analysis > 1:
         tests = [_with_identical(test, texts) for test in tests]
 
@@ -86,7 +85,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         estimates = {name: estimate(model.name, name) for name in metrics}
         measured.append(replace(model, metrics=estimates, cut_off=cut_off))
     over = next(iter(comparison.estimates.values())).over
-    buckets = _buckets(models, metric, task, tunings, record, data)
+    buckets = _buckets(models, analysis, data)
     ngrams: tuple[NgramGroup, ...] = ()
     if isinstance(task, JudgedOutputs):
         words, ngrams = word_analyses(task, outputs, labels)
@@ -103,7 +102,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         buckets=buckets,
         ngrams=ngrams,
         differences=_differences(models, pairs) if task.takes_pairs else (),
-        budgets=record.budgets and _with_quality(record, record.budgets, outputs, metric, pairs, labels, tunings),
+        budgets=record.budgets and _with_quality(record.budgets, outputs, analysis),
     )
 
 
@@ -130,31 +129,22 @@ def _with_identical(test: PairTest, texts: Mapping[str, Sequence[Sequence[str]]]
     return replace(test, word="identical outputs") if is_identical else test
 
 
-def _texts(models: Mapping[str, Sequence[Answered]]) -> dict[str, list[list[str]]]:
-    """Return the outputs of the runs of each model."""
-    return {name: [run.outputs for run in runs] for name, runs in models.items()}
-
-
-def _with_quality(
-    record: Record,
-    budgets: Budgets,
-    outputs: RunTable[Answered],
-    metric: Metric,
-    pairs: Sequence[Pair],
-    labels: Sequence[Hashable],
-    tunings: Tunings | None,
-) -> Budgets:
+def _with_quality(budgets: Budgets, outputs: RunTable[Answered], analysis: Analysis) -> Budgets:
     """Estimate every budget's trainings, and the difference of the primary pair over budgets."""
-    counts = {cell.budget: metric.count_runs(_texts(outputs.at(cell.budget)), pairs) for cell in budgets.cells}
+    metric = analysis.metric
+    pairs = outputs.first.pairs
+    units: dict[str, Any] = {"clusters": analysis.labels(pairs), "tunings": analysis.tunings}
+    counts = {}
+    for cell in budgets.cells:
+        counts[cell.budget] = metric.count_runs(outputs_by_model(outputs.at(cell.budget)), pairs)
     differences: Sequence[BudgetDifference] = ()
     if budgets.pair:
-        differences = budget_differences(counts, metric, budgets.pair, clusters=labels, tunings=tunings)
+        differences = budget_differences(counts, metric, budgets.pair, **units)
     by_budget = {difference.budget: difference for difference in differences}
     cells = []
     for cell in budgets.cells:
-        scores = score_counts(counts[cell.budget], metric, clusters=labels)
-        scores = by_tuning(scores, tunings) if tunings else scores
-        estimates = scores.estimates() if record.analysis == 1 else mean_runs(scores)
+        scores = score_counts(counts[cell.budget], metric, **units)
+        estimates = scores.estimates() if analysis.version == 1 else mean_runs(scores)
         counted = {name: sum(run.failed for run in runs) for name, runs in outputs.at(cell.budget).items()}
         failed = {name: count for name, count in counted.items() if count}
         cells.append(replace(cell, models=estimates, difference=by_budget.get(cell.budget), failed=failed))
@@ -184,40 +174,32 @@ def _differences(models: Mapping[str, Sequence[Answered]], pairs: Sequence[Pair]
 
 
 def _buckets(
-    models: Mapping[str, Sequence[Answered]],
-    metric: Metric,
-    task: TaskData,
-    tunings: Tunings | None,
-    record: Record,
-    data: Mapping[str, object],
+    models: Mapping[str, Sequence[Answered]], analysis: Analysis, data: Mapping[str, object]
 ) -> tuple[BucketGroup, ...]:
     """Divide the test by tag, length, field, rare words and probe, and measure every model on every part."""
-    compare = compare_mean_runs if record.analysis > 1 else RunScores.comparison
-    analysis = Analysis(metric, task.language, compare, tunings, task.repeats)
+    task = analysis.task
     named = data.get("further_tests", {})
     first = next(iter(models.values()))[0]
     pairs = first.pairs
-    outputs = _texts(models)
-    references = [pair.target for pair in pairs]
-    labels = [task.repeats(pair) for pair in pairs]
-    unit, cut = ("characters", list) if metric.is_mean else ("words", str.split)
-    score = partial(score_groups, outputs=outputs, items=pairs, clusters=labels, tunings=tunings)
-    group = partial(BucketGroup, metric=metric.name, kind=metric.unit, better=metric.better)
-    fields = score_fields(outputs, pairs, labels, tunings) if any(pair.spans for pair in pairs) else []
+    outputs = outputs_by_model(models)
+    labels = analysis.labels(pairs)
+    fields = score_fields(outputs, pairs, labels, analysis.tunings) if any(pair.spans for pair in pairs) else []
     often = sorted(fields, key=lambda part: -part.items)[:_MOST_FIELDS]
-    rare = score_rare_words(outputs, references, first.words, labels, tunings) if first.words and task.has_words else ()
+    rare: tuple[Bucket, ...] = ()
+    if first.words and task.has_words:
+        targets = [pair.target for pair in pairs]
+        rare = score_rare_words(outputs, targets, first.words, labels, analysis.tunings)
     side = "source" if any(pair.source for pair in pairs) else "target"
+    unit, cut = ("characters", list) if analysis.metric.is_mean else ("words", str.split)
     lengths = by_length([getattr(pair, side) for pair in pairs], words=cut)
-    tagged = group(task.tag_name, score(by_tag(pairs), metric=metric))
-    if record.analysis > 1:
-        tagged = group(task.tag_name, analysis.tags(pairs, outputs, metric), note=TOGETHER)
+    by_length_name = "length" if side == "source" else "reference length"
+    if analysis.version > 1:
+        tagged = analysis.table(task.tag_name, analysis.tags(outputs, pairs), TOGETHER)
+    else:
+        tagged = analysis.table(task.tag_name, analysis.groups(by_tag(pairs), outputs, pairs))
     groups = [
         tagged,
-        group(
-            "length" if side == "source" else "reference length",
-            score(lengths, metric=metric),
-            note=f"{unit} of the {side}",
-        ),
+        analysis.table(by_length_name, analysis.groups(lengths, outputs, pairs), f"{unit} of the {side}"),
         BucketGroup("field", tuple(part for part in fields if part in often), note=_FIELDS),
         BucketGroup("rare words", rare, WordRecall.name, note=_RARE),
     ]
@@ -227,9 +209,6 @@ def _buckets(
             groups += analysis.further(name, probed)
             continue
         pairs = next(iter(probed.values()))[0].pairs
-        labels = [task.repeats(pair) for pair in pairs]
-        buckets = score_groups(
-            {name: range(len(pairs))}, _texts(probed), pairs, metric, clusters=labels, tunings=tunings
-        )
-        groups.append(group(name, buckets, note=_UNSEEN))
+        buckets = analysis.groups({name: range(len(pairs))}, outputs_by_model(probed), pairs)
+        groups.append(analysis.table(name, buckets, _UNSEEN))
     return tuple(part for part in groups if part.buckets)

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from selfattn import __version__
 from selfattn.codec import short
+from selfattn.command_lines import command_line
 from selfattn.comparison.archive import ARCHIVE, archive_sha256, read_archive, write_archive
 from selfattn.comparison.given import read_given
 from selfattn.comparison.judged import KIND, JudgedOutputs
 from selfattn.comparison.measured import measure
 from selfattn.comparison.outputs_options import OutputsOptions
-from selfattn.comparison.report import check_free_of_others
+from selfattn.comparison.report import check_free_of_others, outputs_for_sections
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.comparison.verify import RESULTS
@@ -26,13 +27,12 @@ from selfattn.errors import SettingError, UserError, say
 from selfattn.evaluation.metrics.metric import Metric, make_metric
 from selfattn.evaluation.metrics.translation import Bleu, missing_tokeniser, script_warning
 from selfattn.experiments.plan import PLAN
-from selfattn.files import writing
+from selfattn.files import make_directory
 from selfattn.registry import is_name
-from selfattn.report.blocks import Outputs
 from selfattn.report.write import ReportFiles, write_report
 from selfattn.results.reading import read_record
 from selfattn.results.record import ANALYSIS, SCHEMA, Model, Record
-from selfattn.settings import as_declared, changed, check_bounds, command_line
+from selfattn.settings import as_declared, changed, check_bounds
 from selfattn.words.messages import SOURCE
 
 Texts: TypeAlias = str | Path | Sequence[str]
@@ -116,10 +116,9 @@ def compare_outputs(
     table = _table(right, sources, kinds, outputs, counts)
     data = {"kind": KIND, "language": metrics[0].language, "metric": metrics[0].name}
     record = measure(_frame(options, command, metrics, outputs, len(right.texts)), data, table)
-    with writing(options.out, "choose another place"):
-        options.out.mkdir(parents=True, exist_ok=True)
+    make_directory(options.out)
     record = replace(record, outputs_sha256=write_archive(options.out / ARCHIVE, data, table))
-    return record, write_report(record, options.out, options.lang, _shown(table))
+    return record, write_report(record, options.out, options.lang, outputs_for_sections(table))
 
 
 def is_judged(folder: Path) -> bool:
@@ -144,17 +143,9 @@ def rewrite_outputs(folder: Path, out: Path, lang: str = SOURCE) -> tuple[Record
     _check_out(out, record.command)
     if archive_sha256(folder / ARCHIVE) != record.outputs_sha256:
         raise UserError(f"{folder / ARCHIVE}: is not the archive of {folder / RESULTS}; compare the outputs again")
-    with writing(out, "choose another place"):
-        out.mkdir(parents=True, exist_ok=True)
+    make_directory(out)
     write_archive(out / ARCHIVE, data, table)
-    return record, write_report(record, out, lang, _shown(table))
-
-
-def _shown(table: RunTable[Answered]) -> Outputs:
-    """Return what sections of plugins see."""
-    pairs = table.first.pairs
-    written = {name: tuple(tuple(run.outputs) for run in table.of(name)) for name in table.models}
-    return Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), written)
+    return record, write_report(record, out, lang, outputs_for_sections(table))
 
 
 # what is given

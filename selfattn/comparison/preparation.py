@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from selfattn.command_lines import command_line
 from selfattn.comparison.models import choose
 from selfattn.comparison.options import NOT_THE_RESULT, SEEDS, TRIALS, CompareOptions, CompareSettings
 from selfattn.comparison.plan import PlannedModel
@@ -13,7 +14,7 @@ from selfattn.errors import SettingError
 from selfattn.runs.inputs import gathered
 from selfattn.runs.task import TaskData, make_task, task_class
 from selfattn.runs.task_metrics import decided_by
-from selfattn.settings import Settings, changed, check_conditions, command_line, divide
+from selfattn.settings import Settings, changed, check_conditions, divide
 from selfattn.training.config import TrainingConfig, TrainingSettings
 
 _LENGTH = ("epochs", "max_steps", "items_per_epoch")  # settings that decide the length of a training
@@ -140,10 +141,10 @@ def _with_tuning(
     space: list[str] = []
     for text in options.space or task.tuning_space or default_space(recipe):
         names = tuned_settings([text], list(models))
-        given = names & training.keys()
-        if given and is_chosen:
-            raise SettingError(f"`{min(given)}` is one value for all trainings, and `space` tries several: give one")
-        if not given:
+        fixed = names & training.keys()
+        if fixed and is_chosen:
+            raise SettingError(f"`{min(fixed)}` is one value for all trainings, and `space` tries several: give one")
+        if not fixed:
             space.append(text)
     if not space:
         raise SettingError("`tune`: nothing is left to be tried, because all settings of the space are given")

@@ -11,11 +11,11 @@ from selfattn.comparison.check import check_plan
 from selfattn.comparison.plan import read_plan
 from selfattn.comparison.record import make_record, outputs_of
 from selfattn.comparison.run_table import RunTable
-from selfattn.comparison.tested import Tested, read_runs
+from selfattn.comparison.tested import Answered, Tested, read_runs
 from selfattn.demo.page import EXAMPLES, obstacle, write_demo
 from selfattn.errors import UserError
 from selfattn.experiments.plan import PLAN
-from selfattn.files import writing
+from selfattn.files import make_directory
 from selfattn.ownership import check_ours
 from selfattn.report.blocks import Outputs
 from selfattn.report.sections.attention import DEMO
@@ -51,19 +51,22 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
     check_free_of_others(out)
     runs = read_runs(comparison, plan)
     record = make_record(comparison, runs, plan)
-    first = runs.first
-    with writing(out, "choose another place"):
-        out.mkdir(parents=True, exist_ok=True)
+    make_directory(out)
+    answered = outputs_of(runs)
     record = replace(
         record,
         plan=check_plan(comparison, plan, runs, record.pairs),
-        outputs_sha256=write_archive(out / ARCHIVE, first.config.data, outputs_of(runs)),
+        outputs_sha256=write_archive(out / ARCHIVE, runs.first.config.data, answered),
         demo=_write_best(record, runs, out, lang),
     )
-    pairs = first.answered.pairs
-    texts = {name: tuple(tuple(run.answered.outputs) for run in runs.of(name)) for name in runs.models}
-    outputs = Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), texts)
-    return record, write_report(record, out, lang, outputs)
+    return record, write_report(record, out, lang, outputs_for_sections(answered))
+
+
+def outputs_for_sections(table: RunTable[Answered]) -> Outputs:
+    """Return what sections of plugins see of the outputs."""
+    pairs = table.first.pairs
+    written = {name: tuple(tuple(run.outputs) for run in table.of(name)) for name in table.models}
+    return Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), written)
 
 
 def check_free_of_others(out: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.statistics.over_tasks import drawn_again, improvement, interquartile_mean, mean_difference
-from selfattn.report.drawing.numbers import p_text, value_text
+from selfattn.report.drawing.numbers import bare_p_text, value_text
 from selfattn.report.verdict.conditions import departures
 from selfattn.report.verdict.ranking import obstacles, set_aside
 from selfattn.results.over_tasks import OverTasks, TaskRow
@@ -116,12 +116,12 @@ def _lines(verdict: OverTasks, lang: str) -> Iterator[str]:
     yield "| --- | ---: | ---: | ---: | ---: |"
     for row in verdict.rows:
         change = _with_ends(Estimate(row.difference, row.low, row.high), kind)
-        cells = (row.task, value_text(row.first, kind), value_text(row.second, kind), change, _p(row.p))
+        cells = (row.task, value_text(row.first, kind), value_text(row.second, kind), change, bare_p_text(row.p))
         yield f"| {' | '.join(cells)} |"
     firsts = value_text(float(np.mean([row.first for row in verdict.rows])), kind)
     seconds = value_text(float(np.mean([row.second for row in verdict.rows])), kind)
     change = _with_ends(verdict.difference, kind)
-    yield f"| **{mean}** | {firsts} | {seconds} | {change} | {_p(verdict.p)} |"
+    yield f"| **{mean}** | {firsts} | {seconds} | {change} | {bare_p_text(verdict.p)} |"
     middle = (_with_ends(verdict.middle_first, kind), _with_ends(verdict.middle_second, kind))
     yield f"| {message('together.middle').say(lang)} | {middle[0]} | {middle[1]} | | |"
     yield ""
@@ -143,7 +143,7 @@ def remarks(records: Mapping[str, Record], lang: str = SOURCE) -> Iterator[str]:
             reasons.append(message("together.unplanned"))
         elif record.plan.pilot:
             reasons.append(message("together.pilot"))
-        reasons += departures(record)
+        reasons += departures(record.plan)
         reasons += [*obstacles(record), *set_aside(record)]
         for reason in reasons:
             yield f"- {task}: {reason.say(lang)}"
@@ -155,7 +155,3 @@ def _with_ends(estimate: Estimate, kind: Unit) -> str:
         value_text(value, kind) for value in (estimate.mean, estimate.low, estimate.high) if value is not None
     )
     return f"{mean} [{', '.join(ends)}]"
-
-
-def _p(p: float) -> str:
-    return p_text(p).removeprefix("=\u00a0")

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from selfattn import codec
 from selfattn.errors import UserError
-from selfattn.files import write_atomically, writing
+from selfattn.files import write_bytes, writing
 from selfattn.ownership import check_ours
 from selfattn.results.attention import AttentionMap, Kind, ModelAttention
 from selfattn.tokenizers.protocol import BOS, SPECIALS
@@ -219,7 +219,7 @@ class AttentionView:
         text = forms[path.suffix]().rstrip("\n") + "\n"
         data = drawn_as("png", text) if path.suffix == ".png" else text.encode()
         with writing(path, "choose another place"):
-            write_atomically(path, lambda aside: aside.write_bytes(data))
+            write_bytes(path, data)
 
     def _repr_html_(self) -> str:
         """Show the explorer in a frame of less than 300 KB; further maps are left out, with a note."""

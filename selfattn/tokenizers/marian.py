@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from selfattn import codec
 from selfattn.errors import UserError
-from selfattn.files import read_bytes, write_atomically
+from selfattn.files import read_bytes, write_bytes
 from selfattn.tokenizers.borrowed import BorrowedTokenizer
 from selfattn.tokenizers.piece_table import PieceTable
 from selfattn.tokenizers.protocol import SPECIALS
@@ -114,7 +114,7 @@ class MarianTokenizer(BorrowedTokenizer):
         path.parent.mkdir(parents=True, exist_ok=True)
         checksums = []
         for name, data in ((MODEL_NAME, self.model), (VOCABULARY_NAME, self.vocabulary)):
-            _write(path.with_name(name), data)
+            write_bytes(path.with_name(name), data)
             checksums.append(hashlib.sha256(data).hexdigest())
         codec.write(path, MarianFile("marian", 1, self.specials, *checksums))
 
@@ -177,7 +177,3 @@ def _pieces_in(vocabulary: bytes) -> list[str]:
     if sorted(numbers.values()) != list(range(len(numbers))):
         raise ValueError(f"the ids of its {len(numbers):,} pieces are not 0 to {len(numbers) - 1:,}, each once")
     return sorted(numbers, key=numbers.__getitem__)
-
-
-def _write(path: Path, data: bytes) -> None:
-    write_atomically(path, lambda aside: aside.write_bytes(data))

@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 from selfattn import codec
 from selfattn.errors import UserError
-from selfattn.files import read_bytes, write_atomically
+from selfattn.files import read_bytes, write_bytes
 from selfattn.tokenizers.borrowed import BorrowedTokenizer
 from selfattn.tokenizers.piece_table import PieceTable
 from selfattn.tokenizers.protocol import SPECIALS
@@ -76,7 +76,7 @@ class PieceTokenizer(BorrowedTokenizer):
         """
         path = Path(directory) / FILE_NAME
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path.with_name(MODEL_NAME), lambda aside: aside.write_bytes(self.model))
+        write_bytes(path.with_name(MODEL_NAME), self.model)
         codec.write(path, PieceFile("pieces", 1, hashlib.sha256(self.model).hexdigest()))
 
     @classmethod

@@ -2,7 +2,6 @@
 
 import json
 import random
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,8 @@ from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair
 from selfattn.evaluation.metrics.exact import WordErrorRate
 from selfattn.evaluation.statistics.buckets import by_tag, score_groups
-from selfattn.evaluation.statistics.significance import RunScores
 from selfattn.results.quality import BucketGroup
+from selfattn.runs.task import TaskData
 
 PAIRS = [Pair(f"s{n}", f"t{n}", tag="xyz"[n % 3]) for n in range(90)]
 
@@ -31,7 +30,7 @@ def answered(seed: int, right: float) -> Answered:
 
 def groups() -> list[BucketGroup]:
     runs = {"good": [answered(seed, 0.9) for seed in range(4)], "poor": [answered(seed, 0.3) for seed in range(4)]}
-    analysis = Analysis(WordErrorRate(), "", partial(RunScores.comparison), None, lambda pair: pair.source)
+    analysis = Analysis(WordErrorRate(), TaskData(), tunings=None, version=1)
     return analysis.further("gen", runs)
 
 

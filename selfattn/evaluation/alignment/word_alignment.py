@@ -15,14 +15,7 @@ from torch import Tensor
 
 from selfattn.data.pairs import Example, Pair
 from selfattn.evaluation.alignment.attention_scores import source_shares
-from selfattn.evaluation.alignment.links import (
-    AlignmentCounts,
-    GoldPair,
-    Link,
-    Links,
-    count_alignment,
-    diagonal,
-)
+from selfattn.evaluation.alignment.links import AlignmentCounts, GoldPair, Link, Links, count_alignment, diagonal
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.attention import HeadAlignment, ModelAlignment
 from selfattn.tokenizers.protocol import Tokenizer

@@ -8,7 +8,7 @@ import numpy as np
 from selfattn.data.pairs import Pair, Span
 from selfattn.evaluation.metrics.exact import WordRecall
 from selfattn.evaluation.metrics.metric import Items, Metric
-from selfattn.evaluation.statistics.significance import by_tuning, score_counts, score_runs
+from selfattn.evaluation.statistics.significance import Tunings, by_tuning, score_counts, score_runs
 from selfattn.evaluation.statistics.variances import ALPHA
 from selfattn.results.quality import Bucket
 
@@ -61,7 +61,7 @@ def score_groups(
     *,
     resamples: int = 500,
     clusters: Sequence[Hashable] | None = None,
-    tunings: Mapping[str, Sequence[Hashable]] | None = None,
+    tunings: Tunings | None = None,
     alpha: float = ALPHA,
 ) -> tuple[Bucket, ...]:
     """Estimate each model's score on each group, over seeds and the items of the group.
@@ -88,8 +88,7 @@ def score_groups(
     for name, places in groups.items():
         chosen = {model: values[:, list(places)] for model, values in counts.items()}
         labels = None if clusters is None else [clusters[place] for place in places]
-        scores = score_counts(chosen, metric, resamples=resamples, clusters=labels)
-        scores = scores if tunings is None else by_tuning(scores, tunings)
+        scores = score_counts(chosen, metric, resamples=resamples, clusters=labels, tunings=tunings)
         buckets.append(Bucket(name, len(places), scores.estimates(alpha)))
     return tuple(buckets)
 
@@ -99,7 +98,7 @@ def score_rare_words(
     references: Sequence[str],
     training: Mapping[str, int],
     clusters: Sequence[Hashable] | None = None,
-    tunings: Mapping[str, Sequence[Hashable]] | None = None,
+    tunings: Tunings | None = None,
 ) -> tuple[Bucket, ...]:
     """Estimate each model's word recall, by how often training has the words; an item may be in several groups.
 
@@ -170,7 +169,7 @@ def score_fields(
     outputs: Mapping[str, Sequence[Sequence[str]]],
     pairs: Sequence[Pair],
     clusters: Sequence[Hashable] | None = None,
-    tunings: Mapping[str, Sequence[Hashable]] | None = None,
+    tunings: Tunings | None = None,
 ) -> list[Bucket]:
     """Estimate how often each field is right, as `span_fields` judges.
 
@@ -211,9 +210,7 @@ def score_fields(
             for model, runs in judged.items()
         }
         labels = None if clusters is None else [clusters[place] for place in places]
-        scores = score_runs(right, labels)
-        scores = scores if tunings is None else by_tuning(scores, tunings)
-        buckets.append(Bucket(field, len(places), scores.estimates()))
+        buckets.append(Bucket(field, len(places), by_tuning(score_runs(right, labels), tunings).estimates()))
     return buckets
 
 

@@ -30,6 +30,8 @@ from selfattn.evaluation.statistics.variances import (
 )
 from selfattn.results.quality import Better, Comparison, Estimate, LogOdds, PairTest, Word, separated
 
+Tunings = Mapping[str, Sequence[Hashable]]
+"""For each model a label for each run: that of its tuning."""
 MIN_SEEDS = 3
 _ROUNDING = 1e-12  # relative to the scores
 
@@ -236,6 +238,7 @@ def score_counts(
     *,
     resamples: int = RESAMPLES,
     clusters: Sequence[Hashable] | None = None,
+    tunings: Tunings | None = None,
 ) -> RunScores:
     """Score every run by a metric, and measure how the scores vary together.
 
@@ -244,10 +247,11 @@ def score_counts(
         metric: turns counts into scores.
         resamples: how often to draw the items again, where the score is no mean; default 2000.
         clusters: see `score_runs`.
+        tunings: see `by_tuning`.
 
     Raises:
         ValueError: no model, not three axes, nothing in them, a value or a score that is not finite, or different
-            numbers of items.
+            numbers of items; or see `by_tuning`.
 
     Example:
         >>> from selfattn.evaluation.metrics.metric import make_metric
@@ -269,10 +273,11 @@ def score_counts(
         covariance = corpus_covariance(joined, metric.score, resamples=resamples)
         by_run = {name: metric.score(values.sum(axis=1)) for name, values in runs.items()}
         scores = RunScores(by_run, covariance, joined.shape[1])
-    return replace(scores, metric=metric.name, better=metric.better, bounds=(0.0, highest))
+    scores = replace(scores, metric=metric.name, better=metric.better, bounds=(0.0, highest))
+    return by_tuning(scores, tunings)
 
 
-def by_tuning(scores: RunScores, tunings: Mapping[str, Sequence[Hashable]]) -> RunScores:
+def by_tuning(scores: RunScores, tunings: Tunings | None) -> RunScores:
     """Return scores whose independent units are tunings: each model was tuned several times, with trials of its own.
 
     Runs with the settings of one tuning share its luck. Taken for independent, they make equal models differ; see
@@ -280,7 +285,7 @@ def by_tuning(scores: RunScores, tunings: Mapping[str, Sequence[Hashable]]) -> R
 
     Args:
         scores: of all runs.
-        tunings: for each model a label for each run: that of its tuning.
+        tunings: for each model a label for each run: that of its tuning. None: the runs themselves are the units.
 
     Raises:
         ValueError: another number of labels than runs, fewer than two tunings, or not as many runs for each.
@@ -291,6 +296,8 @@ def by_tuning(scores: RunScores, tunings: Mapping[str, Sequence[Hashable]]) -> R
         >>> clustered.units("a").round(2).tolist(), clustered.pair("a", "b").p > scores.pair("a", "b").p
         ([0.99, 0.85], True)
     """
+    if tunings is None:
+        return scores
     numbers = {}
     for name, runs in scores.runs.items():
         labels = tunings[name]
