@@ -16,7 +16,7 @@ from selfattn.attention.masks import Mask, as_mask, without_unread_keys, without
 from selfattn.attention.normalizers import Normalizer, check_normalizer, make_normalizer
 from selfattn.attention.placing import check_positions, placed, rotated
 from selfattn.attention.positions import AttentionPosition
-from selfattn.attention.projections import JoinedLinears, KeyValue, Query
+from selfattn.attention.projections import JoinedLinears, KeyValue, Query, check_states, checked_sizes
 from selfattn.attention.scores import Score, check_score, make_score
 
 _PROJECTIONS = ("q_proj", "k_proj", "v_proj")
@@ -155,7 +155,7 @@ class MultiHeadAttention(nn.Module):
         """
         if self.query_dim != self.context_dim:
             raise ValueError("MultiHeadAttention.project_self: the layer attends to a context of another width")
-        _check_states(x, "x [b i d]", self.query_dim)
+        check_states(x, "x [b i d]", self.query_dim)
         if not self.project:
             return Query(self._query_heads(x)), self._key_value(x, x, positions)
         joined = None
@@ -183,7 +183,7 @@ class MultiHeadAttention(nn.Module):
         Raises:
             ValueError: the context is not ``[b j d]`` of the layer's width; there are not as many positions as keys.
         """
-        _check_states(context, "context [b j d]", self.context_dim)
+        check_states(context, "context [b j d]", self.context_dim)
         if not self.project:
             return self._key_value(context, context, positions)
         return self._key_value(self.k_proj(context), self.v_proj(context), positions)
@@ -261,7 +261,7 @@ class MultiHeadAttention(nn.Module):
                 rows, and causality or positions are asked for; and what
                 :func:`~selfattn.attention.core.attend` raises.
         """
-        b, i, j = _checked_sizes(x, context, self.query_dim)
+        b, i, j = checked_sizes(x, context, self.query_dim)
         if isinstance(context, KeyValue) and context.shared_by > 1:
             is_ordered = causal or positions is not None or (isinstance(mask, Mask) and mask.causal)
             return self._attend_shared(x, context, mask, bias, is_ordered, need_weights)
@@ -297,7 +297,7 @@ class MultiHeadAttention(nn.Module):
         return Attended(self.out_proj(output) if self.project else output, attended.weights)
 
     attend_with: Callable[..., Attended] = staticmethod(attend)
-    """The function that :meth:`forward` calls; :mod:`selfattn.models.inside` replaces it for a time, to watch it."""
+    """The function that :meth:`forward` calls; :mod:`selfattn.models.instrument` replaces it, to watch."""
 
     if TYPE_CHECKING:  # a call has the signature of forward
         __call__ = forward
@@ -357,36 +357,6 @@ def _without_unread(
     if isinstance(context, Tensor):
         context = without_unread_keys(context, mask.allowed)
     return x, context
-
-
-def _check_states(states: object, what: str, width: int) -> None:
-    if not isinstance(states, Tensor) or states.dim() != 3 or states.shape[-1] != width:
-        got = tuple(states.shape) if isinstance(states, Tensor) else type(states).__name__
-        raise ValueError(f"MultiHeadAttention: expected {what} with {width} features, got {got}")
-
-
-def _checked_sizes(x: Tensor | Query, context: Tensor | KeyValue | None, width: int) -> tuple[int, int, int]:
-    """Return the sizes ``b i j``, and check that each row of queries has its row of keys: nothing is broadcast."""
-    if isinstance(x, Query):
-        b, _, i, _ = x.heads.shape
-        if not isinstance(context, KeyValue):
-            raise ValueError("MultiHeadAttention: projected queries need the keys that project_self returned with them")
-    else:
-        _check_states(x, "x [b i d]", width)
-        b, i, _ = x.shape
-    shared_by = 1
-    if isinstance(context, KeyValue):
-        rows = context.key.shape[0]
-        j = context.key.shape[2]
-        shared_by = context.shared_by
-    elif isinstance(context, Tensor) and context.dim() == 3:
-        rows, j, _ = context.shape
-    else:
-        return b, i, i  # self-attention; project_context refuses a context of a wrong type or shape
-    if b != rows * shared_by:
-        sharing = f" shared by {shared_by} each" if shared_by > 1 else ""
-        raise ValueError(f"MultiHeadAttention: x has {b} rows, context {rows}{sharing}; give each row its own")
-    return b, i, j
 
 
 def _heads(x: Tensor, heads: int) -> Tensor:

@@ -4,6 +4,7 @@ Each is a small module ``forward(scores [b h i j]) -> weights [b h i j]``. The s
 and its weight 0. Normalizers are registered by name with ``@register.normalizer``.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from selfattn.registry import NORMALIZERS, build_part, register
 
 
-class Normalizer(nn.Module):
+class Normalizer(nn.Module, ABC):
     """What every normalizer is: ``scores [b h i j] -> weights [b h i j]``, in the dtype of the scores.
 
     A subclass defines :meth:`forward`. It meets scores of float32 or wider, minus infinity where a key is hidden; each
@@ -37,18 +38,14 @@ class Normalizer(nn.Module):
 
     zero_keys: ClassVar[int | None] = None
 
+    @abstractmethod
     def forward(self, scores: Tensor) -> Tensor:
         """Map scores ``[b h i j]`` to weights ``[b h i j]``."""
-        raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     __call__: Callable[..., Tensor]
 
 
-def _problem(part: type[Normalizer]) -> str | None:
-    return f"{part.__name__} has no forward" if part.forward is Normalizer.forward else None
-
-
-NORMALIZERS.expect(Normalizer, _problem)
+NORMALIZERS.expect(Normalizer)
 
 
 @register.normalizer("softmax")

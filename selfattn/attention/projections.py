@@ -57,6 +57,41 @@ class KeyValue:
         return rows if rows is None or rows.dim() == 1 else rows.index_select(0, index)
 
 
+def check_states(states: object, what: str, width: int) -> None:
+    """Make sure that something is a tensor ``[b n width]``.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if not isinstance(states, Tensor) or states.dim() != 3 or states.shape[-1] != width:
+        got = tuple(states.shape) if isinstance(states, Tensor) else type(states).__name__
+        raise ValueError(f"MultiHeadAttention: expected {what} with {width} features, got {got}")
+
+
+def checked_sizes(x: Tensor | Query, context: Tensor | KeyValue | None, width: int) -> tuple[int, int, int]:
+    """Return the sizes ``b i j``, and check that each row of queries has its row of keys: nothing is broadcast."""
+    if isinstance(x, Query):
+        b, _, i, _ = x.heads.shape
+        if not isinstance(context, KeyValue):
+            raise ValueError("MultiHeadAttention: projected queries need the keys that project_self returned with them")
+    else:
+        check_states(x, "x [b i d]", width)
+        b, i, _ = x.shape
+    shared_by = 1
+    if isinstance(context, KeyValue):
+        rows = context.key.shape[0]
+        j = context.key.shape[2]
+        shared_by = context.shared_by
+    elif isinstance(context, Tensor) and context.dim() == 3:
+        rows, j, _ = context.shape
+    else:
+        return b, i, i  # self-attention; project_context refuses a context of a wrong type or shape
+    if b != rows * shared_by:
+        sharing = f" shared by {shared_by} each" if shared_by > 1 else ""
+        raise ValueError(f"MultiHeadAttention: x has {b} rows, context {rows}{sharing}; give each row its own")
+    return b, i, j
+
+
 class JoinedLinears:
     """Linear layers of one input whose weights lie one below the other in memory.
 

@@ -108,8 +108,8 @@ def _read_chunk(
     output = (pairs * between.masked_fill(is_later, -torch.inf).exp()) @ value
     output = output + faded.exp()[..., None] * (query @ memory)
     last = faded[..., -1:]
-    kept = (last - faded).exp()[..., None] * key
-    return output, last.exp()[..., None] * memory + kept.transpose(-2, -1) @ value
+    remaining = (last - faded).exp()[..., None] * key
+    return output, last.exp()[..., None] * memory + remaining.transpose(-2, -1) @ value
 
 
 def corrected(key: Tensor, value: Tensor) -> Tensor:

@@ -61,6 +61,10 @@ class _Clock:
         self.steps = steps
         self.rows = {}
 
+    @property
+    def next_step(self) -> int:
+        return (self.step or 0) + self.steps
+
     def place(self, name: str, rows: int) -> tuple[int | None, int]:
         """Return the first step of a tensor and the number of its steps: some decoders take each step by itself."""
         if self.step is None:
@@ -85,17 +89,14 @@ def instrumented(model: Seq2Seq, visit: Visit, *, one_by_one: bool) -> Seq2Seq:
         module.register_forward_hook(partial(_visit_output, name, clock, visit))
         if isinstance(module, MultiHeadAttention):
             vars(module)["attend_with"] = partial(_visit_attention, name, clock, visit, module.attend_with)
-    encode = twin.encode
     start = twin.start
-    maps = twin.attention_maps
 
-    def encode_first(*arguments: Any, **named: Any) -> Any:
-        clock.begin(None)
-        return encode(*arguments, **named)
+    def beginning(read: Callable[..., Any]) -> Callable[..., Any]:
+        def begin_and_read(*arguments: Any, **named: Any) -> Any:
+            clock.begin(None)
+            return read(*arguments, **named)
 
-    def map_first(*arguments: Any, **named: Any) -> Any:
-        clock.begin(None)
-        return maps(*arguments, **named)
+        return begin_and_read
 
     def start_first(memory: Any) -> Any:
         state = start(memory)
@@ -103,15 +104,15 @@ def instrumented(model: Seq2Seq, visit: Visit, *, one_by_one: bool) -> Seq2Seq:
         return state
 
     def counted(take: Callable[..., Any], tokens: Tensor, state: Any, **named: Any) -> tuple[Any, Any]:
-        before = (clock.step or 0) + clock.steps
-        clock.begin(before, tokens.shape[1] if tokens.dim() == 2 else 1)
+        step = clock.next_step
+        clock.begin(step, tokens.shape[1] if tokens.dim() == 2 else 1)
         result, new = take(tokens, state, **named)
-        return result, _visit_state(new, before, visit) if one_by_one else new
+        return result, _visit_state(new, step, visit) if one_by_one else new
 
     def advance(tokens: Tensor, state: Any, *, need_weights: bool = False) -> tuple[Decoded, Any]:
         if not one_by_one or tokens.shape[1] == 1:
             return counted(read, tokens, state, need_weights=need_weights)
-        first = (clock.step or 0) + clock.steps
+        first = clock.next_step
         parts = []
         for token in torch.split(tokens, 1, dim=1):
             decoded, state = counted(read, token, state, need_weights=need_weights)
@@ -119,7 +120,8 @@ def instrumented(model: Seq2Seq, visit: Visit, *, one_by_one: bool) -> Seq2Seq:
         clock.begin(first, len(parts))  # the output layer reads all of them at once
         return _joined(parts), state
 
-    vars(twin).update(encode=encode_first, start=start_first, attention_maps=map_first)
+    maps = beginning(twin.attention_maps)
+    vars(twin).update(encode=beginning(twin.encode), start=start_first, attention_maps=maps)
     if "advance" in model.defines:
         read = twin.advance
         vars(twin).update(advance=advance, pre_logits=partial(Seq2Seq.pre_logits, twin))
@@ -161,7 +163,7 @@ def _visit_attention(
     plain = plain if bias is None else plain + bias
     scores = visit(plain, rows(f"{name}.scores", allowed=allowed))
     if scores is not plain:
-        score = _Given(scores)
+        score = _Computed(scores)
         bias = None
     shared: dict[str, Any] = {"normalize": normalize, "mask": mask, "dropout_p": dropout_p, "need_weights": True}
     attended = compute(query, key, value, score=score, bias=bias, **shared)
@@ -175,7 +177,7 @@ def _visit_attention(
     return Attended(output, weights if need_weights else None)
 
 
-class _Given(Score):
+class _Computed(Score):
     """Scores that are there already."""
 
     equal_widths = False

@@ -68,7 +68,7 @@ PRESETS.expect(
     None, lambda part: None if isinstance(part, Preset) else f"expected a Preset, got {type(part).__name__}; make one"
 )
 
-_OWN = tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))
-for _name, _said in _OWN.items():
-    _about = {key: _said.pop(key) for key in ("summary", "source", "attention") if key in _said}
-    register.preset(_name)(Preset(**_about, make=partial(config_from_dict, _said, where=f"model {_name}")))
+_TABLE = tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))
+for _name, _config in _TABLE.items():
+    _about = {key: _config.pop(key) for key in ("summary", "source", "attention") if key in _config}
+    register.preset(_name)(Preset(**_about, make=partial(config_from_dict, _config, where=f"model {_name}")))

@@ -151,31 +151,20 @@ class TransformerConfig(Checked):
         position = build_part(POSITIONS, self.position, **sizes, bidirectional=not causal, layout=self.sinusoid_layout)
         added = position if isinstance(position, attention.EmbeddingPosition) else None
         inside = position if isinstance(position, attention.AttentionPosition) else None
-
+        heads: dict[str, Any] = {
+            "num_heads": self.num_heads,
+            "num_kv_heads": self.num_kv_heads,
+            "dropout": self.attention_dropout,
+        }
         states = {"linear": attention.LinearAttention, "delta": attention.DeltaAttention}
 
         def attend_to(number: int, context: int | None, position: AttentionPosition | None) -> MultiHeadAttention:
             """Make an attention of the block of this number."""
             if self.state != "none" and not (self.hybrid and number % 2):
-                return states[self.state](
-                    self.dim,
-                    context,
-                    num_heads=self.num_heads,
-                    num_kv_heads=self.num_kv_heads,
-                    position=position,
-                    dropout=self.attention_dropout,
-                )
-            return attention.MultiHeadAttention(
-                self.dim,
-                context,
-                num_heads=self.num_heads,
-                num_kv_heads=self.num_kv_heads,
-                score=attention.make_score(self.score, head_dim, head_dim, max_length=self.max_length),
-                normalize=self.normalize,
-                position=position,
-                dropout=self.attention_dropout,
-                qk_norm=self.qk_norm,
-            )
+                return states[self.state](self.dim, context, position=position, **heads)
+            score = attention.make_score(self.score, head_dim, head_dim, max_length=self.max_length)
+            kind: dict[str, Any] = {"score": score, "normalize": self.normalize, "qk_norm": self.qk_norm}
+            return attention.MultiHeadAttention(self.dim, context, position=position, **heads, **kind)
 
         embed = layers.TokenEmbedding(tokens, added, scale=self.scale_embedding, dropout=self.dropout)
         blocks = [

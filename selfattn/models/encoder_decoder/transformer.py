@@ -100,13 +100,8 @@ class TransformerDecoder(Decoder):
         else:
             positions = past.next_positions(tokens.shape[1])
         x = self.embed(tokens, positions)
-        causal = Mask(causal=True)
-        shared = {
-            "mask": causal,
-            "memory_mask": state.memory_mask,
-            "positions": positions,
-            "need_weights": need_weights,
-        }
+        shared = {"mask": Mask(causal=True), "memory_mask": state.memory_mask, "positions": positions}
+        shared["need_weights"] = need_weights
         result = run_stack(self.layers, self.norm, x, caches=state.caches, memory=state.memory, **shared)
         decoded = Decoded(result.x, self.output, result.self_weights, result.cross_weights)
         return decoded, replace(state, caches=result.caches)
