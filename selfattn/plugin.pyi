@@ -80,8 +80,8 @@ from selfattn.results.record import Subject as Subject
 from selfattn.runs.task import RECIPE as RECIPE
 from selfattn.runs.task import HeldOut as HeldOut
 from selfattn.runs.task import TaskData as TaskData
-from selfattn.runs.task import TextData as TextData
-from selfattn.runs.task import Texts as Texts
+from selfattn.runs.text_task import TextData as TextData
+from selfattn.runs.text_task import Texts as Texts
 from selfattn.settings import Count as Count
 from selfattn.settings import CountOrZero as CountOrZero
 from selfattn.settings import Positive as Positive

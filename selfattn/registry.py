@@ -184,13 +184,13 @@ class register:  # noqa: N801  # reads as a verb: @register.score("cosine")
     claim = CLAIMS.register
 
 
-def build_part(registry: Registry[Any], name: str, **given: Any) -> Any:
+def build_part(registry: Registry[Any], name: str, **arguments: Any) -> Any:
     """Build a part from its class, with those of the arguments that its constructor names.
 
     Args:
         registry: of classes.
         name: of the part.
-        given: arguments that a constructor may name.
+        arguments: that a constructor may name.
 
     Raises:
         UserError: the name is unknown, or the constructor needs an argument that is not given.
@@ -207,10 +207,11 @@ def build_part(registry: Registry[Any], name: str, **given: Any) -> Any:
     parameters = inspect.signature(part).parameters.values()
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [each.name for each in parameters if each.default is each.empty and each.kind not in variadic]
-    if missing := [argument for argument in needed if argument not in given]:
+    if missing := [argument for argument in needed if argument not in arguments]:
         wrong = f"its constructor asks for {', '.join(missing)} without a default"
-        raise UserError(f"{registry.what} {name!r}: {wrong}; it may ask for {', '.join(given)}")
-    return part(**{parameter.name: given[parameter.name] for parameter in parameters if parameter.name in given})
+        raise UserError(f"{registry.what} {name!r}: {wrong}; it may ask for {', '.join(arguments)}")
+    named = [parameter.name for parameter in parameters]
+    return part(**{argument: arguments[argument] for argument in named if argument in arguments})
 
 
 def plugins_of(names: Iterable[str], *registries: Registry[Any]) -> dict[str, str]:

@@ -4,17 +4,15 @@ import dataclasses
 import difflib
 import math
 import os
-import shlex
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from selfattn.errors import SettingError, option
-from selfattn.plugin_loading import loaded_plugins
+from selfattn.errors import SettingError
 
 Settings = Mapping[str, Any]
 
@@ -31,11 +29,11 @@ Share = Annotated[float, Ge(0), Lt(1)]
 Probability = Annotated[float, Ge(0), Le(1)]
 
 
-def divide(given: Settings, *kinds: type[Any]) -> list[dict[str, Any]]:
+def divide(values: Settings, *kinds: type[Any]) -> list[dict[str, Any]]:
     """Divide settings by the dataclass that has the field.
 
     Args:
-        given: values by name.
+        values: by name.
         kinds: the dataclasses; their fields have different names.
 
     Returns:
@@ -56,14 +54,14 @@ def divide(given: Settings, *kinds: type[Any]) -> list[dict[str, Any]]:
     """
     fields = [{field.name for field in dataclasses.fields(kind) if field.init} for kind in kinds]
     known = set().union(*fields)
-    for name in given:
+    for name in values:
         if name not in known:
             near = difflib.get_close_matches(name, sorted(known), n=1)
             hint = f"did you mean `{near[0]}`?" if near else f"there is `{'`, `'.join(sorted(known))}`"
             raise SettingError(f"`{name}`: there is no such setting here; {hint}")
     hints = [typing.get_type_hints(kind) for kind in kinds]
     return [
-        {name: as_declared(name, value, types[name]) for name, value in given.items() if name in names}
+        {name: as_declared(name, value, types[name]) for name, value in values.items() if name in names}
         for names, types in zip(fields, hints, strict=True)
     ]
 
@@ -327,13 +325,13 @@ def excludes(words: str, is_given: Callable[[Any], object], *names: str) -> Cond
     return Condition(names, lambda options: not is_given(options), reason)
 
 
-def check_conditions(given: Collection[str], options: object, conditions: Sequence[Condition]) -> None:
+def check_conditions(names: Collection[str], options: object, conditions: Sequence[Condition]) -> None:
     """Refuse options that have no effect, so that none is accepted and ignored.
 
     A dataclass of options lists its conditions as ``conditions``; so does a command.
 
     Args:
-        given: names of the options that were given.
+        names: of the options that were given.
         options: all options, as attributes.
         conditions: of the options.
 
@@ -351,35 +349,5 @@ def check_conditions(given: Collection[str], options: object, conditions: Sequen
     """
     for condition in conditions:
         for name in condition.names:
-            if name in given and not condition.holds(options):
+            if name in names and not condition.holds(options):
                 raise SettingError(f"`{name}` {condition.reason}")
-
-
-def command_line(command: str, given: Settings) -> str:
-    """Return the command line of settings, quoted for a shell, with the loaded plugins.
-
-    Args:
-        command: such as ``train dates``.
-        given: settings that differ from the defaults, in their order on the command line.
-
-    Example:
-        >>> command_line("train dates", {"out": Path("my run"), "locales": ("ko_KR", "ja_JP"), "epochs": 3})
-        "selfattn train dates --out 'my run' --locales ko_KR,ja_JP --epochs 3"
-    """
-    plugins = "".join(f" --plugin {shlex.quote(plugin)}" for plugin in loaded_plugins())
-    return " ".join([f"selfattn{plugins} {command}", *_options(given)])
-
-
-def _options(given: Settings) -> Iterator[str]:
-    for name, value in given.items():
-        if value is None or value is False:
-            continue
-        if value is True:
-            yield option(name)
-        elif name in ("set", "space", "system"):  # settings of models may hold commas, files of systems do
-            yield from (f"{option(name)} {shlex.quote(setting)}" for setting in value)
-        else:
-            is_files = isinstance(value, tuple) and any(isinstance(path, Path) for path in value)
-            is_list = isinstance(value, tuple | list)
-            texts = map(str, value) if is_files else [",".join(map(str, value)) if is_list else str(value)]
-            yield " ".join([option(name), *map(shlex.quote, texts)])

@@ -12,10 +12,11 @@ from cyclopts.config import Dict, Json, Toml, Yaml
 
 from selfattn.cli.options import changed_settings
 from selfattn.codec import parse
+from selfattn.command_lines import command_line
 from selfattn.errors import UserError, option
 from selfattn.files import read_bytes, write_text, writing
 from selfattn.registry import TASKS
-from selfattn.settings import command_line, shown
+from selfattn.settings import shown
 
 MakeCommands = Callable[[Sequence[str]], App]
 _KINDS: dict[str, type[Any]] = {".toml": Toml, ".yaml": Yaml, ".yml": Yaml, ".json": Json}

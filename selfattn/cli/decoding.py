@@ -244,12 +244,11 @@ def align(
     options |= {"layer": layer != -1, "head": head is not None}
     options |= {"gold": gold, "sentences": sentences, "base": base is not None}
     check_conditions([name for name in options if options[name]], SimpleNamespace(**options), _ALIGN)
+    loaded = load_runs(run, device=device)
     if gold is None:
-        loaded = load_runs(run, device=device)
         pairs = _pairs(loaded, data, columns, encoding)
         _say_unknown(loaded, pairs)
         return alignment_lines(loaded, pairs, layer=layer, head=head, shifted=shift == 1, words=words)
-    loaded = load_runs(run, device=device)
     refuse_turned(sentences, languages=_languages(loaded))
     return gold_lines(align_against_gold(loaded, read_gold(gold, sentences=sentences, base=base)))
 
@@ -308,8 +307,8 @@ def attention(
     if save is not None:
         view.save(save, layer, head)
     console = Console(highlight=False)
-    said = f"{view.source} → {view.prediction}" if view.prediction else view.source
-    console.print(visible(f"{said}   ({view.caption(layer, head)})"), markup=False, soft_wrap=True)
+    heading = f"{view.source} → {view.prediction}" if view.prediction else view.source
+    console.print(visible(f"{heading}   ({view.caption(layer, head)})"), markup=False, soft_wrap=True)
     columns = all_visible(view.source_tokens)
     rows = all_visible(view.target_tokens or view.source_tokens)
     console.print(view.axes, markup=False, highlight=False)

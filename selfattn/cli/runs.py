@@ -12,9 +12,9 @@ from cyclopts import Parameter
 
 from selfattn.cli.decoding import load_runs
 from selfattn.cli.options import Lang
+from selfattn.command_lines import command_line
 from selfattn.errors import UserError, say, visible
 from selfattn.models.presets import PRESETS
-from selfattn.settings import command_line
 from selfattn.words.messages import SOURCE
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.cli.options import changed_settings, parameters_of, takes, unwrapped
+from selfattn.command_lines import command_line
 from selfattn.errors import say
 from selfattn.runs.task import TaskData
-from selfattn.settings import command_line
 from selfattn.training.config import TrainingConfig
 from selfattn.training.launch import is_main_process
 from selfattn.words.messages import SOURCE

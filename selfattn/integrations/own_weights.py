@@ -57,14 +57,14 @@ def explore_weights(
     t = len(target_tokens)
     if second is not None and not 0 < second < s:
         raise UserError(f"`second` {second}: give the place of a token, 1 to {s - 1}")
-    given: dict[Kind, tuple[str, Maps, tuple[int, int]]] = {
+    maps_by_kind: dict[Kind, tuple[str, Maps, tuple[int, int]]] = {
         "cross": ("cross_attentions", cross_attentions, (t, s)),
         "encoder": ("attentions", attentions, (s, s)),
         "decoder": ("decoder_attentions", decoder_attentions, (t, t)),
     }
     chosen: dict[Kind, dict[int, Tensor]] = {}
     without = []
-    for kind, (name, maps, size) in given.items():
+    for kind, (name, maps, size) in maps_by_kind.items():
         chosen[kind] = {}
         numbers = range(len(maps)) if layers is None else layers
         for number in numbers if len(maps) else ():

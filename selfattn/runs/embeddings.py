@@ -151,8 +151,8 @@ def read_vectors(path: Path, width: int, names: Collection[str]) -> tuple[dict[s
             if name in names and name not in vectors:
                 vectors[name] = vector
     if not count or expected not in (None, count):
-        said = "is empty" if not count else f"has {count:,} vectors, but its first line says {expected:,}"
-        raise UserError(f"{path}: {said}; {_ADVICE}")
+        reason = "is empty" if not count else f"has {count:,} vectors, but its first line says {expected:,}"
+        raise UserError(f"{path}: {reason}; {_ADVICE}")
     return vectors, is_of_pieces
 
 

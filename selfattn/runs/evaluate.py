@@ -89,7 +89,7 @@ def evaluation_lines(results: Mapping[str, Any], lang: str = SOURCE) -> Iterator
 
 def _lines(results: Mapping[str, Any], lang: str) -> Iterator[str]:
 
-    def told(key: str, count: int = 0) -> str:
+    def text(key: str, count: int = 0) -> str:
         return message(key, count=f"{count:,}").say(lang)
 
     metrics = results["metrics"]
@@ -100,11 +100,11 @@ def _lines(results: Mapping[str, Any], lang: str) -> Iterator[str]:
         yield message("evaluate.against", model=against["model"], run=against["run"]).say(lang)
     if PERPLEXITY in metrics:
         perplexity = metrics[PERPLEXITY]
-        tokens = told("evaluate.tokens", results["tokens"])
-        yield _line(told("evaluate.perplexity"), f"{perplexity:.4f}  {tokens}")
+        tokens = text("evaluate.tokens", results["tokens"])
+        yield _line(text("evaluate.perplexity"), f"{perplexity:.4f}  {tokens}")
         bits = metrics[BITS_PER_CHARACTER]
-        characters = told("evaluate.characters", results["characters"])
-        yield _line(told("evaluate.bits"), f"{bits:.4f}  {characters}")
+        characters = text("evaluate.characters", results["characters"])
+        yield _line(text("evaluate.bits"), f"{bits:.4f}  {characters}")
     for name, value in metrics.items() if PERPLEXITY not in metrics else ():
         signature = results.get("signatures", {}).get(name)
         ends = results["intervals"].get(name)
@@ -117,22 +117,22 @@ def _lines(results: Mapping[str, Any], lang: str) -> Iterator[str]:
             difference = f"{(100 if is_share else 1) * (value - against['metrics'][name]):+.2f}"
             p_text = "p < 0.0001" if p < 0.0001 else f"p = {p:.4f}"
             if against["equal"] == results["items"]:
-                p_text = told("evaluate.identical")
+                p_text = text("evaluate.identical")
             test = message("evaluate.test", difference=difference, other=other.lstrip(), p=p_text).say(lang)
             behind = f"  {test}{behind}"
         yield _line(label, _score(value, ends, is_share) + behind)
         for part, key in (("unseen", "evaluate.unseen"), ("unseen_casefold", "evaluate.unseen.casefold")):
             if name in results.get(part, {}):
-                yield _line("", f"{_percent(results[part][name]['mean'])}  {told(key, results[part]['items'])}")
+                yield _line("", f"{_percent(results[part][name]['mean'])}  {text(key, results[part]['items'])}")
     for name, key in (
         ("unknown_characters", "evaluate.unknown"),
         ("unknown_words", "evaluate.unknown.words"),
         ("cut_off", "evaluate.cut"),
     ):
         if results.get(name):
-            yield told(key, results[name])
+            yield text(key, results[name])
     if against:
-        yield told("evaluate.tests")
+        yield text("evaluate.tests")
     for name, part in results.get("by_format", {}).items():
         values = "  ".join(_percent(part[metric]["mean"]) for metric in part if metric != "items")
         yield f"{values}  {name} ({part['items']:,})"

@@ -1,8 +1,10 @@
 """Measure a run on unseen data: pairs by the metrics of its task, texts by their perplexity."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from selfattn.data.readers.lines import read_texts
 from selfattn.data.readers.pairs import read_pairs
@@ -10,17 +12,46 @@ from selfattn.data.readers.records import Columns
 from selfattn.data.splits import seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import score_texts
+from selfattn.decoding.texts import Output
 from selfattn.errors import SettingError, say
 from selfattn.evaluation.metrics.evaluate import evaluate_outputs, evaluate_part
 from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
 from selfattn.evaluation.metrics.likelihood import BITS_PER_CHARACTER, PERPLEXITY
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.metrics.translation import script_warning
-from selfattn.runs.task import TaskData
+from selfattn.models.protocol import Seq2Seq
+from selfattn.runs.record import RunConfig
+from selfattn.runs.task import HeldOut, TaskData
 from selfattn.runs.task_metrics import metric_names
-from selfattn.runs.trained import TrainedModel
 from selfattn.runs.vocabulary import unknown_characters
-from selfattn.tokenizers.protocol import unit_of
+from selfattn.tokenizers.protocol import Tokenizer, unit_of
+
+
+class TrainedModel(Protocol):
+    """What is measured of a trained model; :class:`selfattn.runs.run.Run` is one.
+
+    Attributes:
+        path: the run directory.
+        config: settings of the run.
+        model: in evaluation mode.
+        tokenizer: of the training.
+    """
+
+    path: Path
+    config: RunConfig
+    model: Seq2Seq
+    tokenizer: Tokenizer
+
+    def decode(
+        self, texts: Iterable[str], options: DecodingOptions | None = None, *, targets: Iterable[str] = ()
+    ) -> list[list[Output]]:
+        """Return outputs for each text, with their scores."""
+
+    def unknown(self, texts: Iterable[str]) -> Counter[str]:
+        """Count the characters of texts that are not in the vocabulary."""
+
+    def about(self, data: object) -> dict[str, Any]:
+        """Return run and data as plain JSON values, for the head of results."""
 
 
 def measure_run(
@@ -52,24 +83,23 @@ def measure_run(
     Raises:
         UserError: the data are not usable, or a language model is given what only pairs have.
     """
-    if task.takes_pairs:
-        return measure_pairs(task, run, data, options, columns, encoding, tag, against)
-    if columns is not None or options != GREEDY:
-        raise SettingError("evaluate: a language model reads no pairs and decodes nothing; leave the option out")
-    if len(data) != 1:
-        raise SettingError("evaluate: a language model is measured on one file of texts; give it with `data`")
-    return measure_texts(run, data[0], encoding)
+    if not task.takes_pairs:
+        if columns is not None or options != GREEDY:
+            raise SettingError("evaluate: a language model reads no pairs and decodes nothing; leave the option out")
+        if len(data) != 1:
+            raise SettingError("evaluate: a language model is measured on one file of texts; give it with `data`")
+        return measure_texts(run, data[0], encoding)
+    test = task.held_out(data, columns, encoding)
+    if tag is not None:
+        tagged = read_pairs(*data, columns=columns, encoding=encoding, tag=tag)
+        if [(pair.source, pair.target) for pair in tagged] != [(pair.source, pair.target) for pair in test.pairs]:
+            raise SettingError(f"`tag` {tag}: the task reads other pairs from {test.name}; leave it out")
+        test = replace(test, pairs=tagged)
+    return measure_pairs(task, run, test, options, against)
 
 
 def measure_pairs(
-    task: TaskData,
-    run: TrainedModel,
-    data: Sequence[Path],
-    options: DecodingOptions,
-    columns: Columns,
-    encoding: str | None,
-    tag: str | None,
-    against: TrainedModel | None,
+    task: TaskData, run: TrainedModel, test: HeldOut, options: DecodingOptions, against: TrainedModel | None
 ) -> dict[str, Any]:
     """Measure a run on pairs; for the arguments see :func:`measure_run`.
 
@@ -81,13 +111,7 @@ def measure_pairs(
         ``unseen_casefold`` with case ignored. With another run ``against``: its ``run``, ``model``, ``metrics`` and
         ``intervals``, ``p`` of each metric, and how many outputs are ``equal``.
     """
-    test = task.held_out(data, columns, encoding)
     pairs = test.pairs
-    if tag is not None:
-        tagged = read_pairs(*data, columns=columns, encoding=encoding, tag=tag)
-        if [(pair.source, pair.target) for pair in tagged] != [(pair.source, pair.target) for pair in pairs]:
-            raise SettingError(f"`tag` {tag}: the task reads other pairs from {test.name}; leave it out")
-        pairs = tagged
     sources = [pair.source for pair in pairs]
     targets = [pair.target for pair in pairs]
     if task.language and (warning := script_warning(targets, task.language)):

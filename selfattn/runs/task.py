@@ -26,7 +26,7 @@ from selfattn.codec import decode, encode
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.readers.records import Columns
-from selfattn.data.splits import FiniteSplits, GeneratedSplits, Splits, hold_out, split_pairs
+from selfattn.data.splits import GeneratedSplits, Splits, split_pairs
 from selfattn.data.text import clean_pair
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError, UserError, described
@@ -91,6 +91,7 @@ class TaskData:
             unknown.
         stated_baseline: what others reached on the same data, as the user states it; default nothing.
         validated: number of metrics, from the first on, that every validation measures.
+        needs: names of methods of which a subclass defines one at least.
         chosen_metric: metric that decides in place of the first, as the user chose, see
             `selfattn.runs.task_metrics.decided_by`; default none.
 
@@ -113,6 +114,7 @@ class TaskData:
     tuning_space: ClassVar[tuple[str, ...]] = ()
     suggested: ClassVar[str] = "predict"
     takes_pairs: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("pair", "pairs", "splits")
     max_input: ClassVar[int] = 1024
     tag_name: ClassVar[str] = "kind"
     has_words: ClassVar[bool] = False
@@ -271,77 +273,6 @@ class TaskData:
         return HeldOut(splits.test(self.test_items(quick=False)), splits.name, splits.known())
 
 
-@dataclass(frozen=True)
-class Texts:
-    """What a language model is trained on.
-
-    Attributes:
-        train: training texts.
-        validation: unseen texts; at least one.
-        settings: where they come from, as plain JSON values.
-        test: texts to compare models on; where there are none, a comparison holds out a tenth of the training texts.
-    """
-
-    train: Sequence[str]
-    validation: Sequence[str]
-    settings: Mapping[str, Any]
-    test: Sequence[str] = ()
-
-
-class TextData(TaskData):
-    """A task of texts without sources: models learn to continue a text, and are measured by their perplexity.
-
-    Attributes:
-        context: longest training window, in tokens.
-    """
-
-    takes_pairs = False
-    match = "body"
-    context: int = 256
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Names of the metrics. Bits per character decide."""
-        from selfattn.evaluation.metrics.likelihood import BITS_PER_CHARACTER, PERPLEXITY
-
-        return BITS_PER_CHARACTER, PERPLEXITY
-
-    def repeats(self, pair: Pair) -> Hashable:
-        """Return the text."""
-        return pair.target
-
-    def splits(self, seed: int, validation_items: int = 1000) -> Splits:
-        """Return the texts of a comparison in three parts, as pairs without a source.
-
-        Raises:
-            SettingError: too few different texts for a test part.
-        """
-        texts = self.texts(validation_items)
-        train = texts.train
-        test = texts.test
-        if not test:
-            train, test = hold_out(train, lambda text: text)
-        if not test:
-            raise SettingError("`data`: fewer than 10 different texts are left for training and test; give more")
-        parts = {"train": train, "valid": texts.validation, "test": test}
-        pairs = {name: [Pair("", text) for text in part] for name, part in parts.items()}
-        return FiniteSplits(pairs, seed, texts.settings, self.name)
-
-    def texts(self, validation_items: int) -> Texts:
-        """Return the texts in two parts.
-
-        Args:
-            validation_items: most validation texts, where they are held out from the training texts.
-        """
-        raise NotImplementedError(f"{type(self).__name__}: has no texts()")
-
-    def text_tokenizer(self, texts: Sequence[str]) -> Tokenizer:
-        """Return the tokenizer; default: the characters of the training texts."""
-        from selfattn.tokenizers.char import CharTokenizer
-
-        return CharTokenizer(texts)
-
-
 def check_same_reading(
     columns: Columns, trained: Columns, encoding: str | None = None, trained_encoding: str | None = None
 ) -> None:
@@ -370,11 +301,10 @@ def _problem(task: type[TaskData]) -> str | None:
             return (
                 f"{kind.__name__}: options are a frozen dataclass; put @dataclass(frozen=True, kw_only=True) above it"
             )
-    needed = ("pair", "pairs", "splits") if task.takes_pairs else ("texts",)
-    base = TaskData if task.takes_pairs else TextData
-    if all(getattr(task, name) is getattr(base, name) for name in needed):
-        missing = "none of pair(), pairs() and splits()" if task.takes_pairs else "no texts()"
-        return f"{task.__name__} has {missing}"
+    base = next(kind for kind in task.__mro__ if "needs" in vars(kind))
+    if all(getattr(task, name) is getattr(base, name) for name in task.needs):
+        *names, last = (f"{name}()" for name in task.needs)
+        return f"{task.__name__} has " + (f"none of {', '.join(names)} and {last}" if names else f"no {last}")
     return None
 
 

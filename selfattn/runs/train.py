@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 from annotated_types import Ge, Le
 
 from selfattn.codec import parse
+from selfattn.command_lines import command_line
 from selfattn.errors import SettingError, UserError, described, say
 from selfattn.models.config import ModelConfig, override
 from selfattn.registry import METRICS
@@ -26,7 +27,6 @@ from selfattn.settings import (
     changed,
     check_bounds,
     check_conditions,
-    command_line,
     divide,
     excludes,
     needs,

@@ -23,8 +23,9 @@ from selfattn.evaluation.metrics.metric import make_metric, score_outputs
 from selfattn.evaluation.metrics.translation import script_warning
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.record import Gate
-from selfattn.runs.task import TaskData, TextData, Texts
+from selfattn.runs.task import TaskData
 from selfattn.runs.task_metrics import metric_names, validation_names
+from selfattn.runs.text_task import TextData, Texts
 from selfattn.runs.vocabulary import refuse_unknown, unknown_notes
 from selfattn.tokenizers.protocol import BOS, EOS, PAD, Tokenizer, unit_of
 from selfattn.training.config import TrainingConfig

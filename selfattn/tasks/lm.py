@@ -16,7 +16,7 @@ from selfattn.data.splits import hold_out
 from selfattn.errors import SettingError, UserError
 from selfattn.models.config import ModelConfig
 from selfattn.results.record import Subject
-from selfattn.runs.task import TextData, Texts
+from selfattn.runs.text_task import TextData, Texts
 from selfattn.settings import Condition, Count, changed, check_bounds, check_conditions, excludes, needs
 from selfattn.tasks.baselines import subject_of
 from selfattn.tasks.dates import Dates

@@ -134,9 +134,9 @@ class Translation(TaskData):
         tests = named_sets(options.test, "test")
         for paths in (options.data, options.valid, *tests.values()):
             refuse_turned(paths, columns, languages)
-        given = [options.valid, *tests.values()] if options.valid else list(tests.values())
-        if len(given) > 1:
-            refuse_repeats(list(chain.from_iterable(given)))
+        held_out_files = [options.valid, *tests.values()] if options.valid else list(tests.values())
+        if len(held_out_files) > 1:
+            refuse_repeats(list(chain.from_iterable(held_out_files)))
         cleaning = CleaningOptions(
             max_characters=options.max_characters or None,
             max_ratio=options.max_ratio or None,
@@ -186,7 +186,7 @@ class Translation(TaskData):
         most = _FEW_SUBWORDS if self._is_small else DEFAULT_VOCAB_SIZE
         kept = None if options.keep_symbols is None else read_kept(options.keep_symbols)
 
-        def made(kind: TokenizerKind | Path, texts: Iterable[str], side: str) -> Tokenizer:
+        def tokenizer_of(kind: TokenizerKind | Path, texts: Iterable[str], side: str) -> Tokenizer:
             if not isinstance(kind, Path):
                 if kept is None:
                     return train_tokenizer(kind, texts, options.vocab_size, most=most)
@@ -200,10 +200,10 @@ class Translation(TaskData):
 
         source, target = options.kinds
         if options.is_separate:
-            sources = made(source, (pair.source for pair in sample), "source")
-            targets = made(target, (pair.target for pair in sample), "target")
+            sources = tokenizer_of(source, (pair.source for pair in sample), "source")
+            targets = tokenizer_of(target, (pair.target for pair in sample), "target")
             return SeparateTokenizer(sources.source, targets.target)
-        return made(source, chain.from_iterable((pair.source, pair.target) for pair in sample), "source")
+        return tokenizer_of(source, chain.from_iterable((pair.source, pair.target) for pair in sample), "source")
 
     @cached_property
     def _is_small(self) -> bool:

@@ -24,10 +24,7 @@ from selfattn.settings import (
     needs,
     shown,
 )
-from selfattn.tokenizers.load import (
-    SUBWORDS,
-    TokenizerKind,
-)
+from selfattn.tokenizers.load import SUBWORDS, TokenizerKind
 
 _LARGEST_WEIGHT = 1_000_000
 _CLEANING = ("held_out", "split_seed", "max_characters", "max_ratio", "keep_overlap", "keep_duplicates")

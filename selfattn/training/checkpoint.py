@@ -303,7 +303,7 @@ class TrainingState:
         self.optimizer.load_state_dict({"state": state, "param_groups": optimizer["param_groups"]})
         # A checkpoint of another device lacks a generator of this one; the stream of that one begins where it is.
         generators = zip(_GENERATORS, self.chance.states, strict=False)
-        self.chance.states = tuple(checkpoint.tensors.get(name, own) for name, own in generators)
+        self.chance.states = tuple(checkpoint.tensors.get(name, state) for name, state in generators)
         with self.chance.drawing():  # a state that the generators do not take is refused here
             pass
 

@@ -27,6 +27,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
                 "streams",
                 "files",
                 "codec",
+                "command_lines",
                 "ownership",
                 "plugin_loading",
                 "plugin_version",

@@ -14,14 +14,7 @@ from typing import NamedTuple
 
 from babel.core import get_global
 
-from selfattn.data.dates.patterns import (
-    TWO_DIGIT_YEARS,
-    YEARS,
-    DatePattern,
-    date_patterns,
-    find_locale,
-    shape,
-)
+from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, YEARS, DatePattern, date_patterns, find_locale, shape
 from selfattn.data.pairs import Pair
 from selfattn.data.splits import Split
 from selfattn.errors import UserError
