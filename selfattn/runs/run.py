@@ -314,7 +314,7 @@ class Run:
             UserError: the model has no attention, its weights overflow, or the text is empty.
         """
         if dependence and self.takes_pairs and not any(True for _ in self.model.parameters()):
-            advice = "load the run itself, or leave `dependence` out"
+            advice = "load the run itself, or take a picture, without it (dependence=False)"
             raise UserError(
                 f"{self.path}: the dependence on the source needs gradients, which an export lacks; {advice}"
             )

@@ -184,6 +184,8 @@ def train(
     is_by_loss = options.metric == LOSS and LOSS not in METRICS
     usual_metric = validation_names(task)[0] if task.takes_pairs else None
     if options.metric is not None and not is_by_loss:
+        if options.metric not in METRICS:
+            raise SettingError(f"{METRICS.unknown(options.metric)}; loss is the lowest validation loss")
         task = decided_by(task, options.metric)
     if options.resume:
         check_resumable(options.out)

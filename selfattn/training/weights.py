@@ -199,8 +199,8 @@ class LastAverage(Average):
         """Set the window to a quarter of the planned validations, at least 1 and at most ``count``."""
         window = max(1, min(self.count, validations // 4))
         if window < self.count and window != self.window:
-            counted = f"{validations} validations of which a quarter at most are averaged, not {self.count}"
-            say(f"average: the mean of the last {window}, for there are {counted}")
+            why = f"of {validations} at most a quarter are averaged, so not {self.count}"
+            say(f"average: the mean of the last {window} validations ({why})")
         self.window = window
 
     def validating(self) -> None:

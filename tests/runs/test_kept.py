@@ -145,3 +145,4 @@ def test_the_lowest_loss_decides(cli: Cli, train: Train, tmp_path: Path) -> None
         train_on("lm", out=tmp_path / "lm", metric="loss")
     unknown = cli("train", "dates", "--metric", "los", "--out", tmp_path / "los")
     assert "metric 'los' is not known" in unknown.refusal()
+    assert "loss is the lowest validation loss" in unknown.err
