@@ -125,6 +125,13 @@
       make("span", { class: "legend" }, `${say("x.axis.weight")} 0 `, make("i", { "aria-hidden": "true" }), " 1"));
   }
 
+  const FORMATS = {
+    date: "x.format.date", time: "x.format.time", "date and time": "x.format.both", span: "x.format.span",
+    unit: "x.format.unit", price: "x.format.price", list: "x.format.list",
+  };
+
+  function formatName(format) { return Object.hasOwn(FORMATS, format) ? say(FORMATS[format]) : format; }
+
   function fieldName(field) { return Object.hasOwn(FIELDS, field) ? say(FIELDS[field]) : field; }
 
   /* heatmap: a grid of cells; the arrow keys move, hover and touch point */
@@ -406,7 +413,7 @@
     byId("source").textContent = example.source;
     byId("target").textContent = example.target;
     byId("arrow").hidden = !example.target; // a model that only reads
-    byId("format").textContent = example.format;
+    byId("format").textContent = formatName(example.format);
     byId("gold-choice").hidden = !example.hasGold || state.view !== "map";
     byId("panels").replaceChildren(...data.models.filter((model) => !state.hidden.has(model.name)).map((model) => drawPanel(model, example)));
     byId("panels").classList.toggle("gold-on", state.gold);
