@@ -6,7 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+from latex2mathml.converter import convert
 from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
 
 import selfattn
 
@@ -15,7 +18,7 @@ author = "the selfattn authors"
 copyright = "the selfattn authors, MIT licence"
 release = selfattn.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 nb_execution_mode = "off"  # their outputs are kept; `pytest --nbmake docs/notebooks` runs them
 exclude_patterns = [
@@ -30,6 +33,8 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 smartquotes_action = "qe"  # quotes and ellipses; two dashes begin an option
 html_title = f"selfattn {release}"
+
+html_math_renderer = "mathml"  # formulas that browsers draw themselves, without a network
 
 myst_heading_anchors = 3
 myst_enable_extensions = ["dollarmath"]
@@ -127,6 +132,53 @@ def link_reports(app: Sphinx, page: str, template: str, context: dict[str, Any],
         context["body"] = REPORT.sub(r"\1.report\2", context["body"])
 
 
+FUNCTION = re.compile(r"(<mi>(?:exp|ln|log|sin|cos)</mi>)")
+
+
+def mathml(formula: str, display: str) -> str:
+    """Return a formula as MathML, with a space behind the name of a function."""
+    return FUNCTION.sub(r'\1<mspace width="0.17em"/>', convert(formula, display=display))
+
+
+def draw_formula(writer: HTML5Translator, node: nodes.math) -> None:
+    """Write a formula in a line as MathML."""
+    writer.body.append(mathml(node.astext(), "inline"))
+    raise nodes.SkipNode
+
+
+def draw_display(writer: HTML5Translator, node: nodes.math_block) -> None:
+    """Write a formula of its own as MathML."""
+    writer.body.append(f'<div class="math">{mathml(node.astext(), "block")}</div>')
+    raise nodes.SkipNode
+
+
+# What the theme itself says, in Korean; it knows one language for a site.
+OF_THEME = {
+    "<span>Next</span>": "<span>다음</span>",
+    "<span>Previous</span>": "<span>이전</span>",
+    'placeholder="Search" name="q" aria-label="Search"': 'placeholder="검색" name="q" aria-label="검색"',
+    "<span>Back to top</span>": "<span>맨 위로</span>",
+    "Skip to content": "본문으로 건너뛰기",
+    "On this page": "이 페이지에서",
+    'title="View this page"': 'title="이 페이지의 원본"',
+    'aria-label="Toggle site navigation sidebar"': 'aria-label="메뉴"',
+    'aria-label="Toggle table of contents sidebar"': 'aria-label="이 페이지의 차례"',
+    'aria-label="Toggle Light / Dark / Auto color theme"': 'aria-label="밝게, 어둡게, 자동"',
+}
+
+
+def speak_korean_around(app: Sphinx, error: Exception | None) -> None:
+    """Put what the theme says on Korean pages into Korean."""
+    if error is not None or app.builder.format != "html":
+        return
+    for file in Path(app.outdir).rglob("*.html"):
+        text = file.read_text(encoding="utf-8")
+        if '<html class="no-js" lang="ko"' in text:
+            for english, korean in OF_THEME.items():
+                text = text.replace(english, korean)
+            file.write_text(text, encoding="utf-8")
+
+
 def copy_linked(app: Sphinx, error: Exception | None) -> None:
     """Put the reports, and the lab with solutions, where the pages link to them."""
     here = Path(__file__).parent
@@ -146,6 +198,8 @@ def setup(app: Sphinx) -> None:
     app.connect("html-page-context", link_reports)
     app.connect("html-page-context", keep_words_whole)
     app.connect("build-finished", copy_linked)
+    app.connect("build-finished", speak_korean_around)
+    app.add_html_math_renderer("mathml", (draw_formula, None), (draw_display, None))
 
 
 write_api_pages()
