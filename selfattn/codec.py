@@ -119,13 +119,23 @@ def own_form(make: Callable[[Any], object]) -> Any:
     return core_schema.no_info_plain_validator_function(convert)
 
 
-def read(kind: type[T], path: Path, *, advice: str) -> T:
+def read(kind: type[T], path: Path, *, advice: str, newest: int | None = None, key: str = "schema") -> T:
     """Read a JSON file as a checked value.
 
+    Args:
+        kind: of the value.
+        path: of the file.
+        advice: what to do if it is damaged.
+        newest: version that is known; default: the file has none.
+        key: name of the field with its version.
+
     Raises:
-        UserError: the file cannot be read, is not JSON, or a field is of the wrong type.
+        UserError: the file cannot be read, is not JSON or of a later version, or a field is of the wrong type.
     """
-    return decode(kind, read_json(path, advice=advice), file=path, advice=advice)
+    values = read_json(path, advice=advice)
+    if newest is not None:
+        refuse_newer(values, newest, file=path, key=key)
+    return decode(kind, values, file=path, advice=advice)
 
 
 def parse(data: bytes) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 from selfattn.claims import rules, small
 from selfattn.claims.claim import Claim
 from selfattn.claims.rules import Contrasts, Trials, claim_ps, judge
-from selfattn.codec import decode, read_json, refuse_newer
+from selfattn.codec import read
 from selfattn.errors import UserError, described
 from selfattn.plugin_loading import check_plugins
 from selfattn.registry import CLAIMS
@@ -176,8 +176,6 @@ def read_record(path: Path) -> ClaimsRecord:
         UserError: it cannot be read, is of another version, or needs a plugin that is not loaded.
     """
     file = path / RECORD if path.is_dir() else path
-    data = read_json(file, advice=_ADVICE)
-    refuse_newer(data, CLAIMS_SCHEMA, file=file)
-    record = decode(ClaimsRecord, data, file=file, advice=_ADVICE)
+    record = read(ClaimsRecord, file, advice=_ADVICE, newest=CLAIMS_SCHEMA)
     check_plugins(record.plugins, str(file))
     return record

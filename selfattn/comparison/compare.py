@@ -1,12 +1,10 @@
 """Compare models: train them on the same data, test them on the same unseen pairs, and write the report."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, redirect_stderr
+from contextlib import ExitStack
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 from statistics import mean
-from tempfile import TemporaryDirectory
 from typing import Any, Unpack
 
 from selfattn.comparison.costs import COSTS, digest_of_costs, measure_costs, step_key, step_seconds, steps_of
@@ -31,7 +29,7 @@ from selfattn.runs.ledger import read_ledger, seal_step
 from selfattn.runs.record import used_plugins
 from selfattn.runs.task import TaskData
 from selfattn.runs.task_metrics import headline, metric_names
-from selfattn.streams import alone
+from selfattn.runs.train import rehearsal
 from selfattn.training.config import TrainingSettings
 from selfattn.training.device import use_threads
 from selfattn.words.messages import Message, message
@@ -146,10 +144,9 @@ def _tuning_line(plan: Plan) -> Message:
 
 def _rehearse(task: str | TaskData, settings: Mapping[str, Any]) -> None:
     """Train every model on two batches, test it, and write a report; the results are thrown away."""
-    say("plugins: all parts are tried on two batches first")
-    with alone("plugins"), TemporaryDirectory() as folder, redirect_stderr(StringIO()):
+    with rehearsal() as folder:
         shortened = {name: value for name, value in settings.items() if name not in _NOT_REHEARSED}
-        compare(task, rehearse=False, **shortened | _REHEARSAL | {"out": Path(folder) / "out"})
+        compare(task, rehearse=False, **shortened | _REHEARSAL | {"out": folder / "out"})
 
 
 def plan_comparison(task: str | TaskData, **settings: Unpack[CompareSettings]) -> Plan:

@@ -156,10 +156,7 @@ class Tested:
         if not is_tested(path):
             raise UserError(f"{path}: a run that no comparison has tested; compare its model, or name another run")
         self.directory.check(RESULT)
-        file = path / RESULT
-        data = codec.read_json(file, advice=_ADVICE)
-        codec.refuse_newer(data, SCHEMA, file=file)
-        self.result: TestResult = codec.decode(TestResult, data, file=file, advice=_ADVICE)
+        self.result: TestResult = codec.read(TestResult, path / RESULT, advice=_ADVICE, newest=SCHEMA)
 
     @property
     def seed(self) -> int:

@@ -1,8 +1,8 @@
 """Train one model on a task, from settings to a run. Imports torch only when a training begins."""
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, replace
 from functools import partial
 from io import StringIO
@@ -37,6 +37,7 @@ from selfattn.training.config import MOST_THREADS, TrainingConfig, TrainingSetti
 
 if TYPE_CHECKING:
     from selfattn.runs.run import Run
+    from selfattn.runs.start import Start
     from selfattn.training.observer import Observer
 
 
@@ -155,7 +156,6 @@ def train(
     """
     from selfattn.files import reading, sha256_of
     from selfattn.interrupts import first_interrupt
-    from selfattn.models.presets import get_preset
     from selfattn.runs.directory import check_is_free, check_resumable
     from selfattn.runs.embeddings import fill_tables
     from selfattn.runs.fit import fit
@@ -193,18 +193,7 @@ def train(
         check_is_free(options.out)
     # model
     start = None if options.init_from is None else open_start(options.init_from, task)
-    if start is None:
-        preset = options.model or task.model
-        model = with_settings(task.size(get_preset(preset).config), options.set, preset)
-    else:
-        preset = start.run.config.preset
-        model = start.run.config.model
-        if options.model not in ("", preset):
-            raise SettingError(f"`model` {options.model}: the model is that of `init_from` ({preset}); leave it out")
-        if with_settings(model, options.set, preset) != model:
-            raise SettingError(
-                f"`set` {options.set[0]}: the model is that of `init_from`, which is another; leave it out"
-            )
+    preset, model = _model_of(options, task, start)
     task.check_model(model, preset)
     # training and data
     usual = {} if start is None else start.recipe
@@ -257,18 +246,8 @@ def train(
         watching.append(TensorBoardObserver(options.tensorboard))
     # trial of the plugins
     if not options.resume and process_count() == 1 and used_plugins(task.name, data.metrics, model):
-        say("plugins: all parts are tried on two batches first")
         brief = replace(config, training=replace(recipe, epochs=1, max_steps=2, warmup_steps=None, average_last=1))
-        try:
-            with alone("plugins"), TemporaryDirectory() as folder, redirect_stderr(StringIO()):
-                out = Path(folder) / "run"
-                fit(brief, data, out, command="", device=options.device, start=start_run, prepare=prepare)
-        except UserError:
-            raise
-        except Exception as error:
-            place = extract_tb(error.__traceback__)[-1]
-            reason = described(error)
-            raise UserError(f"{place.filename}:{place.lineno}: {reason}") from error
+        _try_plugins(partial(fit, brief, data, command="", device=options.device, start=start_run, prepare=prepare))
     # the command that the record keeps
     written = changed(options) | task.changed_options() | of_training
     if preset == task.model:
@@ -289,6 +268,42 @@ def train(
             prepare=prepare,
             keep=options.keep or 0,
         )
+
+
+@contextmanager
+def rehearsal() -> Iterator[Path]:
+    """Say that plugins are tried, and be silent inside a ``with`` block; its folder is thrown away."""
+    say("plugins: all parts are tried on two batches first")
+    with alone("plugins"), TemporaryDirectory() as folder, redirect_stderr(StringIO()):
+        yield Path(folder)
+
+
+def _model_of(options: TrainOptions, task: TaskData, start: "Start | None") -> tuple[str, ModelConfig]:
+    """Return the name and the configuration of the model: that of the run to start from, or the chosen one."""
+    from selfattn.models.presets import get_preset
+
+    if start is None:
+        preset = options.model or task.model
+        return preset, with_settings(task.size(get_preset(preset).config), options.set, preset)
+    preset = start.run.config.preset
+    model = start.run.config.model
+    if options.model not in ("", preset):
+        raise SettingError(f"`model` {options.model}: the model is that of `init_from` ({preset}); leave it out")
+    if with_settings(model, options.set, preset) != model:
+        raise SettingError(f"`set` {options.set[0]}: the model is that of `init_from`, which is another; leave it out")
+    return preset, model
+
+
+def _try_plugins(fit_into: Callable[[Path], object]) -> None:
+    """Fit in a rehearsal; a part's own error becomes one line with its place."""
+    try:
+        with rehearsal() as folder:
+            fit_into(folder / "run")
+    except UserError:
+        raise
+    except Exception as error:
+        place = extract_tb(error.__traceback__)[-1]
+        raise UserError(f"{place.filename}:{place.lineno}: {described(error)}") from error
 
 
 def _check_average(training: TrainingConfig) -> None:

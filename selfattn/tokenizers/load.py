@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, Self, get_args
 
-from selfattn.codec import decode, read_json, refuse_newer
+from selfattn.codec import read
 from selfattn.errors import UserError
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.kept import FILE_NAME as KEPT
@@ -90,9 +90,7 @@ def load_tokenizer(directory: str | os.PathLike[str]) -> Tokenizer:
     base = _load_base(folder)
     if not (folder / KEPT).exists():
         return base
-    values = read_json(folder / KEPT, advice=_ADVICE)
-    refuse_newer(values, 1, file=folder / KEPT, key="version")
-    return KeptTokenizer(base, decode(KeptFile, values, file=folder / KEPT, advice=_ADVICE).lines)
+    return KeptTokenizer(base, read(KeptFile, folder / KEPT, advice=_ADVICE, newest=1, key="version").lines)
 
 
 def _load_base(folder: Path) -> Tokenizer:

@@ -129,9 +129,7 @@ class MarianTokenizer(BorrowedTokenizer):
             UserError: a file is missing or broken, or the three do not belong together.
         """
         path = Path(directory) / FILE_NAME
-        values = codec.read_json(path, advice=_ADVICE)
-        codec.refuse_newer(values, 1, file=path, key="version")
-        file = codec.decode(MarianFile, values, file=path, advice=_ADVICE)
+        file = codec.read(MarianFile, path, advice=_ADVICE, newest=1, key="version")
         for name, checksum in ((MODEL_NAME, file.model_sha256), (VOCABULARY_NAME, file.vocabulary_sha256)):
             other = path.with_name(name)
             if hashlib.sha256(read_bytes(other, advice=_ADVICE)).hexdigest() != checksum:

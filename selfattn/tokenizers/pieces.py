@@ -90,9 +90,7 @@ class PieceTokenizer(BorrowedTokenizer):
             UserError: a file is missing or broken, or the two do not belong together.
         """
         path = Path(directory) / FILE_NAME
-        values = codec.read_json(path, advice=_ADVICE)
-        codec.refuse_newer(values, 1, file=path, key="version")
-        file = codec.decode(PieceFile, values, file=path, advice=_ADVICE)
+        file = codec.read(PieceFile, path, advice=_ADVICE, newest=1, key="version")
         tokenizer = cls.open(path.with_name(MODEL_NAME))
         if hashlib.sha256(tokenizer.model).hexdigest() != file.sha256:
             raise UserError(f"{path.with_name(MODEL_NAME)}: not the model that {FILE_NAME} speaks of; {_ADVICE}")
