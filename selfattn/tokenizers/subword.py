@@ -17,7 +17,7 @@ import sentencepiece
 
 from selfattn import codec
 from selfattn.errors import UserError
-from selfattn.files import read_bytes, write_atomically
+from selfattn.files import read_bytes, write_bytes
 from selfattn.tokenizers.piece_table import PieceTable
 from selfattn.tokenizers.protocol import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, Unit
 from selfattn.tokenizers.sampling import SPACE_MARK, SegmentSampler
@@ -264,7 +264,7 @@ class SubwordTokenizer:
         checksum = hashlib.sha256(self.model).hexdigest()
         path.parent.mkdir(parents=True, exist_ok=True)
         # The checksum comes last: a run killed between the two leaves a pair that `load` refuses.
-        write_atomically(path.with_name(MODEL_NAME), lambda aside: aside.write_bytes(self.model))
+        write_bytes(path.with_name(MODEL_NAME), self.model)
         codec.write(path, SubwordFile("subword", 1, self.settings, sentencepiece.__version__, checksum))
 
     @classmethod
@@ -279,9 +279,7 @@ class SubwordTokenizer:
         """
         path = Path(directory) / FILE_NAME
         model_path = Path(directory) / MODEL_NAME
-        values = codec.read_json(path, advice=_ADVICE)
-        codec.refuse_newer(values, 1, file=path, key="version")
-        file = codec.decode(SubwordFile, values, file=path, advice=_ADVICE)
+        file = codec.read(SubwordFile, path, advice=_ADVICE, newest=1, key="version")
         model = read_bytes(model_path, advice=_ADVICE)
         if hashlib.sha256(model).hexdigest() != file.sha256:
             # With other pieces than in training, the outputs would be silently wrong.

@@ -180,7 +180,8 @@ class RNNDecoderConfig(Checked):
             stack = make_stack(self, self.embed_dim + fed)
             embed = layers.TokenEmbedding(tokens, dropout=self.dropout)
             bridge = rnn.Bridge(self.initial_state, source_dim, stack)
-            return embed, stack, bridge, layers.output_layer(read, tokens, tie_output), self.dropout
+            output = layers.output_layer(read, tokens, tie_output)
+            return rnn.RNNParts(embed, stack, bridge, output, self.dropout)
 
         if not self.attends:
             peeky = self.attention == "peeky"

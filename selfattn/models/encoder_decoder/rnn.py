@@ -3,7 +3,7 @@
 from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -90,21 +90,38 @@ class RNNState(DecoderState):
     memory_mask: Mask | None = field(default=None, metadata=OF_SOURCE)
 
 
-RNNParts = tuple[TokenEmbedding, RecurrentStack, Bridge, nn.Linear, float]
+class RNNParts(NamedTuple):
+    """What all RNN decoders have.
+
+    Attributes:
+        embed: target embedding.
+        stack: reads the embedding and what the decoder joins to it.
+        bridge: makes the first state.
+        output: output layer.
+        dropout: probability of dropping a unit before the output.
+    """
+
+    embed: TokenEmbedding
+    stack: RecurrentStack
+    bridge: Bridge
+    output: nn.Linear
+    dropout: float
 
 
 class RNNDecoder(Decoder, ABC):
     """Base of the RNN decoders: holds the parts that all of them have.
 
     Args:
-        parts: target embedding; recurrent stack, which reads the embedding and what the decoder joins to it; bridge,
-            which makes the first state; output layer; and probability of dropping a unit before the output.
+        parts: of the decoder.
     """
 
     def __init__(self, parts: RNNParts) -> None:
         super().__init__()
-        self.embed, self.stack, self.bridge, self.output, dropout = parts
-        self.dropout = Dropout(dropout)
+        self.embed = parts.embed
+        self.stack = parts.stack
+        self.bridge = parts.bridge
+        self.output = parts.output
+        self.dropout = Dropout(parts.dropout)
 
     def first_state(self, memory: EncoderMemory, attention: MultiHeadAttention, fed: Tensor | None = None) -> RNNState:
         """Make the first state of a decoder with attention; the memory is projected here, once."""
