@@ -101,10 +101,10 @@ def _model_apart(record: Record, model: Model, plan: Plan, data: Mapping[str, An
         if was != now:
             yield f"{name} of {model.name}: {short(was)} in the record, {short(now)} in the plan"
     recipe = encode(_recipe(record))
-    own = dict(model.config.get("training", {}))  # type: ignore[call-overload]  # a table, or nothing
+    of_model = dict(model.config.get("training", {}))  # type: ignore[call-overload]  # a table, or nothing
     tuned = tuned_settings(plan.space, list(plan.models)) | _OF_A_BUDGET
-    for name in (own.keys() | planned.training.keys()) - tuned:
-        value = own.get(name, record.settings.get(name))
+    for name in (of_model.keys() | planned.training.keys()) - tuned:
+        value = of_model.get(name, record.settings.get(name))
         expected = encode(planned.training.get(name, recipe.get(name)))
         if value != expected:
             yield f"training of {model.name}: {name} {short(value)} in the record, {short(expected)} in the plan"

@@ -167,9 +167,9 @@ Runs: TypeAlias = Mapping[str, Sequence[_File]]
 """The outputs of each training, by system."""
 
 
-def _options(**given: Any) -> OutputsOptions:
+def _options(**values: Any) -> OutputsOptions:
     hints = {field.name: field.type for field in dataclasses.fields(OutputsOptions)}
-    options = OutputsOptions(**{name: as_declared(name, value, hints[name]) for name, value in given.items()})
+    options = OutputsOptions(**{name: as_declared(name, value, hints[name]) for name, value in values.items()})
     check_bounds(options)
     return options
 

@@ -305,8 +305,8 @@ class RunDirectory:
         try:
             tensors = load_file(path)
             for names in _tied_names(model):
-                kept = next((tensors[name] for name in names if name in tensors), None)
-                tensors |= {} if kept is None else dict.fromkeys(names, kept)
+                stored = next((tensors[name] for name in names if name in tensors), None)
+                tensors |= {} if stored is None else dict.fromkeys(names, stored)
             model.load_state_dict(tensors)
         except (OSError, SafetensorError, RuntimeError) as error:
             reason = " ".join(str(error).split())

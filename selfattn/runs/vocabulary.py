@@ -96,15 +96,15 @@ def token_settings(tokenizer: Tokenizer) -> dict[str, tuple[Any, ...]]:
     source = kind_of(tokenizer.source)
     target = kind_of(tokenizer.target)
     side = tokenizer.target
-    kept = side.lines if isinstance(side, KeptTokenizer) else ()
+    lines = side.lines if isinstance(side, KeptTokenizer) else ()
     settings = getattr(side.base if isinstance(side, KeptTokenizer) else side, "settings", None)
-    size = len(side) - len(kept)
+    size = len(side) - len(lines)
     return {
         "tokenizer": target if source == target else (),
         "source_tokenizer": source,
         "target_tokenizer": target,
         "vocab_size": () if settings is None else (settings.vocab_size, size),
-        "keep_symbols": (kept,) if kept else (),
+        "keep_symbols": (lines,) if lines else (),
         "separate": (isinstance(tokenizer, SeparateTokenizer),),
     }
 

@@ -184,14 +184,14 @@ class Translation(TaskData):
         options = self.options
         sample = splits.sample()
         most = _FEW_SUBWORDS if self._is_small else DEFAULT_VOCAB_SIZE
-        kept = None if options.keep_symbols is None else read_kept(options.keep_symbols)
+        lines = None if options.keep_symbols is None else read_kept(options.keep_symbols)
 
         def tokenizer_of(kind: TokenizerKind | Path, texts: Iterable[str], side: str) -> Tokenizer:
             if not isinstance(kind, Path):
-                if kept is None:
+                if lines is None:
                     return train_tokenizer(kind, texts, options.vocab_size, most=most)
-                rest = without_kept(texts, kept, of_words=kind == "words")
-                return KeptTokenizer(train_tokenizer(kind, rest, options.vocab_size, most=most), kept)
+                rest = without_kept(texts, lines, of_words=kind == "words")
+                return KeptTokenizer(train_tokenizer(kind, rest, options.vocab_size, most=most), lines)
             option = "tokenizer" if getattr(options, f"{side}_tokenizer") is None else f"{side}_tokenizer"
             tokenizer = open_tokenizer(kind, option)
             if options.sampling and isinstance(tokenizer.target, ListedTokenizer):

@@ -214,7 +214,7 @@ class KeptTokenizer:
         if self._of_words:
             start = 0
             for word in text.split(" ") if text else []:
-                match = self._search.whole(word)
+                match = self._search.full_match(word)
                 yield start, start + len(word), None if match is None else self._number(match)
                 start += len(word) + 1
             return
@@ -287,7 +287,7 @@ class KeptSearch:
         except TimeoutError:
             raise self._too_slow(text) from None
 
-    def whole(self, word: str) -> Any:
+    def full_match(self, word: str) -> Any:
         """Return the match that is the whole word; None where there is none, and for an empty word.
 
         Raises:
@@ -342,7 +342,7 @@ def without_kept(texts: Iterable[str], lines: Sequence[str], *, of_words: bool) 
     search = KeptSearch(lines)
     for text in texts:
         if of_words:
-            yield " ".join(word for word in text.split(" ") if not search.whole(word))
+            yield " ".join(word for word in text.split(" ") if not search.full_match(word))
             continue
         place = 0
         for match in search.finds(text):

@@ -166,8 +166,8 @@ class Translator:
         text = texts_of(text)
         if not isinstance(text, Message):
             return Markup('{}="{}"').format(name, text)
-        said = whole_words(text.say(self.lang))
-        return Markup('{}="{}" data-wa="{} {}"').format(name, said, name, self.id(text))
+        sentence = whole_words(text.say(self.lang))
+        return Markup('{}="{}" data-wa="{} {}"').format(name, sentence, name, self.id(text))
 
     def id(self, message: Message) -> int:
         """Return the id under which the page finds the message in every language."""
