@@ -2,7 +2,8 @@
 
 `python -m benchmarks.engines --source test.en [--run RUN] [--turns 5]` prints a table. All have the same weights in
 float32, the same tokens and the same outputs (differences are counted). Time is processor time of all threads of this
-process. `--train SRC TGT` makes a run first, of a few hundred steps, where there is none.
+process. Outputs that are cut off are searched a second time by `--engine ctranslate2` with a beam: their number is
+told, and `--ended` leaves them out. `--train SRC TGT` makes a run first, of a few hundred steps, where there is none.
 """
 
 from __future__ import annotations
@@ -124,6 +125,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--max-length", type=int, help="most tokens of an output, for a run that ends few of them")
+    parser.add_argument("--ended", action="store_true", help="leave out lines whose outputs of beam 5 are cut off")
     parser.add_argument("--only", nargs="*", default=["1/1", "1/5", "64/1", "64/5", "commands"], help="batch/beam")
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
@@ -141,7 +143,12 @@ def main() -> None:
     exported = load(chosen.run, engine="ctranslate2")
     exported._reference = None  # the comparison with torch, once a process, is no part of the speed
     texts = chosen.source.read_text(encoding="utf-8").splitlines()[: chosen.lines]
+    outputs_of = run.decode(texts, beam=5, max_length=chosen.max_length)
+    cut_off = {text for text, outputs in zip(texts, outputs_of, strict=True) if not outputs[0].finished}
+    if chosen.ended:
+        texts = [text for text in texts if text not in cut_off]
     print(f"{len(texts):,} lines, {chosen.threads} threads, {chosen.turns} turns, load {os.getloadavg()[0]:.1f}")
+    print(f"outputs of beam 5 that are cut off: {len(cut_off):,}{', left out' if chosen.ended else ''}")
     print("| batch, beam | way | processor time | speed over CTranslate2's |\n| --- | --- | ---: | ---: |")
     for pair in chosen.only:
         if pair == "commands":

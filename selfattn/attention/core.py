@@ -300,7 +300,7 @@ def _explain_second_derivatives(output: Tensor) -> None:
 
     Only the backward pass shows whether a second derivative is needed, and then it is too late for the other path.
     """
-    if torch.compiler.is_compiling():
+    if not output.requires_grad or torch.compiler.is_compiling():
         return
     node = output.grad_fn
     if node is not None and node.name().startswith("ScaledDotProduct"):

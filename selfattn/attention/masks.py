@@ -73,12 +73,18 @@ class Mask:
 
     def for_sizes(self, i: int, j: int, device: torch.device | None = None) -> Mask:
         """Return the mask for ``i`` queries and ``j`` keys, with the hidden future written out in ``allowed``."""
-        if not self.causal or i == 1 <= j:  # a single query is the last: it has no future
+        if not self.causal:
+            return self
+        if i == 1 <= j:  # a single query is the last: it has no future
             return Mask(self.allowed, self.additive)
         future = causal_mask(i, j, device=device)
         if self.allowed is not None:
             return Mask(self.allowed & future)
         return Mask.safe(future) if i <= j else Mask(future)
+
+
+_NOTHING_HIDDEN = Mask()
+_CAUSAL = Mask(causal=True)
 
 
 def as_mask(mask: Tensor | Mask | None, causal: bool, full: tuple[int, int, int, int]) -> Mask:
@@ -102,7 +108,7 @@ def as_mask(mask: Tensor | Mask | None, causal: bool, full: tuple[int, int, int,
     if isinstance(mask, Mask):
         return Mask(mask.allowed, mask.additive, True) if causal and not mask.causal else mask
     if mask is None:
-        return Mask(causal=causal)
+        return _CAUSAL if causal else _NOTHING_HIDDEN
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         kind = mask.dtype if isinstance(mask, Tensor) else f"{type(mask).__module__}.{type(mask).__name__}"
         hint = "" if isinstance(mask, Tensor) else "; make it a tensor: torch.as_tensor(mask)"

@@ -115,10 +115,13 @@ class JoinedLinears:
 
     def __init__(self, owner: nn.Module, names: Sequence[str]) -> None:
         parts = [cast(nn.Linear, owner.get_submodule(name)) for name in names]
-        self.names = names
         self.widths = [part.out_features for part in parts]
         self.weight = _joined([part._parameters["weight"] for part in parts])
         self.bias = None if parts[0].bias is None else _joined([part._parameters["bias"] for part in parts])
+        self._places: list[tuple[str, int, int | None]] = []  # in memory, of each weight and bias
+        for name, part in zip(names, parts, strict=True):
+            bias_place = None if self.bias is None else part.bias.data_ptr()
+            self._places.append((name, part.weight.data_ptr(), bias_place))
 
     @classmethod
     def fits(cls, owner: nn.Module, names: Sequence[str]) -> bool:
@@ -138,24 +141,16 @@ class JoinedLinears:
         """Say whether the owner still has the layers whose weights lie here, and nothing else acts on them."""
         if torch.nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]
             return False
-        row = self.weight.data_ptr()
-        number = None if self.bias is None else self.bias.data_ptr()
-        for name in self.names:
+        for name, weight_place, bias_place in self._places:
             part = owner._modules[name]
-            if type(part) is not nn.Linear or part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part):
+            if type(part) is not nn.Linear or part._forward_hooks or part._forward_pre_hooks:
                 return False
             weight = part._parameters.get("weight")
             bias = part._parameters.get("bias")
-            if weight is None or weight.data_ptr() != row or weight.stride(1) != 1:
+            if weight is None or weight.data_ptr() != weight_place or weight.stride(1) != 1:
                 return False
-            row += weight.nbytes
-            if bias is None or number is None:
-                if bias is not None or number is not None:
-                    return False
-            elif bias.data_ptr() != number:
+            if (None if bias is None else bias.data_ptr()) != bias_place or "forward" in part.__dict__:
                 return False
-            else:
-                number += bias.nbytes
         return True
 
     def __call__(self, x: Tensor) -> tuple[Tensor, ...]:

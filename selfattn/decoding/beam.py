@@ -154,9 +154,13 @@ class _Beam:
         parents = order // m
         tokens = ids.view(n, w * m).gather(1, order)
         ends = tokens == eos_id
-        for row, place in ends[:, :beam_size].nonzero().tolist():
-            prefix = self.prefixes[row, parents[row, place]].tolist()
-            searched[self.sentences[row]].add(prefix, totals[row, place].item(), finished=True)
+        best_ends = ends[:, :beam_size].nonzero()
+        if len(best_ends):
+            sentences, places = best_ends.unbind(dim=1)
+            finished = self.prefixes[sentences, parents[sentences, places]].tolist()
+            scores = totals[sentences, places].tolist()
+            for row, prefix, total in zip(sentences.tolist(), finished, scores, strict=True):
+                searched[self.sentences[row]].add(prefix, total, finished=True)
 
         go_on = ends.int().argsort(dim=1, stable=True)[:, : min(beam_size, w * (m - 1))]
         totals, parents, tokens = (part.gather(1, go_on) for part in (totals, parents, tokens))

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 BLOCK = 64  # numbers of a long row that are looked through at once
+FEW = 24_000  # numbers in all, for which one call takes less time than several
 CHUNK = 2**17  # numbers that are exponentiated at once: few enough to stay in a core's own cache
 
 
@@ -64,14 +65,14 @@ def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
 def _largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the ``count`` largest of each row; which of equal ones, and at which end of the count, is left open."""
     blocks = scores.shape[-1] // BLOCK
-    if len(scores) == 1 or blocks < 2 * count:
+    if len(scores) == 1 or scores.numel() <= FEW or blocks < 2 * count:
         return scores.topk(count)
     n = len(scores)
     rest = scores[:, blocks * BLOCK :]
-    cut = scores[:, : blocks * BLOCK].reshape(-1, BLOCK)
+    cut = scores[:, : blocks * BLOCK].view(n, blocks, BLOCK)  # also where there is a rest
     # Every number in another block has as many in these that are at least as large.
-    best = cut.view(n, blocks, BLOCK).amax(dim=-1).topk(count).indices
-    rows = best + torch.arange(0, n * blocks, blocks, device=scores.device)[:, None]
-    values, places = torch.cat([cut[rows.flatten()].view(n, -1), rest], dim=-1).topk(count)
+    best = cut.amax(dim=-1).topk(count).indices
+    rows = torch.arange(n, device=scores.device)[:, None]
+    values, places = torch.cat([cut[rows, best].flatten(1), rest], dim=-1).topk(count)
     best = torch.cat([best, best.new_full((n, 1), blocks)], dim=-1)  # behind them stands the rest, a shorter block
     return values, best.gather(-1, places // BLOCK) * BLOCK + places % BLOCK

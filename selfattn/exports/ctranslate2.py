@@ -20,6 +20,7 @@ from selfattn.decoding.common import Hypothesis
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
 from selfattn.layers import TransformerBlock
+from selfattn.layers.init import without_memory
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.models.encoder_decoder.model import EncoderDecoder
@@ -75,7 +76,7 @@ def to_ctranslate2(
         raise UserError("ctranslate2: the package is missing; pip install 'selfattn[ctranslate2]'") from None
     encoder, decoder = _stacks(config)
     assert isinstance(model, EncoderDecoder)
-    with torch.device("meta"):
+    with without_memory():
         fresh = build(config, vocab_size=len(tokenizer), source_vocab_size=len(tokenizer.source))
     check_like(model, fresh, "ctranslate2")
 

@@ -17,8 +17,45 @@ keep the values of its constructor, and a model that was built on the meta devic
 and an output layer share is initialised as the embedding.
 """
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+
+@contextmanager
+def without_memory() -> Iterator[None]:
+    """Build modules on the meta device inside a ``with`` block, for their types and sizes alone.
+
+    First values are not computed. PyTorch would import its compiler for those of an embedding, which takes a second.
+
+    Example:
+        >>> with without_memory():
+        ...     layer = nn.Embedding(2, 3)
+        >>> layer.weight.device.type, tuple(layer.weight.shape)
+        ('meta', (2, 3))
+    """
+    with torch.device("meta"), _NoValues():
+        yield
+
+
+class _NoValues(TorchFunctionMode):
+    """Leave tensors as they are where ``torch.nn.init`` would fill them."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        options = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init" and "tensor" in options:
+            return options["tensor"]
+        return func(*args, **options)
 
 
 def initialise(model: nn.Module, generator: torch.Generator) -> None:

@@ -27,6 +27,8 @@ def map_leaves(function: Callable[[Any], Any], tree: Any, leaf_types: tuple[type
     # Leaves and plain tuples, of which most states are made, are quicker without a description of the tree.
     if type(tree) is tuple:
         return tuple([map_leaves(function, part, leaf_types) for part in tree])
+    if tree is None or type(tree) is Tensor:
+        return function(tree)
     if isinstance(tree, leaf_types) or _is_leaf(tree):
         return function(tree)
     return pytree.tree_map(function, tree, is_leaf=lambda node: isinstance(node, leaf_types) or _is_leaf(node))

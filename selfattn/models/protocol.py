@@ -54,6 +54,8 @@ _LEAVES = (Reorderable, Cache, KeyValue, Mask)
 
 def _picked(leaf: Any, *, index: Tensor, sources: Tensor | None) -> Any:
     """Pick the rows of hypotheses."""
+    if type(leaf) is Tensor:
+        return leaf.index_select(0, index)
     if isinstance(leaf, Reorderable):
         return leaf.reorder(index, sources=sources)
     if isinstance(leaf, KeyValue) and leaf.shared_by > 1:

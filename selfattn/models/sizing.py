@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 
-import torch
-
 from selfattn.errors import UserError
+from selfattn.layers.init import without_memory
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig, Width, override
 
@@ -35,7 +34,7 @@ def parameters(config: ModelConfig, vocab_size: int) -> int:
         >>> parameters(PRESETS["transformer"].config, vocab_size=47)
         179599
     """
-    with torch.device("meta"):
+    with without_memory():
         return count_parameters(build(config, vocab_size=vocab_size, pad_id=0, seed=0))[1]
 
 

@@ -22,6 +22,7 @@ from selfattn.evaluation.alignment.attention_scores import token_links
 from selfattn.evaluation.alignment.dependence import by_blocking, by_gradient
 from selfattn.evaluation.alignment.links import Link
 from selfattn.evaluation.alignment.word_alignment import Way, word_links, words_of_pair
+from selfattn.layers.init import without_memory
 from selfattn.models.build import count_parameters
 from selfattn.models.ensemble import Ensemble, EnsembleConfig
 from selfattn.models.inside import Edit, Trace, edited, trace_model
@@ -32,7 +33,6 @@ from selfattn.runs.attention_view import AttentionView
 from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunDirectory, files_in, is_marian
 from selfattn.runs.export import Engine, Format, Quantized, export, export_once, format_of, open_exported
 from selfattn.runs.inputs import checked_pairs, checked_prefixes, checked_text, checked_texts, decoding_options
-from selfattn.runs.measure import measure_run
 from selfattn.runs.model import build_model, check_limits
 from selfattn.runs.record import RunConfig
 from selfattn.runs.task import TaskData, task_of_settings
@@ -438,6 +438,7 @@ class Run:
             UserError: the name is not valid, the Hub cannot be reached, or it refuses.
         """
         from selfattn.runs.hub import push
+        from selfattn.runs.measure import measure_run  # imports scipy
 
         measure = (lambda: measure_run(self.task, self)) if test else None
         return push(self.path, self.config, len(self.tokenizer), name, private=private, measure=measure)
@@ -527,7 +528,7 @@ def load(
         if device.type != "cpu":
             raise UserError(f"{directory.path}: an exported run computes on the CPU; load the run")
         return Run(directory.path, config, open_exported(directory.path, kind).eval(), tokenizer)
-    with torch.device("meta"):  # no memory for a model that cannot be the right one
+    with without_memory():  # the model may not be the right one
         parameters, _ = count_parameters(build_model(config.model, tokenizer, config.training.seed))
     directory.check_size(parameters)
     model = build_model(config.model, tokenizer, config.training.seed)

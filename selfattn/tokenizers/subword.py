@@ -149,6 +149,7 @@ class SubwordTokenizer:
         stream = iter(texts)
         while block := list(islice(stream, _BLOCK)):
             plain = [text for text in block if text.isascii() or not _APART.search(text)]
+            encoded: Iterator[array[int]]
             if is_by_words:
                 rows = [text.split(" ") if text else [] for text in plain]
                 words = words if len(words) < _MOST_WORDS else {"": space}

@@ -250,6 +250,15 @@ def loaded_after(code: str) -> set[str]:
     return {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
 
 
+def test_predicting_loads_no_compiler_and_no_statistics() -> None:
+    run = PACKAGE.parent / "tests/fixtures/formats/run-dates"
+    loaded_after(
+        f"import selfattn; selfattn.load({str(run)!r}).predict(['May 1, 2001'], beam=2)\n"
+        "heavy = ('torch._dynamo', 'scipy', 'sacrebleu', 'transformers', 'datasets')\n"
+        "assert not [name for name in sys.modules if name.startswith(heavy)]"
+    )
+
+
 def test_importing_the_package_loads_nothing_heavy_and_changes_no_variable() -> None:
     heavy = {"torch", "numpy", "datasets", "jinja2", "cyclopts", "rich", "babel", "safetensors", "pydantic"}
     code = "import os; before = dict(os.environ); import selfattn; assert dict(os.environ) == before"

@@ -6,7 +6,7 @@ from selfattn.errors import UserError
 
 
 def test_each_row_is_kept_or_counted_for_the_first_step_that_meets_it() -> None:
-    rows = [
+    rows: list[RawPair | BadRecord] = [
         RawPair(1, "good", "gut"),
         BadRecord(2, "1 column(s), not 2", lines=3),
         RawPair(5, "bad \udcff", "ok"),

@@ -35,7 +35,7 @@ _SAMPLE = 10_000  # pairs of a stream whose median ratio of lengths is used for 
 _ADVICE = "name pairs to test on: `data` SOURCE TARGET, or one file of pairs"
 
 _NOT_LETTERS = re.compile(r"[\W_]+")
-_ASCII_NOT_LETTERS = {code: None for code in range(128) if _NOT_LETTERS.match(chr(code))}  # left out by str.translate
+_ASCII_NOT_LETTERS = bytes(code for code in range(128) if _NOT_LETTERS.match(chr(code)))
 _BLOCK = 1000  # pairs whose texts are hashed together
 
 
@@ -47,7 +47,7 @@ def loose(text: str) -> str:
         (True, '?!')
     """
     if text.isascii():  # several times as fast
-        return text.lower().translate(_ASCII_NOT_LETTERS) or text
+        return text.lower().encode().translate(None, _ASCII_NOT_LETTERS).decode() or text
     return _NOT_LETTERS.sub("", text.casefold()) or text
 
 

@@ -18,7 +18,6 @@ from selfattn.data.pairs import Example
 from selfattn.decoding.common import evaluating
 from selfattn.decoding.probabilities import log_probabilities
 from selfattn.evaluation.alignment.attention_scores import source_shares
-from selfattn.evaluation.statistics.significance import estimate
 from selfattn.models.protocol import Memory, Seq2Seq, stepped_logits
 from selfattn.results.attention import Agreement
 from selfattn.streams import global_state
@@ -149,6 +148,9 @@ def agreement(model: Seq2Seq, examples: Sequence[Example]) -> Agreement | None:
                 values += [statistics.mean(by_token)] if by_token else []
     if not correlations[0]:
         return None
+    # not at the top: it imports scipy, which a run that only predicts does without
+    from selfattn.evaluation.statistics.significance import estimate
+
     estimates = (estimate([values], bounds=(-1.0, 1.0)) if values else None for values in correlations)
     return Agreement(len(examples), *estimates)
 

@@ -1,0 +1,68 @@
+"""What makes reading a large corpus fast changes nothing: each fast way against the plain one."""
+
+import gc
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from selfattn.collector import paused_collector
+from selfattn.data.corpus.cleaning import CleaningOptions
+from selfattn.data.corpus.corpus import loose, read_corpus
+from selfattn.data.pairs import Examples, Pair, encode_pairs, encode_together
+from selfattn.data.readers.pairs import file_sources
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.load import SeparateTokenizer
+from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
+
+PAIRS = [Pair(f"Line {number} is new, isn't it?", f"Zeile {number}: ist sie neu?  ") for number in range(1, 40)]
+
+
+@given(st.text(st.characters(max_codepoint=127)) | st.text())
+def test_loose_texts_are_the_letters_and_digits(text: str) -> None:
+    assert loose(text) == (re.sub(r"[\W_]+", "", text.casefold()) or text)
+
+
+def test_parts_are_identified_by_all_their_texts(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("".join(f"source {number}\ttarget {number} é\n" for number in range(2_500)), encoding="utf-8")
+    corpus = read_corpus(file_sources({"train": (path,)}), ("en", "fr"), cleaning=CleaningOptions(), held_out=10)
+    for name, part in corpus.parts.items():
+        texts = "".join(f"{pair.source}\n{pair.target}\n" for pair in part)
+        expected = {"pairs": len(part), "sha256": hashlib.sha256(texts.encode()).hexdigest()}
+        assert corpus.settings["parts"][name] == expected
+
+
+def tokenizers() -> list[Tokenizer]:
+    """Return a tokenizer of each way to encode together: one by one, by words, by texts, and a mixture."""
+    texts = [text for pair in PAIRS for text in (pair.source, pair.target)]
+    words = SubwordTokenizer.train(texts, SubwordSettings("bpe", 320), clip=True)
+    pieces = SubwordTokenizer.train(texts, SubwordSettings("unigram", 320), clip=True)
+    characters = CharTokenizer(texts)
+    return [characters, words, pieces, SeparateTokenizer(words, characters)]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_pairs_are_encoded_together_as_one_by_one(number: int) -> None:
+    tokenizer = tokenizers()[number]
+    together = encode_together(PAIRS, tokenizer)
+    assert list(together) == encode_pairs(PAIRS, tokenizer)
+    assert together.lengths() == [(len(example.source), len(example.target)) for example in together]
+    assert Examples([]).lengths() == []
+
+
+def test_the_collector_is_as_before_behind_a_pause() -> None:
+    @paused_collector()
+    def fail() -> None:
+        with paused_collector():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+        raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"):
+        fail()
+    assert gc.isenabled()
