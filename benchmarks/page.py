@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Iterator
 from html import escape
@@ -17,6 +18,7 @@ TITLES = {
     "attention": "Attention",
     "program": "The textbook's program",
 }
+OPTION = re.compile(r"(?:selfattn )?--[a-z-]+(?: [\d.]+)?")  # code, whose dashes a page keeps
 HEAD = """# Benchmarks
 
 <!-- made by `python -m benchmarks`; do not edit -->
@@ -74,7 +76,8 @@ def _lines(row: Row) -> Iterator[str]:
     for place, (name, values) in enumerate(row.taken.items()):
         times = f"{_spread(row.ratios[name])}" if place else ""
         goal = "" if name != asked else f"{row.goal:.2g}: {'reached' if row.is_reached else 'not reached'}"
-        yield f"| {title if not place else ''} | {name} | {_amount(values, row.unit)} | {times} | {goal} |"
+        shown = OPTION.sub(r"`\g<0>`", name)
+        yield f"| {title if not place else ''} | {shown} | {_amount(values, row.unit)} | {times} | {goal} |"
     for name, error in row.errors.items():
         said = escape(error, quote=False).replace("|", "/")
         yield f"| {title if not row.taken else ''} | {name} | did not run | | {said} |"

@@ -31,7 +31,6 @@ html_theme = "furo"
 html_extra_path = ["demo"]  # pages on which trained models answer
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-smartquotes_action = "qe"  # quotes and ellipses; two dashes begin an option
 html_title = f"selfattn {release}"
 
 html_math_renderer = "mathml"  # formulas that browsers draw themselves, without a network
