@@ -10,7 +10,7 @@ from selfattn.errors import UserError
 from selfattn.evaluation.metrics.evaluate import evaluate_outputs
 from selfattn.evaluation.metrics.metric import Metric, make_metric
 from selfattn.evaluation.statistics.variances import holm
-from selfattn.models.inside import ablate, attention_layers, head_means, reweigh
+from selfattn.models.inside import ablate, attention_layers, head_means, intermediates, reweigh
 from selfattn.results.attention import HeadScore, HeadScores
 from selfattn.runs.run import Run
 from selfattn.runs.task_metrics import metric_names
@@ -49,15 +49,23 @@ def score_heads(
 
 
 def has_heads(run: Run) -> bool:
-    """Say whether a run takes pairs, and has attention heads that can be left out."""
-    return run.takes_pairs and bool(attention_layers(run.model))
+    """Say whether a run takes pairs and has attention, and each of its heads can be left out alone.
+
+    A layer with a state instead of weights, as linear attention has in a decoder, computes its heads together.
+    """
+    layers = attention_layers(run.model) if run.takes_pairs else {}
+    if not layers:
+        return False
+    names = intermediates(run.model)
+    return all(f"{layer}.heads" in names for layer in layers)
 
 
 def measure_heads(run: Run, pairs: Sequence[Pair], measure: Metric, to: str = "zero") -> HeadScores:
     """Measure a run on pairs without each of its heads, see :func:`score_heads`."""
     if to not in ("zero", "mean", "uniform"):
         raise UserError(f"heads: expected zero, mean or uniform, got {to!r}")
-    if not has_heads(run):
+    layers = attention_layers(run.model)
+    if not run.takes_pairs or not layers:
         raise UserError(
             f"{run.path}: {run.config.preset} has no heads to leave out; take a run of pairs with attention"
         )
@@ -65,7 +73,7 @@ def measure_heads(run: Run, pairs: Sequence[Pair], measure: Metric, to: str = "z
     plain = run.predict(sources)
     traces = [run.trace(source) for source in sources[:MEANS_OVER] if run.clean(source)] if to == "mean" else []
     rows: list[tuple[str, int, dict[str, Any]]] = []
-    for layer, module in attention_layers(run.model).items():
+    for layer, module in layers.items():
         for head in range(module.num_heads):
             if to == "uniform":
                 edit = reweigh(layer, "uniform", [head])

@@ -6,6 +6,30 @@ import pytest
 
 from selfattn.comparison.compare import compare
 from selfattn.comparison.verify import verify
+from selfattn.models.build import build
+from selfattn.models.presets import get_preset
+from selfattn.runs.heads import has_heads
+from selfattn.runs.record import RunConfig
+from selfattn.runs.run import Run
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.training.config import TrainingConfig
+
+
+@pytest.mark.parametrize(
+    ("preset", "expected"),
+    [
+        ("transformer", True),
+        ("rnn-attention", True),
+        ("decoder-only", True),
+        ("rnn-plain", False),
+        ("transformer-linear", False),
+    ],
+)
+def test_which_models_have_heads_that_can_be_left_out(preset: str, expected: bool, tmp_path: Path) -> None:
+    """In a decoder, linear attention computes all heads in one state."""
+    model = build(preset, vocab_size=11).eval()
+    config = RunConfig("dates", preset, get_preset(preset).config, TrainingConfig(), {}, 8)
+    assert has_heads(Run(tmp_path, config, model, CharTokenizer("abcdefg"))) is expected
 
 
 @pytest.mark.slow
