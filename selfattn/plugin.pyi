@@ -91,6 +91,7 @@ from selfattn.settings import Share as Share
 from selfattn.settings import check_bounds as check_bounds
 from selfattn.streams import generator as generator
 from selfattn.tokenizers.char import CharTokenizer as CharTokenizer
+from selfattn.tokenizers.letters import LetterTokenizer as LetterTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer as SeparateTokenizer
 from selfattn.tokenizers.load import train_tokenizer as train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer as Tokenizer

@@ -92,7 +92,7 @@ def evaluate(
         encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
         beam: Beam size. 1: greedy decoding.
         length_penalty: Exponent of the beam's length penalty (Wu et al. 2016). 0: none.
-        metric: Additional metric by name, built-in (such as bleu) or from a plugin.
+        metric: Additional metrics by name, separated by commas, built-in (such as bleu) or from a plugin.
         against: Another run of the same task, tested on the same pairs.
         lang: Language of the printed lines.
         json_: Print the results as one JSON object.

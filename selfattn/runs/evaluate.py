@@ -46,7 +46,7 @@ def evaluate_run(
         columns: of source and target, by name or by number from 1; see there.
         encoding: of the files; see there.
         tag: name or number of the column that divides the pairs into groups; see there.
-        metric: name of a further metric; default those of the task.
+        metric: names of further metrics, separated by commas; default those of the task.
         against: another run of the task, tested on the same items; default none.
 
     Raises:
@@ -62,7 +62,13 @@ def evaluate_run(
         raise SettingError("`metric`: a language model is measured by perplexity; leave it out")
     files = as_declared("data", data, tuple[Path, ...])
     columns, encoding = recorded_reading(run.config.data, files, columns, encoding)
-    task = run.task if metric is None else decided_by(run.task, metric)
+    task = run.task
+    if metric is not None:
+        first, *others = metric.split(",")
+        for name in others:
+            decided_by(run.task, name)  # or the line that says what is wrong with it
+        task = decided_by(run.task, first)
+        task.further_metrics = tuple(others)
     if against is not None:
         if not run.takes_pairs or against.config.task != run.config.task:
             raise SettingError("`against`: expected two runs of one task, trained on pairs")

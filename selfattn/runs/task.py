@@ -94,6 +94,7 @@ class TaskData:
         needs: names of methods of which a subclass defines one at least.
         chosen_metric: metric that decides in place of the first, as the user chose, see
             `selfattn.runs.task_metrics.decided_by`; default none.
+        further_metrics: metrics that are measured besides those of the task; default none.
 
     Args:
         settings: values of the options by name.
@@ -123,6 +124,7 @@ class TaskData:
     stated_baseline: Baseline | None = None
     validated: int = 1
     chosen_metric: str | None = None
+    further_metrics: tuple[str, ...] = ()
 
     def __init__(self, **settings: Any) -> None:
         options, tests = divide(settings, self.Options, self.TestOptions)

@@ -26,7 +26,7 @@ def decided_by(task: TaskData, metric: str) -> TaskData:
 
 def metric_names(task: TaskData) -> tuple[str, ...]:
     """Return the names of the metrics of a test, the deciding one first."""
-    return _chosen_first(task, task.metrics)
+    return _chosen_first(task, (*task.further_metrics, *task.metrics))
 
 
 def validation_names(task: TaskData) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from selfattn.plugin import (
-    CharTokenizer,
     FiniteSplits,
+    LetterTokenizer,
     SeparateTokenizer,
     Splits,
     TaskData,
@@ -51,9 +51,9 @@ class Pronunciation(TaskData):
         return FiniteSplits(parts, seed, settings, self.options.word_language)
 
     def tokenizer(self, splits: Splits) -> SeparateTokenizer:
-        """Divide sources into letters, and targets at their spaces."""
+        """Divide sources into letters, so that 감 is three, and targets at their spaces."""
         pairs = splits.sample()
-        sources = CharTokenizer(pair.source for pair in pairs)
+        sources = LetterTokenizer(pair.source for pair in pairs)
         return SeparateTokenizer(sources, WordTokenizer(pair.target for pair in pairs))
 
     def test_items(self, quick: bool) -> int | None:

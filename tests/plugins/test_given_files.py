@@ -8,7 +8,7 @@ from third_party import isolated_registries
 from selfattn.cli.main import main
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import load
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.letters import LetterTokenizer
 from selfattn.tokenizers.words import WordTokenizer
 
 PLUGIN = str(Path(__file__).with_name("given_files.py"))
@@ -24,9 +24,11 @@ def test_its_three_files_are_trained_and_tested_on(tmp_path: Path) -> None:
     with isolated_registries():
         main([str(word) for word in ("--plugin", PLUGIN, "train", "pronunciation", *options, *small)])
         trained = load(run)
-        assert isinstance(trained.tokenizer.source, CharTokenizer)
+        assert isinstance(trained.tokenizer.source, LetterTokenizer)
         assert isinstance(trained.tokenizer.target, WordTokenizer)
         results = evaluate_run(trained)
+        further = evaluate_run(trained, metric="bleu_tokens,ter")
     assert results["items"] == 30
     assert {"word_error_rate", "phone_error_rate"} <= results["metrics"].keys()
     assert results["metrics"]["word_error_rate"] == pytest.approx(1 - results["metrics"]["exact_match"])
+    assert further["metrics"].keys() - results["metrics"].keys() == {"bleu_tokens", "ter"}
