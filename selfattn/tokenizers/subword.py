@@ -155,7 +155,7 @@ class SubwordTokenizer:
                 words = words if len(words) < _MOST_WORDS else {"": space}
                 new = list(set[str]().union(*rows).difference(words))
                 words.update(zip(new, map(array.tobytes, self._encode_plain(new)), strict=True))
-                encoded: Iterator[array[int]] = (array("i", b"".join(map(words.__getitem__, row))) for row in rows)
+                encoded = (array("i", b"".join(map(words.__getitem__, row))) for row in rows)
             else:
                 encoded = self._encode_plain(plain)
             if len(plain) == len(block):
