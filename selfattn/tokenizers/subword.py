@@ -33,7 +33,7 @@ _ADVICE = "restore the files of the run, or train again"
 _NO_SPACE_BEFORE = b"\x1a\x02\x18\x00"
 _APART = re.compile(f"{SPACE_MARK}|[\ud800-\udfff]")  # what sentencepiece cannot read
 _BLOCK = 10_000  # texts that are encoded together
-_MOST_WORDS = 100_000  # words whose ids are held in memory, some 20 MB
+_MOST_WORDS = 250_000  # words whose ids are held in memory, some 50 MB
 
 
 @dataclass(frozen=True)
