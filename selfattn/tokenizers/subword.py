@@ -32,7 +32,7 @@ _ADVICE = "restore the files of the run, or train again"
 # Appended to a model, this overrides: normalizer_spec { add_dummy_prefix: false }.
 _NO_SPACE_BEFORE = b"\x1a\x02\x18\x00"
 _APART = re.compile(f"{SPACE_MARK}|[\ud800-\udfff]")  # what sentencepiece cannot read
-_BLOCK = 10_000  # texts that are encoded together
+_BLOCK = 2000  # texts that are encoded together: few enough for their words to stay in a cache of the processor
 _MOST_WORDS = 250_000  # words whose ids are held in memory, some 50 MB
 
 
