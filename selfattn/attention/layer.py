@@ -369,7 +369,7 @@ def _heads(x: Tensor, heads: int) -> Tensor:
 
 def _joined_heads(x: Tensor) -> Tensor:
     """Join heads ``[b h i e]`` to ``[b i (h e)]``."""
-    return x.flatten(1)[:, None] if x.shape[2] == 1 else x.transpose(1, 2).flatten(2)
+    return x.flatten(1).unsqueeze(1) if x.shape[2] == 1 else x.transpose(1, 2).flatten(2)
 
 
 def _normalise(norm: nn.RMSNorm, x: Tensor) -> Tensor:

@@ -90,7 +90,7 @@ def greedy(
                 written = torch.tensor([ids[row] for row in living], dtype=torch.int64, device=source.device)
                 allowed = restrictions.masked(logits, written, living)
             token = choose(allowed, living, step)
-            values = chosen_log_probabilities(logits, token[:, None])[:, 0].tolist()
+            values = chosen_log_probabilities(logits, token.unsqueeze(1)).squeeze(1).tolist()
             staying: list[int] = []
             for place, (row, chosen, value) in enumerate(zip(living, token.tolist(), values, strict=True)):
                 check_number(value)

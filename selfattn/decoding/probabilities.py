@@ -26,8 +26,11 @@ def chosen_log_probabilities(logits: Tensor, ids: Tensor) -> Tensor:
         tensor([[0.5000]])
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    sums = [part.logsumexp(dim=-1, keepdim=True) for part in torch.split(logits, max(1, CHUNK // logits.shape[-1]))]
-    return logits.gather(-1, ids) - torch.cat(sums)
+    chosen = logits.gather(-1, ids)
+    rows = max(1, CHUNK // logits.shape[-1])
+    if len(logits) <= rows:
+        return chosen - logits.logsumexp(dim=-1, keepdim=True)
+    return chosen - torch.cat([part.logsumexp(dim=-1, keepdim=True) for part in torch.split(logits, rows)])
 
 
 def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -104,7 +104,7 @@ class RecurrentStack(nn.Module):
             start = None if state is None else state[number]
             if type(rnn) is nn.LSTM and x.shape[1] == 1:  # not what another program has put in its place
                 parts = _one_step(rnn, source[:, 0], start)
-                outputs = parts[0][:, None]
+                outputs = parts[0].unsqueeze(1)
             else:
                 outputs, last = _run(rnn, source, None if start is None else self._start(start))
                 parts = tuple(part[0] for part in (last if isinstance(last, tuple) else (last,)))

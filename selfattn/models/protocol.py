@@ -199,7 +199,7 @@ class Seq2Seq(nn.Module, ABC):
 
     def step(self, token: Tensor, state: Any) -> tuple[Tensor, DecoderState]:
         """Read one target token ``[b]``; return logits ``[b v]`` for the next, and the new state."""
-        decoded, new = self.advance(token[:, None], state)
+        decoded, new = self.advance(token.unsqueeze(1), state)
         return decoded.logits()[:, 0], new
 
     def pre_logits(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Decoded | None:

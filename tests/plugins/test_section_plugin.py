@@ -67,12 +67,13 @@ def test_every_form_shows_table_and_chart(record: Record, lang: str, title: str)
     markdown = markdown[markdown.index(f"## {title}") :].partition("\n## ")[0]
     printed_section = printed(record, lang)
     printed_section = printed_section[printed_section.index(title) :]
+    sign = {"en": "\u00a0%", "ko": "%"}[lang]
     for model in record.models:
         seed, run = model.seeds[-1], model.metrics["exact_match"].runs[-1]
-        assert f"<title>{model.name} · {seed} · {100 * run:.1f}\u00a0%</title>" in section
+        assert re.search(rf'<title data-w="\d+">{model.name} · {seed} · {100 * run:.1f}{sign}</title>', section)
         spread = max(model.metrics["exact_match"].runs) - min(model.metrics["exact_match"].runs)
         table, chart = (line for line in markdown.splitlines() if line.startswith(f"| {model.name} |"))
-        assert table.endswith(f"| {100 * spread:.2f}\u00a0% |")
+        assert table.endswith(f"| {100 * spread:.2f}{sign} |")
         assert chart.count("%") == len(model.seeds)
         assert model.name in printed_section
 

@@ -205,7 +205,7 @@ class AttentionDecoder(RNNDecoder):
     def _advance(self, x: Tensor, state: RNNState, *, need_weights: bool) -> tuple[Tensor, Tensor | None, RNNState]:
         """Return what the output layer reads ``[b t d]``, the weights, and the new state, for embedded tokens."""
         if state.fed is not None:  # input feeding: x is a single token
-            x = torch.cat([x, state.fed[:, None]], dim=-1)
+            x = torch.cat([x, state.fed.unsqueeze(1)], dim=-1)
         h, recurrent = self.stack(x, state.recurrent)
         context, weights = self.cross_attn(h, state.memory, mask=state.memory_mask, need_weights=need_weights)
         joined = torch.cat([context, h], dim=-1)
@@ -247,7 +247,7 @@ class BahdanauDecoder(RNNDecoder):
 
     def _advance(self, x: Tensor, state: RNNState, *, need_weights: bool) -> tuple[Tensor, Tensor | None, RNNState]:
         """Return ``[state; context; embedding]``, the weights, and the new state, for a single embedded token."""
-        query = state.recurrent[-1][0][:, None]  # the previous h of the top layer
+        query = state.recurrent[-1][0].unsqueeze(1)  # the previous h of the top layer
         context, weights = self.cross_attn(query, state.memory, mask=state.memory_mask, need_weights=need_weights)
         h, recurrent = self.stack(torch.cat([x, context], dim=-1), state.recurrent)
         joined = torch.cat([h, context, x], dim=-1)
@@ -258,6 +258,8 @@ def _one_by_one(
     advance: Callable[..., tuple[Tensor, Tensor | None, RNNState]], x: Tensor, state: RNNState, *, need_weights: bool
 ) -> tuple[Tensor, Tensor | None, RNNState]:
     """Advance by the embedded tokens ``[b t e]`` one at a time; join their vectors and weights along ``t``."""
+    if x.shape[1] == 1:
+        return advance(x, state, need_weights=need_weights)
     vectors: list[Tensor] = []
     weights: list[Tensor] = []
     for token in torch.split(x, 1, dim=1):
