@@ -8,7 +8,7 @@ metrics.jsonl               one JSON object for each validation, see :class:`sel
 curve.jsonl                 points between them, in comparisons, see :class:`selfattn.training.observer.CurveReport`
 run.json                    `RunRecord`: status, parameters, seconds, versions, machine, command, commit, ...
 .lock                       held while a process trains here
-kept/step-*.safetensors     the weights at the last validations, with ``keep``, see :mod:`selfattn.runs.kept`
+kept/step-N.safetensors     the weights at the last validations, with ``keep``, see :mod:`selfattn.runs.kept`
 last/checkpoint.safetensors everything that is needed to resume, see :mod:`selfattn.training.checkpoint`
 =========================== =================================================================================
 
