@@ -311,6 +311,7 @@ def _with_explanation(gradients: tuple[Tensor | None, ...], _: object) -> tuple[
     """Wrap the gradients of the kernel, where they may be differentiated again."""
     if not torch.is_grad_enabled():
         return None
+    # PyTorch has no types for `apply`.
     return tuple(None if x is None else _Explanation.apply(x) for x in gradients)  # type: ignore[no-untyped-call]
 
 

@@ -139,7 +139,7 @@ class JoinedLinears:
 
     def holds(self, owner: nn.Module) -> bool:
         """Say whether the owner still has the layers whose weights lie here, and nothing else acts on them."""
-        if torch.nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]
+        if torch.nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]  # no types
             return False
         for name, weight_place, bias_place in self._places:
             part = owner._modules[name]

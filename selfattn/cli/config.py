@@ -126,7 +126,7 @@ def _refuse_repeats(ending: str, data: bytes) -> None:
     if ending == ".json":
         parse(data)
     elif ending in (".yaml", ".yml"):
-        import yaml  # type: ignore[import-untyped]
+        import yaml  # type: ignore[import-untyped]  # its types are a package of their own
 
         node = yaml.compose(data, Loader=yaml.SafeLoader)
         names = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []

@@ -197,6 +197,7 @@ def takes(*parameters: inspect.Parameter) -> Callable[[Command], Command]:
         repeated = {name for name in names if names.count(name) > 1}
         if repeated:
             raise UserError(f"options {', '.join(sorted(repeated))}: two dataclasses have them; rename one")
+        # `inspect` reads this attribute of functions, which have no type for it.
         function.__signature__ = signature.replace(parameters=[*named, *parameters])  # type: ignore[attr-defined]
         return function
 

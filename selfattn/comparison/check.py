@@ -238,6 +238,7 @@ def _is_as_planned(plan: Plan, planned: Training, config: RunConfig) -> bool:
     settings = {**dict(recipe_and_data["recipe"]), "seed": planned.seed, **planned.model.training}  # type: ignore[call-overload]  # plain values
     recipe = decode(TrainingConfig, settings, file=PLAN, advice="compare again")
     pairs = planned.variant.pairs
+    # Plain values, as above.
     data = dict(recipe_and_data["data"]) | ({} if pairs is None else {"first": pairs})  # type: ignore[call-overload]
     return (
         config.training == planned.variant.applied_to(recipe, planned.steps)

@@ -287,6 +287,7 @@ class RunDirectory:
         path = self.path / WEIGHTS
         try:
             with open_regular(path), safe_open(path, "pt") as file:  # which calls a forbidden file missing
+                # The file is no mapping: it has keys, and cannot be iterated.
                 count = sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
         except (OSError, SafetensorError) as error:
             raise UserError(f"{path}: cannot be read ({error}); {_ADVICE}") from None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import regex  # type: ignore[import-untyped]
+import regex  # type: ignore[import-untyped]  # its types are a package of their own
 
 from selfattn import codec
 from selfattn.errors import UserError

@@ -86,7 +86,7 @@ def visual_order(tokens: Sequence[str]) -> list[int]:
     order = list(range(len(tokens)))
     for level in range(max(levels, default=0), 0, -1):  # L2
         reordered: list[int] = []
-        for inside, run in groupby(order, lambda k: levels[k] >= level):  # noqa: B023
+        for inside, run in groupby(order, lambda k: levels[k] >= level):  # noqa: B023  # read at once
             stretch = list(run)
             reordered += stretch[::-1] if inside else stretch
         order = reordered
