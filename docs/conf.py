@@ -108,21 +108,22 @@ REPORT = re.compile(r'(<a href="[^"]*\b(?:reports|claims)/\w+)(\.html)')
 
 
 # Where a line must not break: before a Korean particle; inside an interval; between a number and its sign.
-CODE = re.compile(r"(<pre.*?</pre>|<code.*?</code>)", re.DOTALL)
-PARTICLE = re.compile(r"(?<=[%)\]”’])((?:</\w+>)*)(?=[가-힣])")
+PARTICLE = re.compile(r"(?<=[%)\]”’])(?=[가-힣])")
 INTERVAL = re.compile(r" ?\[([−+]?[\d.,]+), ([−+]?[\d.,]+)\]")
-SIGN = re.compile(r"(?<=\d) (?=%)|(?<=[≤≥=]) (?=\d)|(?<=\bp) (?=[=&])")
+SIGN = re.compile(r"(?<=\d) (?=%)|(?<=[≤≥=]) (?=\d)|(?<=\bp) (?=[=<])")
+AS_IT_IS = (nodes.literal, nodes.math, nodes.FixedTextElement)  # code, formulas, and what is HTML already
 
 
-def keep_words_whole(app: Sphinx, page: str, template: str, context: dict[str, Any], document: object) -> None:
-    """Join what belongs together, outside code."""
-    if "body" in context:
-        parts = CODE.split(context["body"])
-        for place in range(0, len(parts), 2):
-            part = PARTICLE.sub(r"&#8288;\1", parts[place])
-            part = INTERVAL.sub(r"&nbsp;[\1,&nbsp;\2]", part)
-            parts[place] = SIGN.sub("&nbsp;", part)
-        context["body"] = "".join(parts)
+def keep_words_whole(app: Sphinx, document: nodes.document, page: str) -> None:
+    """Join what belongs together, in texts alone: attention maps in a page only run as they were written."""
+    before = ""  # the last character of the text before, perhaps in bold
+    for text in list(document.findall(nodes.Text)):
+        words = text.astext()
+        if not isinstance(text.parent, AS_IT_IS):
+            joined = PARTICLE.sub("\u2060", before + words).removeprefix(before)
+            joined = INTERVAL.sub("\u00a0[\\1,\u00a0\\2]", joined)
+            text.parent.replace(text, nodes.Text(SIGN.sub("\u00a0", joined)))
+        before = words[-1:]
 
 
 def link_reports(app: Sphinx, page: str, template: str, context: dict[str, Any], document: object) -> None:
@@ -195,7 +196,7 @@ def setup(app: Sphinx) -> None:
     """Connect what the pages need beside the theme."""
     app.connect("html-page-context", speak_korean)
     app.connect("html-page-context", link_reports)
-    app.connect("html-page-context", keep_words_whole)
+    app.connect("doctree-resolved", keep_words_whole)
     app.connect("build-finished", copy_linked)
     app.connect("build-finished", speak_korean_around)
     app.add_html_math_renderer("mathml", (draw_formula, None), (draw_display, None))
