@@ -312,10 +312,10 @@ def _with_explanation(gradients: tuple[Tensor | None, ...], _: object) -> tuple[
     if not torch.is_grad_enabled():
         return None
     # PyTorch has no types for `apply`.
-    return tuple(None if x is None else _Explanation.apply(x) for x in gradients)  # type: ignore[no-untyped-call]
+    return tuple(None if x is None else _NoSecondDerivative.apply(x) for x in gradients)  # type: ignore[no-untyped-call]
 
 
-class _Explanation(torch.autograd.Function):
+class _NoSecondDerivative(torch.autograd.Function):
     """Passes a gradient on; its own backward pass raises the error."""
 
     @staticmethod

@@ -12,7 +12,7 @@ from selfattn.files import sha256_of
 from selfattn.registry import CLAIMS
 from selfattn.results.claims import ClaimResult, ClaimsRecord, Rate, Trial
 from selfattn.results.plan import Departure, Seal
-from selfattn.results.verified import Finding
+from selfattn.results.verified import Recomputation
 
 _RESULTS = "results.json"  # of a comparison
 _ADVICE = "run the claims again"
@@ -25,7 +25,7 @@ def is_of_claims(place: Path) -> bool:
     return place.name == RECORD
 
 
-def verify_claims(place: Path) -> Iterator[Finding]:
+def verify_claims(place: Path) -> Iterator[Recomputation]:
     """Judge a run of claims again.
 
     Args:
@@ -41,10 +41,10 @@ def verify_claims(place: Path) -> Iterator[Finding]:
     again = judge_claims(record)
     for result, judged in zip(record.claims, again.claims, strict=True):
         differences = [*_unlike(result, judged), *_rates_apart(result)]
-        yield Finding(f"claim {result.name}", tuple(differences), 1 + len(result.trials))
+        yield Recomputation(f"claim {result.name}", tuple(differences), 1 + len(result.trials))
     seal = record.plan.seal if record.plan else None
     if seal is not None:
-        yield Finding("plan.seal", tuple(_unkept(record, seal)), 1)
+        yield Recomputation("plan.seal", tuple(_unkept(record, seal)), 1)
     folder = place if place.is_dir() else place.parent
     if (folder / PLAN).is_file() and (folder / TRIALS).is_dir():
         yield from _from_files(folder, record)
@@ -95,7 +95,7 @@ def _unkept(record: ClaimsRecord, seal: Seal) -> Iterator[str]:
             yield f"claim {result.name}: other code or seeds than in the plan"
 
 
-def _from_files(folder: Path, record: ClaimsRecord) -> Iterator[Finding]:
+def _from_files(folder: Path, record: ClaimsRecord) -> Iterator[Recomputation]:
     """Hold the trials of a record against their files, and these against the ledger."""
     plan = read_plan(Plan, folder)
     files = {file.name: file for file in sorted((folder / TRIALS).glob("*.json"))}
@@ -104,12 +104,12 @@ def _from_files(folder: Path, record: ClaimsRecord) -> Iterator[Finding]:
         on_disk.setdefault(name.partition(".")[0], []).append(read(Trial, file, advice=_ADVICE))
     for result in record.claims:
         trials = on_disk.get(result.name, [])
-        yield Finding(f"trials of {result.name}", tuple(_other_trials(result, trials)), len(trials))
+        yield Recomputation(f"trials of {result.name}", tuple(_other_trials(result, trials)), len(trials))
     digests = {name: sha256_of(file) for name, file in files.items() if "-seed" in name}
     changed = [] if fingerprint(encode(dict(plan.seal.decides))) == plan.seal.sha256 else ["seal"]
     departures = list(check_ledger(folder, plan.seal, changed, digests))
     stated = list(record.plan.departures) if record.plan else []
-    yield Finding("ledger", tuple(_unstated(departures, stated)), len(digests))
+    yield Recomputation("ledger", tuple(_unstated(departures, stated)), len(digests))
 
 
 def _other_trials(result: ClaimResult, trials: Sequence[Trial]) -> Iterator[str]:

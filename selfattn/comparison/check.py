@@ -8,7 +8,7 @@ from pathlib import Path
 from selfattn.codec import decode
 from selfattn.comparison.costs import COSTS, digest_of_costs
 from selfattn.comparison.models import check_sizes
-from selfattn.comparison.plan import Plan, Training
+from selfattn.comparison.plan import ComparisonPlan, Training
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.seal import NOT_SEALED, digest_of, digest_of_tests, of_plan, published, validation_in_test
 from selfattn.comparison.tested import Tested
@@ -33,7 +33,7 @@ _EARLY_END = ("patience", "target_exact_match")  # one rule for all, by which ea
 Models = Mapping[str, Sequence[Tested]]
 
 
-def make_gates(trained: RunTable[Tested], plan: Plan) -> tuple[Gate, ...]:
+def make_gates(trained: RunTable[Tested], plan: ComparisonPlan) -> tuple[Gate, ...]:
     """Gather the gates of all runs.
 
     A gate that runs of a model fail is listed for each of them, a gate that all pass once. Runs of smaller budgets are
@@ -94,7 +94,7 @@ def _gate(name: str, apart: Sequence[str], alike: str) -> Gate:
     return Gate(name, not apart, "; ".join(apart) or alike, value=float(len(apart)), limit=0.0)
 
 
-def _same_training(models: Models, plan: Plan) -> Gate:
+def _same_training(models: Models, plan: ComparisonPlan) -> Gate:
     """Whether all runs have the same settings of the training, and the steps and target tokens of others of their seed.
 
     What was tuned may differ; the check against the plan covers it.
@@ -138,7 +138,7 @@ def _work_apart(runs: Sequence[Tested], *, same_steps: bool) -> Iterator[str]:
 # the plan
 
 
-def check_plan(comparison: Path, plan: Plan, runs: RunTable[Tested], pairs: Sequence[PairTest]) -> PlanCheck:
+def check_plan(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested], pairs: Sequence[PairTest]) -> PlanCheck:
     """Check a comparison against its plan.
 
     Args:
@@ -164,10 +164,12 @@ def check_plan(comparison: Path, plan: Plan, runs: RunTable[Tested], pairs: Sequ
     )
 
 
-def _departures(comparison: Path, plan: Plan, runs: RunTable[Tested], pairs: Sequence[PairTest]) -> Iterator[Departure]:
+def _departures(
+    comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested], pairs: Sequence[PairTest]
+) -> Iterator[Departure]:
     sealed = plan.seal.decides
     now = of_plan(plan)
-    changed = [field.name for field in fields(Plan) if now.get(field.name) != sealed.get(field.name)]
+    changed = [field.name for field in fields(ComparisonPlan) if now.get(field.name) != sealed.get(field.name)]
     if plan.ended:
         undecided = any(pair.primary and pair.p > pair.alpha for pair in pairs)
         changed += ["looks"] if plan.ended not in plan.looks else []
@@ -201,7 +203,7 @@ def _departures(comparison: Path, plan: Plan, runs: RunTable[Tested], pairs: Seq
     )
 
 
-def _changed_trials(comparison: Path, plan: Plan) -> list[str]:
+def _changed_trials(comparison: Path, plan: ComparisonPlan) -> list[str]:
     """Name what was changed of the tuning since its line in the ledger, which comes before the first test."""
     if not plan.space:
         return []
@@ -224,7 +226,7 @@ def _changed_trials(comparison: Path, plan: Plan) -> list[str]:
     return problems
 
 
-def plugins_apart(plan: Plan, runs: Sequence[Tested]) -> list[str]:
+def plugins_apart(plan: ComparisonPlan, runs: Sequence[Tested]) -> list[str]:
     """Name plugins that are now, or were in a run, others than in the plan."""
     changed = changed_plugins(plan.plugins)
     for run in runs:
@@ -232,7 +234,7 @@ def plugins_apart(plan: Plan, runs: Sequence[Tested]) -> list[str]:
     return changed
 
 
-def _is_as_planned(plan: Plan, planned: Training, config: RunConfig) -> bool:
+def _is_as_planned(plan: ComparisonPlan, planned: Training, config: RunConfig) -> bool:
     """Whether a run, or a trial, has the seed, data and settings of the plan, tuned ones included."""
     recipe_and_data = plan.seal.decides
     settings = {**dict(recipe_and_data["recipe"]), "seed": planned.seed, **planned.model.training}  # type: ignore[call-overload]  # plain values

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from selfattn.comparison.costs import COSTS, digest_of_costs, measure_costs, step_key, step_seconds, steps_of
 from selfattn.comparison.models import match_models, primary_pair
 from selfattn.comparison.options import CompareOptions, CompareSettings
-from selfattn.comparison.plan import Plan, PlannedModel, Training
+from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Training
 from selfattn.comparison.preparation import gather_settings, prepare
 from selfattn.comparison.record import make_record
 from selfattn.comparison.report import check_free_of_others, write_comparison
@@ -98,7 +98,7 @@ def compare(
         stack.enter_context(use_threads(options.threads))
         # plan
         if options.resume and (options.out / PLAN).exists():
-            plan = stack.enter_context(resume(Plan, options.out, trainings.command))
+            plan = stack.enter_context(resume(ComparisonPlan, options.out, trainings.command))
             check_free_of_others(options.out)
             tested = [options.out / run.path for run in plan.runs() if is_tested(options.out / run.path)]
             backfill_ledger(options.out, plan, {path: Tested(path).digest for path in tested})
@@ -135,7 +135,7 @@ def compare(
         return write_comparison(options.out, options.out, options.lang)
 
 
-def _tuning_line(plan: Plan) -> Message:
+def _tuning_line(plan: ComparisonPlan) -> Message:
     """Return the line that says how many trials and runs will be trained."""
     trials = sum(map(len, planned_trials(plan).values()))
     counts = {"trials": trials, "tunings": plan.tunings, "each": plan.tuning_trials, "runs": len(plan.runs())}
@@ -149,7 +149,7 @@ def _rehearse(task: str | TaskData, settings: Mapping[str, Any]) -> None:
         compare(task, rehearse=False, **shortened | _REHEARSAL | {"out": folder / "out"})
 
 
-def plan_comparison(task: str | TaskData, **settings: Unpack[CompareSettings]) -> Plan:
+def plan_comparison(task: str | TaskData, **settings: Unpack[CompareSettings]) -> ComparisonPlan:
     """Return the plan that :func:`compare` would seal: the data are read and sizes matched, nothing is written.
 
     Args:
@@ -218,7 +218,7 @@ def forecast(
     ]
 
 
-def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
+def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> ComparisonPlan:
     """Match the sizes of the chosen models, and return the plan of the comparison, not yet sealed."""
     task = trainings.task
     options = trainings.options
@@ -253,7 +253,7 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
             "tunings": options.tunings,
             "read_in_a_step": {name: value for name, value in read_in_a_step.items() if value is not None},
         }
-    return Plan(
+    return ComparisonPlan(
         **{name: getattr(options, name) for name in copied},
         task=task.name,
         command=trainings.command,
@@ -276,7 +276,7 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
     )
 
 
-def is_decided(comparison: Path, plan: Plan) -> bool:
+def is_decided(comparison: Path, plan: ComparisonPlan) -> bool:
     """Say whether the primary contrast is significant at the look ``plan.ended``: its p-value is within the bound."""
     (pair,) = (pair for pair in make_record(comparison, read_runs(comparison, plan), plan).pairs if pair.primary)
     return pair.p <= pair.alpha

@@ -15,7 +15,7 @@ import torch
 
 from selfattn import codec
 from selfattn.codec import Plain
-from selfattn.comparison.plan import Plan
+from selfattn.comparison.plan import ComparisonPlan
 from selfattn.comparison.tested import Tested, read_runs
 from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import Trainings
@@ -79,7 +79,7 @@ class Costs(Plain):
     models: Mapping[str, ModelTimes]
 
 
-def measure_costs(trainings: Trainings, plan: Plan) -> bool:
+def measure_costs(trainings: Trainings, plan: ComparisonPlan) -> bool:
     """Time training and decoding of all models by turns, unless that is done: of each the first run that is sound.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Any
 from selfattn.codec import decode, encode, short
 from selfattn.comparison.given import read_given
 from selfattn.comparison.judged import KIND, task_of
-from selfattn.comparison.plan import Plan
+from selfattn.comparison.plan import ComparisonPlan
 from selfattn.comparison.record import NOT_DATA, UNDISTURBED, changed_settings
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.seal import planned_in, published, validation_in_test
@@ -83,7 +83,7 @@ def _of_the_task(record: Record, data: Mapping[str, Any]) -> Iterator[str]:
         yield "subject: other words than those of the task"
 
 
-def _model_apart(record: Record, model: Model, plan: Plan, data: Mapping[str, Any]) -> Iterator[str]:
+def _model_apart(record: Record, model: Model, plan: ComparisonPlan, data: Mapping[str, Any]) -> Iterator[str]:
     planned = plan.models.get(model.name)
     if planned is None:  # the models of the seal are compared elsewhere
         return
@@ -116,7 +116,7 @@ def _recipe(record: Record) -> TrainingConfig:
     return decode(TrainingConfig, decides.get("recipe", {}), file="plan", advice=_ADVICE)
 
 
-def _settings_apart(record: Record, plan: Plan, data: Mapping[str, Any]) -> Iterator[str]:
+def _settings_apart(record: Record, plan: ComparisonPlan, data: Mapping[str, Any]) -> Iterator[str]:
     """Name shared settings that are those neither of the data nor of the plan."""
     expected: dict[str, object] = {name: value for name, value in data.items() if name not in NOT_DATA}
     expected |= {"quick": plan.quick, "test_draw": plan.test_draw, "training_time": UNDISTURBED}
@@ -134,7 +134,7 @@ def _settings_apart(record: Record, plan: Plan, data: Mapping[str, Any]) -> Iter
             yield f"settings.{name}: in neither plan nor archive"
 
 
-def _budgets_apart(record: Record, plan: Plan) -> Iterator[str]:
+def _budgets_apart(record: Record, plan: ComparisonPlan) -> Iterator[str]:
     budgets = record.budgets
     if budgets is None:
         return

@@ -17,7 +17,7 @@ TOGETHER = "all intervals of this table hold together (Bonferroni)"
 FURTHER = "a further test set, beside the one that decides; all intervals of this table hold together (Bonferroni)"
 ALL = "all items"
 
-Texts = Mapping[str, Sequence[Sequence[str]]]
+RunOutputs = Mapping[str, Sequence[Sequence[str]]]
 """For each model the outputs of each of its runs."""
 
 
@@ -50,7 +50,7 @@ class Analysis:
         """Return a label for each test item, shared by those that depend on one another."""
         return [self.task.repeats(pair) for pair in pairs]
 
-    def scores(self, outputs: Texts, pairs: Sequence[Pair], metric: Metric) -> RunScores:
+    def scores(self, outputs: RunOutputs, pairs: Sequence[Pair], metric: Metric) -> RunScores:
         """Score every run on test items."""
         counts = metric.count_runs(outputs, pairs)
         return score_counts(counts, metric, clusters=self.labels(pairs), tunings=self.tunings)
@@ -62,7 +62,7 @@ class Analysis:
         return scores.comparison(primary, alpha)
 
     def groups(
-        self, groups: Mapping[str, Sequence[int]], outputs: Texts, pairs: Sequence[Pair], alpha: float = ALPHA
+        self, groups: Mapping[str, Sequence[int]], outputs: RunOutputs, pairs: Sequence[Pair], alpha: float = ALPHA
     ) -> tuple[Bucket, ...]:
         """Score groups of test items, given by their places, in the metric that decides."""
         labels = self.labels(pairs)
@@ -72,7 +72,7 @@ class Analysis:
         """Return scores in the metric that decides as a table."""
         return BucketGroup(name, buckets, self.metric.name, self.metric.unit, note, self.metric.better)
 
-    def tags(self, outputs: Texts, pairs: Sequence[Pair]) -> tuple[Bucket, ...]:
+    def tags(self, outputs: RunOutputs, pairs: Sequence[Pair]) -> tuple[Bucket, ...]:
         """Score the items of each tag; intervals are as wide as it takes for all to hold together."""
         groups = by_tag(pairs)
         return self.groups(groups, outputs, pairs, ALPHA / max(1, len(groups)))

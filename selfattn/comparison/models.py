@@ -12,7 +12,7 @@ from selfattn.models.config import ModelConfig
 from selfattn.models.presets import PRESETS, get_preset
 from selfattn.models.sizing import body, match, parameters, spread
 from selfattn.results.record import BODIES_APART, Gate, Matching
-from selfattn.runs.task import Budget, TaskData
+from selfattn.runs.task import Resource, TaskData
 from selfattn.runs.train import with_settings
 from selfattn.training.config import TrainingConfig
 
@@ -77,8 +77,8 @@ def match_models(
     Raises:
         UserError: a model cannot have that size, or models are too far apart.
     """
-    budget: Budget | None = None if options.match is None or options.match == "none" else options.match
-    quantity: Budget = budget or "parameters"
+    budget: Resource | None = None if options.match is None or options.match == "none" else options.match
+    quantity: Resource = budget or "parameters"
     measure = _measure(quantity, vocab_size, shape, training)
     sized = dict(models)
     target = None
@@ -125,7 +125,7 @@ def check_sizes(matching: Matching, models: Mapping[str, ModelConfig]) -> Gate:
 
 
 def _measure(
-    quantity: Budget, vocab_size: int, shape: BatchShape, training: TrainingConfig
+    quantity: Resource, vocab_size: int, shape: BatchShape, training: TrainingConfig
 ) -> Callable[[ModelConfig], float]:
     if quantity == "parameters":
         return partial(parameters, vocab_size=vocab_size)

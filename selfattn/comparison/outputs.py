@@ -35,20 +35,20 @@ from selfattn.results.record import ANALYSIS, SCHEMA, Model, Record
 from selfattn.settings import as_declared, changed, check_bounds
 from selfattn.words.messages import SOURCE
 
-Texts: TypeAlias = str | Path | Sequence[str]
+TextSource: TypeAlias = str | Path | Sequence[str]
 """A file with a text a line, FILE:COLUMN of a table, or the texts themselves."""
 
 
 def compare_outputs(
-    reference: Texts,
-    systems: Mapping[str, Sequence[Texts]],
+    reference: TextSource,
+    systems: Mapping[str, Sequence[TextSource]],
     *,
     metric: str | Sequence[str],
     out: str | Path,
-    source: Texts | None = None,
+    source: TextSource | None = None,
     language: str | None = None,
-    tags: Texts | None = None,
-    train: Texts | None = None,
+    tags: TextSource | None = None,
+    train: TextSource | None = None,
     margin: float | None = None,
     encoding: str | None = None,
     lang: str = SOURCE,
@@ -151,7 +151,7 @@ def rewrite_outputs(folder: Path, out: Path, lang: str = SOURCE) -> tuple[Record
 # what is given
 
 
-class _File(NamedTuple):
+class _TextFile(NamedTuple):
     """A file, or texts that were handed over.
 
     Attributes:
@@ -163,7 +163,7 @@ class _File(NamedTuple):
     texts: Sequence[str]
 
 
-Runs: TypeAlias = Mapping[str, Sequence[_File]]
+Runs: TypeAlias = Mapping[str, Sequence[_TextFile]]
 """The outputs of each training, by system."""
 
 
@@ -174,14 +174,14 @@ def _options(**values: Any) -> OutputsOptions:
     return options
 
 
-def _label(texts: Texts | None) -> str | None:
+def _label(texts: TextSource | None) -> str | None:
     """Return the name of a file; of texts their number."""
     if texts is None:
         return None
     return str(texts) if isinstance(texts, str | Path) else f"<{len(texts)} texts>"
 
 
-def _systems(systems: Mapping[str, Sequence[Texts]]) -> Iterator[str]:
+def _systems(systems: Mapping[str, Sequence[TextSource]]) -> Iterator[str]:
     """Check systems, and yield each as the command line has it."""
     if not systems:
         raise SettingError("`system`: expected one or more, each as NAME=FILE,FILE,...")
@@ -214,17 +214,17 @@ def _metrics(options: OutputsOptions) -> list[Metric]:
     return [make_metric(name, language) for name in names]
 
 
-def _read(texts: Texts, encoding: str | None) -> _File:
+def _read(texts: TextSource, encoding: str | None) -> _TextFile:
     """Read one text a line, as it is."""
     label = str(_label(texts))
     if isinstance(texts, str | Path):
-        return _File(label, read_given(label, encoding))
+        return _TextFile(label, read_given(label, encoding))
     if not texts or not all(isinstance(text, str) for text in texts):
         raise SettingError(f"{label}: expected a file, or a list of texts")
-    return _File(label, list(texts))
+    return _TextFile(label, list(texts))
 
 
-def _check_lengths(right: _File, files: Iterable[_File | None]) -> None:
+def _check_lengths(right: _TextFile, files: Iterable[_TextFile | None]) -> None:
     expected = len(right.texts)
     for file in files:
         if file is not None and len(file.texts) != expected:
@@ -232,20 +232,20 @@ def _check_lengths(right: _File, files: Iterable[_File | None]) -> None:
             raise UserError(f"{file.label}: {counts}; line k of every file has to belong to item k")
 
 
-def _refuse_empty(right: _File) -> None:
+def _refuse_empty(right: _TextFile) -> None:
     for number, text in enumerate(right.texts, 1):
         if not text.strip():
             raise UserError(f"{right.label}:{number}: an empty reference; leave this line out of every file")
 
 
-def _refuse_copies(right: _File, outputs: Runs, metric: Metric) -> None:
+def _refuse_copies(right: _TextFile, outputs: Runs, metric: Metric) -> None:
     """Refuse outputs that are the reference, or those of another training.
 
     Answers that are all right are equal by themselves, and a share of right answers may well reach 100 %.
     """
-    runs: list[_File] = []
+    runs: list[_TextFile] = []
     for name, several in outputs.items():
-        runs += [_File(f"{name}: {run.label}", run.texts) for run in several]
+        runs += [_TextFile(f"{name}: {run.label}", run.texts) for run in several]
     for run in runs:
         if run.texts == right.texts:
             if not metric.is_mean:
@@ -256,7 +256,7 @@ def _refuse_copies(right: _File, outputs: Runs, metric: Metric) -> None:
             raise UserError(f"{second.label}: has the same lines as {first.label}; give each training's own outputs")
 
 
-def _check_script(right: _File, language: str | None, metrics: Sequence[Metric]) -> None:
+def _check_script(right: _TextFile, language: str | None, metrics: Sequence[Metric]) -> None:
     """Refuse text that BLEU would cut wrongly because nobody named its language; only say it where somebody did."""
     if all(metric.name != Bleu.name for metric in metrics):
         return
@@ -273,7 +273,7 @@ def _check_script(right: _File, language: str | None, metrics: Sequence[Metric])
 # what is made of it
 
 
-def _counts(task: JudgedOutputs, training: _File, right: _File, outputs: Runs) -> dict[str, int]:
+def _counts(task: JudgedOutputs, training: _TextFile, right: _TextFile, outputs: Runs) -> dict[str, int]:
     """Count in the training text the words that references and outputs have."""
     files = [right, *chain.from_iterable(outputs.values())]
     texts = list(chain.from_iterable(file.texts for file in files))
@@ -282,7 +282,7 @@ def _counts(task: JudgedOutputs, training: _File, right: _File, outputs: Runs) -
 
 
 def _table(
-    right: _File, sources: _File | None, tags: _File | None, outputs: Runs, counts: Mapping[str, int]
+    right: _TextFile, sources: _TextFile | None, tags: _TextFile | None, outputs: Runs, counts: Mapping[str, int]
 ) -> RunTable[Answered]:
     """Put outputs into the form in which a comparison has those of its runs; files count from 1."""
     nothing = [""] * len(right.texts)

@@ -119,7 +119,7 @@ class Training:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(experiments.Plan):
+class ComparisonPlan(experiments.Plan):
     """A comparison, besides what every plan has.
 
     Attributes:
@@ -249,13 +249,13 @@ class Plan(experiments.Plan):
         return runs
 
 
-def read_plan(out: Path) -> Plan:
+def read_plan(out: Path) -> ComparisonPlan:
     """Read the plan of a comparison.
 
     Raises:
         UserError: there is none, it is broken, or a plugin is missing that it needs.
     """
-    return experiments.read_plan(Plan, out)
+    return experiments.read_plan(ComparisonPlan, out)
 
 
 def run_name(name: str, seed: int, variant: Variant) -> str:

@@ -12,7 +12,7 @@ from selfattn.codec import encode
 from selfattn.comparison.check import make_gates
 from selfattn.comparison.costs import ModelTimes, read_costs, step_key
 from selfattn.comparison.measured import measure
-from selfattn.comparison.plan import Plan, PlannedModel
+from selfattn.comparison.plan import ComparisonPlan, PlannedModel
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answered, Tested
 from selfattn.comparison.tuning import read_space, tuned_settings
@@ -35,7 +35,7 @@ NOT_DATA = ("kind", "validation_items")
 
 
 def make_record(
-    comparison: Path, trained: RunTable[Tested], plan: Plan, outputs: RunTable[Answered] | None = None
+    comparison: Path, trained: RunTable[Tested], plan: ComparisonPlan, outputs: RunTable[Answered] | None = None
 ) -> Record:
     """Put the runs of a comparison together.
 
@@ -107,7 +107,7 @@ def make_record(
     return measure(record, first.config.data, outputs or outputs_of(trained))
 
 
-def _tuning(plan: Plan) -> Tuning | None:
+def _tuning(plan: ComparisonPlan) -> Tuning | None:
     """Describe the tuning of a plan; None without."""
     if not plan.space:
         return None
@@ -122,7 +122,7 @@ def outputs_of(trained: RunTable[Tested]) -> RunTable[Answered]:
     return trained.map(lambda run: run.answered)
 
 
-def _budgets(trained: RunTable[Tested], plan: Plan) -> Budgets:
+def _budgets(trained: RunTable[Tested], plan: ComparisonPlan) -> Budgets:
     """Describe the trainings of every budget, without their quality."""
     cells = []
     for share in plan.budgets:
@@ -162,7 +162,9 @@ def changed_settings(task: TaskData, planned: PlannedModel, *, is_sized: bool) -
     return changes
 
 
-def _model(name: str, runs: Sequence[Tested], shared: Mapping[str, Any], plan: Plan, times: ModelTimes | None) -> Model:
+def _model(
+    name: str, runs: Sequence[Tested], shared: Mapping[str, Any], plan: ComparisonPlan, times: ModelTimes | None
+) -> Model:
     first = next(run for run in runs if not run.failed)
     known = first.config.preset in PRESETS
     preset = get_preset(first.config.preset) if known else Preset("", "", lambda: first.config.model)

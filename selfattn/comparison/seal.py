@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from selfattn.codec import decode, encode, fingerprint, read_json, short
-from selfattn.comparison.plan import Plan
+from selfattn.comparison.plan import ComparisonPlan
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.comparison.trainings import Trainings
@@ -29,7 +29,7 @@ _ADVICE = "take the report from where it was published"
 _SHARED = 0.01  # of the test sources may be validation sources too, as real corpora repeat short sentences
 
 
-def decisions(plan: Plan, trainings: Trainings) -> dict[str, Any]:
+def decisions(plan: ComparisonPlan, trainings: Trainings) -> dict[str, Any]:
     """Return everything that the results depend on, to be sealed before training."""
     data, tests = trainings.data(plan.first_seed)
     sources = {pair.source or pair.target for pair in tests.validation}
@@ -45,7 +45,7 @@ def decisions(plan: Plan, trainings: Trainings) -> dict[str, Any]:
     }
 
 
-def of_plan(plan: Plan) -> dict[str, Any]:
+def of_plan(plan: ComparisonPlan) -> dict[str, Any]:
     """Return what is sealed of a plan itself."""
     return {name: value for name, value in encode(plan).items() if name not in NOT_SEALED}
 
@@ -173,12 +173,14 @@ def _other_runs(model: Model, decides: Mapping[str, Any]) -> Iterator[str]:
         yield f"tunings of {model.name}: {model.tunings} in the record, {planned} in the plan"
 
 
-def planned_in(decides: Mapping[str, Any]) -> Plan | None:
+def planned_in(decides: Mapping[str, Any]) -> ComparisonPlan | None:
     """Return the plan in the decisions of a seal; None of an older one, which has other fields."""
     if "tunings" not in decides:
         return None
-    names = [field.name for field in fields(Plan) if field.name in decides]
-    return decode(Plan, {name: decides[name] for name in names} | {"command": ""}, file="plan", advice=_ADVICE)
+    names = [field.name for field in fields(ComparisonPlan) if field.name in decides]
+    return decode(
+        ComparisonPlan, {name: decides[name] for name in names} | {"command": ""}, file="plan", advice=_ADVICE
+    )
 
 
 def _other_settings(record: Record, decides: Mapping[str, Any]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.comparison.compare import compare, plan_comparison
-from selfattn.comparison.plan import Plan
+from selfattn.comparison.plan import ComparisonPlan
 from selfattn.errors import SettingError, say
 from selfattn.evaluation.statistics.over_tasks import FEWEST
 from selfattn.experiments.plan import check_out
@@ -46,7 +46,7 @@ def compare_each(
         check_out(out)
     if len(settings) < FEWEST:
         raise SettingError(f"{len(settings)} data sets: a verdict over tasks needs {FEWEST} or more")
-    first: tuple[str, Plan] | None = None
+    first: tuple[str, ComparisonPlan] | None = None
     for name, values in settings.items():
         if not is_name(name):
             raise SettingError(f"{name!r}: a data set's name is made of at most 100 letters, digits, - and _")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from selfattn import codec
 from selfattn.codec import Plain
-from selfattn.comparison.plan import Plan
+from selfattn.comparison.plan import ComparisonPlan
 from selfattn.comparison.run_table import RunTable
 from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.texts import Output
@@ -242,7 +242,7 @@ def is_tested(path: Path) -> bool:
     return RESULT in RunDirectory(path).record().files
 
 
-def read_runs(comparison: Path, plan: Plan) -> RunTable[Tested]:
+def read_runs(comparison: Path, plan: ComparisonPlan) -> RunTable[Tested]:
     """Read all runs of a comparison.
 
     Raises:

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from selfattn.codec import encode, fingerprint
-from selfattn.comparison.plan import Plan, PlannedModel, Training
+from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Training
 from selfattn.comparison.trainings import DIVERGED
 from selfattn.errors import SettingError, UserError
 from selfattn.experiments.tuning import Rank, draw_points, search
@@ -33,7 +33,7 @@ _NOT_TUNED = (
 )  # fmt: skip
 TUNING = "tuning"  # folder of the trials, and their step in the ledger
 READ_IN_A_STEP = ("batch_size", "max_tokens", "accumulate")  # settings that decide how many steps a training has
-Arm = tuple[float, str, int]  # budget, model, tuning
+TuningKey = tuple[float, str, int]  # budget, model, tuning
 
 
 def default_space(recipe: TrainingConfig) -> tuple[str, ...]:
@@ -154,7 +154,7 @@ def check_space(texts: Sequence[str], models: Mapping[str, PlannedModel], recipe
 
 
 @dataclass(frozen=True)
-class Trial:
+class PlannedTrial:
     """A planned trial.
 
     Attributes:
@@ -166,9 +166,9 @@ class Trial:
     training: Training
 
 
-def planned_trials(plan: Plan) -> dict[Arm, list[Trial]]:
+def planned_trials(plan: ComparisonPlan) -> dict[TuningKey, list[PlannedTrial]]:
     """Return the trials of every tuning, as the plan determines them; no trials without tuning."""
-    trials: dict[Arm, list[Trial]] = {}
+    trials: dict[TuningKey, list[PlannedTrial]] = {}
     for name, axes in read_space(plan.space, list(plan.models)).items():
         count = plan.tunings * plan.tuning_trials
         points = draw_points(axes, count, seed_for(plan.tuning_seed, f"tuning/{name}")) if count else []
@@ -181,12 +181,12 @@ def planned_trials(plan: Plan) -> dict[Arm, list[Trial]]:
                 path = f"{TUNING}/{name}{part}-trial{number}"
                 training = Training(path, name, model, seed, budget, variant, steps, tested=False)
                 arm = (budget, name, number // plan.tuning_trials)
-                trials.setdefault(arm, []).append(Trial(point, training))
+                trials.setdefault(arm, []).append(PlannedTrial(point, training))
     return trials
 
 
 def choose(
-    plan: Plan, comparison: Path, run: Callable[[Sequence[Training]], None] | None = None
+    plan: ComparisonPlan, comparison: Path, run: Callable[[Sequence[Training]], None] | None = None
 ) -> dict[str, tuple[TuningTrial, ...]]:
     """Choose the best settings of every tuning by the validation metric; ties go to the lower validation loss.
 
@@ -204,9 +204,9 @@ def choose(
         UserError: a trial is missing or broken.
     """
     planned = planned_trials(plan)
-    results: dict[Arm, list[TuningTrial]] = {}
+    results: dict[TuningKey, list[TuningTrial]] = {}
 
-    def measure(tried: Mapping[Arm, Sequence[Trial]]) -> dict[Arm, list[Rank]]:
+    def measure(tried: Mapping[TuningKey, Sequence[PlannedTrial]]) -> dict[TuningKey, list[Rank]]:
         if run is not None:
             trainings: list[Training] = []
             for trials in tried.values():
@@ -225,7 +225,7 @@ def choose(
     return chosen
 
 
-def _read(plan: Plan, comparison: Path, arm: Arm, trial: Trial) -> TuningTrial:
+def _read(plan: ComparisonPlan, comparison: Path, arm: TuningKey, trial: PlannedTrial) -> TuningTrial:
     """Read a trial from its directory: the best metric and the lowest loss of its validations."""
     directory = RunDirectory(comparison / trial.training.path)
     record = directory.record()
@@ -241,7 +241,7 @@ def _read(plan: Plan, comparison: Path, arm: Arm, trial: Trial) -> TuningTrial:
     return TuningTrial(trial.point, seed, valid, record.train_seconds, loss=loss, budget=budget, tuning=arm[2])
 
 
-def _rank(plan: Plan, trial: TuningTrial) -> Rank:
+def _rank(plan: ComparisonPlan, trial: TuningTrial) -> Rank:
     """Return the trial's rank, lower is better: the metric, then the loss."""
     if trial.valid is None:
         return math.inf, math.inf
@@ -249,7 +249,7 @@ def _rank(plan: Plan, trial: TuningTrial) -> Rank:
     return sign * trial.valid, trial.loss or 0.0
 
 
-def digest_of_trials(plan: Plan, comparison: Path) -> str:
+def digest_of_trials(plan: ComparisonPlan, comparison: Path) -> str:
     """Return a SHA-256 over the choice and the record of every trial; a record holds the SHA-256 of its files.
 
     Raises:
@@ -264,6 +264,6 @@ def digest_of_trials(plan: Plan, comparison: Path) -> str:
     return fingerprint({"trials": encode(plan.trials), "digests": digests})
 
 
-def tune(plan: Plan, comparison: Path, run: Callable[[Sequence[Training]], None]) -> Plan:
+def tune(plan: ComparisonPlan, comparison: Path, run: Callable[[Sequence[Training]], None]) -> ComparisonPlan:
     """Run the trials of every tuning, and return the plan with their results and the choice."""
     return replace(plan, trials=choose(plan, comparison, run), tuned=True)

@@ -14,7 +14,7 @@ from selfattn.comparison.archive import ARCHIVE, archive_sha256, read_archive
 from selfattn.comparison.check import check_plan
 from selfattn.comparison.derived import files_again, underived, unlike_the_command
 from selfattn.comparison.measured import measure
-from selfattn.comparison.plan import Plan, read_plan
+from selfattn.comparison.plan import ComparisonPlan, read_plan
 from selfattn.comparison.record import make_record
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.seal import unkept
@@ -28,7 +28,7 @@ from selfattn.evaluation.metrics.likelihood import agree
 from selfattn.experiments.plan import PLAN
 from selfattn.results.reading import read_record
 from selfattn.results.record import Gate, Record
-from selfattn.results.verified import Finding
+from selfattn.results.verified import Recomputation
 from selfattn.runs.answers import answer
 from selfattn.runs.run import Run, load
 from selfattn.runs.task_metrics import decided_by
@@ -48,7 +48,7 @@ _DEPTHS = defaultdict(lambda: 1, models=3, pairs=2, buckets=2, gates=2)  # of a 
 _LABELS = ("name", "first", "second", "metric", "model", "seed", "budget")
 
 
-def verify(place: Path, items: int | None = None) -> Iterator[Finding]:
+def verify(place: Path, items: int | None = None) -> Iterator[Recomputation]:
     """Compute the figures of a report again.
 
     The runs of a comparison are decoded again from their weights. Where there are no runs, the archive of outputs
@@ -75,11 +75,11 @@ def verify(place: Path, items: int | None = None) -> Iterator[Finding]:
         yield from _from_archive(file.with_name(ARCHIVE if file.name == RESULTS else f"{file.stem}-{ARCHIVE}"), record)
 
 
-def _check_archive(sha256: str, name: str, record: Record) -> Finding:
-    return Finding(name, () if sha256 == record.outputs_sha256 else ("is not the archive of this record",), 1)
+def _check_archive(sha256: str, name: str, record: Record) -> Recomputation:
+    return Recomputation(name, () if sha256 == record.outputs_sha256 else ("is not the archive of this record",), 1)
 
 
-def _from_archive(path: Path, record: Record) -> Iterator[Finding]:
+def _from_archive(path: Path, record: Record) -> Iterator[Recomputation]:
     sha256 = archive_sha256(path)
     yield _check_archive(sha256, path.name, record)
     if sha256 != record.outputs_sha256:
@@ -87,12 +87,12 @@ def _from_archive(path: Path, record: Record) -> Iterator[Finding]:
     data, outputs = read_archive(path)
     _check_runs(path, outputs, record)
     if record.plan is not None:
-        yield Finding("plan.seal", tuple(unkept(record, data, outputs)), 1)
-    yield Finding("what follows from plan and archive", tuple(underived(record, data, outputs)), 1)
+        yield Recomputation("plan.seal", tuple(unkept(record, data, outputs)), 1)
+    yield Recomputation("what follows from plan and archive", tuple(underived(record, data, outputs)), 1)
     if not record.trained:
-        yield Finding("what follows from the command", tuple(unlike_the_command(record)), 1)
+        yield Recomputation("what follows from the command", tuple(unlike_the_command(record)), 1)
         for name, differences in files_again(record, outputs):
-            yield Finding(f"lines of {name}", differences, record.test_items)
+            yield Recomputation(f"lines of {name}", differences, record.test_items)
     record = replace(record, gates=tuple(gate for gate in record.gates if gate.name in _OUTPUT_GATES))
     again = replace(measure(record, data, outputs), gates=_gates_again(record.gates, outputs))
     yield from _compare(record, again, outputs_alone=True)
@@ -119,7 +119,7 @@ def _check_runs(path: Path, outputs: RunTable[Answered], record: Record) -> None
         raise UserError(f"{path}: {numbers}; {_ADVICE}")
 
 
-def _from_weights(comparison: Path, record: Record, items: int | None) -> Iterator[Finding]:
+def _from_weights(comparison: Path, record: Record, items: int | None) -> Iterator[Recomputation]:
     plan = read_plan(comparison)
     runs = read_runs(comparison, plan)
     rows: list[tuple[float, str, Answered]] = []
@@ -145,13 +145,13 @@ def _from_weights(comparison: Path, record: Record, items: int | None) -> Iterat
     yield from _compare(record, again)
 
 
-def _decode(run: Tested, items: int | None) -> tuple[Finding, Answered]:
+def _decode(run: Tested, items: int | None) -> tuple[Recomputation, Answered]:
     """Decode a run again; return how its outputs compare, and the new ones, or those on disk where few are decoded."""
     stored = replace(run.answered, scores={})
     name = run.path.name
     if run.failed:
         ended = (f"its training is {run.record.status}",) if run.record.status in ENDED else ()
-        return Finding(f"{name} (diverged)", ended, 0), stored
+        return Recomputation(f"{name} (diverged)", ended, 0), stored
     beam = int(run.result.decoding["beam"])
     penalty = run.result.decoding["length_penalty"]
     before = {"": stored.answers, **stored.probes}
@@ -166,7 +166,7 @@ def _decode(run: Tested, items: int | None) -> tuple[Finding, Answered]:
             for probe, answers in before.items()
         }
     except UserError as error:  # changed weights
-        return Finding(name, (str(error),), 0), stored
+        return Recomputation(name, (str(error),), 0), stored
     pairs = list(chain.from_iterable(zip(before[probe], after[probe], strict=True) for probe in before))
     differences = tuple(
         f"{short(was.source)}: {short(was.output)} in the test, {short(now.output)} from the weights"
@@ -174,10 +174,10 @@ def _decode(run: Tested, items: int | None) -> tuple[Finding, Answered]:
         if was != now and not _alike(was, now, loaded)
     )
     again = stored if is_sample else replace(stored, answers=after.pop(""), probes=after)
-    return Finding(f"outputs of {name}", differences, len(pairs)), again
+    return Recomputation(f"outputs of {name}", differences, len(pairs)), again
 
 
-def _trials_again(comparison: Path, plan: Plan, *, every: bool) -> Iterator[Finding]:
+def _trials_again(comparison: Path, plan: ComparisonPlan, *, every: bool) -> Iterator[Recomputation]:
     """Validate the trials of the tuning again with their weights: all, or those alone that were chosen."""
     for (budget, name, tuning), planned in planned_trials(plan).items():
         of_trials = None if budget == plan.main else budget
@@ -192,7 +192,7 @@ def _trials_again(comparison: Path, plan: Plan, *, every: bool) -> Iterator[Find
                 differences = () if isclose(valid, result.valid, rel_tol=1e-9) else (difference,)
             except UserError as error:  # gone, or changed
                 differences = (str(error),)
-            yield Finding(f"validation of {path.name}", differences, 1)
+            yield Recomputation(f"validation of {path.name}", differences, 1)
 
 
 def _validated(run: Run, metric: str) -> float:
@@ -230,7 +230,7 @@ def _gates_again(gates: Sequence[Gate], outputs: RunTable[Answered]) -> tuple[Ga
     return tuple(again)
 
 
-def _compare(record: Record, again: Record, *, outputs_alone: bool = False) -> Iterator[Finding]:
+def _compare(record: Record, again: Record, *, outputs_alone: bool = False) -> Iterator[Recomputation]:
     """Compare two records value by value, or those values alone that follow from the outputs."""
     before = dict(_leaves(encode(record)))
     after = dict(_leaves(encode(again)))
@@ -249,7 +249,7 @@ def _compare(record: Record, again: Record, *, outputs_alone: bool = False) -> I
         if not _agree(was, now):
             figures.setdefault(figure, []).append(f"{value} {short(was)} in the record, {short(now)} again")
     for figure, count in counts.items():
-        yield Finding(figure, tuple(figures.get(figure, ())), count)
+        yield Recomputation(figure, tuple(figures.get(figure, ())), count)
 
 
 def _leaves(value: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:

@@ -71,15 +71,15 @@ class Workers:
         return self.device != "cpu" and torch.cuda.is_available()
 
 
-class Trial(Protocol):
-    """A piece of work: a function of plain settings."""
+class Job(Protocol):
+    """A trial that is still to be run: a function of plain settings."""
 
     @property
     def label(self) -> str:
         """Its name in logs and errors."""
 
 
-T = TypeVar("T", bound=Trial)
+T = TypeVar("T", bound=Job)
 
 
 class Runner(ABC, Generic[T]):
@@ -335,8 +335,8 @@ def _run_in_worker(parcel: bytes, label: str, pickled: bytes, folder: str, first
     with ExitStack() as stack:
         stack.enter_context(alone(label))
         stack.enter_context(chdir(folder))
-        runner: Runner[Trial] = _unpack_once(parcel)
-        trial: Trial = cloudpickle.loads(pickled)
+        runner: Runner[Job] = _unpack_once(parcel)
+        trial: Job = cloudpickle.loads(pickled)
         logs = Logs(runner.workers.out)
         if logs.stop.exists():
             return

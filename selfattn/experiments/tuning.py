@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from selfattn.results.space import Axis
 
 K = TypeVar("K")
 P = TypeVar("P")
-Point: TypeAlias = Mapping[str, float]  # a value for each setting
 Rank = tuple[float, float]  # lower is better; the second number breaks ties
 
 

@@ -16,7 +16,7 @@ _CROSS = re.compile(r"cross|encoder_attn|encoder_attention|encdec|x_attn", re.IG
 
 
 @dataclass(frozen=True)
-class Place:
+class LayerPlace:
     """Where an attention layer stands in its model.
 
     Attributes:
@@ -39,7 +39,7 @@ class Place:
         return f"{self.tower} {self.kind}".strip()
 
 
-def attention_layers(model: nn.Module) -> dict[nn.Module, Place]:
+def attention_layers(model: nn.Module) -> dict[nn.Module, LayerPlace]:
     """Return the layers that hand queries and keys to an attention implementation, in the model's order.
 
     Args:
@@ -63,7 +63,7 @@ def attention_layers(model: nn.Module) -> dict[nn.Module, Place]:
             members = [name for name in names if towers[name] == tower]
             numbers = _numbers(members, [modules[name] for name in members])
             for name, number in zip(members, numbers, strict=True):
-                places[name] = Place(name, kind, tower, number)
+                places[name] = LayerPlace(name, kind, tower, number)
     return {module: places[name] for name, module in modules.items()}
 
 

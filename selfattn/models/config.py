@@ -32,7 +32,6 @@ PARTS: Registry[type[Checked]] = Registry("part of a model", "selfattn.models.fa
 Size = Annotated[int, Ge(1), Le(2**20)]
 """A number of dimensions, heads or positions; the upper bound is a sanity limit, as those of the others are."""
 Layers = Annotated[int, Ge(1), Le(1000)]
-Dropout = Share
 
 Role = Literal["state", "inner", "embedding"]
 _ROLES: dict[str, Role] = {"ffn_dim": "inner", "embed_dim": "embedding", "dim": "state", "hidden_dim": "state"}
@@ -53,7 +52,7 @@ class Checked:
     """Checks a dataclass when it is made: every field, and what :meth:`problems` finds between them.
 
     A field is a choice, true or false, a number with its bounds (``dim: Annotated[int, Ge(1)]``), or a group of
-    settings. A number without bounds is a :data:`Size` or a :data:`Dropout`. A field that names a registered part is
+    settings. A number without bounds is a :data:`Size` or a :data:`Share`. A field that names a registered part is
     annotated with its registry: ``score: Annotated[str, SCORES]``.
 
     Attributes:
@@ -357,4 +356,4 @@ def _problem(value: Any, annotation: Any) -> str | None:
     return None if bounds is None or bounds.hold(value) else f"expected {bounds.expected()}, got {reprlib.repr(value)}"
 
 
-_UNBOUNDED: dict[Any, Any] = {int: Size, float: Dropout}
+_UNBOUNDED: dict[Any, Any] = {int: Size, float: Share}

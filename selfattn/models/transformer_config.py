@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from selfattn.models.config import PARTS, Checked, Divides, Dropout, Layers, Size, Width
+from selfattn.models.config import PARTS, Checked, Divides, Layers, Size, Width
 from selfattn.registry import NORMALIZERS, POSITIONS, SCORES, build_part
+from selfattn.settings import Share
 
 if TYPE_CHECKING:
     from torch import nn
@@ -65,9 +66,9 @@ class TransformerConfig(Checked):
     hybrid: bool = False
     qk_norm: bool = False
     max_length: Size = 512
-    dropout: Dropout = 0.0
-    attention_dropout: Dropout = 0.0
-    activation_dropout: Dropout = 0.0
+    dropout: Share = 0.0
+    attention_dropout: Share = 0.0
+    activation_dropout: Share = 0.0
 
     # What a decoder of RNNs decides by its attention: see RNNDecoderConfig.
     architecture: ClassVar[str] = "transformer"

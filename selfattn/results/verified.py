@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Finding:
+class Recomputation:
     """A figure of a record, or the outputs of a run, beside what was computed again.
 
     Attributes:

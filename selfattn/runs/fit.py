@@ -133,7 +133,7 @@ def fit(
         if keeper is not None:
             if not keeper.is_untouched:
                 keeper.resume()
-            progress = _Progress(label or config.preset, [*(data.notes if notes is None else notes), *prepared])
+            progress = _TrainingDisplay(label or config.preset, [*(data.notes if notes is None else notes), *prepared])
             stack.enter_context(progress.bars)
             observers = [keeper, KeepLast(keeper.directory, keep), progress, *observers]
         try:
@@ -214,7 +214,7 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-class _Progress(Observer):
+class _TrainingDisplay(Observer):
     """Shows epoch, loss, tokens per second, remaining time, and the measures of validations.
 
     The command line shows a bar on its terminal. Elsewhere a line is printed every 30 seconds between validations.

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from selfattn.evaluation.alignment.links import GoldPair
     from selfattn.tokenizers.protocol import Tokenizer
 
-Budget = Literal["parameters", "body", "flops"]
-Match = Literal[Budget, "none"]
+Resource = Literal["parameters", "body", "flops"]
+Match = Literal[Resource, "none"]
 
 # One recipe for every architecture, so that a comparison differs in nothing but the model.
 RECIPE = TrainingConfig(epochs=5, items_per_epoch=40_000, batch_size=64, lr=4e-3, schedule="cosine")
@@ -110,7 +110,7 @@ class TaskData:
     compare_help: ClassVar[str] = ""
     model: ClassVar[str] = USUAL[-1]
     models: ClassVar[tuple[str, ...]] = USUAL
-    match: ClassVar[Budget | None] = "parameters"
+    match: ClassVar[Resource | None] = "parameters"
     budgets: ClassVar[tuple[float, ...]] = (1.0,)
     tuning_space: ClassVar[tuple[str, ...]] = ()
     suggested: ClassVar[str] = "predict"

@@ -67,7 +67,7 @@ _ADVICE = "restore the file or train again"
 
 
 @dataclass(frozen=True)
-class _File(Plain):
+class _RecordedFile(Plain):
     """A file of a part, as the settings of a run record it."""
 
     path: str
@@ -114,7 +114,7 @@ class Translation(TaskData):
             kind = dict[str, dict[str, Any]]
             place = f"{where}: data.{name}"
             for part in decode(kind, settings.get(name, {}), file=place, advice=_ADVICE).values():
-                decode(tuple[_File, ...], part.get("files", ()), file=f"{place}.files", advice=_ADVICE)
+                decode(tuple[_RecordedFile, ...], part.get("files", ()), file=f"{place}.files", advice=_ADVICE)
         task._settings = settings
         return task
 

@@ -168,6 +168,15 @@ def test_no_file_imports_itself_by_way_of_others() -> None:
         visit(path, ())
 
 
+def test_a_class_has_a_name_that_no_other_class_has() -> None:
+    places: dict[str, list[str]] = {}
+    for path in modules():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name.lstrip("_"), []).append(f"{short(path)}:{node.lineno}: {node.name}")
+    assert not [", ".join(files) for files in places.values() if len(files) > 1]
+
+
 @cache
 def texts(path: Path) -> list[tuple[int, str]]:
     """Every text constant of a file but for docstrings."""

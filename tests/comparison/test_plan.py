@@ -17,7 +17,7 @@ from selfattn.codec import encode, fingerprint, line_of
 from selfattn.comparison import compare as compare_module
 from selfattn.comparison import tested, trainings
 from selfattn.comparison.compare import compare, is_decided, make_plan
-from selfattn.comparison.plan import Plan, PlannedModel, Variant, read_plan
+from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Variant, read_plan
 from selfattn.comparison.preparation import prepare
 from selfattn.comparison.report import write_comparison
 from selfattn.data.dates.source import DateSource, split_days
@@ -44,7 +44,7 @@ from selfattn.training.step import check_finite
 Cli = Callable[..., Any]
 MODELS = ("rnn-plain", "rnn-attention")
 TWO = {name: PlannedModel(name, PRESETS[name].config) for name in MODELS}
-PLAN_OF_TWO = Plan(task="dates", command="", quick=True, seeds=1, models=TWO)
+PLAN_OF_TWO = ComparisonPlan(task="dates", command="", quick=True, seeds=1, models=TWO)
 
 
 def departures(out: Path) -> dict[str, tuple[str, ...]]:
@@ -58,7 +58,7 @@ def departures(out: Path) -> dict[str, tuple[str, ...]]:
     return {departure.kind: departure.what for departure in record.plan.departures}
 
 
-def resealed(out: Path, plan: Plan, **changes: Any) -> Plan:
+def resealed(out: Path, plan: ComparisonPlan, **changes: Any) -> ComparisonPlan:
     """Change what a plan decides, and hash it again."""
     decides = {**plan.seal.decides, **changes}
     return write_plan(out, replace(plan, seal=replace(plan.seal, decides=decides, sha256=fingerprint(decides))))

@@ -282,11 +282,11 @@ def test_validation_items_that_are_test_items_are_named() -> None:
 
 
 def read_plan_of_nothing() -> Any:
-    from selfattn.comparison.plan import Plan, PlannedModel
+    from selfattn.comparison.plan import ComparisonPlan, PlannedModel
     from selfattn.models.presets import PRESETS
 
     models = {"transformer": PlannedModel("transformer", PRESETS["transformer"].config)}
-    return Plan(task="dates", command="", quick=True, seeds=1, models=models)
+    return ComparisonPlan(task="dates", command="", quick=True, seeds=1, models=models)
 
 
 def test_a_changed_plugin_is_a_departure(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

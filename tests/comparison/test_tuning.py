@@ -14,7 +14,7 @@ from selfattn.comparison import compare as compare_module
 from selfattn.comparison import tuning
 from selfattn.comparison.compare import compare, make_plan
 from selfattn.comparison.options import MOST_SEEDS
-from selfattn.comparison.plan import Plan, PlannedModel, read_plan
+from selfattn.comparison.plan import ComparisonPlan, PlannedModel, read_plan
 from selfattn.comparison.preparation import prepare
 from selfattn.comparison.verify import verify
 from selfattn.errors import SettingError
@@ -30,17 +30,17 @@ MODELS = ("rnn-attention", "transformer")
 Measure = Callable[[Any], tuple[float | None, float]]
 
 
-def planned(**changes: Any) -> Plan:
+def planned(**changes: Any) -> ComparisonPlan:
     settings = {
         "task": "dates", "command": "", "quick": False, "seeds": 5, "tuned": False, "steps": 800,
         "models": {name: PlannedModel(name, PRESETS[name].config) for name in MODELS},
         "space": ("lr=1e-3..1.6e-2:log", "batch_size=8,16"), "tuning_trials": 4, "tunings": 5,
         "read_in_a_step": {"batch_size": 16},
     }  # fmt: skip
-    return Plan(**settings | changes)  # type: ignore[arg-type]
+    return ComparisonPlan(**settings | changes)  # type: ignore[arg-type]
 
 
-def tuned(monkeypatch: pytest.MonkeyPatch, measure: Measure, **changes: Any) -> tuple[Plan, list[Any]]:
+def tuned(monkeypatch: pytest.MonkeyPatch, measure: Measure, **changes: Any) -> tuple[ComparisonPlan, list[Any]]:
     """Tune models whose trials are measured by a function: the score (None: diverged) and the loss of a training."""
     jobs: list[Any] = []
 
@@ -142,7 +142,7 @@ def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(
 ) -> None:
     monkeypatch.setattr(compare_module, "steps_of", lambda *_: 1)  # without drawing an epoch
 
-    def plan_of(**changes: Any) -> Plan:
+    def plan_of(**changes: Any) -> ComparisonPlan:
         few = {"models": ("rnn-attention",), "validation_items": 5, "test_items": 5}
         return make_plan(*prepare("dates", {"out": tmp_path} | few | changes))
 

@@ -9,10 +9,10 @@ from selfattn.data.readers.lines import BAD_BYTE, lines_of
 from selfattn.data.readers.records import BadRecord, RawPair, check_columns, pair_of
 from selfattn.errors import SettingError, UserError
 
-Record = RawPair | BadRecord
+RawRecord = RawPair | BadRecord
 
 
-def parallel_pairs(source: Path, target: Path, encoding: str | None) -> Iterator[Record]:
+def parallel_pairs(source: Path, target: Path, encoding: str | None) -> Iterator[RawRecord]:
     """Pair line n of one file with line n of another.
 
     Raises:
@@ -26,7 +26,9 @@ def parallel_pairs(source: Path, target: Path, encoding: str | None) -> Iterator
         yield RawPair(number, left, right)
 
 
-def json_pairs(path: Path, columns: tuple[str, str], encoding: str | None, tag: str | None = None) -> Iterator[Record]:
+def json_pairs(
+    path: Path, columns: tuple[str, str], encoding: str | None, tag: str | None = None
+) -> Iterator[RawRecord]:
     """Read an object a line, with the texts at the top or within ``"translation"``.
 
     Raises:
@@ -56,7 +58,7 @@ def json_pairs(path: Path, columns: tuple[str, str], encoding: str | None, tag: 
         yield pair_of(number, record, columns, tag)
 
 
-def scan_pairs(path: Path, encoding: str | None) -> Iterator[Record]:
+def scan_pairs(path: Path, encoding: str | None) -> Iterator[RawRecord]:
     """Read SCAN's files: ``IN: words OUT: actions``.
 
     Raises:
@@ -70,7 +72,7 @@ def scan_pairs(path: Path, encoding: str | None) -> Iterator[Record]:
             yield BadRecord(number, "no IN: source OUT: target")
 
 
-def book_pairs(path: Path, encoding: str | None) -> Iterator[Record]:
+def book_pairs(path: Path, encoding: str | None) -> Iterator[RawRecord]:
     """Read the book's file: the input padded with spaces, the last ``_`` of the line, the target.
 
     Raises:

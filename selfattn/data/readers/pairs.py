@@ -12,10 +12,10 @@ from typing import Any
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.formats import FORMAT_NAMES, format_of, side_of
 from selfattn.data.readers.groups import groups_of
-from selfattn.data.readers.line_pairs import Record, book_pairs, json_pairs, parallel_pairs, scan_pairs
+from selfattn.data.readers.line_pairs import RawRecord, book_pairs, json_pairs, parallel_pairs, scan_pairs
 from selfattn.data.readers.lines import BAD_BYTE, encoding_advice
 from selfattn.data.readers.records import BadRecord, Columns, PairSource, RawPair
-from selfattn.data.readers.tables import Row, anki_pairs, bar_rows, csv_rows, layout_in, table_pairs, tsv_rows
+from selfattn.data.readers.tables import TableRow, anki_pairs, bar_rows, csv_rows, layout_in, table_pairs, tsv_rows
 from selfattn.data.readers.unchanged import KnownFile, unchanged
 from selfattn.data.text import clean_text
 from selfattn.errors import SettingError, UserError
@@ -80,7 +80,7 @@ def file_records(
 
 def _group_records(
     group: Sequence[Path], columns: Columns, encoding: str | None, tag: str | None = None
-) -> Iterator[Record]:
+) -> Iterator[RawRecord]:
     path = group[0]
     if len(group) == 2:
         if columns is not None:
@@ -109,7 +109,7 @@ def _group_records(
     raise UserError(f"{path}: neither TSV, CSV nor JSON lines; name it .tsv, .csv or .jsonl{further}")
 
 
-def _table(path: Path, columns: Columns, encoding: str | None) -> tuple[Iterator[Row], Columns] | None:
+def _table(path: Path, columns: Columns, encoding: str | None) -> tuple[Iterator[TableRow], Columns] | None:
     """Return the rows of a table, and the columns that are taken where none are chosen; None for another format."""
     match format_of(path, encoding):
         case "csv":
@@ -121,7 +121,7 @@ def _table(path: Path, columns: Columns, encoding: str | None) -> tuple[Iterator
     return None
 
 
-def checked_records(records: Iterable[Record], paths: Sequence[Path], encoding: str | None) -> Iterator[Record]:
+def checked_records(records: Iterable[RawRecord], paths: Sequence[Path], encoding: str | None) -> Iterator[RawRecord]:
     """Pass records on, and refuse files of which too many are broken or not in their encoding.
 
     Above a hundredth of undecoded records, the encoding is another; above a tenth of broken records, the format is. One
@@ -136,7 +136,7 @@ def checked_records(records: Iterable[Record], paths: Sequence[Path], encoding: 
         UserError: with the counts, the first place, and what to do.
     """
     read = undecoded = broken = 0
-    first: dict[str, Record] = {}
+    first: dict[str, RawRecord] = {}
     limit = _FIRST_CHECK
     for record in records:
         read += record.lines if isinstance(record, BadRecord) else 1
@@ -156,7 +156,7 @@ def checked_records(records: Iterable[Record], paths: Sequence[Path], encoding: 
 
 
 def _check_shares(
-    read: int, undecoded: int, broken: int, first: Mapping[str, Record], paths: Sequence[Path], encoding: str | None
+    read: int, undecoded: int, broken: int, first: Mapping[str, RawRecord], paths: Sequence[Path], encoding: str | None
 ) -> None:
     if undecoded > max(1, _UNDECODED * read):
         record = first["undecoded"]
@@ -170,7 +170,7 @@ def _check_shares(
         raise UserError(f"{place}: {reason}; {broken:,} of {read:,} lines are broken, so mend the file or its format")
 
 
-def _path_of(record: Record, paths: Sequence[Path], encoding: str | None) -> Path:
+def _path_of(record: RawRecord, paths: Sequence[Path], encoding: str | None) -> Path:
     """Return the file whose bytes an undecoded pair has."""
     groups = groups_of(paths, encoding)
     group = next((group for group in groups if label_of(group) == record.file), groups[0])
@@ -215,7 +215,7 @@ def file_sources(
 
 def _known_records(
     files: Sequence[KnownFile], columns: Columns, encoding: str | None, tag: str | None
-) -> Iterator[Record]:
+) -> Iterator[RawRecord]:
     paths = [file.path for file in files]
     return unchanged(checked_records(file_records(paths, columns, encoding, tag), paths, encoding), files)
 

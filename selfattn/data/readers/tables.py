@@ -12,7 +12,7 @@ from selfattn.data.readers.lines import lines_of
 from selfattn.data.readers.records import BadRecord, Columns, RawPair, check_columns
 from selfattn.errors import SettingError, UserError
 
-Row = tuple[int, list[str] | BadRecord]
+TableRow = tuple[int, list[str] | BadRecord]
 """The number of a row's first line, from 1, and its cells; no cells for a blank line."""
 
 _USUAL = ("source", "target")
@@ -59,7 +59,7 @@ class Layout:
         return f"columns {source} and {target} of {self.width}" + (f", tags in {tag[0]}" if tag else "")
 
 
-def tsv_rows(path: Path, encoding: str | None) -> Iterator[Row]:
+def tsv_rows(path: Path, encoding: str | None) -> Iterator[TableRow]:
     """Read rows with tabs between cells. Nothing is quoted.
 
     Raises:
@@ -78,7 +78,7 @@ def tsv_rows(path: Path, encoding: str | None) -> Iterator[Row]:
     yield from chain(head, rows)
 
 
-def bar_rows(path: Path, encoding: str | None) -> Iterator[Row]:
+def bar_rows(path: Path, encoding: str | None) -> Iterator[TableRow]:
     """Read rows of fast_align: ``source ||| target``. Nothing is quoted; a line with further bars is broken.
 
     Raises:
@@ -89,7 +89,7 @@ def bar_rows(path: Path, encoding: str | None) -> Iterator[Row]:
         yield number, cells if len(cells) in (0, 2) else BadRecord(number, f"{len(cells)} texts between |||, not 2")
 
 
-def csv_rows(path: Path, encoding: str | None, columns: Columns = None) -> Iterator[Row]:
+def csv_rows(path: Path, encoding: str | None, columns: Columns = None) -> Iterator[TableRow]:
     """Read rows of CSV, quoted as usual. The separator is a comma, or else a semicolon, a tab or a bar.
 
     The separator is the one of these with which the first row names the columns, or else each of the first rows has the
@@ -121,7 +121,7 @@ def _separator(path: Path, encoding: str | None, columns: Columns) -> str:
     return fitting[0] if fitting else ","
 
 
-def _quoted(path: Path, encoding: str | None, separator: str, after: int = 0) -> Iterator[Row]:
+def _quoted(path: Path, encoding: str | None, separator: str, after: int = 0) -> Iterator[TableRow]:
     # A line feed is put back behind each line, for texts in quotes may have line feeds in them. Strict: what is
     # quoted wrongly is broken, where the lenient reader would hand on some other text.
     lines = (line + "\n" for line in islice(lines_of(path, encoding), after, None))
@@ -137,7 +137,7 @@ def _quoted(path: Path, encoding: str | None, separator: str, after: int = 0) ->
 
 
 def table_pairs(
-    path: Path, rows: Iterable[Row], columns: Columns, default: Columns, tag: str | None = None
+    path: Path, rows: Iterable[TableRow], columns: Columns, default: Columns, tag: str | None = None
 ) -> Iterator[RawPair | BadRecord]:
     """Take two columns out of rows of cells.
 
@@ -172,7 +172,7 @@ def table_pairs(
 
 
 def layout_in(
-    path: Path, rows: Iterable[Row], columns: Columns, default: Columns, tag: str | None = None
+    path: Path, rows: Iterable[TableRow], columns: Columns, default: Columns, tag: str | None = None
 ) -> Layout | None:
     """Return the layout of a table from its first row that is not blank or broken; None where there is none.
 
@@ -293,7 +293,7 @@ def anki_pairs(path: Path, encoding: str | None, columns: Columns) -> Iterator[R
     separator = _ANKI_SEPARATORS.get(name.lower(), name)
     if len(separator) != 1:
         raise UserError(f"{path}: separator {name!r} is unknown; export with tabs")
-    rows: Iterable[Row] = _quoted(path, encoding, separator, after)
+    rows: Iterable[TableRow] = _quoted(path, encoding, separator, after)
     if "columns" in settings:
         names = next(csv.reader([settings["columns"]], delimiter=separator), [])
         if columns is None:

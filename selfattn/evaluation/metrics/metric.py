@@ -17,7 +17,7 @@ from selfattn.registry import METRICS
 from selfattn.results.quality import Better, Headline, Unit
 
 Array = npt.NDArray[np.float64]
-Items: TypeAlias = Sequence[Pair] | Sequence[str]
+TestItems: TypeAlias = Sequence[Pair] | Sequence[str]
 """Test items, or their references alone."""
 
 
@@ -74,7 +74,7 @@ class Metric(ABC):
             ``[i k]``.
         """
 
-    def count(self, outputs: Sequence[str], items: Items) -> Array:
+    def count(self, outputs: Sequence[str], items: TestItems) -> Array:
         """Count for each item what the score is made of, ``[i k]``; the statistics call this.
 
         Here it hands the references to `counts`. A `PairMetric` sees sources and tags as well.
@@ -89,11 +89,11 @@ class Metric(ABC):
         """Turn counts that were added up over items, ``[.. k]``, into scores ``[..]``; here the :func:`ratio`."""
         return ratio(sums)
 
-    def of(self, outputs: Sequence[str], items: Items) -> float:
+    def of(self, outputs: Sequence[str], items: TestItems) -> float:
         """Score all outputs together; at least one. For the arguments see `count`."""
         return float(self.score(self.count(outputs, items).sum(axis=0)))
 
-    def count_runs(self, outputs: Mapping[str, Sequence[Sequence[str]]], items: Items) -> dict[str, Array]:
+    def count_runs(self, outputs: Mapping[str, Sequence[Sequence[str]]], items: TestItems) -> dict[str, Array]:
         """Count for each model what its runs wrote.
 
         Args:
@@ -140,7 +140,7 @@ class PairMetric(Metric):
         return self.count_pairs(outputs, [Pair("", reference) for reference in references])
 
     @final
-    def count(self, outputs: Sequence[str], items: Items) -> Array:
+    def count(self, outputs: Sequence[str], items: TestItems) -> Array:
         """Hand over the items as pairs."""
         return self.count_pairs(outputs, [item if isinstance(item, Pair) else Pair("", item) for item in items])
 
@@ -174,7 +174,9 @@ def make_metric(name: str, language: str = "") -> Metric:
     return metric
 
 
-def score_outputs(metrics: Iterable[str], outputs: Sequence[str], items: Items, language: str = "") -> dict[str, float]:
+def score_outputs(
+    metrics: Iterable[str], outputs: Sequence[str], items: TestItems, language: str = ""
+) -> dict[str, float]:
     """Score outputs by several metrics.
 
     Args:

@@ -7,7 +7,7 @@ import numpy as np
 
 from selfattn.data.pairs import Pair, Span
 from selfattn.evaluation.metrics.exact import WordRecall
-from selfattn.evaluation.metrics.metric import Items, Metric
+from selfattn.evaluation.metrics.metric import Metric, TestItems
 from selfattn.evaluation.statistics.significance import Tunings, by_tuning, score_counts, score_runs
 from selfattn.evaluation.statistics.variances import ALPHA
 from selfattn.results.quality import Bucket
@@ -56,7 +56,7 @@ def by_length(texts: Sequence[str], words: Callable[[str], Sequence[str]] = list
 def score_groups(
     groups: Mapping[str, Sequence[int]],
     outputs: Mapping[str, Sequence[Sequence[str]]],
-    items: Items,
+    items: TestItems,
     metric: Metric,
     *,
     resamples: int = 500,

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from selfattn.models.config import PARTS, Checked, Divides, Dropout, Layers, Limits, ModelConfig, Size, Width
+from selfattn.models.config import PARTS, Checked, Divides, Layers, Limits, ModelConfig, Size, Width
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import NORMALIZERS, SCORES, register
+from selfattn.settings import Share
 
 if TYPE_CHECKING:
     from torch import nn
@@ -38,7 +39,7 @@ class RNNEncoderConfig(Checked):
     num_layers: Layers = 1
     direction: Literal["forward", "backward", "both"] = "forward"
     residual: bool = False
-    dropout: Dropout = 0.0
+    dropout: Share = 0.0
 
     most_tokens: ClassVar[None] = None
     fixed: ClassVar[dict[str, Any]] = {"handover": "hidden"}
@@ -105,7 +106,7 @@ class RNNDecoderConfig(Checked):
     num_heads: Annotated[int, Divides("hidden_dim")] = 1
     project: bool = False
     input_feeding: bool = False
-    dropout: Dropout = 0.0
+    dropout: Share = 0.0
 
     direction: ClassVar[Literal["forward"]] = "forward"
     most_tokens: ClassVar[None] = None

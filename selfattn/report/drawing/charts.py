@@ -14,7 +14,7 @@ _MOST_PLACES = 6  # columns of a chart that is written as a table
 _HEIGHT = 280
 _LABEL = 17  # least distance of two direct labels, px
 
-Point = tuple[float, float]
+Coordinates = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class DrawnLine:
     name: str
     title: TextLike
     sign: Sign
-    band: list[Point]
-    points: list[Point]
-    rings: list[Point]
+    band: list[Coordinates]
+    points: list[Coordinates]
+    rings: list[Coordinates]
     tips: list[str]
     label: float
 
@@ -74,7 +74,7 @@ def curves(chart: Chart, sign_of: Mapping[str, Sign]) -> Curves | None:
     across = chart.across or Scale(None, last or 1.0, "number")
     height = max(_HEIGHT, _LABEL * len(lines) + 20)
 
-    def point(x: float, y: float) -> Point:
+    def point(x: float, y: float) -> Coordinates:
         return across.place(x), 1 - scale.place(y)
 
     labels = _apart([height * (1 - scale.place(line.spots[-1].y)) for line in lines], height)
