@@ -5,7 +5,6 @@ import math
 import os
 import re
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,8 +18,9 @@ from selfattn import codec
 from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_bytes
 from selfattn.tokenizers.piece_table import PieceTable
-from selfattn.tokenizers.protocol import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, Unit
+from selfattn.tokenizers.protocol import SPECIALS
 from selfattn.tokenizers.sampling import SPACE_MARK, SegmentSampler
+from selfattn.tokenizers.segmented import SegmentedTokenizer
 from selfattn.tokenizers.subword_training import SubwordKind, SubwordSettings, train_model
 
 __all__ = ["SubwordFile", "SubwordKind", "SubwordSettings", "SubwordTokenizer"]
@@ -55,7 +55,7 @@ class SubwordFile(codec.Plain):
     sha256: str
 
 
-class SubwordTokenizer:
+class SubwordTokenizer(SegmentedTokenizer):
     """Pieces of words as tokens (sentencepiece); ids 0 to 3 are ``<pad>``, ``<bos>``, ``<eos>``, ``<unk>``.
 
     Texts are not normalised: with byte fallback, ``decode(encode(text)) == text`` for every text in UTF-8. (A lone
@@ -80,19 +80,13 @@ class SubwordTokenizer:
         [(0, 2), (2, 6), (6, 10), (10, 11), (11, 12), (11, 12)]
         >>> tokenizer.decode(tokenizer.encode("lowest new é"))
         'lowest new é'
+        >>> tokenizer.unknown("lowé", "éé").most_common()
+        [('é', 3)]
     """
 
-    pad_id = PAD
-    bos_id = BOS
-    eos_id = EOS
-    unk_id = UNK
-    unit: Unit = "characters"
-
     def __init__(self, model: bytes, settings: SubwordSettings) -> None:
-        self.model = model
+        super().__init__(model)
         self.settings = settings
-        self.source: Tokenizer = self
-        self.target: Tokenizer = self
         self._at_start = sentencepiece.SentencePieceProcessor(model_proto=model)
         self._further_on = sentencepiece.SentencePieceProcessor(model_proto=model + _NO_SPACE_BEFORE)
         self._space_id: int = self._at_start.piece_to_id(SPACE_MARK)
@@ -124,10 +118,6 @@ class SubwordTokenizer:
         """
         model, settings = train_model(texts, settings or SubwordSettings(), clip=clip, room=room)
         return cls(model, settings)
-
-    def __len__(self) -> int:
-        """Return the size of the vocabulary: special tokens, bytes and pieces."""
-        return len(self._table)
 
     @property
     def vocabulary(self) -> dict[str, float]:
@@ -218,42 +208,6 @@ class SubwordTokenizer:
             elif ids[-1:] != [self.unk_id]:
                 ids.append(self.unk_id)
         return ids
-
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the half-open range of characters of each id of ``encode(text)``.
-
-        Bytes of one character share its range. A token of only the space before the text has the range (0, 0).
-        """
-        return [span for _, span in self._located(text)]
-
-    def unknown(self, *texts: str) -> Counter[str]:
-        """Count the characters of the texts that are bytes or ``<unk>`` tokens.
-
-        Example:
-            >>> SubwordTokenizer.train(["abc"] * 9, clip=True).unknown("abé", "éé").most_common()
-            [('é', 3)]
-        """
-        counts = Counter[str]()
-        for text in texts:
-            for start, end in {span for number, span in self._located(text) if self._table.is_outside(number)}:
-                counts.update(text[start:end])
-        return counts
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of the ids without ``<pad>``, ``<bos>`` and ``<eos>``; invalid bytes become U+FFFD.
-
-        Raises:
-            ValueError: an id outside the vocabulary.
-        """
-        return self._table.text(ids).removeprefix(" ")
-
-    def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return a printable label for each id: ``␣`` for a space, ``<0xE3>`` for a byte.
-
-        Raises:
-            ValueError: an id outside the vocabulary.
-        """
-        return self._table.labels(ids)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write ``subword.model`` in sentencepiece's format, and ``subword.json`` with the settings.

@@ -148,6 +148,8 @@ def word_counts(texts: Iterable[str]) -> dict[str, int]:
 def without_format(model: bytes) -> bytes:
     """Take the setting `input_format` out of a model, so that it is as if trained on the texts.
 
+    By hand, since `sentencepiece_model_pb2` of the library needs protobuf 7.36 or later, which excludes other packages.
+
     Args:
         model: trained on counted words, in sentencepiece's format: fields of protobuf.
     """
