@@ -140,7 +140,13 @@ class LinearAttention(MultiHeadAttention):
         with torch.autocast(query.device.type, enabled=False):
             key = keys.key.to(dtype).repeat_interleave(h // self.num_kv_heads, dim=1)
             value = keys.value.to(dtype).repeat_interleave(h // self.num_kv_heads, dim=1)
-            query, key, value = self.features(query.to(dtype), key, value, tokens)
+            query = query.to(dtype)
+            if not self.corrects:  # features, and a 1 behind each value, whose sum is z
+                query = positive_features(query)
+                key = positive_features(key)
+                value = F.pad(value, (0, 1), value=1.0)
+            if tokens is not None:
+                key = key.masked_fill(~tokens[:, None, :, None], 0)
             if past is None:
                 zeros = query.new_zeros(b, h, query.shape[-1], value.shape[-1])
                 past = AttentionState(zeros, torch.zeros(b, dtype=torch.int64, device=query.device))
@@ -149,22 +155,11 @@ class LinearAttention(MultiHeadAttention):
                 decay = -self.position.slopes.to(dtype)[:, None].expand(b, h, i)
                 decay = decay if tokens is None else decay * tokens[:, None]
             output, memory = read_on(query, key, value, past.memory, decay=decay, corrects=self.corrects)
+            if not self.corrects:
+                total = output[..., -1:]
+                output = output[..., :-1] / torch.where(total > 0, total, 1)
             count = past.count + (i if tokens is None else tokens.sum(dim=1))
-            return self.finished(output).to(keys.value.dtype), AttentionState(memory, count)
-
-    def features(
-        self, query: Tensor, key: Tensor, value: Tensor, tokens: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return ``phi(q)``, ``phi(k)``, zero at padding, and values with a 1 behind them, whose sum is ``z``."""
-        key = positive_features(key)
-        if tokens is not None:
-            key = key.masked_fill(~tokens[:, None, :, None], 0)
-        return positive_features(query), key, F.pad(value, (0, 1), value=1.0)
-
-    def finished(self, output: Tensor) -> Tensor:
-        """Divide by the sum of the weights, where there are any."""
-        total = output[..., -1:]
-        return output[..., :-1] / torch.where(total > 0, total, 1)
+            return output.to(keys.value.dtype), AttentionState(memory, count)
 
     def strengthened(self, keys: KeyValue, x: Tensor, tokens: Tensor | None) -> KeyValue:
         """Return keys and values as they are written, given what they were projected from."""
@@ -212,16 +207,6 @@ class DeltaAttention(LinearAttention):
 
     def _query_heads(self, query: Tensor) -> Tensor:
         return F.normalize(F.silu(super()._query_heads(query)), dim=-1)
-
-    def features(
-        self, query: Tensor, key: Tensor, value: Tensor, tokens: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return all as they are."""
-        return query, key, value
-
-    def finished(self, output: Tensor) -> Tensor:
-        """Return the output as it is."""
-        return output
 
     def strengthened(self, keys: KeyValue, x: Tensor, tokens: Tensor | None) -> KeyValue:
         """Shorten the keys, and multiply keys and values by the root of ``beta``, which is 0 at padding."""

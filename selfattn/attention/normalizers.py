@@ -112,60 +112,72 @@ class SoftmaxSink(Normalizer):
         return torch.cat([scores, sink], dim=-1).softmax(dim=-1)[..., :-1]
 
 
-@register.normalizer("sparsemax")
-class Sparsemax(Normalizer):
-    """``max(s_j - tau, 0)``: the distribution nearest to the scores, exactly 0 for low ones.
+class Sparse(Normalizer):
+    """``max(s_j / p - tau, 0)^p``: weights that sum to 1, exactly 0 for low scores.
 
-    Martins and Astudillo 2016, algorithm 1: ``tau``, by which the weights sum to 1, follows from the sorted scores.
+    ``tau`` follows from the number of scores that are not low, their mean, and their squared distances from it: both
+    published algorithms sort the scores, and take as many as lie above the ``tau`` that these have.
+
+    Attributes:
+        power: ``p``.
+    """
+
+    power: ClassVar[int]
+
+    @abstractmethod
+    def threshold(self, count: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
+        """Return ``tau`` of so many scores with this mean and sum of squared distances from it."""
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """Turn scores ``[b h i j]`` into sparse distributions over the keys."""
+        if scores.shape[-1] == 0:
+            return scores
+        scores = (scores - scores.detach().amax(dim=-1, keepdim=True)) / self.power  # differences alone count
+        with torch.no_grad():
+            ordered = scores.clamp(min=-2).sort(dim=-1, descending=True).values  # of -2 and less the weight is 0
+            count = torch.arange(1, scores.shape[-1] + 1, dtype=scores.dtype, device=scores.device)
+            mean = ordered.cumsum(dim=-1) / count
+            spread = ordered.square().cumsum(dim=-1) - count * mean.square()
+            size = (self.threshold(count, mean, spread) <= ordered).sum(dim=-1, keepdim=True)
+            support = ~(scores < ordered.gather(-1, (size - 1).clamp(min=0)))  # NaN stays NaN
+        count = support.sum(dim=-1, keepdim=True, dtype=scores.dtype)
+        inside = scores.masked_fill(~support, 0)
+        mean = inside.sum(dim=-1, keepdim=True) / count
+        spread = (inside - mean).masked_fill(~support, 0).square().sum(dim=-1, keepdim=True)
+        weights = (inside - self.threshold(count, mean, spread)).relu().pow(self.power)
+        return weights.masked_fill(~support, 0)
+
+
+@register.normalizer("sparsemax")
+class Sparsemax(Sparse):
+    """``max(s_j - tau, 0)``: the distribution nearest to the scores (Martins and Astudillo 2016, algorithm 1).
 
     Example:
         >>> Sparsemax()(torch.tensor([1.0, 0.5, -1.0])).tolist()
         [0.75, 0.25, 0.0]
     """
 
-    def forward(self, scores: Tensor) -> Tensor:
-        """Turn scores ``[b h i j]`` into sparse distributions over the keys."""
-        if scores.shape[-1] == 0:
-            return scores
-        scores = _below_zero(scores)
-        with torch.no_grad():
-            ordered, number = _ordered(scores)
-            size = (1 + number * ordered > ordered.cumsum(dim=-1)).sum(dim=-1, keepdim=True)
-            support = ~(scores < ordered.gather(-1, (size - 1).clamp(min=0)))  # NaN stays NaN
-        inside = scores.masked_fill(~support, 0)
-        threshold = (inside.sum(dim=-1, keepdim=True) - 1) / support.sum(dim=-1, keepdim=True)
-        return (inside - threshold).relu().masked_fill(~support, 0)
+    power = 1
+
+    def threshold(self, count: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
+        """Return ``tau``, which only the mean decides."""
+        return mean - 1 / count
 
 
 @register.normalizer("entmax15")
-class Entmax15(Normalizer):
-    """``max(s_j / 2 - tau, 0)^2``: between softmax and sparsemax, exactly 0 for low scores.
-
-    The 1.5-entmax of Peters et al. 2019, algorithm 2: ``tau`` follows from means and variances of the sorted scores.
+class Entmax15(Sparse):
+    """``max(s_j / 2 - tau, 0)^2``: between softmax and sparsemax, 1.5-entmax (Peters et al. 2019, algorithm 2).
 
     Example:
         >>> Entmax15()(torch.tensor([3.0, 0.0, -3.0])).tolist()
         [1.0, 0.0, 0.0]
     """
 
-    def forward(self, scores: Tensor) -> Tensor:
-        """Turn scores ``[b h i j]`` into sparse distributions over the keys."""
-        if scores.shape[-1] == 0:
-            return scores
-        scores = _below_zero(scores) / 2
-        with torch.no_grad():
-            ordered, number = _ordered(scores)
-            mean = ordered.cumsum(dim=-1) / number
-            spread = ordered.square().cumsum(dim=-1) - number * mean.square()
-            thresholds = mean - ((1 - spread) / number).clamp(min=0).sqrt()
-            size = (thresholds <= ordered).sum(dim=-1, keepdim=True)
-            support = ~(scores < ordered.gather(-1, (size - 1).clamp(min=0)))  # NaN stays NaN
-        count = support.sum(dim=-1, keepdim=True)
-        inside = scores.masked_fill(~support, 0)
-        mean = inside.sum(dim=-1, keepdim=True) / count
-        spread = (inside - mean).masked_fill(~support, 0).square().sum(dim=-1, keepdim=True)
-        threshold = mean - ((1 - spread) / count).sqrt()
-        return (inside - threshold).relu().square().masked_fill(~support, 0)
+    power = 2
+
+    def threshold(self, count: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
+        """Return ``tau``, which mean and spread decide."""
+        return mean - ((1 - spread) / count).clamp(min=0).sqrt()
 
 
 @register.normalizer("sigmoid")
@@ -198,17 +210,6 @@ class Unnormalized(Normalizer):
     def forward(self, scores: Tensor) -> Tensor:
         """Return the scores, and 0 for hidden keys."""
         return scores.masked_fill(scores == -torch.inf, 0)
-
-
-def _below_zero(scores: Tensor) -> Tensor:
-    """Move the highest score of each query to 0: weights that depend on differences alone stay what they are."""
-    return scores - scores.detach().amax(dim=-1, keepdim=True)
-
-
-def _ordered(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Return scores from high to low, and 1, 2, 3, ...; a score of -2 or less has weight 0 and counts as -2."""
-    ordered = scores.clamp(min=-2).sort(dim=-1, descending=True).values
-    return ordered, torch.arange(1, scores.shape[-1] + 1, dtype=scores.dtype, device=scores.device)
 
 
 def make_normalizer(name: str, num_heads: int = 1) -> Normalizer:

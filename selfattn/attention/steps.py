@@ -3,15 +3,19 @@
 Axis letters are those of :mod:`selfattn.attention.core`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
+import torch.nn.functional as F
 from torch import Tensor
 
+from selfattn.attention.core import Attended
 from selfattn.attention.layer import MultiHeadAttention
 from selfattn.attention.masks import Mask
-from selfattn.attention.placing import placed
 from selfattn.attention.projections import KeyValue, Query
+from selfattn.attention.scores import Score
 
 _SHOWN = 4  # numbers of a vector in a table
 
@@ -100,24 +104,76 @@ def attention_steps(
     """
     if isinstance(context, KeyValue) and context.shared_by > 1:
         raise ValueError("attention_steps: rows share their context; give each its own")
-    attended = layer(x, context, mask=mask, bias=bias, causal=causal, positions=positions, need_weights=True)
+    steps: dict[str, Tensor] = {}
+
+    def keep(step: str, tensor: Tensor) -> Tensor:
+        steps[step] = tensor
+        return tensor
+
+    watched = object.__new__(type(layer))  # shares everything with the layer but what computes its attention
+    vars(watched).update(vars(layer), attend_with=partial(attend_watched, keep, layer.attend_with))
+    output, _ = watched(x, context, mask=mask, bias=bias, causal=causal, positions=positions)
+    return AttentionSteps(**steps, output=output)
+
+
+def attend_watched(
+    visit: Callable[[str, Tensor], Tensor],
+    compute: Callable[..., Attended],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    score: Score,
+    bias: Tensor | None,
+    dropout_p: float,
+    need_weights: bool,
+    **settled: Any,
+) -> Attended:
+    """Attend, and hand over everything on the way.
+
+    Args:
+        visit: sees the name of a step, as in :class:`AttentionSteps`, and its tensor; returns what is computed on with.
+        compute: attends, as :func:`~selfattn.attention.core.attend` does.
+        query: see there, as all that follow.
+        key: see there.
+        value: see there.
+        score: see there.
+        bias: see there.
+        dropout_p: see there.
+        need_weights: see there.
+        settled: normalizer and mask, which ``compute`` takes as they are.
+    """
+    query = visit("query", query)
+    key = visit("key", key)
+    value = visit("value", value)
+    times = query.shape[1] // key.shape[1]
+    plain = score(query, key.repeat_interleave(times, dim=1))
+    plain = plain if bias is None else plain + bias
+    scores = visit("scores", plain)
+    if scores is not plain:
+        score = _Computed(scores)
+        bias = None
+    attended = compute(query, key, value, score=score, bias=bias, dropout_p=dropout_p, need_weights=True, **settled)
     assert attended.weights is not None
-    query = x.heads if isinstance(x, Query) else layer.project_query(x)
-    keys = context
-    if keys is None:
-        assert isinstance(x, Tensor)
-        keys = layer.project_context(x, positions)
-    elif isinstance(keys, Tensor):
-        keys = layer.project_context(keys)
-    if layer.position is not None:
-        query, bias = placed(layer.position, query, keys, positions, bias)
-    times = layer.num_heads // layer.num_kv_heads
-    scores = layer.score(query, keys.key.repeat_interleave(times, dim=1))
-    scores = scores if bias is None else scores + bias
-    weights = attended.weights
-    unseen = (weights == 0).all(dim=-2)[..., None]  # NaN may stand there
-    heads = weights @ keys.value.repeat_interleave(times, dim=1).masked_fill(unseen, 0.0)
-    return AttentionSteps(query, keys.key, keys.value, scores, weights, heads, attended.output)
+    weights = visit("weights", attended.weights)
+    output = attended.output
+    if weights is not attended.weights:
+        dropped = F.dropout(weights, dropout_p, training=dropout_p > 0)
+        output = dropped @ value.repeat_interleave(times, dim=1)
+    return Attended(visit("heads", output), weights if need_weights else None)
+
+
+class _Computed(Score):
+    """Scores that are there already."""
+
+    equal_widths = False
+
+    def __init__(self, scores: Tensor) -> None:
+        super().__init__()
+        self.scores = scores
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        return self.scores
 
 
 def _shown(vector: Tensor) -> str:

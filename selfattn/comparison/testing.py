@@ -14,7 +14,6 @@ import torch
 from selfattn.comparison.tested import SCHEMA, Answer, TestResult, keep
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example, Pair, encode_pairs
-from selfattn.decoding.scoring import TargetScore
 from selfattn.decoding.texts import NOTHING, Output
 from selfattn.evaluation.alignment.attention_scores import best_head, gold_from_spans, score_attention
 from selfattn.evaluation.alignment.dependence import agreement
@@ -23,14 +22,13 @@ from selfattn.evaluation.cost import BatchShape, count_flops, peak_memory
 from selfattn.evaluation.gates.model_gates import model_gates, overfitting
 from selfattn.evaluation.gates.output_gates import baseline_gate, output_gates
 from selfattn.evaluation.gates.text_gates import unigrams
-from selfattn.evaluation.metrics.likelihood import read_counts
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.buckets import by_tag
 from selfattn.results.attention import HeadScores, ModelAlignment, ShownAttention
 from selfattn.results.record import Cost, Gate
 from selfattn.runs.answers import answer, examples_of, know_nothing
 from selfattn.runs.directory import WEIGHTS, RunDirectory
-from selfattn.runs.heads import has_heads, measure_heads
+from selfattn.runs.heads import layers_with_heads, measure_heads
 from selfattn.runs.model import build_model
 from selfattn.runs.run import Run
 from selfattn.runs.task import TaskData
@@ -143,8 +141,7 @@ def _check_gates(
         gates += output_gates(texts, targets, finished, learned=learned)
     else:
         train = (pair.target for pair in islice(tests.trained_on(), _COUNTED))
-        nats, tokens = map(sum, zip(*map(read_counts, texts), strict=True))
-        gates.append(unigrams(train, targets, TargetScore(-nats, round(tokens)), tokenizer))
+        gates.append(unigrams(train, targets, texts, tokenizer))
     gates += tests.seen.gates
     if published := published_baseline(run, task, tests, texts, share):
         gates.append(published)
@@ -216,7 +213,7 @@ def _align_with_gold(run: Run, tests: TestSet) -> ModelAlignment | None:
 
 def _score_heads(run: Run, task: TaskData, pairs: Sequence[Pair]) -> HeadScores | None:
     """Measure a run without each of its attention heads; None where it has none that can be left out."""
-    if not has_heads(run):
+    if not layers_with_heads(run):
         return None
     return measure_heads(run, pairs, make_metric(headline(task).metric, task.language))
 

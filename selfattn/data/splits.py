@@ -127,11 +127,18 @@ class GeneratedSplits(EndlessSplits):
         make: draws a pair.
         seed: of the training pairs; validation and test are the same for every seed.
         settings: what makes the same data again.
+        make_test: draws a pair of the test; default as all others.
     """
 
-    def __init__(self, make: Callable[[random.Random], Pair], seed: int, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        make: Callable[[random.Random], Pair],
+        seed: int,
+        settings: Mapping[str, Any],
+        make_test: Callable[[random.Random], Pair] | None = None,
+    ) -> None:
         super().__init__(settings, "generated pairs", seed)
-        self._make = make
+        self._make = {"train": make, "valid": make, "test": make_test or make}
 
     def sample(self) -> Sequence[Pair]:
         """Training pairs of seed 0."""
@@ -144,7 +151,7 @@ class GeneratedSplits(EndlessSplits):
         seen: set[str] = set()
         in_vain = 0
         while len(pairs) < count and in_vain < _IN_VAIN:
-            pair = clean_pair(self._make(chance))
+            pair = clean_pair(self._make[part](chance))
             in_vain += 1
             # Its text chooses the part: one twentieth each for validation and test.
             place = hashlib.sha256(pair.source.encode()).digest()[0] % 20

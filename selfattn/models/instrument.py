@@ -15,11 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from selfattn.attention import Attended, MultiHeadAttention, Normalizer
+from selfattn.attention import Attended, MultiHeadAttention
 from selfattn.attention.cache import Cache
-from selfattn.attention.masks import Mask, as_mask
+from selfattn.attention.masks import Mask
 from selfattn.attention.projections import KeyValue
-from selfattn.attention.scores import Score
+from selfattn.attention.steps import attend_watched
 from selfattn.layers import RecurrentStack, TokenEmbedding
 from selfattn.layers.trees import map_leaves, named_tensors, with_tensors
 from selfattn.models.protocol import Decoded, EncoderMemory, Seq2Seq, stepped_logits
@@ -135,59 +135,19 @@ def _forward(model: Seq2Seq, source: Tensor, target_in: Tensor, *, source_mask: 
 
 
 def _visit_attention(
-    name: str,
-    clock: _Clock,
-    visit: Visit,
-    compute: Callable[..., Attended],
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    score: Score,
-    normalize: Normalizer,
-    mask: Mask,
-    bias: Tensor | None,
-    dropout_p: float,
-    need_weights: bool,
+    name: str, clock: _Clock, visit: Visit, compute: Callable[..., Attended], *vectors: Tensor, **options: Any
 ) -> Attended:
-    """Attend as the layer does, and hand over everything on the way."""
-    step, steps = clock.place(name, query.shape[2])
-    rows = partial(Place, step=step, steps=steps, rows=2)
-    query = visit(query, rows(f"{name}.query"))
-    key = visit(key, Place(f"{name}.key", step, steps, None))
-    value = visit(value, Place(f"{name}.value", step, steps, None))
-    sizes = (*query.shape[:3], key.shape[2])
-    allowed = as_mask(mask, False, sizes).for_sizes(sizes[2], sizes[3], query.device).allowed
-    groups = query.shape[1] // key.shape[1]
-    plain = score(query, key.repeat_interleave(groups, dim=1))
-    plain = plain if bias is None else plain + bias
-    scores = visit(plain, rows(f"{name}.scores", allowed=allowed))
-    if scores is not plain:
-        score = _Computed(scores)
-        bias = None
-    shared: dict[str, Any] = {"normalize": normalize, "mask": mask, "dropout_p": dropout_p, "need_weights": True}
-    attended = compute(query, key, value, score=score, bias=bias, **shared)
-    assert attended.weights is not None
-    weights = visit(attended.weights, rows(f"{name}.weights", allowed=allowed))
-    output = attended.output
-    if weights is not attended.weights:
-        dropped = F.dropout(weights, dropout_p, training=dropout_p > 0)
-        output = dropped @ value.repeat_interleave(groups, dim=1)
-    output = visit(output, rows(f"{name}.heads"))
-    return Attended(output, weights if need_weights else None)
+    """Attend from queries to keys and values as the layer does, and hand over everything on the way."""
+    i, j = (tensor.shape[2] for tensor in vectors[:2])
+    step, steps = clock.place(name, i)
+    allowed = options["mask"].for_sizes(i, j, vectors[0].device).allowed
 
+    def visit_part(part: str, tensor: Tensor) -> Tensor:
+        rows = None if part in ("key", "value") else 2
+        seen = allowed if part in ("scores", "weights") else None
+        return visit(tensor, Place(f"{name}.{part}", step, steps, rows, seen))
 
-class _Computed(Score):
-    """Scores that are there already."""
-
-    equal_widths = False
-
-    def __init__(self, scores: Tensor) -> None:
-        super().__init__()
-        self.scores = scores
-
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        return self.scores
+    return attend_watched(visit_part, compute, *vectors, **options)
 
 
 def _visit_output(name: str, clock: _Clock, visit: Visit, module: nn.Module, inputs: Any, output: Any) -> Any:

@@ -26,18 +26,17 @@ def answer(
     if run.takes_pairs:
         outputs = run.decode([pair.source for pair in pairs], options, targets=targets)
         return [best for best, *_ in outputs]
-    scores = run.score_texts([pair.target for pair in pairs])
-    return [Output(write_counts(score), None, score.log_probability, True) for score in scores]
+    return list(map(_counted, run.score_texts([pair.target for pair in pairs])))
 
 
 def know_nothing(pairs: Sequence[Pair], tokenizer: Tokenizer) -> list[Output]:
     """Return the outputs of a language model for which all tokens are equally probable: of a training that diverged."""
-    outputs: list[Output] = []
-    for pair in pairs:
-        tokens = len(tokenizer.encode(pair.target)) + 1
-        score = TargetScore(-tokens * math.log(len(tokenizer)), tokens)
-        outputs.append(Output(write_counts(score), None, score.log_probability, True))
-    return outputs
+    counts = [len(tokenizer.encode(pair.target)) + 1 for pair in pairs]
+    return [_counted(TargetScore(-count * math.log(len(tokenizer)), count)) for count in counts]
+
+
+def _counted(score: TargetScore) -> Output:
+    return Output(write_counts(score), None, score.log_probability, True)
 
 
 def examples_of(run: Run, pairs: Sequence[Pair]) -> Sequence[Example]:

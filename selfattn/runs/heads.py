@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from selfattn.attention import MultiHeadAttention
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.records import Columns
 from selfattn.errors import UserError
@@ -48,26 +49,24 @@ def score_heads(
     return measure_heads(run, pairs, make_metric(metric or metric_names(run.task)[0], run.task.language), to)
 
 
-def has_heads(run: Run) -> bool:
-    """Say whether a run takes pairs and has attention, and each of its heads can be left out alone.
+def layers_with_heads(run: Run) -> dict[str, MultiHeadAttention]:
+    """Return the attention layers of a run of pairs, if each head of all of them can be left out alone; else none.
 
     A layer with a state instead of weights, as linear attention has in a decoder, computes its heads together.
     """
     layers = attention_layers(run.model) if run.takes_pairs else {}
-    if not layers:
-        return False
-    names = intermediates(run.model)
-    return all(f"{layer}.heads" in names for layer in layers)
+    names = intermediates(run.model) if layers else ()
+    return layers if all(f"{layer}.heads" in names for layer in layers) else {}
 
 
 def measure_heads(run: Run, pairs: Sequence[Pair], measure: Metric, to: str = "zero") -> HeadScores:
     """Measure a run on pairs without each of its heads, see :func:`score_heads`."""
     if to not in ("zero", "mean", "uniform"):
         raise UserError(f"heads: expected zero, mean or uniform, got {to!r}")
-    layers = attention_layers(run.model)
-    if not run.takes_pairs or not layers:
+    layers = layers_with_heads(run)
+    if not layers:
         raise UserError(
-            f"{run.path}: {run.config.preset} has no heads to leave out; take a run of pairs with attention"
+            f"{run.path}: {run.config.preset} has no heads to leave out one by one; take a run of pairs with attention"
         )
     sources = [pair.source for pair in pairs]
     plain = run.predict(sources)

@@ -7,14 +7,13 @@ Delétang et al. 2023, "Neural Networks and the Chomsky Hierarchy", tested on lo
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from selfattn.codec import encode
 from selfattn.data.pairs import Pair
-from selfattn.data.splits import GeneratedSplits, Split, Splits
+from selfattn.data.splits import GeneratedSplits, Splits
 from selfattn.errors import SettingError
 from selfattn.runs.task import RECIPE, TaskData
 from selfattn.settings import Condition, Count, changed, check_bounds, check_conditions, needs
@@ -75,22 +74,23 @@ class Recall(TaskData):
     def splits(self, seed: int, validation_items: int = 1000) -> Splits:
         """Return endless pairs; those of the test are up to ``test_length`` long."""
         settings = {"kind": "generated", "options": encode(self.options)}
-        return _LongerTests(self.pair, partial(self.pair, test=True), seed, settings)
+        return GeneratedSplits(self.pair, seed, settings, partial(self.pair, test=True))
 
     def pair(self, chance: random.Random, test: bool = False) -> Pair:
         """Draw a problem: words and their answer."""
         options = self.options
         longest = options.test_length if test else options.length
         if options.problem == "mqar":
-            import numpy as np
-
             inputs, labels = multiquery_ar(options.vocabulary, 1, longest, chance.getrandbits(32), options.pairs)
-            place = chance.choice(np.flatnonzero(labels[0] >= 0).tolist())
+            place = chance.choice([j for j, label in enumerate(labels[0]) if label >= 0])
             words = [str(token) for token in inputs[0, : place + 1]]
             answer = str(labels[0, place])
+        elif options.problem == "modular":
+            words, answer = _modular(chance, chance.randint(1, longest))
         else:
-            drawn, answer = _PROBLEMS[options.problem](chance, chance.randint(1, longest))
-            words = list(drawn)
+            words = chance.choices("01" if options.problem == "parity" else LETTERS, k=chance.randint(1, longest))
+            answers = {"copy": words, "reverse": words[::-1], "parity": [str(words.count("1") % 2)]}
+            answer = " ".join(answers[options.problem])
         tag = "as in training" if len(words) <= options.length else "longer than in training"
         return Pair(" ".join(words), answer, tag)
 
@@ -105,24 +105,6 @@ class Recall(TaskData):
     def recipe(self, quick: bool) -> TrainingConfig:
         """Return the recipe."""
         return replace(RECIPE, epochs=2 if quick else 10, items_per_epoch=20_000, lr=2e-3, validation_items=200)
-
-
-class _LongerTests(GeneratedSplits):
-    """Generated pairs whose test pairs another function draws."""
-
-    def __init__(
-        self,
-        make: Callable[[random.Random], Pair],
-        test: Callable[[random.Random], Pair],
-        seed: int,
-        settings: Mapping[str, Any],
-    ) -> None:
-        super().__init__(make, seed, settings)
-        self._tests = GeneratedSplits(test, seed, settings)
-
-    def draw(self, part: Split, seed: int, epoch: int, count: int) -> list[Pair]:
-        """Draw pairs of a part."""
-        return self._tests.draw(part, seed, epoch, count) if part == "test" else super().draw(part, seed, epoch, count)
 
 
 def multiquery_ar(
@@ -172,22 +154,7 @@ def multiquery_ar(
     return inputs[:, :-1], labels
 
 
-def _copy(chance: random.Random, length: int) -> tuple[Sequence[str], str]:
-    letters = chance.choices(LETTERS, k=length)
-    return letters, " ".join(letters)
-
-
-def _reverse(chance: random.Random, length: int) -> tuple[Sequence[str], str]:
-    letters = chance.choices(LETTERS, k=length)
-    return letters, " ".join(reversed(letters))
-
-
-def _parity(chance: random.Random, length: int) -> tuple[Sequence[str], str]:
-    bits = chance.choices("01", k=length)
-    return bits, str(bits.count("1") % 2)
-
-
-def _modular(chance: random.Random, length: int) -> tuple[Sequence[str], str]:
+def _modular(chance: random.Random, length: int) -> tuple[list[str], str]:
     """Draw digits with + - * between them; products come first, the result is taken modulo 5."""
     words = [str(chance.randrange(MODULUS))]
     for _ in range(length // 2):
@@ -199,6 +166,3 @@ def _modular(chance: random.Random, length: int) -> tuple[Sequence[str], str]:
         else:
             terms.append(int(f"{sign}{digit}"))
     return words, str(sum(terms) % MODULUS)
-
-
-_PROBLEMS = {"copy": _copy, "reverse": _reverse, "parity": _parity, "modular": _modular}

@@ -8,7 +8,7 @@ from selfattn.comparison.compare import compare
 from selfattn.comparison.verify import verify
 from selfattn.models.build import build
 from selfattn.models.presets import get_preset
-from selfattn.runs.heads import has_heads
+from selfattn.runs.heads import layers_with_heads
 from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run
 from selfattn.tokenizers.char import CharTokenizer
@@ -29,7 +29,7 @@ def test_which_models_have_heads_that_can_be_left_out(preset: str, expected: boo
     """In a decoder, linear attention computes all heads in one state."""
     model = build(preset, vocab_size=11).eval()
     config = RunConfig("dates", preset, get_preset(preset).config, TrainingConfig(), {}, 8)
-    assert has_heads(Run(tmp_path, config, model, CharTokenizer("abcdefg"))) is expected
+    assert bool(layers_with_heads(Run(tmp_path, config, model, CharTokenizer("abcdefg")))) is expected
 
 
 @pytest.mark.slow

@@ -20,7 +20,6 @@ from selfattn.comparison.compare import compare
 from selfattn.comparison.preparation import prepare
 from selfattn.comparison.verify import RESULTS, verify
 from selfattn.data.pairs import Pair
-from selfattn.decoding.scoring import TargetScore
 from selfattn.errors import UserError
 from selfattn.evaluation.gates.text_gates import unigrams
 from selfattn.evaluation.metrics.likelihood import agree, read_counts
@@ -180,11 +179,12 @@ def test_frequencies_alone_are_no_language_model(run: Run) -> None:
     counts = torch.bincount(torch.tensor([id for line in LINES for id in [*run.tokenizer.encode(line), 2]]))
     shares = (1 + counts.double()) / (len(run.tokenizer) + counts.sum())
     ids = [id for line in texts for id in [*run.tokenizer.encode(line), 2]]
-    nats = float(shares.log()[ids].sum())
-    gate = unigrams(LINES, texts, TargetScore(nats, len(ids)), run.tokenizer)
+    nats = -float(shares.log()[ids].sum())
+    rest = ["0 1"] * 8  # all nats of the texts stand at the first
+    gate = unigrams(LINES, texts, [f"{nats} 1", *rest], run.tokenizer)
     assert gate.value == pytest.approx(1)
-    assert not unigrams(LINES, texts, TargetScore(1.01 * nats, len(ids)), run.tokenizer).passed
-    assert unigrams(LINES, texts, TargetScore(0.99 * nats, len(ids)), run.tokenizer).passed
+    assert not unigrams(LINES, texts, [f"{1.01 * nats} 1", *rest], run.tokenizer).passed
+    assert unigrams(LINES, texts, [f"{0.99 * nats} 1", *rest], run.tokenizer).passed
 
 
 @pytest.mark.parametrize(

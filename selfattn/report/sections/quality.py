@@ -1,7 +1,7 @@
 """Quality: parts of the test, items on which models differ, tests of every pair on every metric, further metrics."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 from selfattn.report import blocks as b
@@ -9,17 +9,10 @@ from selfattn.report.drawing.numbers import NONE, amount, bare_p_text, differenc
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.report.verdict.ranking import UNITS, comparable, metric_kind, named, ranked, record_scale, training_of
 from selfattn.report.verdict.verdict import standing_word
-from selfattn.results.quality import BucketGroup, Estimate, PairTest, Unit, is_estimable
+from selfattn.results.quality import BucketGroup, Estimate, PairTest, is_estimable
 from selfattn.results.record import Record
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 from selfattn.words.names import name_key
-
-_PAIR_HEADS: Mapping[Unit, str] = {
-    "share": "pairs.difference.share",
-    "points": "pairs.difference.points",
-    "bits": "pairs.difference.bits",
-    "number": "pairs.difference.number",
-}
 
 
 @b.section("buckets", "head.buckets")
@@ -28,7 +21,7 @@ def buckets_section(record: Record) -> tuple[b.Block, ...]:
     blocks: list[b.Block] = []
     for k, group in enumerate(group for group in record.buckets if group.buckets):
         metric = named(record, "metric", group.metric)
-        unit = message(UNITS[group.kind])
+        unit = message(UNITS[group.kind].unit)
         measured = message("col.quality", metric=metric, unit=unit)
         is_set = any(bucket.pairs for bucket in group.buckets)  # a further test set
         head = message("buckets.set", name=group.name) if is_set else named(record, "bucket", group.name)
@@ -144,7 +137,7 @@ def pair_table(record: Record, metric: str, pairs: Sequence[PairTest] | None = N
     heads = [
         "pairs.first",
         "pairs.second",
-        _PAIR_HEADS[kind],
+        UNITS[kind].column,
         *(["pairs.trains"] if tells_stuck else []),
         *(["pairs.odds"] if has_odds else []),
         "pairs.p",

@@ -5,7 +5,7 @@ Gates, equal sizes and equal tuning decide; the badges say so.
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from selfattn.report.blocks import Badge
 from selfattn.report.drawing.numbers import amount, estimate_text, gap_text, score_text
@@ -15,17 +15,26 @@ from selfattn.results.record import Gate, Model, Record, TuningTrial
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 from selfattn.words.names import has_text, name_key
 
-UNITS: Mapping[Unit, str] = {
-    "share": "unit.share",
-    "points": "unit.points",
-    "bits": "unit.bits",
-    "number": "unit.number",
-}
-_DIFFERENCES: Mapping[Unit, str] = {
-    "share": "difference.share",
-    "points": "difference.points",
-    "bits": "difference.bits",
-    "number": "difference.number",
+
+class UnitWords(NamedTuple):
+    """Keys of the texts about a unit.
+
+    Attributes:
+        unit: its name, such as %.
+        difference: a difference in it.
+        column: the head of a column of differences.
+    """
+
+    unit: str
+    difference: str
+    column: str
+
+
+UNITS: Mapping[Unit, UnitWords] = {
+    "share": UnitWords("unit.share", "difference.share", "pairs.difference.share"),
+    "points": UnitWords("unit.points", "difference.points", "pairs.difference.points"),
+    "bits": UnitWords("unit.bits", "difference.bits", "pairs.difference.bits"),
+    "number": UnitWords("unit.number", "difference.number", "pairs.difference.number"),
 }
 _SEEDS = 3  # fewer never decide
 HowTuned = Literal["tuned", "rates", "given", "same"]
@@ -68,14 +77,13 @@ def headline_name(record: Record) -> Message:
 
 def headline_unit(record: Record) -> Message:
     """Return the unit of that metric as it is shown, such as %."""
-    return message(UNITS[record.headline.kind])
+    return message(UNITS[record.headline.kind].unit)
 
 
 def difference_unit(record: Record) -> Message:
     """Return the unit of a difference in that metric; for a number without a unit, what it is a difference in."""
-    if record.headline.kind == "number":
-        return message(_DIFFERENCES["number"], metric=headline_name(record))
-    return message(_DIFFERENCES[record.headline.kind])
+    values = {"metric": headline_name(record)} if record.headline.kind == "number" else {}
+    return message(UNITS[record.headline.kind].difference, **values)
 
 
 def measured(record: Record) -> dict[str, Message]:
