@@ -99,9 +99,8 @@ class Trace:
         Args:
             layer: its name, such as ``"decoder.cross_attn"``.
         """
-        parts = [self[f"{layer}.{part}"][None] for part in OF_ATTENTION]
-        query, key, value, scores, weights, heads = parts
-        return AttentionSteps(query, key, value, scores, weights, heads, self[layer][None])
+        parts = {part: self[f"{layer}.{part}"][None] for part in OF_ATTENTION}
+        return AttentionSteps(**parts, output=self[layer][None])
 
 
 def intermediates(model: Seq2Seq) -> tuple[str, ...]:
