@@ -27,8 +27,8 @@ from selfattn.models.inside import reweigh as reweigh
 from selfattn.plugin_loading import load_plugin as load_plugin
 from selfattn.registry import register as register
 from selfattn.runs.attention_view import AttentionView as AttentionView
+from selfattn.runs.load import load as load
 from selfattn.runs.run import Run as Run
-from selfattn.runs.run import load as load
 from selfattn.runs.train import TrainOptions as TrainOptions
 from selfattn.runs.train import train as train
 from selfattn.training.config import TrainingConfig as TrainingConfig

@@ -36,7 +36,7 @@ _ALIGN = (
 
 def load_runs(*runs: Path, **options: Any) -> Any:
     """Load runs. Only now is torch imported."""
-    from selfattn.runs.run import load
+    from selfattn.runs.load import load
 
     return load(*runs, **options)
 

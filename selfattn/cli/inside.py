@@ -54,7 +54,7 @@ def heads(
         check_ours(save, records=False)
     from selfattn.files import write_text, writing
     from selfattn.runs.heads import head_lines, heads_svg, score_heads
-    from selfattn.runs.run import load
+    from selfattn.runs.load import load
 
     scores = score_heads(
         load(run, device=device),

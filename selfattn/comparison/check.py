@@ -17,8 +17,8 @@ from selfattn.errors import UserError
 from selfattn.evaluation.gates.output_gates import baseline_gate
 from selfattn.experiments.plan import PLAN, check_ledger, decide_alike, departures
 from selfattn.plugin_loading import changed_plugins
+from selfattn.results.pair_tests import PairTest
 from selfattn.results.plan import Departure, PlanCheck
-from selfattn.results.quality import PairTest
 from selfattn.results.record import Gate
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.ledger import first_lines, is_sealed, read_ledger

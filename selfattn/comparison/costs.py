@@ -28,7 +28,7 @@ from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.results.record import DecodingCost
 from selfattn.runs.answers import answer
-from selfattn.runs.run import load
+from selfattn.runs.load import load
 from selfattn.runs.training_set import TrainingSet
 from selfattn.streams import generator
 from selfattn.training.config import TrainingConfig

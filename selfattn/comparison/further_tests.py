@@ -10,7 +10,8 @@ from selfattn.evaluation.statistics.buckets import by_tag, score_groups
 from selfattn.evaluation.statistics.mean_run import compare_mean_runs
 from selfattn.evaluation.statistics.significance import RunScores, Tunings, score_counts
 from selfattn.evaluation.statistics.variances import ALPHA
-from selfattn.results.quality import Bucket, BucketGroup, Comparison
+from selfattn.results.pair_tests import Comparison
+from selfattn.results.parts import Bucket, BucketGroup
 from selfattn.runs.task import TaskData
 
 TOGETHER = "all intervals of this table hold together (Bonferroni)"

@@ -22,16 +22,10 @@ from selfattn.evaluation.statistics.design import budget_differences, locate
 from selfattn.evaluation.statistics.mean_run import mean_runs
 from selfattn.evaluation.statistics.significance import MIN_SEEDS, Tunings, score_counts
 from selfattn.evaluation.statistics.variances import ALPHA, LEVEL
+from selfattn.results.pair_tests import PairTest
+from selfattn.results.parts import Bucket, BucketGroup, NgramGroup
 from selfattn.results.plan import Budgets
-from selfattn.results.quality import (
-    Bucket,
-    BucketGroup,
-    BudgetDifference,
-    Estimate,
-    IntervalMethod,
-    NgramGroup,
-    PairTest,
-)
+from selfattn.results.quality import BudgetDifference, Estimate, IntervalMethod
 from selfattn.results.record import Difference, Record
 
 _ADVICE = "take the report from where it was published, or compare again"

@@ -22,7 +22,8 @@ from selfattn.report.sections.attention import DEMO
 from selfattn.report.verdict.ranking import ranked
 from selfattn.report.write import ReportFiles, check_report, write_report
 from selfattn.results.record import Record
-from selfattn.runs.run import Run, load
+from selfattn.runs.load import load
+from selfattn.runs.run import Run
 from selfattn.words.messages import SOURCE
 
 ON_DEMO = 4  # most models on the demo page

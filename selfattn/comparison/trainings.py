@@ -15,8 +15,8 @@ from selfattn.experiments.queue import Runner, Workers, run_all
 from selfattn.runs.directory import RECORD, RunDirectory
 from selfattn.runs.fit import fit
 from selfattn.runs.ledger import record_access
+from selfattn.runs.load import load
 from selfattn.runs.record import RunConfig
-from selfattn.runs.run import load
 from selfattn.runs.task import TaskData
 from selfattn.runs.training_set import TestSet, TrainingSet, first_pairs, make_training_set
 from selfattn.training.config import TrainingConfig

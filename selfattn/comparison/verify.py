@@ -30,7 +30,8 @@ from selfattn.results.reading import read_record
 from selfattn.results.record import Gate, Record
 from selfattn.results.verified import Recomputation
 from selfattn.runs.answers import answer
-from selfattn.runs.run import Run, load
+from selfattn.runs.load import load
+from selfattn.runs.run import Run
 from selfattn.runs.task_metrics import decided_by
 from selfattn.runs.training_set import make_training_set
 from selfattn.training.device import use_threads

@@ -9,18 +9,10 @@ from annotated_types import Ge, Gt, Le, MinLen
 
 from selfattn.codec import Plain
 from selfattn.results.attention import Agreement, Attention, HeadScores, ModelAlignment
+from selfattn.results.pair_tests import PairTest
+from selfattn.results.parts import BucketGroup, NgramGroup
 from selfattn.results.plan import Budgets, Interim, PlanCheck
-from selfattn.results.quality import (
-    BucketGroup,
-    Curve,
-    Estimate,
-    Headline,
-    IntervalMethod,
-    NgramGroup,
-    PairTest,
-    Share,
-    Unit,
-)
+from selfattn.results.quality import Curve, Estimate, Headline, IntervalMethod, Share, Unit
 
 SCHEMA = 2
 ANALYSIS = 2  # version of the analysis of new comparisons

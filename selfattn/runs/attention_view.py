@@ -7,14 +7,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
+import torch
 from torch import Tensor
 
 from selfattn import codec
 from selfattn.errors import UserError
+from selfattn.evaluation.alignment.dependence import by_blocking, by_gradient
 from selfattn.files import write_bytes, writing
+from selfattn.models.instrument import sharing_weights
+from selfattn.models.protocol import Seq2Seq
 from selfattn.ownership import check_ours
 from selfattn.results.attention import AttentionMap, Kind, ModelAttention
-from selfattn.tokenizers.protocol import BOS, SPECIALS
+from selfattn.tokenizers.protocol import BOS, SPECIALS, Tokenizer, token_texts
 from selfattn.words.messages import SOURCE, message
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -251,3 +255,47 @@ class AttentionView:
             f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" title="{html.escape(repr(self))}" '
             f'style="width:100%;height:{high}px;border:0"></iframe>'
         )
+
+
+def view_attention(
+    model: Seq2Seq, tokenizer: Tokenizer, text: str, prediction: str, name: str, place: str, *, dependence: bool
+) -> AttentionView:
+    """Return the attention of a model while it writes its output for a text.
+
+    Args:
+        model: in evaluation mode.
+        tokenizer: of both sides.
+        text: the input, as the model reads it.
+        prediction: the output of the model.
+        name: of the model.
+        place: of its run, for messages.
+        dependence: also measure which source tokens the output depends on, by a pass for each.
+
+    Raises:
+        UserError: the model has no attention, or its weights overflow.
+    """
+    source_ids = [*tokenizer.source.encode(text), tokenizer.eos_id]
+    # The target is the model's output, so every row of weights belongs to one of its steps.
+    target_ids = [*tokenizer.target.encode(prediction), tokenizer.eos_id]
+    device = model.device
+    with torch.inference_mode():
+        source = torch.tensor([source_ids], device=device)
+        target_in = torch.tensor([[tokenizer.bos_id, *target_ids[:-1]]], device=device)
+        maps = model.attention_maps(source, target_in, source_mask=torch.ones_like(source, dtype=torch.bool))
+    if not all(weights.isfinite().all() for weights in (*maps.cross, *maps.encoder, *maps.decoder)):
+        raise UserError(f"{place}: the weights of this model overflow; train again")
+    if not maps.cross:
+        raise UserError(f"{place}: {name} has no attention to show; try a model that has")
+    cross, encoder, decoder = (
+        tuple(weights[0].float().cpu() for weights in layers) for layers in (maps.cross, maps.encoder, maps.decoder)
+    )
+    blocking = None
+    gradient = None
+    if dependence:
+        ids = torch.tensor(source_ids, device=device)
+        target = torch.tensor(target_ids, device=device)
+        unshared = sharing_weights(model)  # hooks and modes that other threads do not see
+        blocking = by_blocking(unshared, ids, torch.cat([target.new_tensor([tokenizer.bos_id]), target[:-1]]))
+        gradient = by_gradient(unshared, ids, target)
+    tokens = token_texts(tokenizer.source, text), token_texts(tokenizer.target, prediction)
+    return AttentionView(text, prediction, *tokens, cross, encoder, decoder, blocking, gradient, name)

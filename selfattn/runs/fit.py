@@ -24,10 +24,11 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.directory import CHECKPOINT, CURVE, METRICS, UNFINISHED, RunDirectory, check_is_free, check_resumable
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.kept import KeepLast, kept_name, kept_steps
+from selfattn.runs.load import load
 from selfattn.runs.model import build_model, check_limits
 from selfattn.runs.record import RunConfig, RunRecord, used_plugins
 from selfattn.runs.reopen import reopen
-from selfattn.runs.run import Run, load
+from selfattn.runs.run import Run
 from selfattn.runs.training_set import TrainingSet
 from selfattn.streams import alone
 from selfattn.tokenizers.protocol import Tokenizer

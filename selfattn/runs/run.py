@@ -1,13 +1,13 @@
-"""A trained model: load it, predict, score, align, look at its attention."""
+"""A trained model: predict, score, align, look at its attention. `selfattn.runs.load` opens one."""
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeAlias, Unpack, get_args
+from typing import Any, TypeAlias, Unpack
 
 import torch
 
@@ -19,21 +19,16 @@ from selfattn.decoding.scoring import TargetScore, TextScore, score_each_text, s
 from selfattn.decoding.texts import Output, OwnSearch, continue_texts, decode_texts
 from selfattn.errors import SettingError, UserError, say
 from selfattn.evaluation.alignment.attention_scores import token_links
-from selfattn.evaluation.alignment.dependence import by_blocking, by_gradient
 from selfattn.evaluation.alignment.links import Link
 from selfattn.evaluation.alignment.word_alignment import Way, word_links, words_of_pair
-from selfattn.layers.init import without_memory
-from selfattn.models.build import count_parameters
-from selfattn.models.ensemble import Ensemble, EnsembleConfig
 from selfattn.models.inside import Edit, Trace, edited, trace_model
-from selfattn.models.instrument import sharing_weights
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import TASKS
-from selfattn.runs.attention_view import AttentionView
-from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunDirectory, files_in, is_marian
-from selfattn.runs.export import Engine, Format, Quantized, export, export_once, format_of, open_exported
+from selfattn.runs.attention_view import AttentionView, view_attention
+from selfattn.runs.directory import CONFIG
+from selfattn.runs.export import Format, Quantized, export
 from selfattn.runs.inputs import checked_pairs, checked_prefixes, checked_text, checked_texts, decoding_options
-from selfattn.runs.model import build_model, check_limits
+from selfattn.runs.model import check_limits
 from selfattn.runs.record import RunConfig
 from selfattn.runs.task import TaskData, task_of_settings
 from selfattn.settings import shown
@@ -41,7 +36,6 @@ from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.kept import KeptTokenizer
 from selfattn.tokenizers.protocol import Tokenizer, token_texts
 from selfattn.tokenizers.words import WordTokenizer
-from selfattn.training.device import choose_device
 
 Prefix: TypeAlias = str | Iterable[str | None] | None
 """What outputs begin with: a text for all of them, or for each input one or None; None: nothing."""
@@ -50,13 +44,14 @@ _CHECKED = 8  # outputs that another engine computes are compared with those of 
 
 
 class Run:
-    """A trained model with its tokenizer and settings, from :func:`load` or a training. Threads may share it.
+    """A trained model with its tokenizer and settings, from :func:`selfattn.load` or a training. Threads may share it.
 
     Attributes:
         path: the run directory.
         config: settings of the run.
         model: in evaluation mode.
         tokenizer: of the training.
+        reference: the run with torch, where another engine computes; None after the first outputs are compared.
     """
 
     def __init__(self, path: Path, config: RunConfig, model: Seq2Seq, tokenizer: Tokenizer) -> None:
@@ -64,7 +59,7 @@ class Run:
         self.config = config
         self.model = model
         self.tokenizer = tokenizer
-        self._reference: Run | None = None  # computes with torch what this run computes with another engine
+        self.reference: Run | None = None
 
     def __repr__(self) -> str:
         return f"<Run {self.path}: {self.config.preset} trained on {self.config.task}>"
@@ -202,12 +197,10 @@ class Run:
                 outputs = continue_texts(self.model, self.tokenizer, texts, options, context=context, first=first)
         except (ValueError, IndexError) as error:  # positions that the model does not have
             raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
-        if self._reference is not None and texts:
+        if self.reference is not None and texts:
             beginning = prefixes[:_CHECKED] if prefixes else None
-            expected = self._reference.decode(
-                read[:_CHECKED], options, first=first, prefix=beginning, glossary=glossary
-            )
-            self._reference = None
+            expected = self.reference.decode(read[:_CHECKED], options, first=first, prefix=beginning, glossary=glossary)
+            self.reference = None
             pairs = zip(expected, outputs, strict=False)
             if differing := sum([each.text for each in a] != [each.text for each in b] for a, b in pairs):
                 say(f"{self.path}: {differing} of the first {len(expected)} outputs differ from those of torch")
@@ -318,35 +311,14 @@ class Run:
             raise UserError(
                 f"{self.path}: the dependence on the source needs gradients, which an export lacks; {advice}"
             )
-        with self.of_pairs("attention"), torch.inference_mode():
-            tokenizer = self.tokenizer
+        with self.of_pairs("attention"):
             text = self.clean(checked_text("attention", text))
             if not text:
                 raise UserError("attention: the text is empty; give an input, such as a date")
             prediction = self.predict([text])[0]
-            source_ids = [*tokenizer.source.encode(text), tokenizer.eos_id]
-            # The target is the model's output, so every row of weights belongs to one of its steps.
-            target_ids = [*tokenizer.target.encode(prediction), tokenizer.eos_id]
-            device = self.model.device
-            source = torch.tensor([source_ids], device=device)
-            target_in = torch.tensor([[tokenizer.bos_id, *target_ids[:-1]]], device=device)
-            mask = torch.ones_like(source, dtype=torch.bool)
-            maps = self.model.attention_maps(source, target_in, source_mask=mask)
-        if not all(weights.isfinite().all() for weights in (*maps.cross, *maps.encoder, *maps.decoder)):
-            raise UserError(f"{self.path}: the weights of this model overflow; train again")
-        if not maps.cross:
-            raise UserError(f"{self.path}: {self.config.preset} has no attention to show; try a model that has")
-        cross, encoder, decoder = (
-            tuple(weights[0].float().cpu() for weights in layers) for layers in (maps.cross, maps.encoder, maps.decoder)
-        )
-        blocking = gradient = None
-        if dependence:
-            ids, target = (torch.tensor(each, device=device) for each in (source_ids, target_ids))
-            model = sharing_weights(self.model)  # hooks and modes that other threads do not see
-            blocking = by_blocking(model, ids, torch.cat([target.new_tensor([tokenizer.bos_id]), target[:-1]]))
-            gradient = by_gradient(model, ids, target)
-        tokens = token_texts(tokenizer.source, text), token_texts(tokenizer.target, prediction)
-        return AttentionView(text, prediction, *tokens, cross, encoder, decoder, blocking, gradient, self.config.preset)
+            return view_attention(
+                self.model, self.tokenizer, text, prediction, self.config.preset, str(self.path), dependence=dependence
+            )
 
     def trace(self, text: str, output: str | None = None) -> Trace:
         """Return every intermediate of the model while it writes an output, by name and decoding step.
@@ -403,7 +375,7 @@ class Run:
         return self.tokenizer.source.unknown(*map(self.clean, checked_texts("unknown", texts)))
 
     def export(self, to: Format, out: str | os.PathLike[str], *, quantize: Quantized | None = None) -> Path:
-        """Write the run in the format of another program, into a new directory that :func:`load` opens as a run.
+        """Write the run in the format of another program, into a new directory that `selfattn.load` opens as a run.
 
         Args:
             to: ``"onnx"``: encoder and one step as two graphs, for every model; see :mod:`selfattn.exports.onnx`.
@@ -476,88 +448,3 @@ class Run:
             raise
         except (ValueError, IndexError) as error:
             raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
-
-
-def load(
-    path: str | os.PathLike[str],
-    *others: str | os.PathLike[str],
-    device: str | torch.device = "cpu",
-    engine: Engine = "torch",
-) -> Run:
-    """Load a trained model.
-
-    Args:
-        path: a run directory, made by training or by :meth:`Run.export`; or ``hf://user/name``, or
-            ``hf://user/name@revision``, of the Hugging Face Hub.
-        others: runs of the same task and vocabulary, of any family, for an ensemble: the mean of their probabilities
-            is decoded.
-        device: to compute on: a device or its name, such as ``cuda:1``; ``auto`` takes a GPU if there is one. Default
-            the CPU.
-        engine: what computes. For ``onnx`` and ``ctranslate2`` the run is exported once, to ``RUN-ENGINE`` beside it;
-            the first outputs are compared with those of torch, and a difference is said on standard error.
-
-    Raises:
-        UserError: a file is missing or broken, a plugin is not loaded, the device is missing, the runs do not fit
-            together, or the engine is missing or does not support the model.
-    """
-    for run_path in (path, *others):
-        if not isinstance(run_path, str | os.PathLike):
-            raise SettingError(f"load: expected a run directory, got {shown(run_path)}")
-    if engine not in get_args(Engine):
-        raise UserError(f"engine: expected one of {', '.join(get_args(Engine))}, got {engine!r}")
-    device = choose_device(device)
-    if engine != "torch":
-        if device.type != "cpu":
-            raise SettingError(f"`engine` {engine}: computes on the CPU; leave `device` out")
-        runs = [load(name) for name in (path, *others)]
-        paths = [export_once(run.path, run.config, run.model, run.tokenizer, engine) for run in runs]
-        run = load(*paths, device=device)
-        run._reference = _ensemble(runs) if others else runs[0]
-        return run
-    if others:
-        return _ensemble([load(run, device=device) for run in (path, *others)])
-    from selfattn.runs.hub import fetch, is_address
-
-    directory = RunDirectory(fetch(path) if is_address(path) else Path(path))
-    if is_marian(directory.path):
-        reason = "a Marian model of Hugging Face, not a run"
-        raise UserError(f"{directory.path}: {reason}; a training with `init_from` makes a run of it")
-    config = directory.config()
-    tokenizer = directory.tokenizer()
-    if (kind := format_of(directory.path)) is not None:
-        if device.type != "cpu":
-            raise UserError(f"{directory.path}: an exported run computes on the CPU; load the run")
-        return Run(directory.path, config, open_exported(directory.path, kind).eval(), tokenizer)
-    with without_memory():  # the model may not be the right one
-        parameters, _ = count_parameters(build_model(config.model, tokenizer, config.training.seed))
-    directory.check_size(parameters)
-    model = build_model(config.model, tokenizer, config.training.seed)
-    directory.load_weights(model)
-    model.eval()
-    with torch.inference_mode():
-        source = torch.tensor([[tokenizer.eos_id]])
-        start = torch.tensor([[tokenizer.bos_id]])
-        if not model(source, start, source_mask=source >= 0).isfinite().all():
-            raise UserError(f"{directory.path / WEIGHTS}: numbers of this model overflow; train again")
-    model.to(device)
-    return Run(directory.path, config, model, tokenizer)
-
-
-def _ensemble(runs: Sequence[Run]) -> Run:
-    """Return runs as one whose probabilities are the mean of theirs."""
-    first = runs[0]
-    for run in runs:
-        if run.config.task != first.config.task:
-            raise UserError(f"{run.path}: trained on {run.config.task}, not on {first.config.task} as {first.path}")
-        if files_in(run.path / TOKENIZER) != files_in(first.path / TOKENIZER):
-            raise UserError(f"{run.path}: has another vocabulary than {first.path}; an ensemble needs one")
-        if isinstance(run.model, OwnSearch):
-            raise UserError(f"{run.path}: gives no probabilities of each step; take the run that it was exported from")
-    config = replace(
-        first.config,
-        preset=" + ".join(run.config.preset for run in runs),
-        model=EnsembleConfig(tuple(run.config.model for run in runs)),
-        max_length=min(run.config.max_length for run in runs),
-        longest_source=max(run.config.longest_source for run in runs),
-    )
-    return Run(first.path, config, Ensemble([run.model for run in runs]), first.tokenizer)

@@ -11,8 +11,9 @@ from selfattn.errors import SettingError
 from selfattn.files import sha256_of
 from selfattn.runs.directory import WEIGHTS, RunDirectory, is_marian
 from selfattn.runs.hub import fetch, is_address
+from selfattn.runs.load import load
 from selfattn.runs.record import RunConfig
-from selfattn.runs.run import Run, load
+from selfattn.runs.run import Run
 from selfattn.runs.task import TaskData
 from selfattn.runs.vocabulary import token_settings
 from selfattn.training.config import TrainingConfig

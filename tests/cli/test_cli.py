@@ -154,7 +154,7 @@ def test_an_error_that_nobody_expected_keeps_its_traceback(
     def broken(*arguments: object, **options: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("selfattn.runs.run.load", broken)
+    monkeypatch.setattr("selfattn.runs.load.load", broken)
     with pytest.raises(ZeroDivisionError, match="a bug"):
         cli("predict", runs["rnn-plain"].path)
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from selfattn.errors import SettingError, UserError
-from selfattn.runs.run import Run, load
+from selfattn.runs.load import load
+from selfattn.runs.run import Run
 
 Cli = Callable[..., Any]
 TEXT = "November 13, 2008"

@@ -9,8 +9,9 @@ from small_runs import Cli
 
 from selfattn.data.pairs import Pair
 from selfattn.decoding.texts import Output
+from selfattn.runs.load import load
 from selfattn.runs.output_details import output_tokens
-from selfattn.runs.run import Run, load
+from selfattn.runs.run import Run
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
 LANGUAGE_MODEL = Path(__file__).parents[1] / "fixtures/formats/run-lm"

@@ -7,7 +7,8 @@ from small_runs import Cli
 
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError
-from selfattn.runs.run import Run, load
+from selfattn.runs.load import load
+from selfattn.runs.run import Run
 
 LANGUAGE_MODEL = Path(__file__).parents[1] / "fixtures/formats/run-lm"
 TEXTS = ["May 1, 2001", "", "11/13/08"]

@@ -17,7 +17,7 @@ from selfattn.models.config import override
 from selfattn.models.presets import PRESETS
 from selfattn.models.sizing import body, parameters
 from selfattn.runs.directory import RunDirectory
-from selfattn.runs.run import load
+from selfattn.runs.load import load
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import Translation
 from selfattn.training.config import TrainingConfig

@@ -26,7 +26,8 @@ from selfattn.evaluation.metrics.likelihood import agree, read_counts
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.results.reading import read_record
 from selfattn.runs.answers import answer, know_nothing
-from selfattn.runs.run import Run, load
+from selfattn.runs.load import load
+from selfattn.runs.run import Run
 from selfattn.runs.task import task_of_settings
 from selfattn.tasks.lm import SPACE, LanguageModel
 

@@ -17,7 +17,7 @@ from selfattn.comparison.tested import Answer, Answered
 from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_summary
-from selfattn.report.verdict.ranking import badges
+from selfattn.report.verdict.badges import badges
 from selfattn.report.verdict.verdict import limits, standing, verdict
 from selfattn.report.write import document
 from selfattn.results.record import Record

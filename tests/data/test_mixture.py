@@ -11,7 +11,7 @@ from small_runs import Cli
 from selfattn.data.corpus.mixture import Mixture
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.runs.run import load
+from selfattn.runs.load import load
 from selfattn.runs.train import train
 from selfattn.tasks.translation import Translation
 

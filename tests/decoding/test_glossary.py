@@ -14,7 +14,8 @@ from selfattn.decoding.restrictions import Restrictions
 from selfattn.decoding.texts import decode_texts
 from selfattn.errors import SettingError, UserError
 from selfattn.models.build import build
-from selfattn.runs.run import Run, load
+from selfattn.runs.load import load
+from selfattn.runs.run import Run
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.words import WordTokenizer

@@ -13,7 +13,7 @@ from scipy import stats
 
 from selfattn.evaluation.statistics.mean_run import clopper_pearson, compare_mean_runs, stuck_runs
 from selfattn.evaluation.statistics.significance import RunScores, by_tuning, score_runs
-from selfattn.results.quality import LogOdds
+from selfattn.results.pair_tests import LogOdds
 
 
 def runs_of(**scores: list[float]) -> RunScores:

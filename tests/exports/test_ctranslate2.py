@@ -18,7 +18,8 @@ from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.presets import PRESETS
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.runs.directory import RunDirectory
-from selfattn.runs.run import Run, load
+from selfattn.runs.load import load
+from selfattn.runs.run import Run
 from selfattn.tokenizers.char import CharTokenizer
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="needs the extra [ctranslate2]")
@@ -41,7 +42,7 @@ def test_predict_with_an_engine_exports_once(
             err,
         )
     run = load(path, engine="ctranslate2")
-    run._reference = runs["rnn-attention"]
+    run.reference = runs["rnn-attention"]
     for err in (f"{path}-ctranslate2: 1 of the first 1 outputs differ from those of torch\n", ""):
         run.predict([text])
         assert capsys.readouterr().err == err

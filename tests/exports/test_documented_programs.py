@@ -19,7 +19,8 @@ from documented import ALONE, HOW_TO, program, run_in
 
 from selfattn.data.text import clean_text
 from selfattn.decoding.options import DecodingOptions
-from selfattn.runs.run import Run, load
+from selfattn.runs.load import load
+from selfattn.runs.run import Run
 from selfattn.runs.train import train
 
 CONSTRAINTS = HOW_TO.parents[1] / "constraints.txt"

@@ -36,7 +36,7 @@ from selfattn.models.protocol import Memory, Seq2Seq
 from selfattn.models.sizing import match, parameters
 from selfattn.registry import POSITIONS, SCORES, register
 from selfattn.runs.directory import RunDirectory
-from selfattn.runs.run import load
+from selfattn.runs.load import load
 from selfattn.runs.train import train
 from selfattn.training.config import TrainingConfig
 

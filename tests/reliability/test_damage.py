@@ -25,7 +25,7 @@ from selfattn.files import append_line
 from selfattn.results.reading import read_record
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.runs.ledger import LEDGER, read_ledger
-from selfattn.runs.run import load
+from selfattn.runs.load import load
 from selfattn.training.checkpoint import CheckpointFile
 
 RUN = "runs/plain-seed0"

@@ -15,7 +15,8 @@ from small_runs import accept_changes
 from selfattn.codec import write
 from selfattn.errors import UserError
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
-from selfattn.runs.run import Run, load
+from selfattn.runs.load import load
+from selfattn.runs.run import Run
 from selfattn.training.checkpoint import CheckpointFile
 
 __all__ = ["hub"]

@@ -19,7 +19,7 @@ from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_summary
 from selfattn.report.sections.first_screen import made_of
 from selfattn.report.sections.training import rates_section
-from selfattn.report.verdict.ranking import badges
+from selfattn.report.verdict.badges import badges
 from selfattn.report.verdict.verdict import verdict
 from selfattn.report.verdict.wrong_settings import cost_of_wrong
 from selfattn.report.write import document

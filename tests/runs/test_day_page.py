@@ -9,7 +9,7 @@ import pytest
 from marian_model import pairs, write_pairs
 from small_runs import Cli
 
-from selfattn.runs.run import load
+from selfattn.runs.load import load
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/how-to/day.md").read_text("utf-8")
 BLOCKS = re.findall("^```bash\n(.*?)^```", PAGE, re.M | re.S)

@@ -9,7 +9,7 @@ from hub_server import Hub
 from marian_model import pairs, write_marian, write_pairs
 from small_runs import Cli
 
-from selfattn.runs.run import load
+from selfattn.runs.load import load
 
 pytest.importorskip("transformers", reason="needs transformers, which is not installed")
 

@@ -14,7 +14,8 @@ from small_runs import Cli, Train
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.evaluate import evaluate_run
-from selfattn.runs.run import Run, load
+from selfattn.runs.load import load
+from selfattn.runs.run import Run
 
 # Of huggingface_hub's own way to upload without Xet.
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")

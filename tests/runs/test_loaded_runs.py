@@ -17,7 +17,8 @@ from selfattn.files import sha256_of
 from selfattn.models.config import Limits
 from selfattn.runs.directory import RunDirectory, files_in
 from selfattn.runs.fit import within_limits
-from selfattn.runs.run import Run, load
+from selfattn.runs.load import load
+from selfattn.runs.run import Run
 from selfattn.runs.train import train as train_on
 
 

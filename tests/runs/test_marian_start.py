@@ -14,7 +14,8 @@ from small_runs import Cli
 from selfattn.convert.marian_directory import open_marian
 from selfattn.errors import UserError
 from selfattn.runs.evaluate import evaluate_run
-from selfattn.runs.run import Run, load
+from selfattn.runs.load import load
+from selfattn.runs.run import Run
 from selfattn.runs.train import train
 from selfattn.tokenizers.load import load_tokenizer
 from selfattn.tokenizers.marian import MarianTokenizer

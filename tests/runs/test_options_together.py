@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from selfattn.runs.export import export_place
-from selfattn.runs.run import Run, load
+from selfattn.runs.load import load
+from selfattn.runs.run import Run
 
 Cli = Callable[..., Any]
 SMALL = ("--items-per-epoch", "32", "--validation-items", "8", "--batch-size", "16")

@@ -17,7 +17,8 @@ from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.ensemble import Ensemble, EnsembleConfig
 from selfattn.models.presets import PRESETS
 from selfattn.models.transformer_config import TransformerConfig
-from selfattn.runs.run import Run, load
+from selfattn.runs.load import load
+from selfattn.runs.run import Run
 
 TEXTS = ["november 13, 2008", "", "1 May 1999"]
 

@@ -12,7 +12,8 @@ from selfattn.demo.page import write_demo
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.evaluate import evaluate_run, evaluation_lines
-from selfattn.runs.run import Run, load
+from selfattn.runs.load import load
+from selfattn.runs.run import Run
 from selfattn.runs.train import train
 from selfattn.tasks.translation import Translation
 from selfattn.tokenizers.char import CharTokenizer

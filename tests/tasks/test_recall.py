@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from selfattn.errors import SettingError
-from selfattn.runs.run import load
+from selfattn.runs.load import load
 from selfattn.runs.train import train
 from selfattn.tasks.recall import Recall, multiquery_ar
 

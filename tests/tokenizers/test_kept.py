@@ -13,8 +13,8 @@ from selfattn.decoding.common import Hypothesis
 from selfattn.decoding.texts import to_output
 from selfattn.demo.page import page_tokens
 from selfattn.errors import SettingError, UserError
+from selfattn.runs.load import load
 from selfattn.runs.output_details import output_tokens
-from selfattn.runs.run import load
 from selfattn.runs.train import train
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.kept import KeptSearch, KeptTokenizer, without_kept

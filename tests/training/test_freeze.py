@@ -8,7 +8,8 @@ import torch
 from small_runs import Cli, Train
 
 from selfattn.errors import SettingError
-from selfattn.runs.run import Run, load
+from selfattn.runs.load import load
+from selfattn.runs.run import Run
 from selfattn.training.config import TrainingConfig
 from selfattn.training.freeze import freeze
 from selfattn.training.step import make_optimizer

@@ -15,7 +15,8 @@ from scipy import optimize, special
 from selfattn.evaluation.metrics.metric import Array, Metric
 from selfattn.evaluation.statistics.significance import MIN_SEEDS, Tunings, score_counts
 from selfattn.evaluation.statistics.variances import ALPHA, Variances, t_quantile, to_log_odds, variances
-from selfattn.results.quality import BudgetDifference, Crossing, PairTest
+from selfattn.results.pair_tests import PairTest
+from selfattn.results.quality import BudgetDifference, Crossing
 
 POWER = 0.8
 _MOST_SEEDS = 1000  # beyond it more seeds are no answer

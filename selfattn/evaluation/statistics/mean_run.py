@@ -18,7 +18,8 @@ from scipy import special
 from selfattn.evaluation.metrics.metric import Array
 from selfattn.evaluation.statistics.significance import MIN_SEEDS, RunScores
 from selfattn.evaluation.statistics.variances import ALPHA, Clusters
-from selfattn.results.quality import Comparison, Estimate, Gap, PairTest, WhereItTrains, Word
+from selfattn.results.pair_tests import Comparison, Gap, PairTest, Word
+from selfattn.results.quality import Estimate, WhereItTrains
 
 _STUCK = 0.5  # of the best run's score
 _FLOOR = 0.0  # the lowest score that a stuck run may have

@@ -28,7 +28,8 @@ from selfattn.evaluation.statistics.variances import (
     tuning_means,
     variances,
 )
-from selfattn.results.quality import Better, Comparison, Estimate, LogOdds, PairTest, Word, separated
+from selfattn.results.pair_tests import Comparison, LogOdds, PairTest, Word, separated
+from selfattn.results.quality import Better, Estimate
 
 Tunings = Mapping[str, Sequence[Hashable]]
 """For each model a label for each run: that of its tuning."""

@@ -9,7 +9,9 @@ from selfattn.report.drawing.numbers import NONE, amount, bare_p_text, differenc
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.report.verdict.ranking import UNITS, comparable, metric_kind, named, ranked, record_scale, training_of
 from selfattn.report.verdict.verdict import standing_word
-from selfattn.results.quality import BucketGroup, Estimate, PairTest, is_estimable
+from selfattn.results.pair_tests import PairTest, is_estimable
+from selfattn.results.parts import BucketGroup
+from selfattn.results.quality import Estimate
 from selfattn.results.record import Record
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 from selfattn.words.names import name_key

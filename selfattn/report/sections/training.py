@@ -20,8 +20,9 @@ from selfattn.report.verdict.ranking import (
     rate_scores,
     record_scale,
 )
+from selfattn.results.pair_tests import is_estimable
 from selfattn.results.plan import Budgets
-from selfattn.results.quality import Point, Unit, is_estimable
+from selfattn.results.quality import Point, Unit
 from selfattn.results.record import Model, Record, Tuning, TuningTrial
 from selfattn.results.space import parse_axis
 from selfattn.words.messages import TextLike, message

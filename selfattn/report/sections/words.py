@@ -2,7 +2,7 @@
 
 from selfattn.report import blocks as b
 from selfattn.report.verdict.ranking import is_single
-from selfattn.results.quality import NgramGroup
+from selfattn.results.parts import NgramGroup
 from selfattn.results.record import Record
 from selfattn.words.messages import message
 

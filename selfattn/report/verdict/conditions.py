@@ -15,8 +15,9 @@ from selfattn.report.verdict.ranking import (
     spoken,
 )
 from selfattn.report.verdict.wrong_settings import FACTOR, cost_of_wrong
+from selfattn.results.pair_tests import separated
 from selfattn.results.plan import DepartureKind, PlanCheck
-from selfattn.results.quality import CrossingKind, separated
+from selfattn.results.quality import CrossingKind
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import SOURCE, Message, TextLike, message, phrase
 

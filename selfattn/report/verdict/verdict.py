@@ -12,8 +12,10 @@ from selfattn.evaluation.statistics.significance import MIN_SEEDS
 from selfattn.report.blocks import Verdict
 from selfattn.report.drawing.numbers import amount, gap_text, p_text, score_text, share_text
 from selfattn.report.verdict import conditions, ranking
+from selfattn.report.verdict.badges import badges
 from selfattn.report.verdict.ranking import headline_name, pair_test, quality, spoken
-from selfattn.results.quality import Estimate, MarginWord, PairTest, Word, leaders
+from selfattn.results.pair_tests import MarginWord, PairTest, Word, leaders
+from selfattn.results.quality import Estimate
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, TextLike, message
 
@@ -105,8 +107,7 @@ def verdict(record: Record) -> Verdict:
         sentences = [*conditions.wrong_rate(record, ranking.sound(record)[:2]), *remarks]
     aside = tuple(message("verdict.aside", reason=reason) for reason in ranking.set_aside(record))
     asks = question(record)
-    badges = ranking.badges(record)
-    return Verdict(asks, lead, tuple(sentences), bool(reasons), aside, badges, origin(record))
+    return Verdict(asks, lead, tuple(sentences), bool(reasons), aside, badges(record), origin(record))
 
 
 def _weak_models(record: Record) -> list[Message]:

@@ -1,0 +1,231 @@
+"""Tests of pairs of models: the difference with its interval, its p-value, and the word of the verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from selfattn.codec import Plain
+from selfattn.results.quality import Better, BudgetDifference, Estimate, Share, Unit
+
+Word = Literal[
+    "better",
+    "worse",
+    "better where it trains",
+    "worse where it trains",
+    "no difference seen",
+    "identical outputs",
+    "too few seeds to tell",
+]
+MarginWord = Literal["more", "perhaps less", "equivalent", "cannot tell"]
+_TURNED: dict[Word, Word] = {
+    "better": "worse",
+    "worse": "better",
+    "better where it trains": "worse where it trains",
+    "worse where it trains": "better where it trains",
+}
+
+
+@dataclass(frozen=True)
+class Gap(Plain):
+    """A difference of two models with its interval: first minus second.
+
+    Attributes:
+        difference: in the unit of the metric.
+        low: lower end of the interval.
+        high: upper end.
+    """
+
+    difference: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class LogOdds(Plain):
+    """The difference of two shares in log-odds, ln(p / (1 - p)), with its interval.
+
+    Near 100 % it says more than percentage points: from 98 to 99 % the odds of a right answer double, as they do from
+    50 to 67 %.
+
+    Attributes:
+        difference: mean log-odds of the first model's runs minus those of the second.
+        low: lower end of the interval.
+        high: upper end.
+    """
+
+    difference: float
+    low: float
+    high: float
+
+    @property
+    def ratio(self) -> tuple[float, float, float]:
+        """The odds ratio with its ends: how many times as high the odds of a right answer are with the first model.
+
+        Example:
+            >>> [round(value, 1) for value in LogOdds(1.1, 0.0, 2.2).ratio]
+            [3.0, 1.0, 9.0]
+        """
+        difference, low, high = (math.exp(min(value, 700)) for value in (self.difference, self.low, self.high))
+        return difference, low, high
+
+
+@dataclass(frozen=True)
+class PairTest(Plain):
+    """The test of a pair of models on one metric.
+
+    Attributes:
+        first: name of a model.
+        second: name of another.
+        metric: what is compared.
+        difference: first minus second.
+        low: lower end of the interval of the difference, 95 % unless `alpha` says otherwise.
+        high: upper end.
+        p: two-sided, of this pair alone.
+        p_holm: corrected for all pairs of this metric but the primary one, whose own p it is.
+        word: verdict on the first.
+        p_items: p of the exact test over items, for these runs alone; with one run each, p itself.
+        primary: whether this contrast was named before training; all others are exploratory.
+        alpha: level of its test, 0.05 unless it is one of several planned analyses; the interval covers 1 - alpha.
+        separated: whether every run of one model scores above every run of the other.
+        better: whether higher or lower scores are better.
+        odds: the difference in log-odds, where the scores are shares of right answers: p, and whether the interval
+            excludes 0, come from it. `difference`, `low` and `high` are in the unit of the metric all the same.
+        trains: the difference of the runs that are not stuck, which p and `odds` are about; `difference`, `low` and
+            `high` are then those of the mean runs, stuck ones included. None where all are about the runs seen.
+    """
+
+    first: str
+    second: str
+    metric: str
+    difference: float
+    low: float
+    high: float
+    p: Share
+    p_holm: Share
+    word: Word
+    p_items: Share | None = None
+    primary: bool = False
+    alpha: Share = 0.05
+    separated: bool = False
+    better: Better = "higher"
+    odds: LogOdds | None = None
+    trains: Gap | None = None
+
+    @property
+    def tested(self) -> Gap:
+        """The difference that p is about: that of the runs which are not stuck, where these are told apart."""
+        return self.trains or Gap(self.difference, self.low, self.high)
+
+    def beside(self, margin: float) -> MarginWord:
+        """Compare the difference with the smallest that is worth having, in either direction.
+
+        It is equivalent if the interval lies inside the margin: two one-sided tests at 2.5 % each (Schuirmann 1987).
+        Where stuck runs are told apart, the interval is that of the others.
+
+        Args:
+            margin: above 0, in the unit of the difference.
+
+        Example:
+            >>> test = PairTest("a", "b", "bleu", 1.5, 0.6, 2.4, 0.001, 0.001, "better")
+            >>> [test.beside(margin) for margin in (0.5, 1.0, 3.0)]
+            ['more', 'perhaps less', 'equivalent']
+        """
+        gap = self.tested
+        if self.word == "too few seeds to tell":
+            return "cannot tell"
+        if max(-gap.low, gap.high) <= margin:
+            return "equivalent"
+        if self.word in ("no difference seen", "identical outputs"):
+            return "cannot tell"
+        return "more" if max(gap.low, -gap.high) > margin else "perhaps less"
+
+    def turned(self) -> PairTest:
+        """Return the same test with the two models exchanged."""
+        return replace(
+            self,
+            first=self.second,
+            second=self.first,
+            difference=-self.difference,
+            low=-self.high,
+            high=-self.low,
+            word=_TURNED.get(self.word, self.word),
+            odds=self.odds and LogOdds(-self.odds.difference, -self.odds.high, -self.odds.low),
+            trains=self.trains and Gap(-self.trains.difference, -self.trains.high, -self.trains.low),
+        )
+
+
+@dataclass(frozen=True)
+class Comparison(Plain):
+    """All models with their scores, and every pair of them once, in the order in which the models were given."""
+
+    estimates: Mapping[str, Estimate]
+    pairs: tuple[PairTest, ...]
+
+    def between(self, first: str, second: str) -> PairTest:
+        """Return how the first stands to the second.
+
+        Raises:
+            KeyError: there is no such pair.
+        """
+        for pair in self.pairs:
+            if (pair.first, pair.second) == (first, second):
+                return pair
+            if (pair.second, pair.first) == (first, second):
+                return pair.turned()
+        raise KeyError(f"no pair of {first!r} and {second!r}")
+
+
+def separated(first: Sequence[float], second: Sequence[float]) -> bool:
+    """Say whether every run of one model scores above every run of the other. That is never called "no difference".
+
+    Example:
+        >>> separated([0.5, 0.6], [0.7, 0.8]), separated([0.5, 0.7], [0.7, 0.8])
+        (True, False)
+    """
+    return bool(min(first) > max(second) or max(first) < min(second))
+
+
+def is_estimable(test: PairTest | Gap | BudgetDifference, unit: Unit) -> bool:
+    """Say whether a difference is known well enough to be shown.
+
+    It is not where the interval includes 0 and its half-width is above 25 points of 100: then so few runs, which vary
+    so much, say nothing about the size of the difference. A quality without an upper end is always shown.
+
+    Args:
+        test: of two models; where stuck runs are told apart, that of the others counts.
+        unit: of the metric.
+
+    Example:
+        >>> is_estimable(BudgetDifference(1.0, -0.05, -0.58, 0.49), "share")
+        False
+        >>> is_estimable(BudgetDifference(1.0, -0.5, -0.9, -0.1), "share")  # wide, but the sign is known
+        True
+    """
+    most = {"share": 0.25, "points": 25.0}.get(unit, math.inf)
+    gap = test.tested if isinstance(test, PairTest) else test
+    return not gap.low <= 0 <= gap.high or (gap.high - gap.low) / 2 <= most
+
+
+def leaders(pairs: Sequence[PairTest], first: str, second: str) -> dict[str, str]:
+    """Say for each metric which of two models has the better mean; metrics with equal means are left out.
+
+    More than one name among the values means that metrics disagree.
+
+    Args:
+        pairs: of a record, on all its metrics.
+        first: name of a model.
+        second: name of the other.
+
+    Example:
+        >>> bleu = PairTest("a", "b", "bleu", 1.5, -1.0, 4.0, 0.2, 0.2, "no difference seen")
+        >>> ter = PairTest("b", "a", "ter", -3.0, -5.0, -1.0, 0.01, 0.01, "better", better="lower")
+        >>> leaders([bleu, ter], "a", "b")
+        {'bleu': 'a', 'ter': 'b'}
+    """
+    tests = [test for test in pairs if {test.first, test.second} == {first, second} and test.difference]
+    return {
+        test.metric: test.first if (test.difference > 0) == (test.better == "higher") else test.second for test in tests
+    }
