@@ -20,7 +20,8 @@ from selfattn.tokenizers.kept import KeptTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.distributed import Processes
 
-BATCH_SIZE = 256  # hypotheses that are decoded together
+BATCH_SIZE = 256  # outputs that are decoded together
+BEAM_SIZE = 640  # hypotheses of a beam search that are: a step of few rows takes as long as one of many
 MAX_TOKENS = 32_768  # tokens of their sources
 
 
@@ -123,7 +124,7 @@ def decode_sources(
     processes = processes or Processes()
     done: list[tuple[list[int], list[list[Hypothesis]]]] = []
     examples = [Example(source, [tokenizer.eos_id]) for source in sources]
-    rows = max(1, BATCH_SIZE // options.beam)
+    rows = BATCH_SIZE if options.beam == 1 else max(1, BEAM_SIZE // options.beam)
     tokens = max(1, MAX_TOKENS // options.beam)
     cut = batches_by_length(model, examples, batch_size=rows, max_tokens=tokens)
     ends = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
@@ -175,7 +176,7 @@ def _search_with_words(
 ) -> list[list[Hypothesis]]:
     """Search the outputs of some sources that must have words."""
     by_place: dict[int, list[Hypothesis]] = {}
-    rows = max(1, BATCH_SIZE // options.beam)
+    rows = max(1, BEAM_SIZE // options.beam)
     tokens = max(1, MAX_TOKENS // options.beam)
     for batch, places in batches_by_length(model, examples, batch_size=rows, max_tokens=tokens):
         hypotheses = constrained_search(

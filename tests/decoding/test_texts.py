@@ -9,6 +9,7 @@ from torch import Tensor
 
 from selfattn.data.batches import Batch
 from selfattn.decoding import texts as module
+from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import greedy
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.scoring import score_targets, score_texts, text_examples
@@ -57,6 +58,20 @@ def test_long_texts_go_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None
     texts = ["a" * 25, "b", "c", "d" * 25]
     assert len(predict(model, TOKENIZER, texts, max_length=2)) == 4
     assert rows == [2, 2]  # three rows of 26 + 1 tokens would be 81
+
+
+def test_64_sentences_are_one_batch_of_a_beam_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(PRESETS["transformer"].config, vocab_size=len(TOKENIZER), pad_id=0, seed=1)
+    rows: list[int] = []
+
+    def counting(model: Seq2Seq, source: Tensor, *args: Any, **options: Any) -> Any:
+        rows.append(len(source))
+        return beam_search(model, source, *args, **options)
+
+    monkeypatch.setattr(module, "beam_search", counting)
+    texts = ["a", "bc"] * 32
+    decode_texts(model, TOKENIZER, texts, DecodingOptions(beam=5), max_length=2)
+    assert rows == [64]
 
 
 # A language model goes on from a beginning exactly as if it had read the whole text at once
