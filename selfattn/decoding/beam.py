@@ -96,8 +96,8 @@ def beam_search(
             logits, state = model.step(token, state)
             # One more than the beam: whatever becomes of <eos>, the best row alone could fill the beam.
             if restrictions is None:
-                ids = top(logits, beam_size + 1)[1]
-                values = chosen_log_probabilities(logits, ids)
+                best, ids = top(logits, beam_size + 1)
+                values = chosen_log_probabilities(logits, ids, best[:, :1])
             else:
                 allowed = restrictions.masked(logits, beam.prefixes.flatten(0, 1), beam.sentence_of_each())
                 ids = top(allowed, beam_size + 1)[1]

@@ -18,8 +18,10 @@ def log_probabilities(logits: Tensor) -> Tensor:
     return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
 
-def chosen_log_probabilities(logits: Tensor, ids: Tensor) -> Tensor:
+def chosen_log_probabilities(logits: Tensor, ids: Tensor, largest: Tensor | None = None) -> Tensor:
     """Return the log-probabilities of ``ids [n k]`` given ``logits [n v]``, in float32 or wider: ``[n k]``.
+
+    Where they are known, ``largest [n 1]`` are the largest logits of the rows.
 
     Example:
         >>> chosen_log_probabilities(torch.zeros(1, 2), torch.tensor([[1]])).exp()
@@ -27,10 +29,19 @@ def chosen_log_probabilities(logits: Tensor, ids: Tensor) -> Tensor:
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     chosen = logits.gather(-1, ids)
-    rows = max(1, CHUNK // logits.shape[-1])
-    if len(logits) <= rows:
+    n, v = logits.shape
+    rows = max(1, CHUNK // v)
+    if n <= rows:
         return chosen - logits.logsumexp(dim=-1, keepdim=True)
-    return chosen - torch.cat([part.logsumexp(dim=-1, keepdim=True) for part in torch.split(logits, rows)])
+    shifted = logits.new_empty(rows, v)  # one for all: fresh memory costs more time than the exponentials
+    totals = logits.new_empty(n, 1)
+    largest = logits.amax(dim=-1, keepdim=True) if largest is None else largest.to(logits.dtype)
+    finite = largest.where(largest.abs() != torch.inf, 0.0)  # as torch.logsumexp, whose bits these are
+    for start in range(0, n, rows):
+        part = logits[start : start + rows]
+        powers = torch.sub(part, finite[start : start + rows], out=shifted[: len(part)]).exp_()
+        torch.sum(powers, dim=-1, keepdim=True, out=totals[start : start + rows])
+    return chosen - totals.log_().add_(finite)
 
 
 def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -183,6 +183,18 @@ def test_what_is_chosen_has_the_log_probability_of_the_whole_row() -> None:
     assert torch.equal(found[7:8], chosen_log_probabilities(logits[7:8], ids[7:8]))
 
 
+def test_sums_in_parts_have_the_bits_of_torch_logsumexp() -> None:
+    logits = 9 * torch.randn(41, 8009, generator=torch.Generator().manual_seed(0))
+    logits[3] = -math.inf
+    logits[5, 7] = math.inf
+    logits[6, 8] = math.nan
+    ids = torch.tensor([[7, 8]]).expand(41, 2)
+    expected = logits[:, 7:9] - logits.logsumexp(dim=-1, keepdim=True)
+    for largest in (None, logits.amax(dim=-1, keepdim=True)):
+        found = chosen_log_probabilities(logits, ids, largest)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
 def test_log_probabilities_are_float32_or_wider(dtype: torch.dtype) -> None:
     found = log_probabilities(torch.tensor([[0.0, 0.0, 0.0, -math.inf]], dtype=dtype))
