@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
 import selfattn
+
+sys.path.insert(0, str(Path(__file__).parent))
+from pages import keep_words_whole, name_columns
 
 project = "selfattn"
 author = "the selfattn authors"
@@ -107,23 +111,10 @@ def speak_korean(app: Sphinx, page: str, template: str, context: dict[str, Any],
 REPORT = re.compile(r'(<a href="[^"]*\b(?:reports|claims)/\w+)(\.html)')
 
 
-# Where a line must not break: before a Korean particle; inside an interval; between a number and its sign.
-PARTICLE = re.compile(r"(?<=[%)\]”’])(?=[가-힣])")
-INTERVAL = re.compile(r" ?\[([−+]?[\d.,]+), ([−+]?[\d.,]+)\]")
-SIGN = re.compile(r"(?<=\d) (?=%)|(?<=[≤≥=]) (?=\d)|(?<=\bp) (?=[=<])")
-AS_IT_IS = (nodes.literal, nodes.math, nodes.FixedTextElement)  # code, formulas, and what is HTML already
-
-
-def keep_words_whole(app: Sphinx, document: nodes.document, page: str) -> None:
-    """Join what belongs together, in texts alone: attention maps in a page only run as they were written."""
-    before = ""  # the last character of the text before, perhaps in bold
-    for text in list(document.findall(nodes.Text)):
-        words = text.astext()
-        if not isinstance(text.parent, AS_IT_IS):
-            joined = PARTICLE.sub("\u2060", before + words).removeprefix(before)
-            joined = INTERVAL.sub("\u00a0[\\1,\u00a0\\2]", joined)
-            text.parent.replace(text, nodes.Text(SIGN.sub("\u00a0", joined)))
-        before = words[-1:]
+def mend_pages(app: Sphinx, document: nodes.document, page: str) -> None:
+    """Change what a page says before it is written."""
+    name_columns(document)
+    keep_words_whole(document)
 
 
 def link_reports(app: Sphinx, page: str, template: str, context: dict[str, Any], document: object) -> None:
@@ -157,6 +148,8 @@ OF_THEME = {
     "<span>Next</span>": "<span>다음</span>",
     "<span>Previous</span>": "<span>이전</span>",
     'placeholder="Search" name="q" aria-label="Search"': 'placeholder="검색" name="q" aria-label="검색"',
+    "Copyright &#169; the selfattn authors, MIT licence": "&#169; selfattn 저자들, MIT 라이선스",
+    'Made with <a href="https://www.sphinx': '만든 도구: <a href="https://www.sphinx',
     "<span>Back to top</span>": "<span>맨 위로</span>",
     "Skip to content": "본문으로 건너뛰기",
     "On this page": "이 페이지에서",
@@ -196,7 +189,7 @@ def setup(app: Sphinx) -> None:
     """Connect what the pages need beside the theme."""
     app.connect("html-page-context", speak_korean)
     app.connect("html-page-context", link_reports)
-    app.connect("doctree-resolved", keep_words_whole)
+    app.connect("doctree-resolved", mend_pages)
     app.connect("build-finished", copy_linked)
     app.connect("build-finished", speak_korean_around)
     app.add_html_math_renderer("mathml", (draw_formula, None), (draw_display, None))

@@ -34,3 +34,33 @@ def test_the_mean_of_all_runs_has_a_band(ends: list[float], low: float | None, h
 
 def test_the_mean_goes_as_far_as_every_run() -> None:
     assert len(mean_curve(model([0.1, 0.2, 0.3], [0.1, 0.2]), lambda point: point.step, "share")) == 2
+
+
+def at_steps(*runs: dict[int, float], part: tuple[int, ...] = ()) -> Model:
+    """A model whose runs reached these values at these steps of ten tokens; those of `part` on a part of the items."""
+    curves = []
+    for seed, run in enumerate(runs):
+        points = []
+        for step, valid in run.items():
+            loss = None if step in part else 1.0
+            points.append(Point(1, step, tokens=10 * step, valid_loss=loss, valid=valid))
+        curves.append(Curve(seed, tuple(points)))
+    return Model("m", True, 1, tuple(range(len(runs))), {}, curves=tuple(curves))
+
+
+def test_runs_validated_at_other_steps_are_averaged_after_the_same_training() -> None:
+    """Two runs on straight lines have a straight mean, wherever each was validated."""
+    first = {step: 0.001 * step for step in (100, 200, 300, 400)}
+    second = {step: 0.002 * step for step in (100, 130, 301, 330, 400)}
+    spots = mean_curve(at_steps(first, second), lambda point: point.step, "share")
+    assert [spot.x for spot in spots] == [100, 200, 300, 400]
+    assert [spot.y for spot in spots] == pytest.approx([0.15, 0.3, 0.45, 0.6])
+
+
+def test_a_line_joins_either_validations_or_the_points_between_them() -> None:
+    """A part of the items is easier than all of them: a line through both would zigzag."""
+    run = {100: 0.1, 150: 0.9, 200: 0.2, 250: 0.9, 300: 0.3}
+    spots = mean_curve(at_steps(run, part=(150, 250)), lambda point: point.step, "share")
+    assert [(spot.x, spot.y) for spot in spots] == [(100, 0.1), (200, 0.2), (300, 0.3)]
+    spots = mean_curve(at_steps(run, part=(100, 150, 250)), lambda point: point.step, "share")
+    assert [spot.x for spot in spots] == [100, 150, 250, 300]

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from statistics import fmean, stdev
 
+import numpy as np
+
 from selfattn.evaluation.statistics.variances import t_quantile
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, difference_text, flatten, value_text
@@ -246,10 +248,12 @@ def learning_section(record: Record) -> tuple[b.Block, ...]:
     if not charts:
         return ()
     items = record.settings.get("curve_items")
-    part = message("learning.part", items=items) if isinstance(items, int) else None
+    on_part = any(map(_is_on_part, record.models))
+    part = message("learning.part", items=items) if isinstance(items, int) and on_part else None
+    by_tokens = message("learning.by_tokens") if any(map(_is_by_tokens, record.models)) else None
     bands = message("learning.band") if any(len(model.curves) > 1 for model in record.models) else None
     return (
-        b.Paragraph(message("learning.text", metric=headline_name(record)), part, bands),
+        b.Paragraph(message("learning.text", metric=headline_name(record)), part, by_tokens, bands),
         b.Charts("against", message("learning.against"), charts),
         b.Paragraph(message("learning.schedule"), note=True),
     )
@@ -266,7 +270,10 @@ def _chart(record: Record, name: str) -> b.Chart:
 
 
 def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) -> tuple[b.Spot, ...]:
-    """Return the mean over runs at every validation that all runs reached.
+    """Return the mean over runs, as far as every run goes.
+
+    Runs that were validated at the same steps are averaged there. Others, whose batches differ, are averaged after the
+    same number of target tokens, each interpolated between its validations: a line joins means of the same runs.
 
     The band is a 95 % interval for the mean (Student's t); with two runs it goes from the lower to the higher.
 
@@ -275,14 +282,22 @@ def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) ->
         of: returns the horizontal value of a point; points without one are left out.
         kind: unit of the quality; bands end at 0 and, where it has an upper end, there.
     """
-    runs = [
-        [(x, point.valid) for point in curve.points if point.valid is not None and (x := of(point)) is not None]
-        for curve in model.curves
-    ]
+    curves = [[point for point in run if of(point) is not None] for run in _drawn_points(model)]
+    runs = [run for run in curves if run]
+    if not runs:
+        return ()
+    by_tokens = _is_by_tokens(model)
+    places = [[float(point.tokens or 0) if by_tokens else float(point.step) for point in run] for run in runs]
+    start = max(place[0] for place in places)
+    end = min(place[-1] for place in places)
     top = {"share": 1.0, "points": 100.0}.get(kind, math.inf)
     spots = []
-    for at in zip(*(run for run in runs if run), strict=False):
-        values = [y for _, y in at]
+    for at in dict.fromkeys(min(max(place, start), end) for place in min(places, key=len)):
+        across = []
+        values = []
+        for place, run in zip(places, runs, strict=True):
+            across.append(float(np.interp(at, place, [of(point) or 0.0 for point in run])))
+            values.append(float(np.interp(at, place, [point.valid or 0.0 for point in run])))
         mean = fmean(values)
         low = None
         high = None
@@ -293,5 +308,32 @@ def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) ->
             half = t_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
             low = max(0.0, mean - half)
             high = min(top, mean + half)
-        spots.append(b.Spot(fmean(x for x, _ in at), mean, low, high))
+        spots.append(b.Spot(fmean(across), mean, low, high))
     return tuple(spots)
+
+
+def _is_on_part(model: Model) -> bool:
+    """Return whether most points were measured between validations, on a part of the items."""
+    points = [point for curve in model.curves for point in curve.points if point.valid is not None]
+    return 2 * sum(point.valid_loss is None for point in points) > len(points)
+
+
+def _drawn_points(model: Model) -> list[list[Point]]:
+    """Return the points of each run that one line may join: validations, or the points between them with the last."""
+    on_part = _is_on_part(model)
+    runs = []
+    for curve in model.curves:
+        points = [point for point in curve.points if point.valid is not None]
+        last = points[-1:]
+        runs.append([point for point in points if (point.valid_loss is None) == on_part or point in last])
+    return runs
+
+
+def _is_by_tokens(model: Model) -> bool:
+    """Return whether the runs of a model were validated at different steps, and are averaged by tokens."""
+    runs = [run for run in _drawn_points(model) if run]
+    if any(point.tokens is None for run in runs for point in run):
+        return False
+    steps = [[point.step for point in run] for run in runs]
+    shortest = min(steps, key=len, default=[])
+    return any(run[: len(shortest)] != shortest for run in steps)

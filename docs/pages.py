@@ -1,0 +1,49 @@
+"""What the site changes in the pages before it writes them: words that belong together, and tables for a phone."""
+
+from __future__ import annotations
+
+import re
+
+from docutils import nodes
+
+# Where a line must not break: before a Korean particle; inside an interval; between a number and its sign.
+PARTICLE = re.compile(r"(?<=[%)\]”’])(?=[가-힣])")
+INTERVAL = re.compile(r" ?\[([−+]?[\d.,]+), ([−+]?[\d.,]+)\]")
+SIGN = re.compile(r"(?<=\d) (?=%)|(?<=[≤≥=]) (?=\d)|(?<=\bp) (?=[=<])")
+AS_IT_IS = (nodes.literal, nodes.math, nodes.FixedTextElement)  # code, formulas, and what is HTML already
+
+MANY_COLUMNS = 4  # do not fit on a phone where their texts are long
+LONG_TEXT = 36  # characters
+
+
+def keep_words_whole(document: nodes.document) -> None:
+    """Join what belongs together, in texts alone: attention maps in a page only run as they were written."""
+    before = ""  # the last character of the text before, perhaps in bold
+    for text in list(document.findall(nodes.Text)):
+        words = text.astext()
+        if not isinstance(text.parent, AS_IT_IS):
+            joined = PARTICLE.sub("\u2060", before + words).removeprefix(before)
+            joined = INTERVAL.sub("\u00a0[\\1,\u00a0\\2]", joined)
+            text.parent.replace(text, nodes.Text(SIGN.sub("\u00a0", joined)))
+        before = words[-1:]
+
+
+def name_columns(document: nodes.document) -> None:
+    """Let a wide table of texts become a list on a phone, where every cell begins with the name of its column."""
+    for table in document.findall(nodes.table):
+        heads = [[entry.astext() for entry in row.findall(nodes.entry)] for row in _rows(table, nodes.thead)]
+        rows = [list(row.findall(nodes.entry)) for row in _rows(table, nodes.tbody)]
+        if len(heads) != 1 or len(heads[0]) < MANY_COLUMNS:
+            continue
+        if not any(len(entry.astext()) > LONG_TEXT for row in rows for entry in row):
+            table["classes"].append("numbers")
+            continue
+        table["classes"].append("cards")
+        for row in rows:
+            for head, entry in zip(heads[0][1:], row[1:], strict=False):
+                if head and entry.astext():
+                    entry.insert(0, nodes.paragraph("", head, classes=["column"]))
+
+
+def _rows(table: nodes.table, part: type[nodes.Element]) -> list[nodes.row]:
+    return [row for group in table.findall(part) for row in group.findall(nodes.row)]

@@ -1,0 +1,61 @@
+"""What the site changes in its pages; it needs docutils, which the extra [docs] installs."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+nodes = pytest.importorskip("docutils.nodes", reason="needs the extra [docs]")
+frontend = pytest.importorskip("docutils.utils", reason="needs the extra [docs]")
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
+from pages import keep_words_whole, name_columns  # noqa: E402
+
+
+def page(*parts: object) -> object:
+    """A document with one paragraph of these parts."""
+    document = frontend.new_document("page")
+    document += nodes.paragraph("", "", *parts)
+    return document
+
+
+def test_a_script_in_a_page_stays_as_it_is() -> None:
+    """A browser runs it only if its hash is that of the policy beside it."""
+    script = '<iframe srcdoc="<script>x = [0, 1]; y = 5 % 2; z = p = 1</script>"></iframe>'
+    code = "range = [0, 1]  # 5 %"
+    document = page(nodes.raw("", script, format="html"), nodes.literal("", code), nodes.Text("on [0, 1], 5 %, p = 1"))
+    keep_words_whole(document)
+    raw, literal, text = document[0].children
+    assert raw.astext() == script
+    assert literal.astext() == code
+    assert text.astext() == "on\u00a0[0,\u00a01], 5\u00a0%, p\u00a0=\u00a01"
+
+
+def test_a_particle_stays_with_its_number_in_bold() -> None:
+    document = page(nodes.strong("", "25.16%"), nodes.Text("로 올랐습니다"))
+    keep_words_whole(document)
+    assert document.astext() == "25.16%\u2060로 올랐습니다"
+
+
+def table(heads: list[str], *rows: list[str]) -> object:
+    group = nodes.tgroup("", cols=len(heads))
+    for part, lines in ((nodes.thead(), [heads]), (nodes.tbody(), rows)):
+        for line in lines:
+            entries = [nodes.entry("", *([nodes.paragraph("", cell)] if cell else [])) for cell in line]
+            part += nodes.row("", *entries)
+        group += part
+    return nodes.table("", group)
+
+
+def test_cells_of_a_wide_table_of_texts_name_their_columns() -> None:
+    long = "a text that is far too long for a column of a phone"
+    document = frontend.new_document("page")
+    document += table(["claim", "verdict", "measured", "picture"], ["1.", "holds", long, ""])
+    document += table(["length", "4", "8", "12"], ["plain", "5 %", "4 %", "3 %"])
+    document += table(["name", "text"], ["a", long])
+    name_columns(document)
+    texts, numbers, narrow = document.children
+    assert texts["classes"] == ["cards"]
+    cells = [entry.astext().split("\n\n") for entry in texts.findall(nodes.entry)][4:]
+    assert cells == [["1."], ["verdict", "holds"], ["measured", long], [""]]
+    assert numbers["classes"] == ["numbers"]
+    assert narrow["classes"] == []
