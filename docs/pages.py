@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from unicodedata import east_asian_width
 
 from docutils import nodes
 
@@ -11,9 +12,10 @@ PARTICLE = re.compile(r"(?<=[%)\]”’])(?=[가-힣])")
 INTERVAL = re.compile(r" ?\[([−+]?[\d.,]+), ([−+]?[\d.,]+)\]")
 SIGN = re.compile(r"(?<=\d) (?=%)|(?<=[≤≥=]) (?=\d)|(?<=\bp) (?=[=<])")
 AS_IT_IS = (nodes.literal, nodes.math, nodes.FixedTextElement)  # code, formulas, and what is HTML already
+SHORT = 24  # characters of code that a line of a phone has room for
 
-MANY_COLUMNS = 4  # do not fit on a phone where their texts are long
-LONG_TEXT = 36  # characters
+FEW_COLUMNS = 4  # fit on a phone
+TOO_WIDE = 150  # characters of the longest cell times the number of columns; a Korean character counts twice
 
 
 def keep_words_whole(document: nodes.document) -> None:
@@ -28,21 +30,34 @@ def keep_words_whole(document: nodes.document) -> None:
         before = words[-1:]
 
 
+def keep_code_whole(document: nodes.document) -> None:
+    """Mark short code, such as an option, in which no line should break."""
+    for code in document.findall(nodes.literal):
+        if all(len(word) <= SHORT for word in code.astext().split()):
+            code["classes"].append("short")
+
+
 def name_columns(document: nodes.document) -> None:
     """Let a wide table of texts become a list on a phone, where every cell begins with the name of its column."""
     for table in document.findall(nodes.table):
         heads = [[entry.astext() for entry in row.findall(nodes.entry)] for row in _rows(table, nodes.thead)]
         rows = [list(row.findall(nodes.entry)) for row in _rows(table, nodes.tbody)]
-        if len(heads) != 1 or len(heads[0]) < MANY_COLUMNS:
+        if len(heads) != 1:
             continue
-        if not any(len(entry.astext()) > LONG_TEXT for row in rows for entry in row):
-            table["classes"].append("numbers")
+        longest = max((_width(entry.astext()) for row in rows for entry in row), default=0)
+        if len(heads[0]) * longest <= TOO_WIDE:
+            if len(heads[0]) > FEW_COLUMNS:
+                table["classes"].append("numbers")
             continue
         table["classes"].append("cards")
         for row in rows:
             for head, entry in zip(heads[0][1:], row[1:], strict=False):
                 if head and entry.astext():
                     entry.insert(0, nodes.paragraph("", head, classes=["column"]))
+
+
+def _width(text: str) -> int:
+    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def _rows(table: nodes.table, part: type[nodes.Element]) -> list[nodes.row]:

@@ -8,7 +8,7 @@ import pytest
 nodes = pytest.importorskip("docutils.nodes", reason="needs the extra [docs]")
 frontend = pytest.importorskip("docutils.utils", reason="needs the extra [docs]")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
-from pages import keep_words_whole, name_columns  # noqa: E402
+from pages import keep_code_whole, keep_words_whole, name_columns  # noqa: E402
 
 
 def page(*parts: object) -> object:
@@ -36,6 +36,14 @@ def test_a_particle_stays_with_its_number_in_bold() -> None:
     assert document.astext() == "25.16%\u2060로 올랐습니다"
 
 
+def test_short_code_is_kept_in_a_line() -> None:
+    option = nodes.literal("", "--no-repeat-ngram N")
+    address = nodes.literal("", "https://example.org/a/path/that/is/long")
+    keep_code_whole(page(option, address))
+    assert option["classes"] == ["short"]
+    assert address["classes"] == []
+
+
 def table(heads: list[str], *rows: list[str]) -> object:
     group = nodes.tgroup("", cols=len(heads))
     for part, lines in ((nodes.thead(), [heads]), (nodes.tbody(), rows)):
@@ -50,7 +58,7 @@ def test_cells_of_a_wide_table_of_texts_name_their_columns() -> None:
     long = "a text that is far too long for a column of a phone"
     document = frontend.new_document("page")
     document += table(["claim", "verdict", "measured", "picture"], ["1.", "holds", long, ""])
-    document += table(["length", "4", "8", "12"], ["plain", "5 %", "4 %", "3 %"])
+    document += table(["length", "4", "8", "12", "16"], ["plain", "5 %", "4 %", "3 %", "2 %"])
     document += table(["name", "text"], ["a", long])
     name_columns(document)
     texts, numbers, narrow = document.children

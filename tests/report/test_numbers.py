@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from selfattn.report.blocks import Bars, Chart, ChartLine, Spot
+from selfattn.report.drawing.charts import curves
 from selfattn.report.drawing.numbers import (
     amount,
     compact,
@@ -19,7 +21,9 @@ from selfattn.report.drawing.numbers import (
     share_text,
     value_text,
 )
+from selfattn.report.drawing.palette import Signs
 from selfattn.report.drawing.scale import Scale, quality_scale
+from selfattn.report.render.markdown import MarkdownPage
 from selfattn.results.quality import Estimate, Unit
 from selfattn.results.record import MeanOverRuns
 
@@ -111,3 +115,18 @@ def test_points_have_an_axis_up_to_the_best(highest: float, top: float) -> None:
 def test_figures_beyond_the_usual_digits_are_shown() -> None:
     huge = Estimate(1e300, 1e299, 1.5e308)
     assert interval_text(huge, "points").startswith("[1000")
+
+
+@pytest.mark.parametrize(
+    ("places", "marks"), [((0, 1), ["0", "1"]), ((0, 0.5, 1), ["0", "0.2", "0.4", "0.6", "0.8", "1"])]
+)
+def test_marks_are_whole_where_all_points_stand_at_whole_numbers(places: tuple[float, ...], marks: list[str]) -> None:
+    chart = Chart("c", "", (ChartLine("m", tuple(Spot(x, 0.5) for x in places)),), Scale(), "kind")
+    drawn = curves(chart, Signs(["m"]))
+    assert drawn is not None
+    assert [text for _, text in drawn.ticks] == marks
+
+
+def test_every_bar_of_a_cell_has_a_line_of_its_own() -> None:
+    bars = Bars((("with", 1.0, "100 %"), ("without", 0.5, "50 %")))
+    assert MarkdownPage("en").cell(bars) == "████████ 100 % with<br>████░░░░ 50 % without"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from report_records import read
 
+from selfattn.models.presets import PRESETS
 from selfattn.report.blocks import Chart, HeatMap, Table
 from selfattn.report.drawing.charts import chart_table
 from selfattn.report.sections.attention import alignment_section, heads_section
@@ -21,7 +22,8 @@ from selfattn.results.attention import HeadScore, HeadScores
 from selfattn.results.plan import AtBudget, Budgets, Interim
 from selfattn.results.quality import BudgetDifference, Crossing, Estimate
 from selfattn.results.record import NO_SUBJECT, Gate, Record, TuningTrial
-from selfattn.words.messages import Message
+from selfattn.words.messages import SOURCE, Message, catalogue
+from selfattn.words.names import name_key
 
 
 @pytest.fixture
@@ -385,3 +387,17 @@ def test_a_difference_in_a_plain_number_names_the_metric(rich: Record) -> None:
     assert difference_unit(number).say("en") == "in perplexity"
     assert difference_unit(number).say("ko") == f"({headline_name(number).say('ko')})"
     assert difference_unit(rich).say("en") == "points"
+
+
+def test_a_korean_report_says_in_korean_what_the_built_in_models_are(rich: Record) -> None:
+    for name, preset in PRESETS.items():
+        assert catalogue(SOURCE)[name_key("preset", name)] == preset.summary
+    known = with_models(rich, transformer={"summary": PRESETS["transformer"].summary, "preset": "transformer"})
+    assert "트랜스포머 인코더와 디코더" in texts(fairness_section(known), "ko")
+    own = with_models(rich, transformer={"summary": "my own Transformer", "preset": "transformer"})
+    assert "my own Transformer" in texts(fairness_section(own), "ko")
+
+
+def test_a_metric_without_a_unit_differs_in_no_points(rich: Record) -> None:
+    plain = replace(rich, pairs=tuple(replace(pair, metric="edits") for pair in rich.pairs))
+    assert texts(pair_table(plain, "edits").columns[2].head) == "difference [interval]"

@@ -230,6 +230,7 @@ def test_a_long_text_in_a_table_has_a_line_of_its_own_on_a_phone() -> None:
     w = Translator("en")
     assert w.is_long(phrase(en="short", ko="이 글은 전화기의 반 줄에 들어가지 않습니다"))
     assert not w.is_long("rnn-attention, seed 400")
+    assert w.is_long("−0.012\u00a0[−0.018,\u00a0−0.006]")
     assert not w.is_long(Strip(()))
     assert w.is_long(MarkedAnswer("", "Ein Mann mit einem orangefarbenen Hut"))
 

@@ -88,12 +88,16 @@ def curves(chart: Chart, sign_of: Mapping[str, Sign]) -> Curves | None:
         rings = [point(spot.x, spot.y) for spot in line.spots if spot.chosen]
         drawn.append(DrawnLine(line.name, line.label, sign_of[line.name], edge, points, rings, tips, label))
     rules = [(1 - scale.place(quality), mark) for quality, mark in scale.ticks]
-    marks = (
-        chart.across.ticks
-        if chart.across
-        else [(x, chart.show(x) if x else "0") for x in even_ticks(across.top, count=4)]
-    )
+    marks = chart.across.ticks if chart.across else _marks(chart, across.top)
     return Curves(height, rules, [(across.place(x), mark) for x, mark in marks], drawn)
+
+
+def _marks(chart: Chart, top: float) -> list[tuple[float, str]]:
+    """Return round places of the horizontal axis; whole numbers where every point stands at one, such as a layer."""
+    ticks = [round(x, 9) for x in even_ticks(top, count=4)]
+    if all(float(spot.x).is_integer() for line in chart.lines for spot in line.spots):
+        ticks = [x for x in ticks if x.is_integer()]
+    return [(x, chart.show(x) if x else "0") for x in ticks]
 
 
 def _value(value: float, scale: Scale) -> str:

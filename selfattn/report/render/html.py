@@ -29,8 +29,9 @@ _MOST = 1_700_000  # characters of JSON; keeps the page under 3 MB
 # twelve characters announce a second one.
 _SYMBOLS = "".join(chr(code) for code in range(33, 127) if chr(code) not in '"\\<>')
 _HALF_LINE = 26  # columns of half a line on a phone
+_WORD = 20  # columns of what cannot be broken, such as an interval
 _PARTICLE = re.compile(r"(?<=[%)\]”’])(?=[가-힣])")
-_SPLIT = re.compile(r"(?<=\d) (?=%)|(?<=[✓✗○◐]) |(?<=^–) ")
+_SPLIT = re.compile(r"(?<=\d) (?=%)|(?<=[<≤≥=]) (?=\d)|(?<=\bp) (?=[<=])|(?<=[✓✗○◐]) |(?<=^–) ")
 _CODES = [*_SYMBOLS[:-12], *map("".join, product(_SYMBOLS[-12:], _SYMBOLS))]
 
 
@@ -87,6 +88,7 @@ def _render(template: str, lang: str, signs: Signs, maps: AttentionExplorer, **c
         "pieces": pieces,
         "curves_of": curves,
         "margin_of": label_margin,
+        "whole_options": whole_options,
         "block": maps,
         "heat": lambda block: Markup(attention_svg(block.values, block.columns, block.rows)),
         "explorer": explorer,
@@ -106,10 +108,22 @@ def whole_words(text: str) -> str:
     Browsers would break the line between a Korean particle and the sign before it; a word joiner prevents that.
 
     Example:
-        >>> whole_words("97%로"), whole_words("✓ holds for 95 % of"), whole_words("97 - 3")
-        ('97%\u2060로', '✓\xa0holds for 95\xa0% of', '97 - 3')
+        >>> whole_words("97%로"), whole_words("✓ holds for 95 % of"), whole_words("97 - 3"), whole_words("p < 0.05")
+        ('97%\u2060로', '✓\xa0holds for 95\xa0% of', '97 - 3', 'p\xa0<\xa00.05')
     """
     return _SPLIT.sub("\u00a0", _PARTICLE.sub("\u2060", text))
+
+
+def whole_options(command: str) -> Markup:
+    """Return a command as HTML in which no line breaks inside the name of an option.
+
+    Example:
+        >>> print(whole_options("train --batch-size 64"))
+        train <span class="option">--batch-size</span> 64
+    """
+    parts = re.split(r"(?<!\S)(--[\w-]+)", command)
+    option = Markup('<span class="option">{}</span>')
+    return Markup("").join(option.format(part) if place % 2 else part for place, part in enumerate(parts))
 
 
 class Translator:
@@ -159,7 +173,8 @@ class Translator:
         text = cell.text if isinstance(cell, Styled) else cell.target if isinstance(cell, MarkedAnswer) else cell
         if not isinstance(text, str | Message):
             return False
-        return any(width(text_of(text, lang)) > _HALF_LINE for lang in LANGS)
+        texts = [text_of(text, lang) for lang in LANGS]
+        return any(width(line) > _HALF_LINE or max(map(width, line.split(" "))) > _WORD for line in texts)
 
     def attr(self, name: str, text: TextLike) -> Markup:
         """Return an attribute whose value is a message, or any other text."""

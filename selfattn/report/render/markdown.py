@@ -29,7 +29,7 @@ def markdown_of(shown: b.Document, lang: str = SOURCE) -> str:
 
 def table_cells(block: b.Table, lang: str) -> list[list[str]]:
     """Return a table as text without markup, its heads first; columns in which pictures stand are left out."""
-    return MarkdownPage(lang, escape=lambda text: " ".join(text.split())).rows(block)
+    return MarkdownPage(lang, escape=lambda text: " ".join(text.split()), line="; ").rows(block)
 
 
 def plain(text: str) -> str:
@@ -77,6 +77,7 @@ class MarkdownPage:
         level: of headings; it grows inside what the page folds away.
         escape: makes a text safe.
         between: what stands between a text of a cell and the small one after it.
+        line: what stands between the bars of a cell.
     """
 
     def __init__(
@@ -85,11 +86,13 @@ class MarkdownPage:
         level: int = 3,
         escape: Callable[[str], str] = plain,
         between: str = ", ",
+        line: str = "<br>",
     ) -> None:
         self.lang = lang
         self.level = level
         self.escape = escape
         self.between = between
+        self.line = line
         self.nested = False  # below a heading of the section: what is folded away stands one level lower
 
     def all(self, blocks: Iterable[b.Block]) -> str:
@@ -171,7 +174,7 @@ class MarkdownPage:
                     full = round(8 * min(max(length, 0), 1))
                     bar = "█" * full + "░" * (8 - full)
                     texts.append(f"{bar} {self.say(value)} {self.say(label)}")
-                return ("\n" if self.between == "\n" else "; ").join(texts)
+                return self.line.join(texts)
             case b.Strip():
                 return ""
         return self.say(cell)

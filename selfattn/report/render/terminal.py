@@ -64,7 +64,7 @@ class _Screen:
         self.lang = lang
         self.signs = signs
         self.page = MarkdownPage(lang)
-        self.cells = MarkdownPage(lang, escape=str, between="\n")
+        self.cells = MarkdownPage(lang, escape=str, between="\n", line="\n")
 
     def all(self, blocks: Iterable[b.Block]) -> None:
         """Print blocks one below the other."""

@@ -12,7 +12,7 @@ from selfattn.report.verdict.conditions import target_tokens
 from selfattn.report.verdict.ranking import matched_statement, named, ranked
 from selfattn.results.record import Gate, Model, Record
 from selfattn.words.messages import SOURCE, Message, TextLike, message
-from selfattn.words.names import name_key
+from selfattn.words.names import has_text, name_key
 
 TIMES = {
     "train_seconds": "cost.train_seconds",
@@ -130,7 +130,7 @@ def fairness_section(record: Record) -> tuple[b.Block, ...]:
     differing = differing_settings(record)
     differ = (b.Heading(message("settings.differ"), "differing"), b.Paragraph(message("settings.text")), differing)
     models = (
-        (model.name, [b.Styled(model.summary or NONE, f"({model.source})" if model.source else "")])
+        (model.name, [b.Styled(_summary(model), f"({model.source})" if model.source else "")])
         for model in ranked(record)
     )
     return (
@@ -145,6 +145,12 @@ def fairness_section(record: Record) -> tuple[b.Block, ...]:
         b.Heading(message("settings.shared")),
         b.Facts(tuple(shared_settings(record).items())),
     )
+
+
+def _summary(model: Model) -> TextLike:
+    """Return what a model is, in the reader's language where the catalogues have the summary that its record holds."""
+    key = name_key("preset", model.preset or model.name)
+    return message(key) if has_text(key) and message(key).say(SOURCE) == model.summary else model.summary or NONE
 
 
 def _sizes(record: Record) -> b.Table:

@@ -53,8 +53,10 @@ def _table(record: Record, group: BucketGroup, name: str) -> b.Table:
     return b.Table(name, columns, tuple(rows), "formats")
 
 
-def _part(name: str) -> Message:
-    """Return the name of a part: a range of numbers, a field, or the data's own name."""
+def _part(name: str) -> TextLike:
+    """Return the name of a part: a range of numbers, a field, or the data's own name; nothing for an item of none."""
+    if not name:
+        return ""
     if size := re.fullmatch(r"(\d+) (?:to (\d+)|and more)", name):
         key = "buckets.range" if size[2] else "buckets.more"
         return Message(key, {"low": size[1], "high": size[2] or ""}, {SOURCE: name})
@@ -84,8 +86,8 @@ def differences_section(record: Record) -> tuple[b.Block, ...]:
     rows = tuple(
         b.Row(
             (
-                *([b.Styled(item.source, item.format, quoted=True)] if has_sources else []),
-                b.Styled(item.target, "" if has_sources else item.format, quoted=True),
+                *([b.Styled(item.source, _part(item.format), quoted=True)] if has_sources else []),
+                b.Styled(item.target, "" if has_sources else _part(item.format), quoted=True),
                 *(b.MarkedAnswer(item.predictions.get(name), item.target) for name in names),
             )
         )
@@ -133,7 +135,7 @@ def pair_table(record: Record, metric: str, pairs: Sequence[PairTest] | None = N
     tests = [test for test in (record.pairs if pairs is None else pairs) if test.metric == metric]
     tests = [test if place[test.first] < place[test.second] else test.turned() for test in tests]
     tests.sort(key=lambda test: (place[test.first], place[test.second]))
-    kind = metric_kind(record, metric) or "points"
+    kind = metric_kind(record, metric) or "number"
     has_odds = any(test.odds for test in tests)
     tells_stuck = any(test.trains for test in tests)
     heads = [
@@ -152,7 +154,7 @@ def pair_table(record: Record, metric: str, pairs: Sequence[PairTest] | None = N
 
 
 def _pair(record: Record, test: PairTest, has_odds: bool, tells_stuck: bool) -> b.Row:
-    kind = metric_kind(record, test.metric) or "points"
+    kind = metric_kind(record, test.metric) or "number"
     p, p_holm = (bare_p_text(value) for value in (test.p, test.p_holm))
     models = [model for model in record.models if model.name in (test.first, test.second)]
     difference: TextLike = difference_text(test, kind)
