@@ -69,11 +69,7 @@ class Score(nn.Module):
     __call__: Callable[..., Tensor]
 
 
-def _problem(part: type[Score]) -> str | None:
-    return None if part.computes else f"{part.__name__} has no forward"
-
-
-SCORES.expect(Score, _problem)
+SCORES.expect(Score, lambda part: None if part.computes else f"{part.__name__} has no forward")
 
 
 @register.score("dot")

@@ -1,6 +1,6 @@
 """Verify a run of claims: judge its trials again, and hold them against their files, the plan and the ledger."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,8 @@ from selfattn.codec import encode, fingerprint, read, short
 from selfattn.experiments.plan import PLAN, Plan, check_ledger, read_plan
 from selfattn.files import sha256_of
 from selfattn.registry import CLAIMS
-from selfattn.results.claims import ClaimResult, ClaimsRecord, Rate, Trial
-from selfattn.results.plan import Departure, Seal
+from selfattn.results.claims import ClaimResult, ClaimsRecord, Trial
+from selfattn.results.plan import Seal
 from selfattn.results.verified import Recomputation
 
 _RESULTS = "results.json"  # of a comparison
@@ -68,16 +68,12 @@ def _rates_apart(result: ClaimResult) -> Iterator[str]:
     chosen = {rate.arm: rate.chosen for rate in result.rates}
     for rate in result.rates:
         valid = {trial.rate: trial.figures.get("valid") for trial in result.tuning if trial.arm == rate.arm}
-        if len(rate.tried) > 1 and not _is_best(rate, valid):
+        numbers = [number for number in valid.values() if number is not None]
+        if len(rate.tried) > 1 and (not numbers or valid.get(rate.chosen) != min(numbers)):
             yield f"rate of {rate.arm}: {rate.chosen:g} has not the lowest `valid` of those tried"
     for trial in result.trials:
         if trial.arm in chosen and trial.rate != chosen[trial.arm] and not result.blocks:
             yield f"rate of {trial.arm}: {trial.rate} with seed {trial.seed}, {chosen[trial.arm]:g} was chosen"
-
-
-def _is_best(rate: Rate, valid: Mapping[float | None, float | None]) -> bool:
-    value = valid.get(rate.chosen)
-    return value is not None and value == min(each for each in valid.values() if each is not None)
 
 
 def _unkept(record: ClaimsRecord, seal: Seal) -> Iterator[str]:
@@ -103,23 +99,16 @@ def _from_files(folder: Path, record: ClaimsRecord) -> Iterator[Recomputation]:
     for name, file in files.items():
         on_disk.setdefault(name.partition(".")[0], []).append(read(Trial, file, advice=_ADVICE))
     for result in record.claims:
-        trials = on_disk.get(result.name, [])
-        yield Recomputation(f"trials of {result.name}", tuple(_other_trials(result, trials)), len(trials))
+        stored = [encode(trial) for trial in on_disk.get(result.name, [])]
+        differences = [
+            f"{trial.arm} with seed {trial.seed}: other figures than in its file"
+            for trial in (*result.trials, *result.tuning)
+            if encode(trial) not in stored
+        ]
+        yield Recomputation(f"trials of {result.name}", tuple(differences), len(stored))
     digests = {name: sha256_of(file) for name, file in files.items() if "-seed" in name}
     changed = [] if fingerprint(encode(dict(plan.seal.decides))) == plan.seal.sha256 else ["seal"]
-    departures = list(check_ledger(folder, plan.seal, changed, digests))
-    stated = list(record.plan.departures) if record.plan else []
-    yield Recomputation("ledger", tuple(_unstated(departures, stated)), len(digests))
-
-
-def _other_trials(result: ClaimResult, trials: Sequence[Trial]) -> Iterator[str]:
-    known = [encode(trial) for trial in trials]
-    for trial in (*result.trials, *result.tuning):
-        if encode(trial) not in known:
-            yield f"{trial.arm} with seed {trial.seed}: other figures than in its file"
-
-
-def _unstated(departures: Sequence[Departure], stated: Sequence[Departure]) -> Iterator[str]:
-    for departure in departures:
-        if departure not in stated:
-            yield f"{departure.kind}: {', '.join(departure.what)}"
+    stated = record.plan.departures if record.plan else ()
+    departures = check_ledger(folder, plan.seal, changed, digests)
+    unstated = [f"{each.kind}: {', '.join(each.what)}" for each in departures if each not in stated]
+    yield Recomputation("ledger", tuple(unstated), len(digests))

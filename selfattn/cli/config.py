@@ -35,7 +35,10 @@ def read_config(path: Path, make_commands: MakeCommands, command: Sequence[str])
     Raises:
         UserError: the file is missing, broken or of another kind, or the run was made by another command.
     """
-    values = _options_of_run(path, make_commands, command) if path.is_dir() else _options_of_file(path)
+    if path.is_dir():
+        values = _options_of_run(path, make_commands, command)
+    else:
+        values = _checked_options(_content_of_file(path, "--config"), f"--config {path}")
 
     def read(app: App, commands: tuple[str, ...], arguments: Any) -> None:
         # Under the names of the command, since at the top cyclopts skips options called as a command, such as models.
@@ -77,15 +80,6 @@ def read_recipe(path: Path, make_commands: MakeCommands) -> tuple[str, dict[str,
         _, bound, _ = commands.parse_args(words)
         settings[str(name)] = changed_settings(bound.arguments, bound.signature.parameters.values())
     return task, settings
-
-
-def _options_of_file(path: Path) -> dict[str, Any]:
-    """Return the options in a TOML, YAML or JSON file.
-
-    Raises:
-        UserError: the file is missing, broken or of another kind, or a value is none that an option can have.
-    """
-    return _checked_options(_content_of_file(path, "--config"), f"--config {path}")
 
 
 def _content_of_file(path: Path, name: str) -> dict[str, Any]:

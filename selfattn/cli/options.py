@@ -84,6 +84,7 @@ Device = Annotated[
 LISTS = {"columns", "layers", "heads"}
 """Names of the options that take a list with commas; those of dataclasses are added as they are read."""
 
+_group_of = cache(Group.create_ordered)  # help shows groups in the order in which they are made
 _TYPES: dict[Any, Any] = {
     tuple[str, ...]: Names,
     tuple[int, ...]: Numbers,
@@ -133,7 +134,7 @@ def parameters_of(
     groups |= getattr(kind, "groups", {})
     heading_of: dict[str, Group] = {}
     for heading, names in groups.items():
-        heading_of |= dict.fromkeys(names, _heading(heading))
+        heading_of |= dict.fromkeys(names, _group_of(heading))
     help_of = _help_of(kind)
     parameters = []
     for field in fields:
@@ -164,12 +165,6 @@ def parameters_of(
         annotation: Any = Annotated[type_, Parameter(**notes)]
         parameters.append(inspect.Parameter(name, _BY_NAME, default=default, annotation=annotation))
     return parameters
-
-
-@cache
-def _heading(name: str) -> Group:
-    """Make the group of a heading; help shows groups in the order in which they were made."""
-    return Group.create_ordered(name)
 
 
 def _help_of(kind: type[Any]) -> dict[str, str]:

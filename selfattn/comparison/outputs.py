@@ -3,8 +3,8 @@
 import dataclasses
 import platform
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain, combinations
 from pathlib import Path
@@ -103,19 +103,17 @@ def compare_outputs(
     _check_out(options.out, command)
     metrics = _metrics(options)
     used = checked_encoding(encoding)
-    right = _read(reference, used)
-    outputs = {name: [_read(run, used) for run in runs] for name, runs in systems.items()}
-    sources = None if source is None else _read(source, used)
-    kinds = None if tags is None else _read(tags, used)
-    _check_lengths(right, [sources, kinds, *chain.from_iterable(outputs.values())])
-    _refuse_empty(right)
-    _refuse_copies(right, outputs, metrics[0])
-    _check_script(right, options.language, metrics)
+    files = JudgedFiles(
+        _read(reference, used),
+        {name: [_read(run, used) for run in runs] for name, runs in systems.items()},
+        None if source is None else _read(source, used),
+        None if tags is None else _read(tags, used),
+    )
+    files.check(metrics, options.language)
     task = JudgedOutputs(metrics[0].language, metrics[0].name)
-    counts = {} if train is None else _counts(task, _read(train, used), right, outputs)
-    table = _table(right, sources, kinds, outputs, counts)
+    table = files.table({} if train is None else files.word_counts(task, _read(train, used)))
     data = {"kind": KIND, "language": metrics[0].language, "metric": metrics[0].name}
-    record = measure(_frame(options, command, metrics, outputs, len(right.texts)), data, table)
+    record = measure(files.frame(options, command, metrics), data, table)
     make_directory(options.out)
     record = replace(record, outputs_sha256=write_archive(options.out / ARCHIVE, data, table))
     return record, write_report(record, options.out, options.lang, outputs_for_sections(table))
@@ -148,10 +146,7 @@ def rewrite_outputs(folder: Path, out: Path, lang: str = SOURCE) -> tuple[Record
     return record, write_report(record, out, lang, outputs_for_sections(table))
 
 
-# what is given
-
-
-class _TextFile(NamedTuple):
+class TextFile(NamedTuple):
     """A file, or texts that were handed over.
 
     Attributes:
@@ -163,8 +158,126 @@ class _TextFile(NamedTuple):
     texts: Sequence[str]
 
 
-Runs: TypeAlias = Mapping[str, Sequence[_TextFile]]
-"""The outputs of each training, by system."""
+@dataclass(frozen=True)
+class JudgedFiles:
+    """The files of a comparison of outputs; line k of each belongs to item k.
+
+    Attributes:
+        right: the references.
+        outputs: of each training, by system.
+        sources: the inputs; None where they are unknown.
+        tags: kind of each item; None without.
+    """
+
+    right: TextFile
+    outputs: Mapping[str, Sequence[TextFile]]
+    sources: TextFile | None
+    tags: TextFile | None
+
+    @property
+    def runs(self) -> list[TextFile]:
+        """The outputs of all trainings."""
+        return list(chain.from_iterable(self.outputs.values()))
+
+    def check(self, metrics: Sequence[Metric], language: str | None) -> None:
+        """Check that the files can be compared by these metrics.
+
+        Args:
+            metrics: the one that decides first.
+            language: that the user stated; None without.
+
+        Raises:
+            UserError: a file has another number of lines, an empty reference or the lines of another file, or the
+                references need their language.
+        """
+        expected = len(self.right.texts)
+        for file in (self.sources, self.tags, *self.runs):
+            if file is not None and len(file.texts) != expected:
+                counts = f"{len(file.texts):,} lines, but {self.right.label} has {expected:,}"
+                raise UserError(f"{file.label}: {counts}; line k of every file has to belong to item k")
+        for number, text in enumerate(self.right.texts, 1):
+            if not text.strip():
+                raise UserError(f"{self.right.label}:{number}: an empty reference; leave this line out of every file")
+        self._refuse_copies(metrics[0])
+        if any(metric.name == Bleu.name for metric in metrics):
+            self._check_script(language)
+
+    def _refuse_copies(self, metric: Metric) -> None:
+        """Refuse outputs that are the reference, or those of another training.
+
+        Answers that are all right are equal by themselves, and a share of right answers may well reach 100 %.
+        """
+        right = self.right
+        runs: list[TextFile] = []
+        for name, several in self.outputs.items():
+            runs += [TextFile(f"{name}: {run.label}", run.texts) for run in several]
+        for run in runs:
+            if run.texts == right.texts:
+                if not metric.is_mean:
+                    raise UserError(f"{run.label}: equals {right.label} in every line; give what the system wrote")
+                say(f"{run.label}: equals {right.label} in every line; make sure that the system wrote it")
+        for first, second in combinations(runs, 2):
+            if first.texts == second.texts and first.texts != right.texts:
+                raise UserError(
+                    f"{second.label}: has the same lines as {first.label}; give each training's own outputs"
+                )
+
+    def _check_script(self, language: str | None) -> None:
+        """Refuse text that BLEU would cut wrongly because nobody named its language; only say it where somebody did."""
+        if missing := missing_tokeniser(language or ""):
+            say(missing)
+        warning = script_warning(self.right.texts, language or "")
+        if warning and language is None:
+            advice = "`language`; und leaves it as it is"
+            raise UserError(f"{self.right.label}: {warning.removeprefix('targets: ')} ({advice})")
+        if warning:
+            say(warning)
+
+    def word_counts(self, task: JudgedOutputs, training: TextFile) -> dict[str, int]:
+        """Count in the training text the words that references and outputs have."""
+        texts = list(chain.from_iterable(file.texts for file in (self.right, *self.runs)))
+        counts = Counter(chain.from_iterable(task.words(training.texts)))
+        return {word: counts[word] for word in chain.from_iterable(task.words(texts))}
+
+    def table(self, counts: Mapping[str, int]) -> RunTable[Answered]:
+        """Return the outputs in the form in which a comparison has those of its runs; files count from 1.
+
+        Args:
+            counts: of words in the training text.
+        """
+        nothing = [""] * len(self.right.texts)
+        inputs = self.sources.texts if self.sources else nothing
+        kinds = self.tags.texts if self.tags else nothing
+        rows: list[tuple[float, str, Answered]] = []
+        for name, runs in self.outputs.items():
+            for number, run in enumerate(runs, 1):
+                items = zip(inputs, self.right.texts, kinds, run.texts, strict=True)
+                answers = [Answer(source, target, tag, (), output, True) for source, target, tag, output in items]
+                rows.append((1.0, name, Answered(number, False, answers, {}, counts)))
+        return RunTable.gather(rows)
+
+    def frame(self, options: OutputsOptions, command: str, metrics: Sequence[Metric]) -> Record:
+        """Return the record without what follows from the outputs."""
+        settings = {name: getattr(options, name) for name in ("reference", "source", "tags", "train", "language")}
+        models = []
+        for name, runs in self.outputs.items():
+            seeds = tuple(range(1, len(runs) + 1))
+            models.append(Model(name, False, 0, seeds, {}, run_dirs=tuple(run.label for run in runs)))
+        return Record(
+            schema=SCHEMA,
+            task=KIND,
+            created=datetime.now().astimezone().isoformat(timespec="seconds"),
+            command=command,
+            environment={"selfattn": __version__, "python": platform.python_version()},
+            settings={name: value for name, value in settings.items() if value is not None},
+            test_items=len(self.right.texts),
+            models=tuple(models),
+            headline=metrics[0].headline,
+            units={metric.name: metric.unit for metric in metrics},
+            margin=options.margin,
+            analysis=ANALYSIS,
+            trained=False,
+        )
 
 
 def _options(**values: Any) -> OutputsOptions:
@@ -214,108 +327,11 @@ def _metrics(options: OutputsOptions) -> list[Metric]:
     return [make_metric(name, language) for name in names]
 
 
-def _read(texts: TextSource, encoding: str | None) -> _TextFile:
+def _read(texts: TextSource, encoding: str | None) -> TextFile:
     """Read one text a line, as it is."""
     label = str(_label(texts))
     if isinstance(texts, str | Path):
-        return _TextFile(label, read_given(label, encoding))
+        return TextFile(label, read_given(label, encoding))
     if not texts or not all(isinstance(text, str) for text in texts):
         raise SettingError(f"{label}: expected a file, or a list of texts")
-    return _TextFile(label, list(texts))
-
-
-def _check_lengths(right: _TextFile, files: Iterable[_TextFile | None]) -> None:
-    expected = len(right.texts)
-    for file in files:
-        if file is not None and len(file.texts) != expected:
-            counts = f"{len(file.texts):,} lines, but {right.label} has {expected:,}"
-            raise UserError(f"{file.label}: {counts}; line k of every file has to belong to item k")
-
-
-def _refuse_empty(right: _TextFile) -> None:
-    for number, text in enumerate(right.texts, 1):
-        if not text.strip():
-            raise UserError(f"{right.label}:{number}: an empty reference; leave this line out of every file")
-
-
-def _refuse_copies(right: _TextFile, outputs: Runs, metric: Metric) -> None:
-    """Refuse outputs that are the reference, or those of another training.
-
-    Answers that are all right are equal by themselves, and a share of right answers may well reach 100 %.
-    """
-    runs: list[_TextFile] = []
-    for name, several in outputs.items():
-        runs += [_TextFile(f"{name}: {run.label}", run.texts) for run in several]
-    for run in runs:
-        if run.texts == right.texts:
-            if not metric.is_mean:
-                raise UserError(f"{run.label}: equals {right.label} in every line; give what the system wrote")
-            say(f"{run.label}: equals {right.label} in every line; make sure that the system wrote it")
-    for first, second in combinations(runs, 2):
-        if first.texts == second.texts and first.texts != right.texts:
-            raise UserError(f"{second.label}: has the same lines as {first.label}; give each training's own outputs")
-
-
-def _check_script(right: _TextFile, language: str | None, metrics: Sequence[Metric]) -> None:
-    """Refuse text that BLEU would cut wrongly because nobody named its language; only say it where somebody did."""
-    if all(metric.name != Bleu.name for metric in metrics):
-        return
-    if missing := missing_tokeniser(language or ""):
-        say(missing)
-    warning = script_warning(right.texts, language or "")
-    if warning and language is None:
-        advice = "`language`; und leaves it as it is"
-        raise UserError(f"{right.label}: {warning.removeprefix('targets: ')} ({advice})")
-    if warning:
-        say(warning)
-
-
-# what is made of it
-
-
-def _counts(task: JudgedOutputs, training: _TextFile, right: _TextFile, outputs: Runs) -> dict[str, int]:
-    """Count in the training text the words that references and outputs have."""
-    files = [right, *chain.from_iterable(outputs.values())]
-    texts = list(chain.from_iterable(file.texts for file in files))
-    counts = Counter(chain.from_iterable(task.words(training.texts)))
-    return {word: counts[word] for word in chain.from_iterable(task.words(texts))}
-
-
-def _table(
-    right: _TextFile, sources: _TextFile | None, tags: _TextFile | None, outputs: Runs, counts: Mapping[str, int]
-) -> RunTable[Answered]:
-    """Put outputs into the form in which a comparison has those of its runs; files count from 1."""
-    nothing = [""] * len(right.texts)
-    inputs = sources.texts if sources else nothing
-    kinds = tags.texts if tags else nothing
-    rows: list[tuple[float, str, Answered]] = []
-    for name, runs in outputs.items():
-        for number, run in enumerate(runs, 1):
-            items = zip(inputs, right.texts, kinds, run.texts, strict=True)
-            answers = [Answer(source, target, tag, (), output, True) for source, target, tag, output in items]
-            rows.append((1.0, name, Answered(number, False, answers, {}, counts)))
-    return RunTable.gather(rows)
-
-
-def _frame(options: OutputsOptions, command: str, metrics: Sequence[Metric], outputs: Runs, items: int) -> Record:
-    """Return the record without what follows from the outputs."""
-    settings = {name: getattr(options, name) for name in ("reference", "source", "tags", "train", "language")}
-    models = []
-    for name, runs in outputs.items():
-        seeds = tuple(range(1, len(runs) + 1))
-        models.append(Model(name, False, 0, seeds, {}, run_dirs=tuple(run.label for run in runs)))
-    return Record(
-        schema=SCHEMA,
-        task=KIND,
-        created=datetime.now().astimezone().isoformat(timespec="seconds"),
-        command=command,
-        environment={"selfattn": __version__, "python": platform.python_version()},
-        settings={name: value for name, value in settings.items() if value is not None},
-        test_items=items,
-        models=tuple(models),
-        headline=metrics[0].headline,
-        units={metric.name: metric.unit for metric in metrics},
-        margin=options.margin,
-        analysis=ANALYSIS,
-        trained=False,
-    )
+    return TextFile(label, list(texts))

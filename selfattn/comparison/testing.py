@@ -3,7 +3,7 @@
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice, pairwise
@@ -50,31 +50,179 @@ _EXAMPLES = 12  # whose attention is shown
 _EXAMPLES_WITHOUT_TAGS = 6  # the same, where pairs have no tags
 
 
-def test_run(run: Run, task: TaskData, tests: TestSet, *, leading: bool, thorough: bool, share: float) -> None:
-    """Test a run and keep the results in its directory.
+@dataclass(frozen=True)
+class RunTest:
+    """The test of a trained run.
 
-    Args:
-        run: trained on the task.
+    Attributes:
+        run: trained on the task, in evaluation mode.
         task: decodes and scores.
         tests: of the run's seed.
-        leading: also compare attention with input attributions; the report shows one run of a model.
-        thorough: also measure memory, the scores without each attention head, and whether a fresh model can overfit a
-            few examples.
-        share: of the recipe's steps.
     """
-    outputs = _outputs(run, task, tests.pairs)
-    wrote = [Pair(pair.source, output.text) for pair, output in zip(tests.pairs[:_BLOCKED], outputs, strict=False)]
-    result = replace(
-        _result(task, tests, [output.text for output in outputs]),
-        gates=_check_gates(run, task, tests, outputs, thorough=thorough, share=share),
-        cost=measure_cost(run, tests, thorough=thorough),
-        alignment=_align_with_gold(run, tests),
-        agreement=agreement(run.model, encode_pairs(wrote, run.tokenizer)) if leading and run.takes_pairs else None,
-        heads=_score_heads(run, task, tests.validation[:_HEAD_ITEMS]) if leading and thorough else None,
-        attention=_show_attention(run, tests.pairs),
-        probes={name: tuple(map(Answer.to, pairs, _outputs(run, task, pairs))) for name, pairs in tests.probes.items()},
-    )
-    keep(run.path, result, list(map(Answer.to, tests.pairs, outputs)))
+
+    run: Run
+    task: TaskData
+    tests: TestSet
+
+    def write(self, *, leading: bool, thorough: bool, share: float) -> None:
+        """Test the run and write the results into its directory.
+
+        Args:
+            leading: also compare attention with input attributions; the report shows one run of a model.
+            thorough: also measure memory, the scores without each attention head, and whether a fresh model can overfit
+                a few examples.
+            share: of the recipe's steps.
+        """
+        run = self.run
+        tests = self.tests
+        outputs = self.outputs_for(tests.pairs)
+        wrote = [Pair(pair.source, output.text) for pair, output in zip(tests.pairs[:_BLOCKED], outputs, strict=False)]
+        result = replace(
+            _result(self.task, tests, [output.text for output in outputs]),
+            gates=self.gates(outputs, thorough=thorough, share=share),
+            cost=measure_cost(run, tests, thorough=thorough),
+            alignment=self.alignment(),
+            agreement=agreement(run.model, encode_pairs(wrote, run.tokenizer)) if leading and run.takes_pairs else None,
+            heads=self.head_scores() if leading and thorough else None,
+            attention=self.shown_attention(),
+            probes={name: self.answers_for(pairs) for name, pairs in tests.probes.items()},
+        )
+        keep(run.path, result, list(map(Answer.to, tests.pairs, outputs)))
+
+    def outputs_for(self, pairs: Sequence[Pair]) -> list[Output]:
+        """Return what the run writes for the sources of pairs."""
+        return answer(self.run, pairs, self.task.decoding, targets=[pair.target for pair in pairs])
+
+    def answers_for(self, pairs: Sequence[Pair]) -> tuple[Answer, ...]:
+        """Return what the run writes for the sources of pairs, with the pairs."""
+        return tuple(map(Answer.to, pairs, self.outputs_for(pairs)))
+
+    def gates(self, outputs: Sequence[Output], *, thorough: bool, share: float) -> tuple[Gate, ...]:
+        """Check everything that decides whether the run's figures mean anything.
+
+        Args:
+            outputs: of the run for the test pairs.
+            thorough: also train a fresh model on a few examples.
+            share: of the recipe's steps.
+        """
+        run = self.run
+        tests = self.tests
+        # Sampled, for the first pairs of a file may be alike.
+        drawn = random.Random(0).sample(list(tests.pairs), min(_GATE_ROWS, len(tests.pairs)))
+        texts = [output.text for output in outputs]
+        targets = [pair.target for pair in tests.pairs]
+        finished = [output.finished for output in outputs]
+        tokenizer = run.tokenizer
+        rows = _batch(examples_of(run, drawn)[:_GATE_ROWS], tokenizer)
+        gates = model_gates(run.model, rows, source_vocab_size=len(tokenizer.source))
+        if self.task.takes_pairs:
+            learned = not self.is_beyond() and self.has_learned(texts)
+            gates += output_gates(texts, targets, finished, learned=learned)
+        else:
+            train = (pair.target for pair in islice(tests.trained_on(), _COUNTED))
+            gates.append(unigrams(train, targets, texts, tokenizer))
+        gates += tests.seen.gates
+        if published := self.published_baseline(texts, share):
+            gates.append(published)
+        if thorough:
+            build = partial(build_model, run.config.model, tokenizer, run.config.training.seed)
+            gates.append(overfitting(build, examples_of(run, tests.validation)))
+        return tuple(gates)
+
+    def is_beyond(self) -> bool:
+        """Whether the test asks for more than the validation: many sources or targets are longer than any there."""
+        pairs = self.tests.pairs
+        for side in ("source", "target"):
+            longest = max((len(getattr(pair, side)) for pair in self.tests.validation), default=0)
+            longer = sum(len(getattr(pair, side)) > longest for pair in pairs)
+            if longer > _LONGER * len(pairs):
+                return True
+        return False
+
+    def has_learned(self, texts: Sequence[str]) -> bool:
+        """Whether the best validation was at least twice as good as the test, and better than nothing.
+
+        Args:
+            texts: the outputs for the test pairs.
+        """
+        metric = make_metric(headline(self.task).metric, self.task.language)
+        measures = [report.measures for report in RunDirectory(self.run.path).metrics()]
+        values = [values[metric.name] for values in measures if metric.name in values]
+        tested = metric.of(texts, self.tests.pairs)
+        least = _LEARNED * (100 if metric.unit == "points" else 1)
+        if metric.better == "lower":
+            return min(values, default=math.inf) <= tested / 2
+        return max(values, default=0.0) >= max(2 * tested, least)
+
+    def published_baseline(self, texts: Sequence[str], share: float) -> Gate | None:
+        """Compare with a published model of this kind on the same data, where there is one.
+
+        Args:
+            texts: the outputs for the test pairs.
+            share: of the recipe's steps.
+        """
+        training = self.run.config.training
+        data = self.run.config.data
+        seen = self.tests.seen.pairs
+        baseline = self.task.published(data).get(self.run.config.model.architecture)
+        if baseline is None:
+            return None
+        metric = make_metric(baseline.metric, self.task.language)
+        examples = round((training.items_per_epoch or seen) * training.epochs * share)
+        if share == 1 and training.max_steps is not None:  # the number of pairs is not known
+            examples = 0
+        distinct = min(seen, examples) if "first" not in data else int(data["first"])
+        value = metric.of(texts, self.tests.pairs)
+        return baseline_gate(baseline, value, better=metric.better, examples=examples, distinct=distinct)
+
+    def alignment(self) -> ModelAlignment | None:
+        """Compare attention with gold links, made by hand or from known spans; validation pairs choose the best head.
+
+        Returns:
+            None without gold or attention.
+        """
+        tests = self.tests
+        if tests.gold:
+            return align_words(self.run.model, self.run.tokenizer, tests.gold)
+        test = [pair for pair in tests.pairs[:_ALIGNED] if pair.spans]
+        validation = [pair for pair in tests.validation[:_ALIGNED] if pair.spans]
+        if not (test and validation):
+            return None
+        chosen_on = self._scored(validation)
+        reported = self._scored(test)
+        if chosen_on is None or reported is None:
+            return None
+        return replace(reported, best=best_head(chosen_on), best_shifted=best_head(chosen_on, shifted=True))
+
+    def _scored(self, pairs: Sequence[Pair]) -> ModelAlignment | None:
+        """Compare attention with the links that the spans of pairs make."""
+        tokenizer = self.run.tokenizer
+        gold = []
+        for pair in pairs:
+            # `<eos>` has no characters.
+            source = [*tokenizer.source.spans(pair.source), (len(pair.source), len(pair.source))]
+            target = [*tokenizer.target.spans(pair.target), (len(pair.target), len(pair.target))]
+            gold.append(gold_from_spans(pair.spans, source, target))
+        return score_attention(self.run.model, encode_pairs(pairs, tokenizer), gold)
+
+    def head_scores(self) -> HeadScores | None:
+        """Measure the run on validation pairs without each attention head; None where none can be left out."""
+        if not layers_with_heads(self.run):
+            return None
+        metric = make_metric(headline(self.task).metric, self.task.language)
+        return measure_heads(self.run, self.tests.validation[:_HEAD_ITEMS], metric)
+
+    def shown_attention(self) -> tuple[ShownAttention, ...]:
+        """Return attention to show: on the first pair of each tag, or on the first pairs; nothing without attention."""
+        run = self.run
+        pairs = self.tests.pairs
+        if not (run.takes_pairs and _has_attention(run)):
+            return ()
+        places = [places[0] for places in by_tag(pairs).values()]
+        places = places or list(range(min(_EXAMPLES_WITHOUT_TAGS, len(pairs))))
+        return tuple(
+            ShownAttention(place, run.attention(pairs[place].source).maps(_SHOWN)) for place in places[:_EXAMPLES]
+        )
 
 
 def count_failed(path: Path, task: TaskData, tests: TestSet, tokenizer: Tokenizer, reason: str) -> None:
@@ -109,143 +257,6 @@ def _result(task: TaskData, tests: TestSet, texts: Sequence[str]) -> TestResult:
         cost=Cost(),
         words=tests.seen.words,
     )
-
-
-def _outputs(run: Run, task: TaskData, pairs: Sequence[Pair]) -> list[Output]:
-    return answer(run, pairs, task.decoding, targets=[pair.target for pair in pairs])
-
-
-def _check_gates(
-    run: Run, task: TaskData, tests: TestSet, outputs: Sequence[Output], *, thorough: bool, share: float
-) -> tuple[Gate, ...]:
-    """Check everything that decides whether the run's figures mean anything.
-
-    Args:
-        run: in evaluation mode.
-        task: of the run.
-        tests: of the run.
-        outputs: of the run for the test pairs.
-        thorough: also train a fresh model on a few examples.
-        share: of the recipe's steps.
-    """
-    # Sampled, for the first pairs of a file may be alike.
-    drawn = random.Random(0).sample(list(tests.pairs), min(_GATE_ROWS, len(tests.pairs)))
-    texts = [output.text for output in outputs]
-    targets = [pair.target for pair in tests.pairs]
-    finished = [output.finished for output in outputs]
-    tokenizer = run.tokenizer
-    rows = _batch(examples_of(run, drawn)[:_GATE_ROWS], tokenizer)
-    gates = model_gates(run.model, rows, source_vocab_size=len(tokenizer.source))
-    if task.takes_pairs:
-        learned = not _is_beyond(tests) and _has_learned(run, task, texts, tests.pairs)
-        gates += output_gates(texts, targets, finished, learned=learned)
-    else:
-        train = (pair.target for pair in islice(tests.trained_on(), _COUNTED))
-        gates.append(unigrams(train, targets, texts, tokenizer))
-    gates += tests.seen.gates
-    if published := published_baseline(run, task, tests, texts, share):
-        gates.append(published)
-    if thorough:
-        build = partial(build_model, run.config.model, tokenizer, run.config.training.seed)
-        gates.append(overfitting(build, examples_of(run, tests.validation)))
-    return tuple(gates)
-
-
-def _is_beyond(tests: TestSet) -> bool:
-    """Whether the test asks for more than the validation: many of its sources or targets are longer than any there."""
-    for side in ("source", "target"):
-        longest = max((len(getattr(pair, side)) for pair in tests.validation), default=0)
-        longer = sum(len(getattr(pair, side)) > longest for pair in tests.pairs)
-        if longer > _LONGER * len(tests.pairs):
-            return True
-    return False
-
-
-def _has_learned(run: Run, task: TaskData, texts: Sequence[str], pairs: Sequence[Pair]) -> bool:
-    """Whether the best validation was at least twice as good as the test, and better than nothing."""
-    metric = make_metric(headline(task).metric, task.language)
-    measures = [report.measures for report in RunDirectory(run.path).metrics()]
-    values = [values[metric.name] for values in measures if metric.name in values]
-    tested = metric.of(texts, pairs)
-    least = _LEARNED * (100 if metric.unit == "points" else 1)
-    if metric.better == "lower":
-        return min(values, default=math.inf) <= tested / 2
-    return max(values, default=0.0) >= max(2 * tested, least)
-
-
-def published_baseline(run: Run, task: TaskData, tests: TestSet, outputs: Sequence[str], share: float) -> Gate | None:
-    """Compare with a published model of this kind on the same data, where there is one."""
-    training = run.config.training
-    data = run.config.data
-    baseline = task.published(data).get(run.config.model.architecture)
-    if baseline is None:
-        return None
-    metric = make_metric(baseline.metric, task.language)
-    examples = round((training.items_per_epoch or tests.seen.pairs) * training.epochs * share)
-    if share == 1 and training.max_steps is not None:  # the number of pairs is not known
-        examples = 0
-    distinct = min(tests.seen.pairs, examples) if "first" not in data else int(data["first"])
-    value = metric.of(outputs, tests.pairs)
-    return baseline_gate(baseline, value, better=metric.better, examples=examples, distinct=distinct)
-
-
-def _align_with_gold(run: Run, tests: TestSet) -> ModelAlignment | None:
-    """Compare attention with gold links; the best head is chosen on validation pairs.
-
-    Args:
-        run: in evaluation mode.
-        tests: with hand-made links, or with pairs whose spans are known.
-
-    Returns:
-        None without gold or attention.
-    """
-    if tests.gold:
-        return align_words(run.model, run.tokenizer, tests.gold)
-    test, validation = ([pair for pair in pairs[:_ALIGNED] if pair.spans] for pairs in (tests.pairs, tests.validation))
-    if not (test and validation):
-        return None
-    chosen_on = _scored(run, validation)
-    reported = _scored(run, test)
-    if chosen_on is None or reported is None:
-        return None
-    return replace(reported, best=best_head(chosen_on), best_shifted=best_head(chosen_on, shifted=True))
-
-
-def _score_heads(run: Run, task: TaskData, pairs: Sequence[Pair]) -> HeadScores | None:
-    """Measure a run without each of its attention heads; None where it has none that can be left out."""
-    if not layers_with_heads(run):
-        return None
-    return measure_heads(run, pairs, make_metric(headline(task).metric, task.language))
-
-
-def _scored(run: Run, pairs: Sequence[Pair]) -> ModelAlignment | None:
-    tokenizer = run.tokenizer
-    gold = [
-        gold_from_spans(pair.spans, _ranges(tokenizer.source, pair.source), _ranges(tokenizer.target, pair.target))
-        for pair in pairs
-    ]
-    return score_attention(run.model, encode_pairs(pairs, tokenizer), gold)
-
-
-def _ranges(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
-    """The characters of each token; none for ``<eos>``."""
-    return [*tokenizer.spans(text), (len(text), len(text))]
-
-
-def _show_attention(run: Run, pairs: Sequence[Pair]) -> tuple[ShownAttention, ...]:
-    """Return attention to show: on the first pair of each tag, or on the first pairs.
-
-    Args:
-        run: in evaluation mode.
-        pairs: test pairs.
-
-    Returns:
-        Nothing without attention.
-    """
-    if not (run.takes_pairs and _has_attention(run)):
-        return ()
-    places = [places[0] for places in by_tag(pairs).values()] or list(range(min(_EXAMPLES_WITHOUT_TAGS, len(pairs))))
-    return tuple(ShownAttention(place, run.attention(pairs[place].source).maps(_SHOWN)) for place in places[:_EXAMPLES])
 
 
 def _has_attention(run: Run) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from selfattn.comparison.options import CompareOptions
 from selfattn.comparison.plan import Training
 from selfattn.comparison.tested import Tested, is_tested
-from selfattn.comparison.testing import count_failed, test_run
+from selfattn.comparison.testing import RunTest, count_failed
 from selfattn.errors import DivergedError, UserError, say
 from selfattn.experiments.progress import Logs, Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all
@@ -136,5 +136,5 @@ class Trainings(Runner[Training]):
                 leading = trial.leading
                 share = trial.variant.share
                 thorough = leading and not self.options.quick
-                test_run(load(path), self.task, tests, leading=leading, thorough=thorough, share=share)
+                RunTest(load(path), self.task, tests).write(leading=leading, thorough=thorough, share=share)
             record_access(path, self.command, plan=trial.seal, answers=Tested(path).digest)

@@ -109,7 +109,8 @@ class Watch:
 
     def watches(self, module: nn.Module) -> bool:
         """Return whether the layer is watched, and does not run a second time for the sake of its gradient."""
-        return module in self.by_module and not _is_backward()
+        is_backward = torch._C._current_graph_task_id() != -1  # autograd runs the layer, whose results were not stored
+        return module in self.by_module and not is_backward
 
     def keep(self, module: nn.Module, weights: Tensor) -> None:
         """Keep the weights ``[b h i j]`` of one call, cut to the heads that are watched."""
@@ -288,11 +289,6 @@ def _put_back(holder: object, name: str, before: Any) -> None:
         del vars(holder)[name]
     else:
         vars(holder)[name] = before
-
-
-def _is_backward() -> bool:
-    """Whether autograd is computing gradients: a layer runs then only because its first results were not stored."""
-    return torch._C._current_graph_task_id() != -1
 
 
 def _chosen(name: str, numbers: Sequence[int]) -> list[int]:

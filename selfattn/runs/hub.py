@@ -163,17 +163,12 @@ def public_command(command: str) -> str:
     for word in words:
         name, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
         is_dataset = "--hub" in (name, *public[-1:]) and re.fullmatch(_NAME, value) and not Path(value).exists()
-        text = name + equals + (value if is_dataset else _file_names(value))
+        paths = [value] if is_dataset or Path(value).exists() else value.split(",")
+        text = name + equals + (value if is_dataset else ",".join(map(_file_name, paths)))
         public.append(text if text in ("&&",) else shlex.quote(text))
     shown = " ".join(public)
     unchanged = " ".join(word if word == "&&" else shlex.quote(word) for word in words)
     return public_text(shown if shown != unchanged else command)
-
-
-def _file_names(value: str) -> str:
-    """Shorten a path, or each of several between commas."""
-    parts = [value] if Path(value).exists() else value.split(",")
-    return ",".join(map(_file_name, parts))
 
 
 def _file_name(path: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from selfattn.comparison.compare import compare
 from selfattn.comparison.report import write_comparison
-from selfattn.comparison.testing import published_baseline
+from selfattn.comparison.testing import RunTest
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.results.record import Baseline
@@ -102,8 +102,8 @@ def test_a_published_model_is_a_baseline_for_those_that_were_trained_on_as_many_
     task: Any = SimpleNamespace(published=lambda data: published, language="en")
     tests: Any = SimpleNamespace(seen=SimpleNamespace(pairs=100), pairs=[Pair("x", "a"), Pair("y", "c")])
     run: Any = SimpleNamespace(config=config)
-    gate = published_baseline(run, task, tests, ["a", "b"], share)
+    gate = RunTest(run, task, tests).published_baseline(["a", "b"], share)
     assert (gate is not None) == is_checked
     assert gate is None or (not gate.passed and gate.value == 0.5)
     config.model.architecture = "rnn"  # for which nothing is published
-    assert published_baseline(run, task, tests, ["a", "b"], share) is None
+    assert RunTest(run, task, tests).published_baseline(["a", "b"], share) is None

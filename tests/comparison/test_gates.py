@@ -200,7 +200,9 @@ def test_collapsed_outputs_are_a_fault_where_validation_was_far_better(
     monkeypatch.setattr(testing, "RunDirectory", lambda _: SimpleNamespace(metrics=lambda: reports))
     targets = [str(number) for number in range(10)]
     outputs = targets[:right] + ["x"] * (10 - right)
-    learned = testing._has_learned(SimpleNamespace(path=Path()), Dates(), outputs, targets)
+    run: Any = SimpleNamespace(path=Path())
+    tests: Any = SimpleNamespace(pairs=targets)
+    learned = testing.RunTest(run, Dates(), tests).has_learned(outputs)
     assert learned == is_fault
     *_, gate = output_gates(["x"] * 20, [str(number) for number in range(20)], [True] * 20, learned=learned)
     assert (gate.passed, gate.note) == (False, not is_fault)
@@ -211,4 +213,6 @@ def test_a_test_that_is_longer_than_the_validation_shows_no_collapse() -> None:
     usual = training_set.TestSet([*validation, Pair("a" * 50, "b")], validation, lambda: [])
     longer = training_set.TestSet([*validation[:8], *[Pair("a" * 50, "b")] * 2], validation, lambda: [])
     targets = training_set.TestSet([Pair("a", "b" * 50)] * 3, validation, lambda: [])
-    assert [testing._is_beyond(tests) for tests in (usual, longer, targets)] == [False, True, True]
+    run: Any = None
+    beyond = [testing.RunTest(run, Dates(), tests).is_beyond() for tests in (usual, longer, targets)]
+    assert beyond == [False, True, True]

@@ -10,9 +10,10 @@ import torch
 
 from selfattn import Run, ablate, load, patch
 from selfattn.cli.main import main
-from selfattn.comparison.testing import _score_heads
+from selfattn.comparison.testing import RunTest
 from selfattn.errors import SettingError, UserError
 from selfattn.results.attention import HeadScores
+from selfattn.runs import training_set
 from selfattn.runs.heads import heads_svg, score_heads
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "inside.md"
@@ -80,9 +81,9 @@ def test_scores_without_heads(runs: dict[str, Run], capsys: pytest.CaptureFixtur
 def test_a_comparison_scores_heads_where_there_are_any(runs: dict[str, Run]) -> None:
     run = runs["transformer"]
     pairs = run.task.held_out().pairs[:5]
-    scores = _score_heads(run, run.task, pairs)
-    assert scores == score_heads(run, items=5)
-    assert _score_heads(runs["rnn-plain"], run.task, pairs) is None
+    tests = training_set.TestSet(pairs, pairs, lambda: [])
+    assert RunTest(run, run.task, tests).head_scores() == score_heads(run, items=5)
+    assert RunTest(runs["rnn-plain"], run.task, tests).head_scores() is None
 
 
 def distance(first: str, second: str) -> int:

@@ -39,7 +39,12 @@ class EmbeddedDates(EndlessSplits):
 
     def sample(self) -> Sequence[Pair]:
         """Return training pairs of seed 0."""
-        return _sample(self.locales, self.withheld)
+        return self._sample(self.locales, self.withheld)
+
+    @staticmethod
+    @lru_cache(maxsize=4)
+    def _sample(locales: tuple[str, ...], withheld: tuple[int, ...]) -> Sequence[Pair]:
+        return DateSource(locales, seed=0, split="train", without=withheld).pairs(_SAMPLE)
 
     def draw(self, part: Split, seed: int, epoch: int, count: int) -> Sequence[Pair]:
         """Return the next pairs of the source."""
@@ -89,8 +94,3 @@ def file_dates(
     if columns is not None:
         settings["columns"] = list(columns)
     return split_pairs(pairs, seed, validation_items, settings, " ".join(paths), book=is_book)
-
-
-@lru_cache(maxsize=4)
-def _sample(locales: tuple[str, ...], withheld: tuple[int, ...]) -> Sequence[Pair]:
-    return DateSource(locales, seed=0, split="train", without=withheld).pairs(_SAMPLE)

@@ -135,7 +135,12 @@ class EmbeddedPhrases(EndlessSplits):
 
     def sample(self) -> Sequence[Pair]:
         """Return training pairs of seed 0."""
-        return _sample(self.source, self.target)
+        return self._sample(self.source, self.target)
+
+    @staticmethod
+    @lru_cache(maxsize=8)
+    def _sample(source: str, target: str) -> list[Pair]:
+        return CldrSource(source, target, seed=0, split="train").pairs(_SAMPLE)
 
     def draw(self, part: Split, seed: int, epoch: int, count: int) -> Sequence[Pair]:
         """Return the next pairs of the source; for validation and test the first that differ in their sources."""
@@ -148,8 +153,3 @@ class EmbeddedPhrases(EndlessSplits):
             (pair,) = phrases.pairs(1, next(indices))
             pairs.setdefault(pair.source, pair)
         return list(pairs.values())
-
-
-@lru_cache(maxsize=8)
-def _sample(source: str, target: str) -> list[Pair]:
-    return CldrSource(source, target, seed=0, split="train").pairs(_SAMPLE)

@@ -38,13 +38,13 @@ SCAN = re.compile("IN: (.+?) OUT: (.+)")
 _HEAD = 100  # lines that tell what a file without a telling name is
 
 
-def head_of(path: Path, encoding: str | None, count: int = _HEAD) -> list[str]:
+def head_of(path: Path, encoding: str | None) -> list[str]:
     """Return the first lines of a file, without blank ones.
 
     Raises:
         UserError: see `lines_of`.
     """
-    return list(islice((line for line in lines_of(path, encoding) if line.strip()), count))
+    return list(islice((line for line in lines_of(path, encoding) if line.strip()), _HEAD))
 
 
 def format_of(path: Path, encoding: str | None = None) -> Format | None:

@@ -1,7 +1,7 @@
 """Training: quality against learning rate, budget, and what a training spends; and every trial of the tuning."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain
 from statistics import fmean, stdev
 
@@ -51,7 +51,12 @@ def rate_charts(record: Record) -> tuple[b.Chart, ...]:
 
 
 def _rate_chart(record: Record, budget: float | None) -> b.Chart | None:
-    lines = tuple(b.ChartLine(model.name, tuple(_rate_spots(record, model, budget))) for model in record.models)
+    lines = []
+    for model in record.models:
+        chosen = {trial.settings.get("lr") for trial in model.trials if trial.chosen and trial.budget == budget}
+        scores_by_rate = rate_scores(record, model, budget).items()
+        spots = [b.Spot(rate, fmean(each), min(each), max(each), rate in chosen) for rate, each in scores_by_rate]
+        lines.append(b.ChartLine(model.name, tuple(spots)))
     spots_of_all = list(chain.from_iterable(line.spots for line in lines))
     rates = sorted({spot.x for spot in spots_of_all})
     if len(rates) < 2:
@@ -61,13 +66,7 @@ def _rate_chart(record: Record, budget: float | None) -> b.Chart | None:
     caption = message("rates.caption", **measured(record), training=amount_of_training(record, budget))
     scale = record_scale(record, [spot.y for spot in spots_of_all])
     name = "rates" if budget is None else f"rates-{budget:g}"
-    return b.Chart(name, caption, lines, scale, message("rates.unit"), across=across, height=axis_name(scale))
-
-
-def _rate_spots(record: Record, model: Model, budget: float | None) -> Iterator[b.Spot]:
-    chosen = {trial.settings.get("lr") for trial in model.trials if trial.chosen and trial.budget == budget}
-    for rate, scores in rate_scores(record, model, budget).items():
-        yield b.Spot(rate, fmean(scores), min(scores), max(scores), rate in chosen)
+    return b.Chart(name, caption, tuple(lines), scale, message("rates.unit"), across=across, height=axis_name(scale))
 
 
 def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
