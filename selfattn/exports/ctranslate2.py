@@ -189,6 +189,20 @@ def check_options(options: DecodingOptions, *, has_prefixes: bool) -> None:
         raise UserError("`prefix` with a beam: CTranslate2's differs; leave `beam` out, or load the exported run")
 
 
+def first_limit(sources: Sequence[list[int]], longest: int) -> int:
+    """Return the most tokens of an output in the first of two searches.
+
+    An output is cut off where a model repeats itself. It is searched again, so the first time it need not be searched
+    to its end: half of the limit, which is the longest right output in a training, and at least twice the longest
+    source.
+
+    Example:
+        >>> first_limit([[5, 6, 2], [5, 2]], 40), first_limit([[5, 6, 2], [5, 2]], 8), first_limit([[5, 6, 2]], 4)
+        (20, 6, 4)
+    """
+    return min(longest, max(longest // 2, 2 * max(map(len, sources), default=1)))
+
+
 class Ctranslate2Model(Seq2Seq):
     """A model in a folder that :func:`~selfattn.exports.ctranslate2.to_ctranslate2` has written.
 
@@ -245,8 +259,10 @@ class Ctranslate2Model(Seq2Seq):
         named = [[names[token] for token in source] for source in sources]
         started = [[names[token] for token in prefix] for prefix in prefixes] if any(prefixes) else None
         longest = max(limits, default=1)
-        best = [candidates[0] for candidates in self._search(named, started, options.beam, 1, longest)]
-        # As in selfattn's beam search, a hypothesis that is cut off comes after any finished one.
+        first = first_limit(sources, longest) if options.beam > 1 else longest
+        best = [candidates[0] for candidates in self._search(named, started, options.beam, 1, first)]
+        # As in selfattn's beam search, a hypothesis that is cut off comes after any finished one: where one hypothesis
+        # was, all are searched. One that is finished is the best there is: the others can only become less probable.
         cut_off = [place for place, hypothesis in enumerate(best) if not hypothesis.finished and options.beam > 1]
         if cut_off:
             again = [named[place] for place in cut_off]

@@ -12,7 +12,7 @@ from small_runs import Cli
 
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError
-from selfattn.exports.ctranslate2 import Ctranslate2Model, to_ctranslate2
+from selfattn.exports.ctranslate2 import Ctranslate2Model, first_limit, to_ctranslate2
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.presets import PRESETS
@@ -132,12 +132,14 @@ def test_it_has_no_attention_and_no_scores(exported: Run, cli: Cli, tmp_path: Pa
 STACK = TransformerConfig(dim=8, num_heads=2, ffn_dim=11, num_layers=2, max_length=61)
 
 
-def _convert(config: Any, folder: Path) -> tuple[Any, CharTokenizer]:
+def _convert(config: Any, folder: Path, end: float = 0.0) -> tuple[Any, CharTokenizer]:
     tokenizer = CharTokenizer("abcdefghij")
     model = build(config, vocab_size=len(tokenizer), pad_id=0, seed=0).eval()
     with torch.no_grad():  # so that outputs differ, and differences would be seen
-        for weight in model.parameters():
+        for name, weight in model.named_parameters():
             weight.add_(torch.randn(weight.shape) * 0.3)
+            if name == "decoder.output.bias":
+                weight[2] += end
     to_ctranslate2(model, config, tokenizer, folder, lengths=(31, 13))
     return model, tokenizer
 
@@ -165,6 +167,22 @@ def test_settings_that_it_holds(changes: dict[str, Any], tmp_path: Path) -> None
         expected = beam_search(model, tokens, tokens > 0, bos_id=1, eos_id=2, max_length=13, beam_size=3)[0][0]
         assert own[0].ids == expected.ids
         assert own[0].log_probability == pytest.approx(expected.log_probability, abs=1e-4)
+
+
+def test_outputs_that_end_late_or_never_are_those_of_one_search(tmp_path: Path) -> None:
+    """Some end before the first limit, some behind it, some not at all."""
+    from selfattn.decoding.beam import beam_search
+
+    torch.manual_seed(5)
+    model, _ = _convert(EncoderDecoderConfig(encoder=STACK, decoder=STACK), tmp_path, end=1.0)
+    sources = [[token, 2] for token in range(4, 14)]
+    assert first_limit(sources, 8) == 4
+    tokens = torch.tensor(sources)
+    expected = beam_search(model, tokens, tokens > 0, bos_id=1, eos_id=2, max_length=8, beam_size=3)
+    found = Ctranslate2Model(tmp_path).hypotheses(sources, DecodingOptions(beam=3), [8] * 10)
+    assert [hypothesis.ids for (hypothesis,) in found] == [hypothesis.ids for (hypothesis,) in expected]
+    ends = {(hypothesis.finished, len(hypothesis.ids) >= 4) for (hypothesis,) in found}
+    assert ends == {(True, False), (True, True), (False, True)}
 
 
 REFUSED = {
