@@ -48,23 +48,20 @@ def heads(
     """
     if items < 0:
         raise UserError(f"`items` {items}: expected a whole number of at least 0")
-    if save is not None and save.suffix != ".svg":
-        raise UserError(f"{save}: the picture is written as SVG; choose a name ending in .svg")
     if save is not None:
+        if save.suffix != ".svg":
+            raise UserError(f"{save}: the picture is written as SVG; choose a name ending in .svg")
         check_ours(save, records=False)
+    from selfattn.evaluation.metrics.metric import make_metric
     from selfattn.files import write_text, writing
     from selfattn.runs.heads import head_lines, heads_svg, score_heads
     from selfattn.runs.load import load
+    from selfattn.runs.task_metrics import metric_names
 
-    scores = score_heads(
-        load(run, device=device),
-        data,
-        columns=chosen_columns(columns),
-        encoding=checked_encoding(encoding),
-        metric=metric,
-        items=items or None,
-        to=to,
-    )
+    loaded = load(run, device=device)
+    task = loaded.task
+    pairs = task.held_out(data, chosen_columns(columns), checked_encoding(encoding)).pairs[: items or None]
+    scores = score_heads(loaded, pairs, make_metric(metric or metric_names(task)[0], task.language), to)
     if save is not None:
         with writing(save, "choose another place"):
             write_text(save, heads_svg(scores) + "\n")

@@ -28,7 +28,7 @@ from selfattn.results.attention import HeadScores, ModelAlignment, ShownAttentio
 from selfattn.results.record import Cost, Gate
 from selfattn.runs.answers import answer, examples_of, know_nothing
 from selfattn.runs.directory import WEIGHTS, RunDirectory
-from selfattn.runs.heads import layers_with_heads, measure_heads
+from selfattn.runs.heads import layers_with_heads, score_heads
 from selfattn.runs.model import build_model
 from selfattn.runs.run import Run
 from selfattn.runs.task import TaskData
@@ -210,7 +210,7 @@ class RunTest:
         if not layers_with_heads(self.run):
             return None
         metric = make_metric(headline(self.task).metric, self.task.language)
-        return measure_heads(self.run, self.tests.validation[:_HEAD_ITEMS], metric)
+        return score_heads(self.run, self.tests.validation[:_HEAD_ITEMS], metric)
 
     def shown_attention(self) -> tuple[ShownAttention, ...]:
         """Return attention to show: on the first pair of each tag, or on the first pairs; nothing without attention."""

@@ -214,8 +214,12 @@ def _shown(model: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
             yield from _shown(module, f"{full}.")
 
 
-def sharing_weights(module: nn.Module) -> Any:
+def sharing_weights(module: nn.Module, twins: dict[int, nn.Module] | None = None) -> Any:
     """Return a copy of a module that shares its weights and buffers; hooks and modes are the copy's own.
+
+    Args:
+        module: to be copied.
+        twins: copies of parts by the parts' identity, so that a part that stands in two places is copied once.
 
     Example:
         >>> layer = nn.Sequential(nn.Linear(2, 3))
@@ -223,17 +227,14 @@ def sharing_weights(module: nn.Module) -> Any:
         >>> twin is layer, twin[0] is layer[0], twin[0].weight is layer[0].weight
         (False, False, True)
     """
-    return _twin(module, {})
-
-
-def _twin(module: nn.Module, twins: dict[int, nn.Module]) -> nn.Module:
+    twins = {} if twins is None else twins
     if id(module) in twins:
         return twins[id(module)]
     twin = module.__class__.__new__(module.__class__)
     twins[id(module)] = twin
     for name, value in vars(module).items():
         if name == "_modules":
-            value = {key: None if part is None else _twin(part, twins) for key, part in value.items()}
+            value = {key: None if part is None else sharing_weights(part, twins) for key, part in value.items()}
         elif isinstance(value, dict):
             value = value.copy()
         twin.__dict__[name] = value

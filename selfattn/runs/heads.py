@@ -1,52 +1,20 @@
 """What each attention head is worth: the score of a run without it (Michel et al. 2019, section 3)."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from selfattn.attention import MultiHeadAttention
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.records import Columns
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.evaluate import evaluate_outputs
-from selfattn.evaluation.metrics.metric import Metric, make_metric
+from selfattn.evaluation.metrics.metric import Metric
 from selfattn.evaluation.statistics.variances import holm
 from selfattn.models.inside import ablate, attention_layers, head_means, intermediates, reweigh
 from selfattn.results.attention import HeadScore, HeadScores
 from selfattn.runs.run import Run
-from selfattn.runs.task_metrics import metric_names
 
 MEANS_OVER = 20
 """Number of inputs over which the mean output of a head is taken."""
-
-
-def score_heads(
-    run: Run,
-    data: Sequence[Path] = (),
-    *,
-    columns: Columns = None,
-    encoding: str | None = None,
-    metric: str | None = None,
-    items: int | None = 500,
-    to: str = "zero",
-) -> HeadScores:
-    """Measure a run without each of its heads, one at a time. Decoding is greedy.
-
-    Args:
-        run: trained on pairs, with attention.
-        data: files of pairs; default the test part of the run's data.
-        columns: see `selfattn.data.readers.pairs.read_pairs`.
-        encoding: see there.
-        metric: name of the metric; default the one that decides for the task.
-        items: number of pairs, from the first on; None for all. Default 500.
-        to: what stands in the place of a head: ``zero``, its ``mean`` output over some inputs, or ``uniform`` weights.
-
-    Raises:
-        UserError: the run is a language model, has no attention or computes with another engine, or the data are not
-            usable.
-    """
-    pairs = run.task.held_out(data, columns, encoding).pairs[:items]
-    return measure_heads(run, pairs, make_metric(metric or metric_names(run.task)[0], run.task.language), to)
 
 
 def layers_with_heads(run: Run) -> dict[str, MultiHeadAttention]:
@@ -59,8 +27,18 @@ def layers_with_heads(run: Run) -> dict[str, MultiHeadAttention]:
     return layers if all(f"{layer}.heads" in names for layer in layers) else {}
 
 
-def measure_heads(run: Run, pairs: Sequence[Pair], measure: Metric, to: str = "zero") -> HeadScores:
-    """Measure a run on pairs without each of its heads, see :func:`score_heads`."""
+def score_heads(run: Run, pairs: Sequence[Pair], measure: Metric, to: str = "zero") -> HeadScores:
+    """Measure a run on pairs without each of its heads, one at a time. Decoding is greedy.
+
+    Args:
+        run: trained on pairs, with attention.
+        pairs: to be decoded.
+        measure: the metric.
+        to: what stands in the place of a head: ``zero``, its ``mean`` output over some inputs, or ``uniform`` weights.
+
+    Raises:
+        UserError: the run is a language model, computes with another engine, or has no heads that can be left out.
+    """
     if to not in ("zero", "mean", "uniform"):
         raise UserError(f"heads: expected zero, mean or uniform, got {to!r}")
     layers = layers_with_heads(run)

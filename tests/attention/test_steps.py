@@ -3,7 +3,17 @@
 import pytest
 import torch
 
-from selfattn.attention import Alibi, AttentionPosition, MultiHeadAttention, RelativeBias, Rotary, attention_steps
+from selfattn.attention import (
+    Alibi,
+    AttentionPosition,
+    DeltaAttention,
+    LinearAttention,
+    MultiHeadAttention,
+    RelativeBias,
+    Rotary,
+    attention_steps,
+)
+from selfattn.attention.masks import key_mask
 from selfattn.attention.steps import AttentionSteps
 from selfattn.models.build import build
 from selfattn.models.inside import trace_model
@@ -49,6 +59,16 @@ def test_what_is_hidden_is_not_summed() -> None:
     steps = attention_steps(layer, torch.randn(1, 2, 8), memory, mask=torch.tensor([True, True, False]))
     assert steps.heads.isfinite().all()
     assert steps.weights[..., 2].eq(0).all()
+
+
+@pytest.mark.parametrize("kind", [LinearAttention, DeltaAttention])
+def test_steps_of_layers_with_a_state_lead_to_their_output(kind: type[LinearAttention]) -> None:
+    """Those of the delta rule are of its corrected values, and padding is not written."""
+    layer = kind(8, num_heads=2)
+    mask = key_mask(torch.tensor([[True, True, False, True]]))
+    steps = attention_steps(layer, torch.randn(1, 4, 8), mask=mask)
+    torch.testing.assert_close(steps.weights @ steps.value, steps.heads)
+    torch.testing.assert_close(layer.out_proj(steps.heads.transpose(1, 2).flatten(-2)), steps.output)
 
 
 @pytest.mark.parametrize(

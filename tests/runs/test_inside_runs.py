@@ -12,6 +12,7 @@ from selfattn import Run, ablate, load, patch
 from selfattn.cli.main import main
 from selfattn.comparison.testing import RunTest
 from selfattn.errors import SettingError, UserError
+from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
 from selfattn.results.attention import HeadScores
 from selfattn.runs import training_set
 from selfattn.runs.heads import heads_svg, score_heads
@@ -59,13 +60,13 @@ def test_a_changed_run_leaves_the_run_as_it_was(runs: dict[str, Run]) -> None:
 
 def test_scores_without_heads(runs: dict[str, Run], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     run = runs["transformer"]
-    scores = score_heads(run, items=5, metric="character_error_rate", to="mean")
+    pairs = run.task.held_out().pairs[:5]
+    scores = score_heads(run, pairs, CharacterErrorRate(), to="mean")
     assert scores.items == 5
     heads = [(head.layer, head.head) for head in scores.heads]
     assert len(heads) == len(set(heads)) == 12
-    pairs = run.task.held_out().pairs[:5]
     sources = [pair.source for pair in pairs]
-    silent = score_heads(run, items=5, metric="character_error_rate").heads[5]
+    silent = score_heads(run, pairs, CharacterErrorRate()).heads[5]
     outputs = run.intervene(ablate(silent.layer, [silent.head])).predict(sources)
     errors = sum(map(distance, outputs, [pair.target for pair in pairs]))
     assert silent.score == pytest.approx(errors / sum(len(pair.target) for pair in pairs))
@@ -82,7 +83,7 @@ def test_a_comparison_scores_heads_where_there_are_any(runs: dict[str, Run]) -> 
     run = runs["transformer"]
     pairs = run.task.held_out().pairs[:5]
     tests = training_set.TestSet(pairs, pairs, lambda: [])
-    assert RunTest(run, run.task, tests).head_scores() == score_heads(run, items=5)
+    assert RunTest(run, run.task, tests).head_scores() == score_heads(run, pairs, ExactMatch())
     assert RunTest(runs["rnn-plain"], run.task, tests).head_scores() is None
 
 
@@ -115,12 +116,13 @@ def test_what_cannot_be_looked_into_is_refused(
     runs: dict[str, Run], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = runs["rnn-plain"]
+    pairs = run.task.held_out().pairs[:5]
     for call, message in (
         (lambda: run.trace(""), "trace: the text is empty"),
         (lambda: run.trace(3), "trace"),  # type: ignore[arg-type]
         (lambda: run.intervene(ablate("decoder.cross_attn")), "there is no 'decoder.cross_attn.heads'; there is"),
-        (lambda: score_heads(run), "rnn-plain has no heads to leave out"),
-        (lambda: score_heads(run, to="one"), "expected zero, mean or uniform, got 'one'"),
+        (lambda: score_heads(run, pairs, ExactMatch()), "rnn-plain has no heads to leave out"),
+        (lambda: score_heads(run, pairs, ExactMatch(), to="one"), "expected zero, mean or uniform, got 'one'"),
     ):
         with pytest.raises((UserError, SettingError), match=message):
             call()
