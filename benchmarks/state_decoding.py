@@ -32,7 +32,7 @@ def measured(name: str, length: int) -> tuple[float, float]:
     model = build(name, vocab_size=64, seed=0).eval()
     source = torch.randint(4, 64, (1, length))
     state = model.start(model.encode(source, source > 0))
-    kept = sum(tensor.nbytes for _, tensor in named_tensors(state)) / 1024
+    kept = sum(tensor.nbytes for _, tensor in named_tensors(state) if tensor.is_floating_point()) / 1024
     times = []
     for _ in range(STEPS):
         started = time.process_time()
@@ -48,13 +48,15 @@ def main() -> None:
     for name in MODELS:
         row = [measured(name, length) for length in LENGTHS]
         print(f"{name:28}", *(f"{ms:6.2f}" for ms, _ in row), f"{row[-1][1]:10,.0f} KiB", flush=True)
-        lines.append(ChartLine(name, tuple(Spot(x, ms) for x, (ms, _) in zip(LENGTHS, row, strict=True))))
+        spots = tuple(Spot(x, ms) for x, (ms, _) in zip(LENGTHS, row, strict=True))
+        lines.append(ChartLine(name.removeprefix("decoder-only-"), spots))
     scale = number_scale(spot.y for line in lines for spot in line.spots)
     marks = tuple((float(length), f"{length:,}") for length in LENGTHS)
     across = Scale(None, LENGTHS[-1], "number", LENGTHS[0], powers=True, marks=marks)
     for end, (caption, unit, height) in TEXTS.items():
         chart = Chart("state-decoding", caption, tuple(lines), scale, unit, across=across, height=height)
-        PICTURE.with_name(f"{PICTURE.name}{end}.svg").write_text(chart_svg(chart, Signs(MODELS)) + "\n", "utf-8")
+        picture = chart_svg(chart, Signs(line.name for line in lines))
+        PICTURE.with_name(f"{PICTURE.name}{end}.svg").write_text(picture + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
