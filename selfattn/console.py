@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from selfattn.errors import LINES, say
+from selfattn.interrupts import polled
 
 T = TypeVar("T")
 
@@ -64,3 +65,23 @@ def counting(items: Iterable[T], what: str, total: int | None = None) -> Iterato
             if number % _POLL == 0:
                 tell(number)
             yield item
+
+
+@contextmanager
+def steps_counted(what: str) -> Iterator[None]:
+    """Tell how many steps of decoding were computed inside a ``with`` block, as :func:`counted` does.
+
+    Args:
+        what: the work, such as ``"evaluate"``.
+    """
+    steps = 0
+    with counted(f"{what}: decoding steps") as tell:
+
+        def count() -> bool:
+            nonlocal steps
+            steps += 1
+            tell(steps)
+            return False  # no stop is requested
+
+        with polled(count):
+            yield

@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 import math
 import os
+import re
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -295,11 +296,32 @@ class Condition:
         names: of the options.
         holds: returns whether they have an effect, given all options as attributes.
         reason: what the message says behind the name of an option that has none.
+        is_exclusive: whether the other option excludes them, instead of being needed.
     """
 
     names: tuple[str, ...]
     holds: Callable[[Any], object]
     reason: str
+    is_exclusive: bool = False
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Names of the options that decide whether they have an effect."""
+        return tuple(re.findall("`([a-z_]+)`", self.reason))
+
+
+class NoEffectError(SettingError):
+    """An option has no effect, since another is given or is missing.
+
+    Attributes:
+        name: of the option without effect.
+        others: names of the options that decide this.
+        is_exclusive: whether it has no effect because they are given.
+    """
+
+    name: str = ""
+    others: tuple[str, ...] = ()
+    is_exclusive: bool = False
 
 
 def needs(words: str, holds: Callable[[Any], object], *names: str) -> Condition:
@@ -322,7 +344,7 @@ def excludes(words: str, is_given: Callable[[Any], object], *names: str) -> Cond
         names: of the options that have no effect then.
     """
     reason = f"has no effect beside {words}: leave one of them out"
-    return Condition(names, lambda options: not is_given(options), reason)
+    return Condition(names, lambda options: not is_given(options), reason, is_exclusive=True)
 
 
 def check_conditions(names: Collection[str], options: object, conditions: Sequence[Condition]) -> None:
@@ -336,7 +358,7 @@ def check_conditions(names: Collection[str], options: object, conditions: Sequen
         conditions: of the options.
 
     Raises:
-        SettingError: one of the given options has no effect.
+        NoEffectError: one of the given options has no effect.
 
     Example:
         >>> @dataclasses.dataclass
@@ -345,9 +367,13 @@ def check_conditions(names: Collection[str], options: object, conditions: Sequen
         ...     corners: int = 0
         >>> check_conditions(["corners"], Area(True, 3), [excludes("`round`", lambda area: area.round, "corners")])
         Traceback (most recent call last):
-        selfattn.errors.SettingError: `corners` has no effect beside `round`: leave one of them out
+        selfattn.settings.NoEffectError: `corners` has no effect beside `round`: leave one of them out
     """
     for condition in conditions:
         for name in condition.names:
             if name in names and not condition.holds(options):
-                raise SettingError(f"`{name}` {condition.reason}")
+                error = NoEffectError(f"`{name}` {condition.reason}")
+                error.name = name
+                error.others = condition.others
+                error.is_exclusive = condition.is_exclusive
+                raise error

@@ -2,8 +2,9 @@
 
 import functools
 import json
+import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from cyclopts.config import Dict, Json, Toml, Yaml
 from selfattn.cli.options import changed_settings
 from selfattn.codec import parse
 from selfattn.command_lines import command_line
-from selfattn.errors import UserError, option
+from selfattn.errors import UserError, option, say
 from selfattn.files import read_bytes, write_text, writing
 from selfattn.registry import TASKS
-from selfattn.settings import shown
+from selfattn.settings import Condition, NoEffectError, check_conditions, divide, shown
+from selfattn.training.launch import is_main_process
 
 MakeCommands = Callable[[Sequence[str]], App]
 _KINDS: dict[str, type[Any]] = {".toml": Toml, ".yaml": Yaml, ".yml": Yaml, ".json": Json}
@@ -24,8 +26,67 @@ _LARGEST = 1 << 20  # bytes of a file of options
 _ADVICE = "name a run, or a TOML, YAML or JSON file"
 
 
-def read_config(path: Path, make_commands: MakeCommands, command: Sequence[str]) -> Callable[..., None]:
-    """Return options for a command, which those on the command line replace, as cyclopts takes them.
+class OptionFiles:
+    """The options in files of a command line. As a configuration of cyclopts it adds them to those that were typed.
+
+    What was typed comes first, then the last file, then the file before. An option of a file that has no effect beside
+    an option that comes before it is left out, and a line says so.
+
+    Args:
+        files: name and options of each file, the last before the others.
+    """
+
+    def __init__(self, files: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        self._files = list(files)
+        self._ranks: dict[str, int] = {}  # of options: 0 where they were typed, else the number of the file from 1
+
+    def __call__(self, app: App, commands: tuple[str, ...], arguments: Any) -> None:
+        """Add the options of the files to the arguments of a command."""
+        for rank, (source, values) in enumerate([("", {}), *self._files]):
+            # Under the names of the command, since at the top cyclopts skips options called as a command, like models.
+            nested = functools.reduce(lambda inner, name: {name: inner}, reversed(commands), values)
+            Dict(nested, source=source)(app, commands, arguments)
+            for argument in arguments:
+                if argument.has_tokens:
+                    self._ranks.setdefault(argument.name, rank)
+
+    def leave_out(self, error: NoEffectError) -> bool:
+        """Leave out the options of a conflict that come behind the first of them.
+
+        Returns:
+            Whether there are any, so that the command can be called again.
+        """
+        name = option(error.name)
+        rank = self._ranks.get(name, 0)
+        others = {other: self._ranks[other] for other in map(option, error.others) if other in self._ranks}
+        behind = [other for other, of_other in others.items() if of_other > rank]
+        if others and min(others.values()) < rank:
+            behind = [name]
+        elif not error.is_exclusive:
+            return False
+        for option_behind in behind:
+            source, values = self._files[self._ranks[option_behind] - 1]
+            keys = [key for key in values if option(key) == option_behind]
+            if not keys:
+                return False
+            del values[keys[0]]
+            other = name if option_behind != name else min(others, key=others.__getitem__)
+            if is_main_process():
+                say(f"{source}: {keys[0]} is left out: it has no effect beside {other}")
+            self._ranks[option_behind] = self._ranks.get(other, 0)  # so that what needs this option is left out too
+        return bool(behind)
+
+    def named(self, message: str) -> str:
+        """Name the file behind the first mention of each option that stands in a file."""
+        for name, rank in self._ranks.items():
+            if rank > 0:
+                with_file = f"{name} ({self._files[rank - 1][0]})"
+                message = with_file.join(re.split(rf"(?<![\w-]){name}(?![\w-])", message, maxsplit=1))
+        return message
+
+
+def read_config(path: Path, make_commands: MakeCommands, command: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Return the name and the options of a file for a command, for :class:`OptionFiles`.
 
     Args:
         path: a TOML, YAML or JSON file; or a run, for the options that it was trained with.
@@ -36,30 +97,25 @@ def read_config(path: Path, make_commands: MakeCommands, command: Sequence[str])
         UserError: the file is missing, broken or of another kind, or the run was made by another command.
     """
     if path.is_dir():
-        values = _options_of_run(path, make_commands, command)
-    else:
-        values = _checked_options(_content_of_file(path, "--config"), f"--config {path}")
-
-    def read(app: App, commands: tuple[str, ...], arguments: Any) -> None:
-        # Under the names of the command, since at the top cyclopts skips options called as a command, such as models.
-        nested = functools.reduce(lambda inner, name: {name: inner}, reversed(commands), values)
-        Dict(nested, source=str(path))(app, commands, arguments)
-
-    return read
+        return str(path), _options_of_run(path, make_commands, command)
+    return str(path), _checked_options(_content_of_file(path, "--config"), f"--config {path}")
 
 
-def read_recipe(path: Path, make_commands: MakeCommands) -> tuple[str, dict[str, dict[str, Any]]]:
+def read_recipe(
+    path: Path, make_commands: MakeCommands, typed: Sequence[str] = ()
+) -> tuple[str, dict[str, dict[str, Any]]]:
     """Read a recipe of several comparisons: options of all at the top, those of each data set in ``[tasks.NAME]``.
 
     Args:
         path: a TOML, YAML or JSON file, with the name of the task as ``task``.
         make_commands: makes the program for a command line.
+        typed: words of the command line that replace options of every data set, such as ``["--epochs", "3"]``.
 
     Returns:
         The task, and the settings of the comparison on each data set, without the defaults.
 
     Raises:
-        UserError: the file is missing, broken or of another kind, or lacks one of the two.
+        UserError: the file is missing, broken or of another kind, or lacks one of the two; or an option is wrong.
     """
     where = f"--recipe {path}"
     content = _content_of_file(path, "--recipe")
@@ -71,14 +127,19 @@ def read_recipe(path: Path, make_commands: MakeCommands) -> tuple[str, dict[str,
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise UserError(f"{where}: expected a table [tasks.NAME] for each data set, with its options")
     common = _checked_options(content, where)
-    settings = {}
+    settings: dict[str, dict[str, Any]] = {}
     for name, table in tables.items():
         values = common | _checked_options(table, f"{where}: tasks.{name}")
-        words = ["compare", task]
+        words = ["compare", task, *typed]
         commands = make_commands(words)
-        commands.config = [Dict({"compare": {task: values}}, source=f"{path}: tasks.{name}")]
-        _, bound, _ = commands.parse_args(words)
-        settings[str(name)] = changed_settings(bound.arguments, bound.signature.parameters.values())
+        files = OptionFiles([(f"{path}: tasks.{name}", values)])
+        commands.config = [files]
+        while str(name) not in settings:
+            try:
+                settings[str(name)] = _checked_settings(commands, words)
+            except UserError as error:
+                if not (isinstance(error, NoEffectError) and files.leave_out(error)):
+                    raise UserError(f"{where}: tasks.{name}: {error.as_options()}") from None
     return task, settings
 
 
@@ -160,21 +221,58 @@ def write_config(path: Path, commands: App, words: Sequence[str]) -> str:
     if list(words[:1]) not in (["train"], ["compare"]):
         raise UserError("--write-config: is for `train TASK` and `compare TASK`; leave it out")
     try:
-        values = _options_of(commands, words)
+        settings = _checked_settings(commands, words)
     except MissingArgumentError:  # neither the command line nor its configuration says where to
-        values = _options_of(commands, [*words, "--out", "DIRECTORY"])
-        values.pop("out")
+        settings = _checked_settings(commands, [*words, "--out", "DIRECTORY"])
+        settings.pop("out")
         again += " --out DIRECTORY"
+    values = _plain(settings)
     lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
     with writing(path, "choose another place"):
         write_text(path, "\n".join([f"# {again}", *lines, ""]))
     return f"{path}: the options are written, nothing is trained; try: {again}"
 
 
-def _options_of(commands: App, words: Sequence[str]) -> dict[str, Any]:
-    """Return the options of a command line that differ from the defaults, without ``resume``, as plain values."""
+def _settings_of(commands: App, words: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of a command line that differ from the defaults."""
     _, bound, _ = commands.parse_args(words)
-    settings = changed_settings(bound.arguments, bound.signature.parameters.values())
+    return changed_settings(bound.arguments, bound.signature.parameters.values())
+
+
+def _checked_settings(commands: App, words: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of a command line of `train TASK` or `compare TASK`, checked as far as no file is needed.
+
+    Raises:
+        UserError: one of them is out of range, or has no effect beside another.
+    """
+    from selfattn.comparison.options import CompareOptions
+    from selfattn.runs.task import make_task, task_class
+    from selfattn.runs.train import TrainOptions
+    from selfattn.training.config import TrainingConfig
+
+    settings = _settings_of(commands, words)
+    task = task_class(words[1])
+    if words[0] == "train":
+        of_run, of_training, of_task = divide(settings, TrainOptions, TrainingConfig, task.Options)
+        TrainOptions(**of_run)
+        of_tests = {}
+    else:
+        kinds = (CompareOptions, TrainingConfig, task.Options, task.TestOptions)
+        of_run, of_training, of_task, of_tests = divide(settings, *kinds)
+        options = CompareOptions(**{"models": task.models, "out": Path(), **of_run})
+        check_conditions(of_run, options, _decided(CompareOptions.conditions, of_run.keys()))
+    conditions = (*TrainingConfig.conditions, *make_task(words[1], of_task | of_tests).training_conditions())
+    check_conditions(of_training, TrainingConfig(**of_training), _decided(conditions, of_training.keys()))
+    return settings
+
+
+def _decided(conditions: Iterable[Condition], settings: Set[str]) -> list[Condition]:
+    """Return the conditions that these settings decide; others depend on defaults of the task and its data."""
+    return [condition for condition in conditions if condition.is_exclusive or settings & set(condition.others)]
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as options with plain values, without ``resume``."""
     plain = json.loads(json.dumps(settings, default=str))
     return {option(name)[2:]: value for name, value in plain.items() if name != "resume"}
 
@@ -192,4 +290,4 @@ def _options_of_run(path: Path, make_commands: MakeCommands, command: Sequence[s
     words = words[next((place for place, word in enumerate(words) if word in ("train", "compare")), 0) :]
     if words[:2] != list(command):
         raise UserError(f"--config {path}: was made by `selfattn {' '.join(words[:2])}`, which has other options")
-    return _options_of(make_commands(words), words)
+    return _plain(_settings_of(make_commands(words), words))

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from selfattn.cli.options import Device, Files, Lang, Names, Numbers, changed_settings, parameters_of, takes
+from selfattn.console import steps_counted
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.groups import refuse_turned
 from selfattn.data.readers.lines import checked_encoding, lines_of
@@ -105,7 +106,8 @@ def evaluate(
     loaded = load_runs(run, device=device)
     other = None if against is None else load_runs(against, device=device)
     reading: dict[str, Any] = {"columns": chosen_columns(columns), "encoding": checked_encoding(encoding)}
-    result = evaluate_run(loaded, data, options, **reading, tag=tag, metric=metric, against=other)
+    with steps_counted("evaluate"):
+        result = evaluate_run(loaded, data, options, **reading, tag=tag, metric=metric, against=other)
     return result if json_ else evaluation_lines(result, lang)
 
 

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from selfattn.cli.options import Device, Files, Names
 from selfattn.codec import encode
+from selfattn.console import steps_counted
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.data.readers.records import chosen_columns
 from selfattn.errors import UserError, say
@@ -61,7 +62,8 @@ def heads(
     loaded = load(run, device=device)
     task = loaded.task
     pairs = task.held_out(data, chosen_columns(columns), checked_encoding(encoding)).pairs[: items or None]
-    scores = score_heads(loaded, pairs, make_metric(metric or metric_names(task)[0], task.language), to)
+    with steps_counted("heads"):
+        scores = score_heads(loaded, pairs, make_metric(metric or metric_names(task)[0], task.language), to)
     if save is not None:
         with writing(save, "choose another place"):
             write_text(save, heads_svg(scores) + "\n")

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, Unknow
 
 from selfattn import __version__
 from selfattn.cli import claims, decoding, inside, runs
-from selfattn.cli.config import read_config, write_config
+from selfattn.cli.config import OptionFiles, read_config, write_config
 from selfattn.cli.options import LISTS, BasicHelp, checked, unwrapped
 from selfattn.cli.outputs import OUTPUTS_HELP, outputs_command
 from selfattn.cli.tasks import compare_command, train_command
@@ -28,6 +29,7 @@ from selfattn.errors import UserError, as_options, begin_command_line, say, visi
 from selfattn.files import writing
 from selfattn.plugin_loading import load_plugin
 from selfattn.registry import TASKS
+from selfattn.settings import NoEffectError
 
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "storage size calculation overflowed")
 BAD_INPUT = 2
@@ -43,7 +45,8 @@ _HELP = (
     "Three options may stand anywhere on the command line. --plugin FILE_OR_MODULE loads a plugin with scores, "
     "positions, models, tasks, metrics, report sections or claims; it may be repeated. --config FILE reads options "
     "from a TOML, YAML or JSON file, and --config RUN reads those of an earlier training. Options on the command line "
-    "override them. --write-config FILE writes the options of train or compare to a TOML file and does nothing else."
+    "override them; an option of the file that has no effect beside those is left out. --write-config FILE writes the "
+    "options of train or compare to a TOML file and does nothing else."
 )
 _GROUPS = {
     "compare": "Train several models on the same data and compare them.",
@@ -132,6 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # as `predict` does, on every system
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
+    files = OptionFiles([])
     try:
         anywhere, rest = split_options(sys.argv[1:] if arguments is None else arguments)
         for plugin in anywhere["--plugin"]:
@@ -140,9 +144,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
             rest = ["--help" if word == "--help-all" else word for word in rest]
         commands = make_commands(rest, everything)
         configs = [Path(config) for config in reversed(anywhere["--config"])]  # the last one replaces the others
-        commands.config = [read_config(config, make_commands, rest[:2]) for config in configs]
+        files = OptionFiles(read_config(config, make_commands, rest[:2]) for config in configs)
+        commands.config = [files]
         written = anywhere["--write-config"]
-        result = write_config(Path(written[-1]), commands, rest) if written else commands(rest)
+        call = partial(write_config, Path(written[-1]), commands, rest) if written else partial(commands, rest)
+        result = None
+        is_settled = False
+        while not is_settled:
+            try:
+                result = call()
+                is_settled = True
+            except NoEffectError as error:
+                if not files.leave_out(error):
+                    raise
         if result is not None:
             _print(result)
         _flush()  # a broken pipe can still be caught here
@@ -158,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except CycloptsError as error:
         fail(str(error))
     except UserError as error:
-        fail(error.as_options())
+        fail(files.named(error.as_options()))
     except KeyboardInterrupt as interrupt:
         say(as_options(f"interrupted; {interrupt}") if str(interrupt) else "interrupted")
         raise SystemExit(INTERRUPTED) from None

@@ -146,10 +146,10 @@ def average(run: Path, /, *, out: Path | None = None, last: int | None = None) -
     path = out or run.with_name(f"{run.resolve().name}-average")
     steps = average_kept(run, path, last=last)
     names = ", ".join(f"{step:,}" for step in steps)
-    say(
-        f"{path}: the mean of {len(steps)} validations, at steps {names}; "
-        f"try: {command_line(f'evaluate {shlex.quote(str(path))}', {})}"
-    )
+    averaged = f"the mean of {len(steps)} validations, at steps {names}"
+    if len(steps) == 1:
+        averaged = f"the weights of one validation, at step {names}"
+    say(f"{path}: {averaged}; try: {command_line(f'evaluate {shlex.quote(str(path))}', {})}")
 
 
 def push(

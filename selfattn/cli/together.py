@@ -12,7 +12,7 @@ from selfattn.cli.config import MakeCommands, read_recipe
 from selfattn.cli.options import Lang, unwrapped
 from selfattn.codec import encode
 from selfattn.data.readers.named import named_sets
-from selfattn.errors import UserError
+from selfattn.errors import UserError, say
 from selfattn.words.messages import SOURCE
 
 _FOLDER = Path("compare/together")
@@ -26,7 +26,7 @@ def together_command(make_commands: MakeCommands) -> Callable[..., dict[str, Any
     """
 
     def together(
-        *comparisons: Path,
+        *comparisons: Annotated[str, Parameter(allow_leading_hyphen=True)],
         recipe: Path | None = None,
         out: Path | None = None,
         resume: bool = False,
@@ -40,7 +40,8 @@ def together_command(make_commands: MakeCommands) -> Callable[..., dict[str, Any
 
         Args:
             comparisons: Directories of finished comparisons, each as NAME=DIRECTORY. Three or more. Nothing is
-                trained.
+                trained. With --recipe: options of `compare TASK` instead, such as --epochs 3, which replace those of
+                the recipe.
             recipe: Recipe that lists data sets, instead of comparisons: one comparison after the other is trained.
             out: With --recipe: directory of the comparisons, one folder each. Must be new. Default: compare/together.
             resume: With --recipe: continue in --out. Finished runs are not repeated.
@@ -52,15 +53,24 @@ def together_command(make_commands: MakeCommands) -> Callable[..., dict[str, Any
         if recipe is None and (out is not None or resume):
             name = "--resume" if out is None else "--out"
             raise UserError(f"{name} goes with --recipe: give that as well, or leave it out")
-        if recipe is not None and comparisons:
+        if recipe is not None and comparisons and not comparisons[0].startswith("-"):
             raise UserError(f"--recipe trains its own comparisons: leave it or {comparisons[0]} out")
         if recipe is not None:
             from selfattn.comparison.several import compare_each
 
-            task, settings = read_recipe(recipe, make_commands)
-            places = compare_each(task, settings, out or _FOLDER, resume=resume, lang=lang)
+            task, settings = read_recipe(recipe, make_commands, comparisons)
+            place = out or _FOLDER
+            try:
+                places = compare_each(task, settings, place, resume=resume, lang=lang)
+            except KeyboardInterrupt:
+                if place.is_dir():
+                    say(f"stopped; {place} keeps the finished runs: repeat the command with --resume")
+                raise
         else:
-            sets = named_sets(comparisons, "comparisons")
+            for word in comparisons:
+                if word.startswith("-"):
+                    raise UserError(f"Unknown option: {word}. Options of the comparisons go with --recipe")
+            sets = named_sets([Path(word) for word in comparisons], "comparisons")
             if not sets or "" in sets or any(len(paths) > 1 for paths in sets.values()):
                 advice = "give each comparison as NAME=DIRECTORY, such as kor=compare/kor, or a --recipe"
                 raise UserError(f"compare together: {advice}")

@@ -6,7 +6,7 @@ from typing import Any
 
 from selfattn.comparison.compare import compare, plan_comparison
 from selfattn.comparison.plan import ComparisonPlan
-from selfattn.errors import SettingError, say
+from selfattn.errors import SettingError, UserError, say
 from selfattn.evaluation.statistics.over_tasks import FEWEST
 from selfattn.experiments.plan import check_out
 from selfattn.registry import is_name
@@ -53,7 +53,10 @@ def compare_each(
         for setting in _NOT_OF_ONE:
             if setting in values:
                 raise SettingError(f"{name}: `{setting}` is not for one of several data sets; leave it out there")
-        plan = plan_comparison(task, **values)
+        try:
+            plan = plan_comparison(task, **values)
+        except UserError as error:
+            raise UserError(f"{name}: {error}") from None
         if len(plan.models) < 2:
             raise SettingError(f"{name}: one model has no differences; compare two")
         if first is None:

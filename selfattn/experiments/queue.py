@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, chdir, contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from multiprocessing import resource_tracker
 from pathlib import Path
 from platform import node
 from typing import Any, Generic, Protocol, TextIO, TypeVar
@@ -222,7 +223,9 @@ def _stopping(stop: Path, say: Callable[[str], None]) -> Iterator[None]:
         say("stopping: trainings save what they have, tests come to their end; once more stops at once")
 
     with first_interrupt(ask):
-        # A terminal sends its signal to every process; workers do not get it, they read the file.
+        # A terminal sends its signal to every process; workers do not get it, they read the file. The start of this
+        # tracker, which joblib needs, ends a block.
+        resource_tracker.ensure_running()
         can_block = hasattr(signal, "pthread_sigmask")
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS) if can_block else None
         try:

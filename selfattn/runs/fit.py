@@ -11,6 +11,7 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from selfattn import registry
 from selfattn.console import EVERY, has_terminal
 from selfattn.data.batches import collate, lengths_of
 from selfattn.data.pairs import Example
@@ -228,6 +229,7 @@ class _TrainingDisplay(Observer):
     def __init__(self, name: str, notes: Sequence[str]) -> None:
         self.name = name
         self.notes = notes
+        self.resumption: list[str] = []  # told behind the notes, when the training starts
         self.console = Console(stderr=True, highlight=False)
         self.bars = Progress(
             TextColumn("{task.description}"),
@@ -242,14 +244,14 @@ class _TrainingDisplay(Observer):
         self.bar: TaskID | None = None
 
     def started(self, epochs: int | None, steps: int) -> None:
-        for line in self.notes:
+        for line in (*self.notes, *self.resumption):
             say(line)
         self.epochs = epochs
         self.last_line = time.monotonic()
         self.bar = self.bars.add_task(self.name, total=steps)
 
     def resumed(self, step: int, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
-        say(f"{self.name}: resumed from step {step:,}, after {len(reports):,} validations")
+        self.resumption = [f"{self.name}: resumed from step {step:,}, after {len(reports):,} validations"]
 
     def stepped(self, report: StepReport) -> None:
         figures = f"{self.name} {self._epoch(report.epoch)}  loss {report.loss:.3f}  "
@@ -261,10 +263,7 @@ class _TrainingDisplay(Observer):
             say(f"{figures}  step {report.step:,} of {report.total_steps:,}")
 
     def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
-        measures = "  ".join(
-            f"exact {100 * value:.2f} %" if name == EXACT_MATCH else f"{name} {value:.2f}"
-            for name, value in report.measures.items()
-        )
+        measures = "  ".join(_measure_text(name, value) for name, value in report.measures.items())
         self.last_line = time.monotonic()
         say(
             f"{self.name} {self._epoch(report.epoch)}  loss {report.train_loss:.4f}  valid {report.valid_loss:.4f}  "
@@ -277,6 +276,18 @@ class _TrainingDisplay(Observer):
 
     def _epoch(self, number: int) -> str:
         return f"epoch {number}" if self.epochs is None else f"{number}/{self.epochs}"
+
+
+def _measure_text(name: str, value: float) -> str:
+    """Return a measure of a validation with its name; shares in percent.
+
+    Example:
+        >>> _measure_text("exact_match", 0.25), _measure_text("word_error_rate", 0.75), _measure_text("bleu", 9.5)
+        ('exact 25.00 %', 'word_error_rate 75.00 %', 'bleu 9.50')
+    """
+    label = "exact" if name == EXACT_MATCH else name
+    is_share = name in registry.METRICS and registry.METRICS[name].unit == "share"
+    return f"{label} {100 * value:.2f} %" if is_share else f"{label} {value:.2f}"
 
 
 class _Keeper(Observer):

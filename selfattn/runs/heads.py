@@ -41,6 +41,8 @@ def score_heads(run: Run, pairs: Sequence[Pair], measure: Metric, to: str = "zer
     """
     if to not in ("zero", "mean", "uniform"):
         raise UserError(f"heads: expected zero, mean or uniform, got {to!r}")
+    if not list(run.model.parameters()):
+        raise UserError(f"{run.path}: an exported run has no heads to leave out; take the run it was exported from")
     layers = layers_with_heads(run)
     if not layers:
         raise UserError(

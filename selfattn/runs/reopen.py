@@ -96,4 +96,5 @@ def _compare(saved: Mapping[str, Any], requested: Mapping[str, Any], path: Path)
         if before.get(name) != now.get(name):
             old = before.get(name, "nothing")
             new = now.get(name, "nothing")
-            raise UserError(f"{path}: begun with {name} = {old}, now asked for {new}; choose another `out`")
+            advice = "resume with the same settings, or choose another `out`"
+            raise UserError(f"{path}: begun with {name} = {old}, now asked for {new}; {advice}")

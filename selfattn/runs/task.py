@@ -68,6 +68,10 @@ class HeldOut:
     known: Sequence[Pair] | None = None
 
 
+LEARNED = "learned from the training data"
+"""Where a vocabulary comes from that no option names."""
+
+
 class TaskData:
     """A task, with its options.
 
@@ -181,6 +185,10 @@ class TaskData:
         from selfattn.tokenizers.char import CharTokenizer
 
         return CharTokenizer(text for pair in splits.sample() for text in (pair.source, pair.target))
+
+    def vocabulary_origin(self) -> str:
+        """Say where the tokenizer has its vocabulary from; default the training data."""
+        return LEARNED
 
     def recipe(self, quick: bool) -> TrainingConfig:
         """Return the default configuration of a training.

@@ -35,6 +35,7 @@ from selfattn.training.validation import Criterion
 _SAMPLE = 20_000  # training pairs that are searched for the longest
 _READ = 2000  # pairs whose targets' script is compared with their language
 CURVE_ITEMS = 100  # validation pairs of a point of the learning curve between validations
+_OF_START = "those of the model that the training starts from"
 _HELD = 1_000_000  # most pairs whose examples are held in memory
 
 
@@ -131,7 +132,7 @@ def make_training_set(
     warning = script_warning((pair.target for pair in seen[:_READ]), task.language) if task.language else None
     max_length = 2 * len(longest.target)  # twice as many as the longest seen
     notes = [*splits.notes, *([] if warning is None else [warning])]
-    notes.append(_vocabulary_note(tokenizer, is_new=is_new))
+    notes.append(_vocabulary_note(tokenizer, task.vocabulary_origin() if is_new else _OF_START))
     notes += unknown_notes(tokenizer, known, validation, is_new=is_new)
     if not (is_new or allow_unknown):
         refuse_unknown([pair.target for pair in known], tokenizer.target)
@@ -174,7 +175,8 @@ def _training_set_of_texts(
     validation = text_examples(texts.validation, tokenizer, task.context)
     train_pairs = [Pair("", line) for line in texts.train]
     validation_pairs = [Pair("", line) for line in texts.validation]
-    notes = unknown_notes(tokenizer, train_pairs, validation_pairs, is_new=is_new)
+    notes = [_vocabulary_note(tokenizer, task.vocabulary_origin() if is_new else _OF_START)]
+    notes += unknown_notes(tokenizer, train_pairs, validation_pairs, is_new=is_new)
     if not (is_new or allow_unknown):
         refuse_unknown(texts.train, tokenizer.target)
 
@@ -199,12 +201,12 @@ def _training_set_of_texts(
     )
 
 
-def _vocabulary_note(tokenizer: Tokenizer, *, is_new: bool) -> str:
-    """Return a line with the sizes of the vocabularies, and whether they are new."""
+def _vocabulary_note(tokenizer: Tokenizer, origin: str) -> str:
+    """Return a line with the sizes of the vocabularies, and where they come from."""
     sizes = f"{len(tokenizer):,} tokens"
     if tokenizer.source is not tokenizer.target:
         sizes = f"{len(tokenizer.source):,} source and {len(tokenizer.target):,} target tokens"
-    return f"vocabulary: {sizes}, {'learned from the training data' if is_new else 'those of the run'}"
+    return f"vocabulary: {sizes}, {origin}"
 
 
 def output_limits(

@@ -23,7 +23,7 @@ from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.alignment.links import GoldPair, read_gold
 from selfattn.models.config import ModelConfig, override
 from selfattn.results.record import Baseline, Subject
-from selfattn.runs.task import RECIPE, HeldOut, TaskData, check_same_reading
+from selfattn.runs.task import LEARNED, RECIPE, HeldOut, TaskData, check_same_reading
 from selfattn.tasks import baselines
 from selfattn.tasks.translation_options import TranslationOptions, TranslationTests
 from selfattn.tokenizers.kept import KeptTokenizer, without_kept
@@ -204,6 +204,12 @@ class Translation(TaskData):
             targets = tokenizer_of(target, (pair.target for pair in sample), "target")
             return SeparateTokenizer(sources.source, targets.target)
         return tokenizer_of(source, chain.from_iterable((pair.source, pair.target) for pair in sample), "source")
+
+    def vocabulary_origin(self) -> str:
+        """Say where the vocabulary comes from, of each side if they differ."""
+        origins = [f"of {kind}" if isinstance(kind, Path) else LEARNED for kind in self.options.kinds]
+        source, target = origins
+        return source if source == target else f"source: {source}, target: {target}"
 
     @cached_property
     def _is_small(self) -> bool:

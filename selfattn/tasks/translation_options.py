@@ -27,6 +27,8 @@ from selfattn.settings import (
 from selfattn.tokenizers.load import SUBWORDS, TokenizerKind
 
 _LARGEST_WEIGHT = 1_000_000
+_BPE = "`tokenizer` bpe, or `source_tokenizer` or `target_tokenizer` bpe"
+_EACH_SIDE = "a tokenizer for each side (`source_tokenizer`, `target_tokenizer`)"
 _CLEANING = ("held_out", "split_seed", "max_characters", "max_ratio", "keep_overlap", "keep_duplicates")
 
 
@@ -76,16 +78,17 @@ class TranslationOptions:
         ),
     }
     conditions: ClassVar[tuple[Condition, ...]] = (
+        excludes("`data`", lambda options: options.data, "hub"),
         needs("`data`", lambda options: options.data, "valid", "test", "tag", "encoding"),
         needs("several corpora as `data`", lambda options: len(options.data) > 1, "weights", "temperature"),
         needs("`hub`", lambda options: options.hub is not None, "hub_config"),
         needs("`data` or `hub`", lambda options: not options.is_cldr, "columns", "streaming", *_CLEANING),
-        needs("`tokenizer` bpe", lambda options: set(options.kinds) & set(SUBWORDS), "vocab_size"),
-        needs("`tokenizer` bpe", lambda options: set(options.kinds) - {"characters", "letters", "words"}, "sampling"),
+        needs(_BPE, lambda options: set(options.kinds) & set(SUBWORDS), "vocab_size"),
+        needs(_BPE, lambda options: set(options.kinds) - {"characters", "letters", "words"}, "sampling"),
         excludes("a directory as `tokenizer`", lambda options: isinstance(options.tokenizer, Path), "separate"),
         excludes("a directory as `tokenizer`", lambda options: options.opens_tokenizer, "keep_symbols"),
-        excludes("a tokenizer for each side", lambda options: None not in options.of_sides, "tokenizer"),
-        excludes("a tokenizer for each side", lambda options: options.of_sides != (None, None), "separate"),
+        excludes(_EACH_SIDE, lambda options: None not in options.of_sides, "tokenizer"),
+        excludes(_EACH_SIDE, lambda options: options.of_sides != (None, None), "separate"),
         excludes("`streaming`", lambda options: options.streaming, "keep_duplicates", "weights", "temperature"),
         excludes("`keep_duplicates`", lambda options: options.keep_duplicates, "weights", "temperature"),
         excludes("`weights`", lambda options: options.weights, "temperature"),
@@ -150,8 +153,6 @@ class TranslationOptions:
         return self.source_tokenizer or usual, self.target_tokenizer or usual
 
     def __post_init__(self) -> None:
-        if self.data and self.hub is not None:
-            raise SettingError("`data` takes files, `hub` a dataset; give one of them")
         from selfattn.data.languages import read_language
 
         for name in ("source", "target"):

@@ -38,7 +38,7 @@ def choose_device(name: str | torch.device = "auto") -> torch.device:
             f"`device`: expected auto, cpu, cuda, or a device such as cuda:1, got {shown(name)}"
         ) from None
     if not is_there:
-        raise UserError(f"device: torch sees no {device.type.upper()} device; take cpu")
+        raise UserError(f"`device` {name}: torch sees no {device.type.upper()} device; take cpu")
     if device.type == "cpu" and device.index:
         raise SettingError(f"`device`: expected cpu, which has no number, got {shown(name)}")
     if device.type != "cuda":
@@ -48,10 +48,10 @@ def choose_device(name: str | torch.device = "auto") -> torch.device:
         index = int(os.environ.get("LOCAL_RANK") or torch.cuda.current_device())
     count = torch.cuda.device_count()
     if index >= count:
-        reason = f"cuda:{index}, but there are {count} CUDA devices, counted from 0"
+        reason = f"there are {count} CUDA devices, counted from 0"
         if device.index is None:
             reason = f"{index + 1} processes on this host, but {count} CUDA devices; start fewer"
-        raise UserError(f"device: {reason}")
+        raise UserError(f"`device` {name}: {reason}")
     torch.cuda.set_device(index)
     return torch.device("cuda", index)
 

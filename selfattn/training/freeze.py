@@ -49,7 +49,8 @@ def freeze(model: nn.Module, parts: Sequence[str]) -> list[str]:
         for parameter in chosen.values():
             parameter.requires_grad_(False)
         numbers = sum(parameter.numel() for parameter in chosen.values())
-        lines.append(f"frozen: {part}, {len(chosen)} tensors with {numbers:,} of {total:,} numbers")
+        tensors = "1 tensor" if len(chosen) == 1 else f"{len(chosen)} tensors"
+        lines.append(f"frozen: {part}, {tensors} with {numbers:,} of {total:,} numbers")
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise SettingError(f"`freeze` {', '.join(parts)}: nothing is left to train; leave a part out")
     return lines

@@ -200,7 +200,8 @@ class LastAverage(Average):
         window = max(1, min(self.count, validations // 4))
         if window < self.count and window != self.window:
             why = f"of {validations} at most a quarter are averaged, so not {self.count}"
-            say(f"average: the mean of the last {window} validations ({why})")
+            averaged = f"the mean of the last {window} validations" if window > 1 else "the last validation alone"
+            say(f"average: {averaged} ({why})")
         self.window = window
 
     def validating(self) -> None:

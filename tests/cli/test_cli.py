@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -192,7 +193,7 @@ def test_options_are_read_from_a_file(cli: Cli, tmp_path: Path, monkeypatch: pyt
     text = 'epochs = 0\nset = ["encoder.dim=8"]\nquick = true\nout = "new"'
     Path("a.toml").write_text(text)
     assert (
-        "--epochs: expected a whole number from 1 to 1,000,000,000, got 0"
+        "--epochs (a.toml): expected a whole number from 1 to 1,000,000,000, got 0"
         in cli("train", "dates", "--config", "a.toml").err
     )
     assert "got -1" in cli("--config", "a.toml", "train", "dates", "--epochs", "-1").err  # the command line goes before
@@ -203,7 +204,7 @@ def test_options_are_read_from_a_file(cli: Cli, tmp_path: Path, monkeypatch: pyt
     Path("a.json").write_text('{"epochs": 0, "set": ["encoder.dim=8"], "out": "new"}')
     for name in ("a.yaml", "a.json"):
         assert (
-            "--epochs: expected a whole number from 1 to 1,000,000,000, got 0"
+            f"--epochs ({name}): expected a whole number from 1 to 1,000,000,000, got 0"
             in cli("train", "dates", "--config", name).err
         )
     for name, broken in (
@@ -218,6 +219,71 @@ def test_options_are_read_from_a_file(cli: Cli, tmp_path: Path, monkeypatch: pyt
         wrong = cli("train", "dates", "--config", name)
         assert (wrong.code, wrong.err.count("\n")) == (2, 1), wrong.err
         assert re.search(f"epoch|--config {name}: cannot be read as options", wrong.err)
+
+
+RECIPE = """
+data = ["a.tsv"]
+valid = "b.tsv"
+tokenizer = "bpe"
+vocab-size = 500
+epochs = 3
+average = "ema"
+ema-decay = 0.9
+out = "new"
+"""
+
+
+@pytest.mark.parametrize(
+    ("typed", "left_out"),
+    [
+        ("--max-steps 4", {"epochs"}),
+        ("--average none", {"ema-decay"}),
+        ("--tokenizer words", {"vocab-size"}),
+        ("--source-tokenizer words --target-tokenizer letters", {"tokenizer", "vocab-size"}),
+        ("--hub a/b", {"data", "valid"}),
+        ("--epochs 4", set()),
+    ],
+)
+def test_options_of_a_file_that_the_command_line_excludes_are_left_out(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, left_out: set[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.toml").write_text(RECIPE)
+    done = cli("train", "translation", "--config", "a.toml", *typed.split(), "--write-config", "b.toml")
+    assert set(re.findall(r"a.toml: (.*?) is left out: it has no effect beside --", done.err)) == left_out
+    before = tomllib.loads(RECIPE)
+    after = tomllib.loads(Path("b.toml").read_text())
+    assert before.keys() - after.keys() == left_out
+
+
+@pytest.mark.parametrize(
+    ("text", "typed", "error"),
+    [
+        ("epochs = 3\nmax-steps = 4", "", "--epochs (a.toml) has no effect beside --max-steps (a.toml): leave one"),
+        ("average = 'last'", "--ema-decay 0.9", "--ema-decay goes with --average (a.toml) ema: give that as well"),
+        ("batch-size = 8", "--epochs 3 --max-steps 4", "--epochs has no effect beside --max-steps: leave one"),
+    ],
+)
+def test_options_that_contradict_each_other_are_named_with_their_file(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, typed: str, error: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.toml").write_text(text)
+    command = ("train", "dates", "--out", "new", "--config", "a.toml", *typed.split())
+    assert error in cli(*command).refusal()
+    assert error in cli(*command, "--write-config", "b.toml").refusal()
+    assert not Path("b.toml").exists()
+
+
+def test_the_last_file_goes_before_the_others_where_options_exclude_each_other(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.toml").write_text("max-steps = 3\nbatch-size = 8")
+    Path("b.toml").write_text("epochs = 4\nout = 'new'")
+    done = cli("train", "dates", "--config", "a.toml", "--config", "b.toml", "--write-config", "c.toml")
+    assert "a.toml: max-steps is left out: it has no effect beside --epochs" in done.err
+    assert tomllib.loads(Path("c.toml").read_text()) == {"out": "new", "epochs": 4, "batch-size": 8}
 
 
 WRITTEN = """\

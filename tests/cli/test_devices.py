@@ -53,7 +53,7 @@ def test_a_command_computes_where_it_is_told(command: str, call: Callable[..., A
 def test_a_device_that_is_not_there_is_named(command: str, call: Callable[..., Any]) -> None:
     for name in ("cuda", "cuda:1"):
         done = call(command, "--device", name)
-        assert (done.code, done.err) == (2, "error: device: torch sees no CUDA device; take cpu\n")
+        assert (done.code, done.err) == (2, f"error: --device {name}: torch sees no CUDA device; take cpu\n")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

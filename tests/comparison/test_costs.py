@@ -65,4 +65,4 @@ def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_comparison_computes_where_it_is_told_to(cli: Any, tmp_path: Path) -> None:
     done = cli("compare", "dates", "--device", "cuda", "--quick", "--out", tmp_path / "out", "--plan-only")
     if not torch.cuda.is_available():
-        assert (done.code, done.err) == (2, "error: device: torch sees no CUDA device; take cpu\n")
+        assert (done.code, done.err) == (2, "error: --device cuda: torch sees no CUDA device; take cpu\n")

@@ -3,12 +3,13 @@
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_runs import Cli
 
 from selfattn.comparison.several import compare_each
-from selfattn.errors import SettingError
+from selfattn.errors import SettingError, UserError
 
 NAMES = ("kor", "jpn", "fre")
 COMMON = """
@@ -102,3 +103,45 @@ def test_a_recipe_and_finished_comparisons_exclude_each_other(cli: Cli, recipe: 
     assert "--out goes with --recipe" in cli("compare", "together", "kor=x", "--out", "y").refusal()
     with pytest.raises(SettingError, match="2 data sets: a verdict over tasks needs 3 or more"):
         compare_each("translation", {"kor": {}, "jpn": {}}, Path("nowhere"))
+
+
+def test_options_of_the_command_line_replace_those_of_every_data_set(
+    cli: Cli, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed: dict[str, dict[str, Any]] = {}
+
+    def compare_none(task: str, settings: dict[str, dict[str, Any]], out: Path, **_: object) -> None:
+        passed.update(settings)
+        raise UserError("nothing is trained here")
+
+    monkeypatch.setattr("selfattn.comparison.several.compare_each", compare_none)
+    done = cli("compare", "together", "--recipe", recipe, "--out", tmp_path / "out", "--epochs", 3, "--batch-size", 4)
+    assert {values["epochs"] for values in passed.values()} == {3}
+    assert {values["batch_size"] for values in passed.values()} == {4}
+    assert not any("max_steps" in values for values in passed.values())
+    for name in NAMES:
+        assert f"{recipe}: tasks.{name}: max-steps is left out: it has no effect beside --epochs" in done.err
+    wrong = cli("compare", "together", "--recipe", recipe, "--epoch", 3).refusal()
+    assert "Unknown option: --epoch. Did you mean --epochs?" in wrong
+    assert "Unknown option: --epochs" in cli("compare", "together", "kor=x", "--epochs", 3).refusal()
+
+
+def test_a_recipe_that_is_stopped_says_how_to_continue(
+    cli: Cli, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(task: str, settings: dict[str, Any], out: Path, **_: object) -> None:
+        out.mkdir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("selfattn.comparison.several.compare_each", interrupted)
+    done = cli("compare", "together", "--recipe", recipe, "--out", tmp_path / "out")
+    assert done.code == 130
+    assert f"stopped; {tmp_path / 'out'} keeps the finished runs: repeat the command with --resume" in done.err
+
+
+def test_an_error_names_the_table_of_the_data_set(cli: Cli, recipe: Path, tmp_path: Path) -> None:
+    text = recipe.read_text()
+    recipe.write_text(text.replace("[tasks.jpn]", "[tasks.jpn]\nlr = -1"))
+    assert "tasks.jpn: --lr: expected a number" in cli("compare", "together", "--recipe", recipe).refusal()
+    recipe.write_text(text.replace("jpn_train", "nothing"))
+    assert "jpn: " in cli("compare", "together", "--recipe", recipe, "--out", tmp_path / "out").refusal()

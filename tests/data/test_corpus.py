@@ -78,6 +78,15 @@ def test_a_stream_gives_the_same_but_for_repeats(files: Files) -> None:
         read({"train": files["train"]}, streaming=True)
 
 
+def test_what_is_told_of_a_stream(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = read(files, streaming=True)
+    assert corpus.notes[0] == "train: streamed, so it is read and cleaned again in every epoch"
+    monkeypatch.setattr("selfattn.data.corpus.corpus._SAMPLE", 8)
+    notes = read(files, streaming=True).notes
+    assert notes[0] == "train: streamed, so cleaning reports behind the first pass; of the first 8 pairs:"
+    assert "    left out, shared with valid or test: 2 (first train.tsv:7)" in notes
+
+
 def test_training_on_the_test_itself_leaves_nothing(tmp_path: Path) -> None:
     path = tsv(tmp_path / "a.tsv", GOOD)
     with pytest.raises(UserError, match=r"no pair is left for train after cleaning \(shared with valid or test: 5"):

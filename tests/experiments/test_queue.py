@@ -1,5 +1,8 @@
 """The queue and its display, with trials that only write a file."""
 
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -141,6 +144,28 @@ def test_a_request_to_stop_ends_the_queue(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(KeyboardInterrupt):
         run_all(Writer(tmp_path), NUMBERS)
     assert [(tmp_path / trial.label).exists() for trial in NUMBERS] == [True, False, False]
+
+
+BLOCKED = """
+import signal
+from pathlib import Path
+from joblib import Parallel, delayed, parallel_config
+from selfattn.experiments.queue import _stopping, stop_workers
+
+def blocked():
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+with _stopping(Path("stop"), print), parallel_config(backend="loky"):
+    print(Parallel(n_jobs=2, batch_size=1)([delayed(blocked)() for _ in range(2)]), blocked())
+stop_workers()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs masks of signals")
+def test_workers_do_not_get_the_signal_of_a_terminal() -> None:
+    done = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=True)
+    assert done.stdout == "[True, True] True\n"
 
 
 def test_every_worker_computes_on_its_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,11 @@ from zoo import VARIANTS, VOCAB
 import selfattn
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError
+from selfattn.evaluation.metrics.exact import ExactMatch
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq
+from selfattn.runs.heads import score_heads
 from selfattn.runs.load import load
 from selfattn.runs.run import Run
 
@@ -98,6 +100,11 @@ def test_the_command_exports_and_predicts(pair: list[Run], cli: Cli, tmp_path: P
     assert (attention.code, attention.out) == (0, cli("attention", run.path, "1 May 1999").out)
     refused = cli("attention", exported.path, "1 May 1999", "--save", tmp_path / "map.json")
     assert "needs gradients, which an export lacks; load the run itself" in refused.refusal()
+
+
+def test_heads_are_those_of_the_run(pair: list[Run]) -> None:
+    with pytest.raises(UserError, match="an exported run has no heads to leave out; take the run it was exported from"):
+        score_heads(pair[1], [], ExactMatch())
 
 
 def test_damage_is_found(pair: list[Run], tmp_path: Path) -> None:

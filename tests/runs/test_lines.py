@@ -12,6 +12,7 @@ import pytest
 from selfattn import console
 from selfattn.errors import LINES, begin_command_line, say
 from selfattn.runs import fit as fit_module
+from selfattn.runs.run import Run
 
 Cli = Callable[..., Any]
 
@@ -53,6 +54,15 @@ def test_a_terminal_has_bars(monkeypatch: pytest.MonkeyPatch) -> None:
         tell(5)
     assert "outer" in terminal.getvalue()
     assert "inner" in terminal.getvalue()
+
+
+def test_a_test_tells_how_far_it_is(cli: Cli, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    quiet = cli("evaluate", runs["rnn-plain"].path)
+    assert quiet.err == ""
+    monkeypatch.setattr(console, "EVERY", 0.0)
+    done = cli("evaluate", runs["rnn-plain"].path)
+    assert "evaluate: decoding steps: 2 so far\n" in done.err
+    assert done.out == quiet.out
 
 
 SMALL = "dates --model rnn-attention --items-per-epoch 64 --validation-items 8 --batch-size 8 --seed 1"

@@ -1,5 +1,6 @@
 """A tokenizer for each side: letters in, phones out; in every command that reads a run."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,3 +123,19 @@ def test_the_command_line_takes_kinds_and_directories(run: Run, cli: Cli, tmp_pa
     tokenizer = load(tmp_path / "run").tokenizer
     assert isinstance(tokenizer.source, CharTokenizer)
     assert isinstance(tokenizer.target, WordTokenizer)
+
+
+def test_a_training_says_where_its_vocabulary_comes_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = pairs(tmp_path / "a.tsv")
+    settings: Any = {"source": "und", "target": "und", "data": file, "max_steps": 1, "set": SMALL}
+    train("translation", model="rnn-plain", out="run", tokenizer="words", **settings)
+    assert "target tokens" not in capsys.readouterr().err
+    train("translation", model="rnn-plain", out="again", tokenizer="run", **settings)
+    assert re.search(r"vocabulary: \d+ tokens, of run$", capsys.readouterr().err, re.MULTILINE)
+    train("translation", model="rnn-plain", out="side", source_tokenizer="run", tokenizer="words", **settings)
+    assert "target tokens, source: of run, target: learned from the training data" in capsys.readouterr().err
+    train("translation", model="rnn-plain", out="further", init_from="run", **settings | {"set": ()})
+    assert "tokens, those of the model that the training starts from" in capsys.readouterr().err

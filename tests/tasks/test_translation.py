@@ -190,7 +190,7 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> Non
     [
         ({"data": (Path(__file__),) * 3}, "test_translation.py: is given twice; leave it out once"),
         ({"valid": (Path("a"),)}, "`valid` goes with `data`"),
-        ({"data": (Path("a"),), "hub": "x/y"}, "give one of them"),
+        ({"data": (Path("a"),), "hub": "x/y"}, "`hub` has no effect beside `data`: leave one of them out"),
         ({"sampling": 0.1}, "`sampling` goes with `tokenizer` bpe"),
         ({"columns": ("en", "de")}, "`columns` goes with `data` or `hub`"),
     ],

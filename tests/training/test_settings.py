@@ -32,7 +32,7 @@ def test_auto_takes_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
-    with pytest.raises(UserError, match="device: torch sees no CUDA device; take cpu"):
+    with pytest.raises(UserError, match="`device` cuda: torch sees no CUDA device; take cpu"):
         choose_device("cuda")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
@@ -46,10 +46,10 @@ def test_auto_takes_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOCAL_RANK")
     assert choose_device("auto") == torch.device("cuda", 1), "the one that this process has chosen"
     assert choose_device("cuda:0") == choose_device(torch.device("cuda", 0)) == torch.device("cuda", 0)
-    with pytest.raises(UserError, match="device: cuda:2, but there are 2 CUDA devices, counted from 0"):
+    with pytest.raises(UserError, match="`device` cuda:2: there are 2 CUDA devices, counted from 0"):
         choose_device("cuda:2")
     monkeypatch.setenv("LOCAL_RANK", "2")
-    with pytest.raises(UserError, match="device: 3 processes on this host, but 2 CUDA devices; start fewer"):
+    with pytest.raises(UserError, match="`device` cuda: 3 processes on this host, but 2 CUDA devices; start fewer"):
         choose_device("auto")
 
 

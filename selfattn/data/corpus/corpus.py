@@ -254,8 +254,7 @@ def read_corpus(
     texts = frozenset(pair.source for pair in held_out_texts), frozenset(pair.target for pair in held_out_texts)
     stream = PairStream(sources["train"], cleaning, expected, texts)
     if streaming:
-        note = f"train: streamed, so cleaning reports behind the first pass; of the first {len(train):,} pairs:"
-        notes = [note, *(f"  {line}" for line in tallies["train"].lines(len(train))), *notes]
+        notes = [*_first_report(stream, train, tallies["train"]), *notes]
         return FiniteSplits(parts | {"train": stream}, seed, settings, _name(settings), notes, beside)
     pairs = list(stream.pairs(train, tallies["train"], duplicates=not cleaning.duplicates))
     if not pairs:
@@ -275,6 +274,21 @@ def read_corpus(
     mixed = MixedSplits(parts, seed, settings, _name(settings), notes, beside)
     mixed.mix(mixture, {(row.source, row.target): row.file for row in reversed(train)})
     return mixed
+
+
+def _first_report(stream: PairStream, first: list[RawPair], tally: Tally) -> list[str]:
+    """Return lines about the first pairs of a stream; the stream itself tells the full report behind its first pass.
+
+    Args:
+        stream: of the training pairs.
+        first: pairs, before repeated texts and those of other parts are left out.
+        tally: of these pairs.
+    """
+    if len(first) < _SAMPLE:  # all of them
+        return ["train: streamed, so it is read and cleaned again in every epoch"]
+    kept = sum(1 for _ in stream.pairs(first, tally, duplicates=True))
+    note = f"train: streamed, so cleaning reports behind the first pass; of the first {len(first):,} pairs:"
+    return [note, *(f"  {line}" for line in tally.lines(kept))]
 
 
 def _identified(pairs: Sequence[Pair]) -> dict[str, Any]:
