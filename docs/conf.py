@@ -15,7 +15,7 @@ from sphinx.writers.html5 import HTML5Translator
 import selfattn
 
 sys.path.insert(0, str(Path(__file__).parent))
-from pages import keep_code_whole, keep_words_whole, name_columns
+from pages import keep_code_whole, keep_words_whole, mark_wide_drawings, name_columns
 
 project = "selfattn"
 author = "the selfattn authors"
@@ -114,6 +114,7 @@ REPORT = re.compile(r'(<a href="[^"]*\b(?:reports|claims)/\w+)(\.html)')
 def mend_pages(app: Sphinx, document: nodes.document, page: str) -> None:
     """Change what a page says before it is written."""
     name_columns(document)
+    mark_wide_drawings(document, Path(app.srcdir))
     keep_code_whole(document)
     keep_words_whole(document)
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from unicodedata import east_asian_width
 
 from docutils import nodes
 
-# Where a line must not break: before a Korean particle; inside an interval; between a number and its sign.
+# Where a line must not break: before a Korean particle; inside an interval or a range; between a number and its sign
+# or unit.
 PARTICLE = re.compile(r"(?<=[%)\]”’])(?=[가-힣])")
 INTERVAL = re.compile(r" ?\[([−+]?[\d.,]+), ([−+]?[\d.,]+)\]")
-SIGN = re.compile(r"(?<=\d) (?=%)|(?<=[≤≥=]) (?=\d)|(?<=\bp) (?=[=<])")
+SIGN = re.compile(r"(?<=\d) (?=%)|(?<=[≤≥=]) (?=\d)|(?<=\bp) (?=[=<])|(?<=\d) (?=(?:ms|s|min|KB|MB|GB)\b)")
+RANGE = re.compile(r"(?<=\d–)(?=\d)")
 AS_IT_IS = (nodes.literal, nodes.math, nodes.FixedTextElement)  # code, formulas, and what is HTML already
 SHORT = 24  # characters of code that a line of a phone has room for
 
 FEW_COLUMNS = 4  # fit on a phone
+WIDE_DRAWING = 520  # px; on a phone its words would be too small to read
 TOO_WIDE = 150  # characters of the longest cell times the number of columns; a Korean character counts twice
 
 
@@ -25,6 +29,7 @@ def keep_words_whole(document: nodes.document) -> None:
         words = text.astext()
         if not isinstance(text.parent, AS_IT_IS):
             joined = PARTICLE.sub("\u2060", before + words).removeprefix(before)
+            joined = RANGE.sub("\u2060", joined)
             joined = INTERVAL.sub("\u00a0[\\1,\u00a0\\2]", joined)
             text.parent.replace(text, nodes.Text(SIGN.sub("\u00a0", joined)))
         before = words[-1:]
@@ -35,6 +40,16 @@ def keep_code_whole(document: nodes.document) -> None:
     for code in document.findall(nodes.literal):
         if all(len(word) <= SHORT for word in code.astext().split()):
             code["classes"].append("short")
+
+
+def mark_wide_drawings(document: nodes.document, home: Path) -> None:
+    """Mark drawings that a phone shows in part, to be moved by the reader; their paths are below `home`."""
+    for image in document.findall(nodes.image):
+        path = home / image["uri"]
+        if path.suffix == ".svg" and path.is_file():
+            width = re.search(r"<svg[^>]*\swidth='([\d.]+)", path.read_text(encoding="utf-8"))
+            if width and float(width[1]) > WIDE_DRAWING:
+                image["classes"].append("wide")
 
 
 def name_columns(document: nodes.document) -> None:

@@ -38,7 +38,7 @@ def main() -> None:
     scores = trace[f"{LAYER}.scores"][HEAD, STEP]
     rows = [make_normalizer(name)(scores[None])[0].detach() for name in NAMES]
     torch.testing.assert_close(rows[0], trace[f"{LAYER}.weights"][HEAD, STEP])
-    labels = [f"{name} Σ {row.sum():.2f}" for name, row in zip(NAMES, rows, strict=True)]
+    labels = [f"{name}(Σ={row.sum():.2f})" for name, row in zip(NAMES, rows, strict=True)]
     for name, row in zip(labels, rows, strict=True):
         print(f"{name}, {(row > 0).sum()} of {len(row)} above 0, largest {row.max():.2f}")
     for end, title in TITLES.items():

@@ -249,7 +249,7 @@ class AttentionView:
         )
 
     def _frame(self, shown: ModelAttention) -> str:
-        high = min(24 * len(self._shown[2]) + 430, 900)
+        high = min(24 * len(self._shown[2]) + 480, 950)
         page = self._page(shown, self.lang)
         return (
             f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" title="{html.escape(repr(self))}" '

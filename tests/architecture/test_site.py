@@ -8,7 +8,7 @@ import pytest
 nodes = pytest.importorskip("docutils.nodes", reason="needs the extra [docs]")
 frontend = pytest.importorskip("docutils.utils", reason="needs the extra [docs]")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
-from pages import keep_code_whole, keep_words_whole, name_columns  # noqa: E402
+from pages import keep_code_whole, keep_words_whole, mark_wide_drawings, name_columns  # noqa: E402
 
 
 def page(*parts: object) -> object:
@@ -22,12 +22,14 @@ def test_a_script_in_a_page_stays_as_it_is() -> None:
     """A browser runs it only if its hash is that of the policy beside it."""
     script = '<iframe srcdoc="<script>x = [0, 1]; y = 5 % 2; z = p = 1</script>"></iframe>'
     code = "range = [0, 1]  # 5 %"
-    document = page(nodes.raw("", script, format="html"), nodes.literal("", code), nodes.Text("on [0, 1], 5 %, p = 1"))
+    document = page(
+        nodes.raw("", script, format="html"), nodes.literal("", code), nodes.Text("on [0, 1], 5 %, p = 1, 3 ms, 11–17")
+    )
     keep_words_whole(document)
     raw, literal, text = document[0].children
     assert raw.astext() == script
     assert literal.astext() == code
-    assert text.astext() == "on\u00a0[0,\u00a01], 5\u00a0%, p\u00a0=\u00a01"
+    assert text.astext() == "on\u00a0[0,\u00a01], 5\u00a0%, p\u00a0=\u00a01, 3\u00a0ms, 11–\u206017"
 
 
 def test_a_particle_stays_with_its_number_in_bold() -> None:
@@ -42,6 +44,14 @@ def test_short_code_is_kept_in_a_line() -> None:
     keep_code_whole(page(option, address))
     assert option["classes"] == ["short"]
     assert address["classes"] == []
+
+
+def test_wide_drawings_are_marked(tmp_path: Path) -> None:
+    for name, width in (("wide", 764), ("small", 284)):
+        (tmp_path / f"{name}.svg").write_text(f"<svg viewBox='0 0 9 9' width='{width}' height='9'/>", encoding="utf-8")
+    images = [nodes.image("", uri=f"{name}.svg") for name in ("wide", "small", "missing")]
+    mark_wide_drawings(page(*images), tmp_path)
+    assert [image["classes"] for image in images] == [["wide"], [], []]
 
 
 def table(heads: list[str], *rows: list[str]) -> object:
