@@ -108,7 +108,7 @@ def speak_korean(app: Sphinx, page: str, template: str, context: dict[str, Any],
 
 
 # A report's page from Markdown has the name of the report itself, so the report gets another beside it.
-REPORT = re.compile(r'(<a href="[^"]*\b(?:reports|claims)/\w+)(\.html)')
+REPORT = re.compile(r'(<a href="[^"]*\b(?:reports|claims)/[\w-]+)(\.html)')
 
 
 def mend_pages(app: Sphinx, document: nodes.document, page: str) -> None:
