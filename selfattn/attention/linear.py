@@ -261,11 +261,9 @@ class DeltaAttention(LinearAttention):
         """
         if bias is not None:
             raise ValueError("DeltaAttention: a dot product that is no exponent takes no bias")
-        keys = x if context is None else context
+        keys: Any = x if context is None else context
         if isinstance(keys, Tensor):
             keys = self.project_context(keys, tokens=self.tokens_of(mask, keys))
-        if isinstance(keys, Query):
-            raise ValueError("DeltaAttention: projected queries need the keys that project_self returned with them")
         options: dict[str, Any] = {"mask": mask, "causal": causal, "positions": positions, "need_weights": need_weights}
         attended = super().forward(x, keys, **options)
         if attended.weights is None:

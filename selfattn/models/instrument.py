@@ -91,12 +91,9 @@ def instrumented(model: Seq2Seq, visit: Visit, *, one_by_one: bool) -> Seq2Seq:
             vars(module)["attend_with"] = partial(_visit_attention, name, clock, visit, module.attend_with)
     start = twin.start
 
-    def beginning(read: Callable[..., Any]) -> Callable[..., Any]:
-        def begin_and_read(*arguments: Any, **named: Any) -> Any:
-            clock.begin(None)
-            return read(*arguments, **named)
-
-        return begin_and_read
+    def from_the_source(read: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        clock.begin(None)
+        return read(*arguments, **named)
 
     def start_first(memory: Any) -> Any:
         state = start(memory)
@@ -120,8 +117,8 @@ def instrumented(model: Seq2Seq, visit: Visit, *, one_by_one: bool) -> Seq2Seq:
         clock.begin(first, len(parts))  # the output layer reads all of them at once
         return _joined(parts), state
 
-    maps = beginning(twin.attention_maps)
-    vars(twin).update(encode=beginning(twin.encode), start=start_first, attention_maps=maps)
+    vars(twin).update(encode=partial(from_the_source, twin.encode), start=start_first)
+    vars(twin).update(attention_maps=partial(from_the_source, twin.attention_maps))
     if "advance" in model.defines:
         read = twin.advance
         vars(twin).update(advance=advance, pre_logits=partial(Seq2Seq.pre_logits, twin))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from selfattn.models.config import Limits, ModelConfig
 from selfattn.models.encoder_decoder.config import RNNEncoderConfig, make_stack
@@ -81,22 +81,15 @@ class RecurrentConfig(ModelConfig):
 
     stack: RNNEncoderConfig
 
+    architecture: ClassVar[str] = "rnn without attention"
+    reads_one_sequence: ClassVar[bool] = True
+
     def problems(self) -> Iterator[str]:
         """Refuse what cannot go on from its state."""
         if self.stack.cell != "gru":
             yield f"stack.cell: expected gru, got {self.stack.cell!r}"
         if self.stack.direction != "forward":
             yield f"stack.direction: expected forward, got {self.stack.direction!r}"
-
-    @property
-    def architecture(self) -> str:
-        """That of an RNN without attention."""
-        return "rnn without attention"
-
-    @property
-    def reads_one_sequence(self) -> bool:
-        """Yes."""
-        return True
 
     def build(self, *, vocab_size: int, pad_id: int, source_vocab_size: int | None = None) -> RecurrentModel:
         """Build the RNN over the one embedding table."""
