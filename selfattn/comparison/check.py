@@ -91,7 +91,7 @@ def differing_machines(runs: Iterable[Tested]) -> tuple[str, ...]:
 
 
 def _gate(name: str, apart: Sequence[str], alike: str) -> Gate:
-    return Gate(name, not apart, "; ".join(apart) or alike, value=float(len(apart)), limit=0.0)
+    return Gate.at_most(name, float(len(apart)), 0.0, "; ".join(apart) or alike)
 
 
 def _same_training(models: Models, plan: ComparisonPlan) -> Gate:

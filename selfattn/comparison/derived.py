@@ -2,6 +2,8 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from selfattn.experiments.plan import decide_alike
 from selfattn.models.sizing import body
 from selfattn.results.plan import PlanCheck, Seal
 from selfattn.results.record import ANALYSIS, Model, Record
+from selfattn.runs.task import TaskData
 from selfattn.runs.task_metrics import decided_by, metric_names
 from selfattn.training.config import TrainingConfig
 
@@ -52,11 +55,7 @@ def underived(record: Record, data: Mapping[str, Any], outputs: RunTable[Answere
     commands = [entry.command for entry in record.plan.entries if not decide_alike(entry.command, record.command)]
     if commands and not any(departure.kind == "plan" for departure in record.plan.departures):
         yield f"command: {short(record.command)} in the record, {short(commands[0])} in the ledger"
-    yield from _of_the_task(record, data)
-    for model in record.models:
-        yield from _model_apart(record, model, plan, data)
-    yield from _settings_apart(record, plan, data)
-    yield from _budgets_apart(record, plan)
+    yield from PlannedRecord(record, plan, data).differences()
 
 
 def _ledger_apart(check: PlanCheck, seal: Seal) -> Iterator[str]:
@@ -74,82 +73,111 @@ def _ledger_apart(check: PlanCheck, seal: Seal) -> Iterator[str]:
         yield f"replays: {check.replays or 'nothing'} in the record, it has the plan of {name}"
 
 
-def _of_the_task(record: Record, data: Mapping[str, Any]) -> Iterator[str]:
-    task = task_of(record.task, data, "results.json")
-    lacking = [name for name in metric_names(decided_by(task, record.headline.metric)) if name not in record.units]
-    if lacking:
-        yield f"units: without {', '.join(lacking)}, which this task has"
-    if record.subject != task.subject():
-        yield "subject: other words than those of the task"
+@dataclass(frozen=True)
+class PlannedRecord:
+    """A record beside its plan.
 
+    Attributes:
+        record: of a published report.
+        plan: that was sealed.
+        data: settings of the data in its archive.
+    """
 
-def _model_apart(record: Record, model: Model, plan: ComparisonPlan, data: Mapping[str, Any]) -> Iterator[str]:
-    planned = plan.models.get(model.name)
-    if planned is None:  # the models of the seal are compared elsewhere
-        return
-    task = task_of(record.task, data, "results.json")
-    changes = changed_settings(task, planned, is_sized=plan.matching.target is not None)
-    values: dict[str, tuple[object, object]] = {
-        "preset": (model.preset, planned.preset),
-        "changes": (dict(model.changes), changes),
-        "parameters_body": (model.parameters_body, body(planned.config)),
-    }
-    if plan.matching.budget in ("parameters", "none") and model.name in plan.matching.counts:
-        counted = plan.matching.counts[model.name]
-        values["parameters_non_embedding"] = (model.parameters_non_embedding, counted)
-    for name, (was, now) in values.items():
-        if was != now:
-            yield f"{name} of {model.name}: {short(was)} in the record, {short(now)} in the plan"
-    recipe = encode(_recipe(record))
-    of_model = dict(model.config.get("training", {}))  # type: ignore[call-overload]  # a table, or nothing
-    tuned = tuned_settings(plan.space, list(plan.models)) | _OF_A_BUDGET
-    for name in (of_model.keys() | planned.training.keys()) - tuned:
-        value = of_model.get(name, record.settings.get(name))
-        expected = encode(planned.training.get(name, recipe.get(name)))
-        if value != expected:
-            yield f"training of {model.name}: {name} {short(value)} in the record, {short(expected)} in the plan"
+    record: Record
+    plan: ComparisonPlan
+    data: Mapping[str, Any]
 
+    @cached_property
+    def task(self) -> TaskData:
+        """The task of the record."""
+        return task_of(self.record.task, self.data, "results.json")
 
-def _recipe(record: Record) -> TrainingConfig:
-    seal = record.plan.seal if record.plan else None
-    decides = seal.decides if seal else {}
-    return decode(TrainingConfig, decides.get("recipe", {}), file="plan", advice=_ADVICE)
+    @cached_property
+    def recipe(self) -> TrainingConfig:
+        """The recipe that was sealed."""
+        seal = self.record.plan.seal if self.record.plan else None
+        decides = seal.decides if seal else {}
+        return decode(TrainingConfig, decides.get("recipe", {}), file="plan", advice=_ADVICE)
 
+    def differences(self) -> Iterator[str]:
+        """Name what the record says otherwise than plan and archive do."""
+        yield from self._of_the_task()
+        for model in self.record.models:
+            yield from self._of_a_model(model)
+        yield from self._of_settings()
+        yield from self._of_budgets()
 
-def _settings_apart(record: Record, plan: ComparisonPlan, data: Mapping[str, Any]) -> Iterator[str]:
-    """Name shared settings that are those neither of the data nor of the plan."""
-    expected: dict[str, object] = {name: value for name, value in data.items() if name not in NOT_DATA}
-    expected |= {"quick": plan.quick, "test_draw": plan.test_draw, "training_time": UNDISTURBED}
-    tuned = tuned_settings(plan.space, list(plan.models))
-    if not plan.read_in_a_step:  # otherwise the steps follow from what was tuned
-        recipe = plan.variants[plan.main].applied_to(_recipe(record), plan.steps)
-        expected |= {name: getattr(recipe, name) for name in _OF_A_BUDGET}
-    fields = encode(vars(_recipe(record)))
-    for name, value in record.settings.items():
-        if name in expected and value != encode(expected[name]):
-            yield f"settings.{name}: {short(value)} in the record, {short(expected[name])} in plan or archive"
-        if name in tuned:
-            yield f"settings.{name}: {short(value)} in the record, the plan tunes it"
-        if name not in expected and name not in fields | {"beam": 0, "length_penalty": 0, "curve_items": 0}:
-            yield f"settings.{name}: in neither plan nor archive"
+    def _of_the_task(self) -> Iterator[str]:
+        record = self.record
+        task = self.task
+        lacking = [name for name in metric_names(decided_by(task, record.headline.metric)) if name not in record.units]
+        if lacking:
+            yield f"units: without {', '.join(lacking)}, which this task has"
+        if record.subject != task.subject():
+            yield "subject: other words than those of the task"
 
+    def _of_a_model(self, model: Model) -> Iterator[str]:
+        record = self.record
+        plan = self.plan
+        planned = plan.models.get(model.name)
+        if planned is None:  # the models of the seal are compared elsewhere
+            return
+        changes = changed_settings(self.task, planned, is_sized=plan.matching.target is not None)
+        values: dict[str, tuple[object, object]] = {
+            "preset": (model.preset, planned.preset),
+            "changes": (dict(model.changes), changes),
+            "parameters_body": (model.parameters_body, body(planned.config)),
+        }
+        if plan.matching.budget in ("parameters", "none") and model.name in plan.matching.counts:
+            counted = plan.matching.counts[model.name]
+            values["parameters_non_embedding"] = (model.parameters_non_embedding, counted)
+        for name, (was, now) in values.items():
+            if was != now:
+                yield f"{name} of {model.name}: {short(was)} in the record, {short(now)} in the plan"
+        recipe = encode(self.recipe)
+        of_model = dict(model.config.get("training", {}))  # type: ignore[call-overload]  # a table, or nothing
+        tuned = tuned_settings(plan.space, list(plan.models)) | _OF_A_BUDGET
+        for name in (of_model.keys() | planned.training.keys()) - tuned:
+            value = of_model.get(name, record.settings.get(name))
+            expected = encode(planned.training.get(name, recipe.get(name)))
+            if value != expected:
+                yield f"training of {model.name}: {name} {short(value)} in the record, {short(expected)} in the plan"
 
-def _budgets_apart(record: Record, plan: ComparisonPlan) -> Iterator[str]:
-    budgets = record.budgets
-    if budgets is None:
-        return
-    values = {
-        "unit": (budgets.unit, plan.budget_in),
-        "pair": (budgets.pair, plan.primary),
-        "level": (budgets.level, ALL_BUDGETS),
-    }
-    for name, (was, now) in values.items():
-        if was != now:
-            yield f"budgets.{name}: {was} in the record, {now} in the plan"
-    for cell in budgets.cells:
-        examples = round(cell.budget * plan.examples) or None
-        if cell.examples != examples:
-            yield f"examples at budget {cell.budget:g}: {cell.examples} in the record, {examples} in the plan"
+    def _of_settings(self) -> Iterator[str]:
+        """Name shared settings that are those neither of the data nor of the plan."""
+        plan = self.plan
+        expected: dict[str, object] = {name: value for name, value in self.data.items() if name not in NOT_DATA}
+        expected |= {"quick": plan.quick, "test_draw": plan.test_draw, "training_time": UNDISTURBED}
+        tuned = tuned_settings(plan.space, list(plan.models))
+        if not plan.read_in_a_step:  # otherwise the steps follow from what was tuned
+            recipe = plan.variants[plan.main].applied_to(self.recipe, plan.steps)
+            expected |= {name: getattr(recipe, name) for name in _OF_A_BUDGET}
+        fields = encode(vars(self.recipe))
+        for name, value in self.record.settings.items():
+            if name in expected and value != encode(expected[name]):
+                yield f"settings.{name}: {short(value)} in the record, {short(expected[name])} in plan or archive"
+            if name in tuned:
+                yield f"settings.{name}: {short(value)} in the record, the plan tunes it"
+            if name not in expected and name not in fields | {"beam": 0, "length_penalty": 0, "curve_items": 0}:
+                yield f"settings.{name}: in neither plan nor archive"
+
+    def _of_budgets(self) -> Iterator[str]:
+        budgets = self.record.budgets
+        plan = self.plan
+        if budgets is None:
+            return
+        values = {
+            "unit": (budgets.unit, plan.budget_in),
+            "pair": (budgets.pair, plan.primary),
+            "level": (budgets.level, ALL_BUDGETS),
+        }
+        for name, (was, now) in values.items():
+            if was != now:
+                yield f"budgets.{name}: {was} in the record, {now} in the plan"
+        for cell in budgets.cells:
+            examples = round(cell.budget * plan.examples) or None
+            if cell.examples != examples:
+                yield f"examples at budget {cell.budget:g}: {cell.examples} in the record, {examples} in the plan"
 
 
 # Outputs that were made elsewhere have no plan; all follows from the files and the command.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
+from typing import Self
 
 from selfattn.errors import UserError
 from selfattn.layers.init import without_memory
@@ -90,13 +91,13 @@ def match(config: ModelConfig, target: float, measure: Measure) -> ModelConfig:
 
     if error(config) <= _ENOUGH:
         return config
-    widths = _widths(config)
+    widths = Widths.of(config)
     # Most of what is counted are products of two widths, so the root leads near to the size that is looked for.
     guess = _rounded(math.sqrt(target / measure(config)) / widths.factor(1))
     crossing = _first(lambda size: measure(widths.scaled(size)) >= target, guess, 1, _WIDEST)
     sizes = sorted(range(max(1, crossing - 2), crossing + 2), key=lambda size: error(widths.scaled(size)))
     best = widths.scaled(sizes[0])
-    for candidate in chain.from_iterable(_refined(widths, size, target, measure) for size in sizes):
+    for candidate in chain.from_iterable(widths.refined(size, target, measure) for size in sizes):
         best = min(best, candidate, key=error)
         if error(best) <= _ENOUGH:
             return best
@@ -124,7 +125,7 @@ def spread(counts: Mapping[str, float]) -> tuple[str, str, float]:
 
 
 @dataclass(frozen=True)
-class _Widths:
+class Widths:
     """A configuration in all sizes: its widths as functions of one whole number.
 
     Attributes:
@@ -136,6 +137,23 @@ class _Widths:
     config: ModelConfig
     groups: tuple[tuple[Width, ...], ...]
     fine: tuple[Width, ...]
+
+    @classmethod
+    def of(cls, config: ModelConfig) -> Self:
+        """Sort the widths of a configuration: those that stay equal, and those that make up for what is left."""
+        widths = config.widths()
+        fine = [width for width in widths if width.role == "inner"]
+        fine = fine or [width for width in widths if width.role == "embedding"]
+        groups: dict[int, list[Width]] = {}
+        for width in sorted(widths, key=lambda width: width.role == "embedding"):
+            if width not in fine:
+                groups.setdefault(width.total, []).append(width)
+        if not widths:
+            raise UserError(f"size: {type(config).__name__} has no widths to scale; give it a method widths")
+        if not groups:
+            groups = dict(enumerate([width] for width in fine))
+            fine = []
+        return cls(config, tuple(map(tuple, groups.values())), tuple(fine))
 
     def factor(self, size: int) -> float:
         """Return how much larger the model of this size is; the coarsest group decides what sizes there are."""
@@ -155,41 +173,23 @@ class _Widths:
         sized: ModelConfig = override(self.config, dict(changes))
         return sized
 
+    def refined(self, size: int, target: float, measure: Measure) -> Iterator[ModelConfig]:
+        """Yield the model of a size in proportion, then, where it has fine widths, with those that come nearest."""
+        yield self.scaled(size)
+        if not self.fine:
+            return
+        first = self.fine[0].value
 
-def _refined(widths: _Widths, size: int, target: float, measure: Measure) -> Iterator[ModelConfig]:
-    """Yield the model of a size in proportion, then, where it has fine widths, with those that come nearest."""
-    yield widths.scaled(size)
-    if not widths.fine:
-        return
-    first = widths.fine[0].value
+        def count(number: int) -> float:
+            return measure(self.scaled(size, number / first))
 
-    def count(number: int) -> float:
-        return measure(widths.scaled(size, number / first))
-
-    middle = _rounded(first * widths.factor(size))
-    low = max(1, middle // _FINE_RANGE)
-    high = middle * _FINE_RANGE
-    above = _first(lambda number: count(number) >= target, middle, low, high)
-    below = max(low, above - 1)
-    nearest = min((above, below), key=lambda number: abs(count(number) - target))
-    yield widths.scaled(size, nearest / first)
-
-
-def _widths(config: ModelConfig) -> _Widths:
-    """Sort the widths of a configuration: those that stay equal, and those that make up for what is left."""
-    widths = config.widths()
-    fine = [width for width in widths if width.role == "inner"]
-    fine = fine or [width for width in widths if width.role == "embedding"]
-    groups: dict[int, list[Width]] = {}
-    for width in sorted(widths, key=lambda width: width.role == "embedding"):
-        if width not in fine:
-            groups.setdefault(width.total, []).append(width)
-    if not widths:
-        raise UserError(f"size: {type(config).__name__} has no widths to scale; give it a method widths")
-    if not groups:
-        groups = dict(enumerate([width] for width in fine))
-        fine = []
-    return _Widths(config, tuple(map(tuple, groups.values())), tuple(fine))
+        middle = _rounded(first * self.factor(size))
+        low = max(1, middle // _FINE_RANGE)
+        high = middle * _FINE_RANGE
+        above = _first(lambda number: count(number) >= target, middle, low, high)
+        below = max(low, above - 1)
+        nearest = min((above, below), key=lambda number: abs(count(number) - target))
+        yield self.scaled(size, nearest / first)
 
 
 def _unit(group: tuple[Width, ...]) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from annotated_types import Ge, Gt, Le, MinLen
 
@@ -41,6 +41,16 @@ class Gate(Plain):
     value: float | None = None
     limit: float | None = None
     note: bool = False
+
+    @classmethod
+    def at_least(cls, name: str, value: float, limit: float, reason: str, *, note: bool = False) -> Self:
+        """Make a gate that values from the limit on pass."""
+        return cls(name, value >= limit, reason, value=value, limit=limit, note=note)
+
+    @classmethod
+    def at_most(cls, name: str, value: float, limit: float, reason: str, *, note: bool = False) -> Self:
+        """Make a gate that values up to the limit pass."""
+        return cls(name, value <= limit, reason, value=value, limit=limit, note=note)
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
 """Kinds of phrases, such as dates and prices: each draws one at random, and Babel writes it in both languages."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from functools import lru_cache, partial
-from itertools import product
+from itertools import chain, product
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from babel import Locale
 from babel.lists import format_list
@@ -79,7 +79,59 @@ class Counted(NamedTuple):
 
 
 Draw = Callable[[Random], Draft | None]
-DateForm = tuple[str, tuple[tuple[PatternPiece, ...], tuple[PatternPiece, ...]]]
+Pieces = tuple[PatternPiece, ...]
+
+
+@dataclass(frozen=True)
+class DateForms:
+    """Formats of dates, or of times, in the languages of source and target.
+
+    Attributes:
+        forms: of each length of CLDR its name, and the format of each side; the source tells all that the target tells.
+    """
+
+    forms: Sequence[tuple[str, tuple[Pieces, Pieces]]]
+
+    @classmethod
+    def of_tables(cls, tables: Sequence[Mapping[str, Any]], locales: Locales) -> Self:
+        """Compile CLDR's tables of formats, one for each side."""
+        forms = []
+        for length in LENGTHS:
+            source = cls._compiled(tables[0][length].pattern, locales[0])
+            target = cls._compiled(tables[1][length].pattern, locales[1])
+            if source and target:
+                fields = set[str]().union(*(piece.fields for piece in source))
+                is_told = fields.issuperset(chain.from_iterable(piece.fields for piece in target))
+                if is_told and ("hour" not in fields or "period" in fields):
+                    forms.append((length, (source, target)))
+        return cls(forms)
+
+    @staticmethod
+    def _compiled(pattern: str, locale: Locale) -> Pieces:
+        """Compile a pattern; empty where it has unknown fields, such as time zones, or a year of two digits."""
+        pieces = compile_pieces(pattern, locale) or ()
+        if any(piece.field == "year" and piece.first == TWO_DIGIT_YEARS.start for piece in pieces):
+            return ()
+        return tuple(replace(piece, texts=tuple(map(tidy, piece.texts))) for piece in pieces)
+
+    def draw(self, chance: Random) -> Draft | None:
+        """Draw a day of 1900 to 2089 or a time; None where an earlier format writes it the same, but another target."""
+        day = _FIRST_DAY + timedelta(days=chance.randrange(_DAYS))
+        hour = chance.randrange(24)
+        minute = chance.randrange(60)
+        second = chance.randrange(60)
+        values = {"year": day.year, "month": day.month, "day": day.day, "weekday": day.weekday(), "": 0}
+        values |= {"hour": hour, "period": hour, "minute": minute, "second": second}
+
+        def write(place: int, side: int) -> Segments:
+            return [Segment(p.texts[values[p.field] - p.first], p.fields) for p in self.forms[place][1][side]]
+
+        place = chance.randrange(len(self.forms))
+        sides = write(place, 0), write(place, 1)
+        source, target = map(text_of, sides)
+        if any(text_of(write(k, 0)) == source and text_of(write(k, 1)) != target for k in range(place)):
+            return None
+        return Draft(sides.__getitem__)
 
 
 @lru_cache(maxsize=4)
@@ -110,12 +162,12 @@ def kinds_of(locales: Locales) -> dict[str, Draw]:
     for locale in locales:
         forms = [str(locale.plural_form(number)) for number in range(101)]
         rare |= {number for number, form in enumerate(forms) if forms.count(form) < 5}
-    dates = _forms([locale.date_formats for locale in locales], locales)
-    times = _forms([locale.time_formats for locale in locales], locales)
+    dates = DateForms.of_tables([locale.date_formats for locale in locales], locales)
+    times = DateForms.of_tables([locale.time_formats for locale in locales], locales)
     draws: dict[str, tuple[Draw, Iterable[object]]] = {
-        "date": (partial(_moment, dates), dates),
-        "time": (partial(_moment, times), times),
-        "date and time": (partial(_date_and_time, dates, times, locales), dates and times),
+        "date": (dates.draw, dates.forms),
+        "time": (times.draw, times.forms),
+        "date and time": (partial(_date_and_time, dates, times, locales), dates.forms and times.forms),
         "span": (partial(_amount, spans, _small_number, rare), spans),
         "unit": (partial(_amount, [*long, *short], _any_number, rare), long),
         "price": (partial(_amount, prices, _any_number, rare), prices),
@@ -181,58 +233,13 @@ def _amount(items: list[Counted], size: Callable[[Random], Number], rare: set[in
     return Draft(partial(item.segments, number), number in rare) if item.shows(number) else None
 
 
-def _forms(tables: Sequence[Mapping[str, Any]], locales: Locales) -> list[DateForm]:
-    """Compile CLDR's formats of dates or times whose source tells everything that the target tells."""
-    forms = []
-    for length in LENGTHS:
-        source = _compiled(tables[0][length].pattern, locales[0])
-        target = _compiled(tables[1][length].pattern, locales[1])
-        if source and target:
-            fields = _fields(source)
-            if fields >= _fields(target) and ("hour" not in fields or "period" in fields):
-                forms.append((length, (source, target)))
-    return forms
-
-
-def _fields(pieces: Sequence[PatternPiece]) -> set[str]:
-    return set[str]().union(*(piece.fields for piece in pieces))
-
-
-def _compiled(pattern: str, locale: Locale) -> tuple[PatternPiece, ...]:
-    """Compile a pattern; empty where it has unknown fields, such as time zones, or a year of two digits."""
-    pieces = compile_pieces(pattern, locale) or ()
-    if any(piece.field == "year" and piece.first == TWO_DIGIT_YEARS.start for piece in pieces):
-        return ()
-    return tuple(replace(piece, texts=tuple(map(tidy, piece.texts))) for piece in pieces)
-
-
-def _moment(forms: list[DateForm], chance: Random) -> Draft | None:
-    """Draw a day of 1900 to 2089 or a time; None where an earlier format writes it the same, but another target."""
-    day = _FIRST_DAY + timedelta(days=chance.randrange(_DAYS))
-    hour = chance.randrange(24)
-    minute = chance.randrange(60)
-    second = chance.randrange(60)
-    values = {"year": day.year, "month": day.month, "day": day.day, "weekday": day.weekday(), "": 0}
-    values |= {"hour": hour, "period": hour, "minute": minute, "second": second}
-
-    def write(form: DateForm, side: int) -> Segments:
-        return [Segment(p.texts[values[p.field] - p.first], p.fields) for p in form[1][side]]
-
-    place = chance.randrange(len(forms))
-    sides = write(forms[place], 0), write(forms[place], 1)
-    source, target = map(text_of, sides)
-    if any(text_of(write(form, 0)) == source and text_of(write(form, 1)) != target for form in forms[:place]):
-        return None
-    return Draft(sides.__getitem__)
-
-
-def _date_and_time(dates: list[DateForm], times: list[DateForm], locales: Locales, chance: Random) -> Draft | None:
-    length, sides = chance.choice(dates)
-    day = _moment([(length, sides)], chance)
-    time = _moment(times, chance)
+def _date_and_time(dates: DateForms, times: DateForms, locales: Locales, chance: Random) -> Draft | None:
+    form = chance.choice(dates.forms)
+    day = DateForms([form]).draw(chance)
+    time = times.draw(chance)
     if day is None or time is None:
         return None
-    patterns = [cut(str(locale.datetime_formats[length]).replace("'", "")) for locale in locales]
+    patterns = [cut(str(locale.datetime_formats[form[0]]).replace("'", "")) for locale in locales]
     return Draft(lambda side: fill_in(patterns[side], [time.write(side), day.write(side)]))
 
 

@@ -87,7 +87,7 @@ def causal(model: Seq2Seq, batch: Batch) -> Gate:
     held = "no logit moved when later target tokens changed"
     checked = "places, evaluation and training mode"
     reason = f"logits move by up to {worst:.3g} when later target tokens change" if worst else held
-    return Gate("causal", worst <= 0, f"{reason} ({len(places)} {checked})", value=worst, limit=0.0)
+    return Gate.at_most("causal", worst, 0.0, f"{reason} ({len(places)} {checked})")
 
 
 def same_logits(model: Seq2Seq, batch: Batch, *, source_vocab_size: int | None = None) -> list[Gate]:
@@ -192,7 +192,7 @@ def overfitting(
     share = known / len(chosen)
     used = f"{step} steps in {time.perf_counter() - started:.0f} seconds, at a loss of {loss:.2g} nats a token"
     reason = f"a fresh model writes {known} of {len(chosen)} pairs after {used}"
-    return Gate("overfitting", share >= LIMIT, reason, value=share, limit=LIMIT)
+    return Gate.at_least("overfitting", share, LIMIT, reason)
 
 
 def _judge(name: str, readings: dict[str, Tensor], before: Tensor, held: str) -> Gate:
@@ -200,10 +200,9 @@ def _judge(name: str, readings: dict[str, Tensor], before: Tensor, held: str) ->
     limit = _ROUNDING[before.dtype]
     shares = {how: _share(logits, before) for how, logits in readings.items()}
     how, worst = max(shares.items(), key=lambda item: item[1])
-    passed = worst <= limit
     figures = f"{worst:.1e} of the largest logit, at most {limit:.0e} is rounding"
-    reason = f"{held} ({figures})" if passed else f"{how}, logits change by {figures}"
-    return Gate(name, passed, reason, value=worst, limit=limit)
+    reason = f"{held} ({figures})" if worst <= limit else f"{how}, logits change by {figures}"
+    return Gate.at_most(name, worst, limit, reason)
 
 
 def _logits(model: Seq2Seq, batch: Batch) -> Tensor:

@@ -69,18 +69,18 @@ def overlap_gates(train: Iterable[Pair], test: Sequence[Pair], validation: Seque
         f"of {len(test):,} test sources {counts[0]:,} are in the training data word for word, {counts[1]:,} when case "
         f"is ignored; of the pairs {counts[2]:,} when case and punctuation are ignored; of the targets {counts[3]:,}"
     )
-    gates = [_at_most("overlap", max(counts[1:3]) / len(test), _OVERLAP, reason)]
+    gates = [Gate.at_most("overlap", max(counts[1:3]) / len(test), _OVERLAP, reason)]
     if validation:
         shares = similar.shares()
         value = float(np.mean(shares[: len(test)] >= _MOSTLY))
         usual = float(np.mean(shares[len(test) :] >= _MOSTLY))
         reason = f"{value:.1%} of the test sources have most of their {_WINDOW}-grams in the training data, "
         reason += f"of the validation sources {usual:.1%}"
-        gates.append(_at_most("similar texts", value, usual + _ABOVE, reason))
+        gates.append(Gate.at_most("similar texts", value, usual + _ABOVE, reason))
         value = counts[3] / len(test)
         usual = sum(pair.target in known[-1] for pair in validation) / len(validation)
         reason = f"{value:.1%} of the test targets are in the training data, of the validation targets {usual:.1%}"
-        gates.append(_at_most("known targets", value, usual + _ABOVE, reason))
+        gates.append(Gate.at_most("known targets", value, usual + _ABOVE, reason))
         gates.append(_shared_with_validation(test, validation))
     return gates
 
@@ -95,7 +95,7 @@ def _shared_with_validation(test: Sequence[Pair], validation: Sequence[Pair]) ->
     value = max(of_test / len(tested), of_validation / len(validated))
     reason = f"{of_test:,} of {len(tested):,} test pairs are in the validation set, "
     reason += f"{of_validation:,} of {len(validated):,} validation pairs in the test"
-    return _at_most("validation = test", value, _OVERLAP, reason, note=value <= _SAME)
+    return Gate.at_most("validation = test", value, _OVERLAP, reason, note=value <= _SAME)
 
 
 def _read(pair: Pair) -> str:
@@ -194,9 +194,9 @@ def output_gates(
     varied = f"{different:,} different outputs where there are {expected:,} different targets"
     varied += "; validation was far better" if learned else ""
     return [
-        _at_least("endings", sum(finished) / len(finished), _ENDINGS, ended, note=not learned),
-        _at_most("repetition", rate, usual + _REPETITION, repeated, note=not learned),
-        _at_least("variety", different / expected, _VARIETY, varied, note=not learned),
+        Gate.at_least("endings", sum(finished) / len(finished), _ENDINGS, ended, note=not learned),
+        Gate.at_most("repetition", rate, usual + _REPETITION, repeated, note=not learned),
+        Gate.at_least("variety", different / expected, _VARIETY, varied, note=not learned),
     ]
 
 
@@ -227,14 +227,6 @@ def baseline_gate(
     if examples < baseline.examples or distinct < baseline.distinct:
         return None
     after = f" after {examples:,} training pairs" if baseline.examples else ""
-    bound, compare = ("least", _at_least) if better == "higher" else ("most", _at_most)
+    bound, compare = ("least", Gate.at_least) if better == "higher" else ("most", Gate.at_most)
     reason = f"{baseline.metric} {value:.4g}{after}, at {bound} {baseline.value:.4g} expected ({baseline.source})"
     return compare("published baseline", value, baseline.value, reason, note=True)
-
-
-def _at_least(name: str, value: float, limit: float, reason: str, *, note: bool = False) -> Gate:
-    return Gate(name, value >= limit, reason, value=value, limit=limit, note=note)
-
-
-def _at_most(name: str, value: float, limit: float, reason: str, *, note: bool = False) -> Gate:
-    return Gate(name, value <= limit, reason, value=value, limit=limit, note=note)
