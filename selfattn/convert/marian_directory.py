@@ -4,6 +4,7 @@ import json
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -72,59 +73,140 @@ class MarianStart:
     notes: Sequence[str]
 
 
-def open_marian(path: Path) -> MarianStart:
-    """Open a Marian model with its tokens.
+@dataclass(frozen=True)
+class MarianDirectory:
+    """A Marian model of Hugging Face on disk.
 
-    The tokens are those of the model, under ids that begin with the four special tokens of selfattn, and the tables are
-    in that order. All logits are the model's, but those of ``<pad>`` and ``<bos>``, which it never writes.
-
-    Args:
+    Attributes:
         path: directory as ``save_pretrained`` writes it, with ``source.spm``, ``target.spm`` and ``vocab.json``.
-
-    Raises:
-        UserError: a file is missing or broken, or says something that has no counterpart here; the message names it.
     """
-    for name in ("added_tokens.json", "adapter_config.json"):
-        if (path / name).is_file() and _json(path / name):
-            raise UserError(f"{path / name}: has no counterpart in a run; merge or remove what it adds")
-    settings = _json(path / CONFIG)
-    weights = _weights(path)
-    try:
-        marian = from_marian(weights, settings)
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
-    tokenizer = _tokenizer(path, marian.ids, shares=marian.config.share_embeddings)
-    sizes = {"vocab_size": len(tokenizer), "source_vocab_size": len(tokenizer.source)}
-    model = build(marian.config, **sizes, pad_id=PAD)
-    model.load_state_dict(_in_our_order(marian, tokenizer))
-    return MarianStart(marian.config, model.eval(), tokenizer, _notes(path, tokenizer))
 
+    path: Path
 
-def weights_file(path: Path) -> Path:
-    """Return the file with the weights of a Marian model."""
-    return path / WEIGHTS if (path / WEIGHTS).is_file() else path / _PICKLED
+    @property
+    def weights_file(self) -> Path:
+        """The file with the weights."""
+        return self.path / WEIGHTS if (self.path / WEIGHTS).is_file() else self.path / _PICKLED
 
+    @cached_property
+    def tokenizer_settings(self) -> dict[str, Any]:
+        """What ``tokenizer_config.json`` says; empty without."""
+        file = self.path / _TOKENIZER
+        return _json(file) if file.is_file() else {}
 
-def languages_of(path: Path) -> tuple[str, str]:
-    """Return the languages of source and target as the tokenizer's settings name them; empty where they do not."""
-    settings = _json(path / _TOKENIZER) if (path / _TOKENIZER).is_file() else {}
-    return str(settings.get("source_lang") or ""), str(settings.get("target_lang") or "")
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The languages of source and target as the tokenizer's settings name them; empty where they do not."""
+        settings = self.tokenizer_settings
+        return str(settings.get("source_lang") or ""), str(settings.get("target_lang") or "")
 
+    def open(self) -> MarianStart:
+        """Open the model with its tokens.
 
-def _notes(path: Path, tokenizer: SeparateTokenizer) -> list[str]:
-    """Return lines on what a user should know of a model."""
-    source, target = languages_of(path)
-    languages = f", {source} to {target}" if source and target else ""
-    notes = [f"init-from {path}: a Marian model{languages}; its tokens and weights as they are"]
-    codes = tokenizer.source.codes if isinstance(tokenizer.source, MarianTokenizer) else []
-    if codes:
-        shown = ", ".join(codes[:3])
-        notes.append(f"  {len(codes):,} language codes such as {shown}: each source text begins with one of them")
-    file = path / _GENERATION
-    beams = _json(file).get("num_beams", 1) if file.is_file() else 1
-    if beams != 1:
-        notes.append(f"  {_GENERATION}: {beams} beams are not part of a run; decode with {option('beam')} {beams}")
-    return notes
+        The tokens are those of the model, under ids that begin with the four special tokens of selfattn, and the tables
+        are in that order. All logits are the model's, but those of ``<pad>`` and ``<bos>``, which it never writes.
+
+        Raises:
+            UserError: a file is missing or broken, or says something that has no counterpart here; the message names
+                it.
+        """
+        path = self.path
+        for name in ("added_tokens.json", "adapter_config.json"):
+            if (path / name).is_file() and _json(path / name):
+                raise UserError(f"{path / name}: has no counterpart in a run; merge or remove what it adds")
+        settings = _json(path / CONFIG)
+        weights = self._weights()
+        try:
+            marian = from_marian(weights, settings)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
+        tokenizer = self._tokenizer(marian.ids, shares=marian.config.share_embeddings)
+        sizes = {"vocab_size": len(tokenizer), "source_vocab_size": len(tokenizer.source)}
+        model = build(marian.config, **sizes, pad_id=PAD)
+        model.load_state_dict(_in_our_order(marian, tokenizer))
+        return MarianStart(marian.config, model.eval(), tokenizer, self._notes(tokenizer))
+
+    def _weights(self) -> dict[str, Tensor]:
+        """Read the weights as float32."""
+        file = self.weights_file
+        if not file.is_file():
+            raise UserError(f"{self.path}: no weights in it; expected {WEIGHTS} or {_PICKLED}")
+        try:
+            with reading(file, _ADVICE):
+                if file.suffix == ".safetensors":
+                    state = load_file(file)
+                else:
+                    state = torch.load(file, map_location="cpu", weights_only=True)
+        except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise UserError(f"{file}: cannot be read as weights ({reason}); {_ADVICE}") from None
+        if not isinstance(state, Mapping):
+            raise UserError(f"{file}: expected tensors by name; {_ADVICE}")
+        return {name: tensor.float() if isinstance(tensor, Tensor) else tensor for name, tensor in state.items()}
+
+    def _tokenizer(self, ids: MarianIds, *, shares: bool) -> SeparateTokenizer:
+        """Open the tokenizers of both sides."""
+        path = self.path
+        settings = self.tokenizer_settings
+        names = self._special_names()
+        has_two = bool(settings.get("separate_vocabs", False))
+        if has_two and shares:
+            raise UserError(f"{path / _TOKENIZER}: separate_vocabs, but {CONFIG} says that both sides share one table")
+        sides = {}
+        for side, size in (("source", ids.source_vocab_size), ("target", ids.vocab_size)):
+            file = path / (_TARGET_VOCABULARY if has_two and side == "target" else _VOCABULARY)
+            numbers = _json(file)
+            if len(numbers) != size:
+                raise UserError(f"{file}: {len(numbers):,} pieces, but {CONFIG} says {size:,}; {_ADVICE}")
+            for name, number in ((names["eos_token"], ids.eos_id), (names["pad_token"], ids.pad_id)):
+                if numbers.get(name) != number:
+                    raise UserError(
+                        f"{file}: {name} has the id {numbers.get(name)}, but {CONFIG} says {number}; {_ADVICE}"
+                    )
+            unknown = numbers.get(names["unk_token"])
+            if unknown is None:
+                raise UserError(f"{file}: has no {names['unk_token']}; {_ADVICE}")
+            start = ids.pad_id if has_two and side == "source" else ids.start_id
+            specials = MarianSpecials(ids.pad_id, start, ids.eos_id, unknown)
+            sides[side] = MarianTokenizer.open(path / _MODELS[side], file, specials)
+        return SeparateTokenizer(sides["source"], sides["target"])
+
+    def _special_names(self) -> dict[str, str]:
+        """Refuse settings of the tokenizer that are not understood; return the names of the special tokens."""
+        file = self.path / _TOKENIZER
+        settings = self.tokenizer_settings
+        names = {}
+        for setting, usual in _NAMES.items():
+            name = settings.get(setting, usual)
+            names[setting] = _content(name if isinstance(name, dict) else {"content": name}, f"{file}: {setting}")
+        for setting, value in settings.items():
+            if setting == "added_tokens_decoder":
+                if not isinstance(value, dict):
+                    raise UserError(f"{file}: {setting}: expected an object; {_ADVICE}")
+                added = {_content(entry, f"{file}: {setting}") for entry in value.values()}
+                if not added <= set(names.values()):
+                    raise UserError(f"{file}: {setting}: adds {min(added - set(names.values()))}; not understood")
+            elif setting in _ONLY:
+                if value not in _ONLY[setting]:
+                    raise UserError(f"{file}: {setting}: {json.dumps(value)[:60]} has no counterpart in a run")
+            elif setting not in _NAMES and setting not in _DESCRIPTIVE:
+                raise UserError(f"{file}: {setting}: is not understood; remove it if the tokens do not depend on it")
+        return names
+
+    def _notes(self, tokenizer: SeparateTokenizer) -> list[str]:
+        """Return lines on what a user should know of a model."""
+        source, target = self.languages
+        languages = f", {source} to {target}" if source and target else ""
+        notes = [f"init-from {self.path}: a Marian model{languages}; its tokens and weights as they are"]
+        codes = tokenizer.source.codes if isinstance(tokenizer.source, MarianTokenizer) else []
+        if codes:
+            shown = ", ".join(codes[:3])
+            notes.append(f"  {len(codes):,} language codes such as {shown}: each source text begins with one of them")
+        file = self.path / _GENERATION
+        beams = _json(file).get("num_beams", 1) if file.is_file() else 1
+        if beams != 1:
+            notes.append(f"  {_GENERATION}: {beams} beams are not part of a run; decode with {option('beam')} {beams}")
+        return notes
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -133,71 +215,6 @@ def _json(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise UserError(f"{path}: expected an object of JSON; {_ADVICE}")
     return values
-
-
-def _weights(path: Path) -> dict[str, Tensor]:
-    """Read the weights as float32."""
-    file = weights_file(path)
-    if not file.is_file():
-        raise UserError(f"{path}: no weights in it; expected {WEIGHTS} or {_PICKLED}")
-    try:
-        with reading(file, _ADVICE):
-            if file.suffix == ".safetensors":
-                state = load_file(file)
-            else:
-                state = torch.load(file, map_location="cpu", weights_only=True)
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise UserError(f"{file}: cannot be read as weights ({reason}); {_ADVICE}") from None
-    if not isinstance(state, Mapping):
-        raise UserError(f"{file}: expected tensors by name; {_ADVICE}")
-    return {name: tensor.float() if isinstance(tensor, Tensor) else tensor for name, tensor in state.items()}
-
-
-def _tokenizer(path: Path, ids: MarianIds, *, shares: bool) -> SeparateTokenizer:
-    """Open the tokenizers of both sides."""
-    settings = _json(path / _TOKENIZER) if (path / _TOKENIZER).is_file() else {}
-    names = _check_tokenizer(path / _TOKENIZER, settings)
-    has_two = bool(settings.get("separate_vocabs", False))
-    if has_two and shares:
-        raise UserError(f"{path / _TOKENIZER}: separate_vocabs, but {CONFIG} says that both sides share one table")
-    sides = {}
-    for side, size in (("source", ids.source_vocab_size), ("target", ids.vocab_size)):
-        file = path / (_TARGET_VOCABULARY if has_two and side == "target" else _VOCABULARY)
-        numbers = _json(file)
-        if len(numbers) != size:
-            raise UserError(f"{file}: {len(numbers):,} pieces, but {CONFIG} says {size:,}; {_ADVICE}")
-        for name, number in ((names["eos_token"], ids.eos_id), (names["pad_token"], ids.pad_id)):
-            if numbers.get(name) != number:
-                raise UserError(f"{file}: {name} has the id {numbers.get(name)}, but {CONFIG} says {number}; {_ADVICE}")
-        unknown = numbers.get(names["unk_token"])
-        if unknown is None:
-            raise UserError(f"{file}: has no {names['unk_token']}; {_ADVICE}")
-        start = ids.pad_id if has_two and side == "source" else ids.start_id
-        specials = MarianSpecials(ids.pad_id, start, ids.eos_id, unknown)
-        sides[side] = MarianTokenizer.open(path / _MODELS[side], file, specials)
-    return SeparateTokenizer(sides["source"], sides["target"])
-
-
-def _check_tokenizer(file: Path, settings: Mapping[str, Any]) -> dict[str, str]:
-    """Refuse settings of the tokenizer that are not understood; return the names of the special tokens."""
-    names = {}
-    for setting, usual in _NAMES.items():
-        name = settings.get(setting, usual)
-        names[setting] = _content(name if isinstance(name, dict) else {"content": name}, f"{file}: {setting}")
-    for setting, value in settings.items():
-        if setting == "added_tokens_decoder":
-            if not isinstance(value, dict):
-                raise UserError(f"{file}: {setting}: expected an object; {_ADVICE}")
-            added = {_content(entry, f"{file}: {setting}") for entry in value.values()}
-            if not added <= set(names.values()):
-                raise UserError(f"{file}: {setting}: adds {min(added - set(names.values()))}; not understood")
-        elif setting in _ONLY:
-            if value not in _ONLY[setting]:
-                raise UserError(f"{file}: {setting}: {json.dumps(value)[:60]} has no counterpart in a run")
-        elif setting not in _NAMES and setting not in _DESCRIPTIVE:
-            raise UserError(f"{file}: {setting}: is not understood; remove it if the tokens do not depend on it")
-    return names
 
 
 def _content(entry: object, place: str) -> str:

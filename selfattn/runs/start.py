@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from selfattn.convert.marian_directory import FILES, RECIPE, languages_of, open_marian, weights_file
+from selfattn.convert.marian_directory import FILES, RECIPE, MarianDirectory
 from selfattn.data.kept_symbols import read_kept
 from selfattn.errors import SettingError
 from selfattn.files import sha256_of
@@ -58,15 +58,16 @@ def open_start(path: Path, task: TaskData) -> Start:
         return Start(run, RunDirectory(run.path).record().files[WEIGHTS][0])
     if not task.takes_pairs:
         raise SettingError(f"`init_from` {path}: is a model of pairs, and {task.name} trains models of texts")
-    if is_address(path) and not weights_file(place).is_file():
-        place = fetch(path, *FILES, weights_file(place).name)
-    task.check_languages(*languages_of(place))
-    marian = open_marian(place)
+    directory = MarianDirectory(place)
+    if is_address(path) and not directory.weights_file.is_file():
+        directory = MarianDirectory(fetch(path, *FILES, directory.weights_file.name))
+    task.check_languages(*directory.languages)
+    marian = directory.open()
     longest = marian.config.limits().target or 1
     config = RunConfig(task.name, PRESET, marian.config, TrainingConfig(), {}, max_length=longest)
-    run = Run(place, config, marian.model, marian.tokenizer)
+    run = Run(directory.path, config, marian.model, marian.tokenizer)
     _check_tokens(task, run)
-    return Start(run, sha256_of(weights_file(place)), marian.notes, RECIPE)
+    return Start(run, sha256_of(directory.weights_file), marian.notes, RECIPE)
 
 
 def _check_tokens(task: TaskData, start: Run) -> None:

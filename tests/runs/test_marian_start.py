@@ -11,7 +11,7 @@ from hub_server import Hub
 from marian_model import write_marian, write_pairs
 from small_runs import Cli
 
-from selfattn.convert.marian_directory import open_marian
+from selfattn.convert.marian_directory import MarianDirectory
 from selfattn.errors import UserError
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.load import load
@@ -42,7 +42,7 @@ def run(folder: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> R
 
 
 def sides(folder: Path) -> tuple[MarianTokenizer, MarianTokenizer]:
-    tokenizer = open_marian(folder).tokenizer
+    tokenizer = MarianDirectory(folder).open().tokenizer
     assert isinstance(tokenizer.source, MarianTokenizer)
     assert isinstance(tokenizer.target, MarianTokenizer)
     return tokenizer.source, tokenizer.target
@@ -65,7 +65,7 @@ def test_tokens_are_theirs(folder: Path, text: str) -> None:
 def test_logits_are_theirs(folder: Path) -> None:
     """All logits but those of <pad> and <bos>, which are never written."""
     theirs = transformers.MarianMTModel.from_pretrained(folder).eval()
-    model = open_marian(folder).model
+    model = MarianDirectory(folder).open().model
     source, target = sides(folder)
     read = [*source.encode("one two red house"), source.eos_id]
     written = [target.bos_id, *target.encode("eins zwei")]
@@ -81,7 +81,7 @@ def test_logits_are_theirs(folder: Path) -> None:
 def test_the_training_starts_from_these_weights(folder: Path, data: Path, tmp_path: Path) -> None:
     rate: Any = {"lr": 1e-30, "weight_decay": 0.0}
     frozen = train("translation", init_from=folder, data=data, out=tmp_path / "run", **BRIEF, **rate)
-    before = open_marian(folder).model.state_dict()
+    before = MarianDirectory(folder).open().model.state_dict()
     for name, tensor in frozen.model.state_dict().items():
         torch.testing.assert_close(tensor, before[name], rtol=0.0, atol=1e-25)
 
