@@ -121,7 +121,7 @@ def mend_pages(app: Sphinx, document: nodes.document, page: str) -> None:
 
 def link_reports(app: Sphinx, page: str, template: str, context: dict[str, Any], document: object) -> None:
     """Let links to reports, which stand in the pages as HTML, lead to where the site has them."""
-    if "body" in context:
+    if "body" in context and not page.startswith("_modules/"):
         context["body"] = REPORT.sub(r"\1.report\2", context["body"])
 
 
