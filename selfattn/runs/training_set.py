@@ -238,8 +238,13 @@ def output_limits(
     source_lengths = [of_source(pair.source) for pair in pairs]
     lengths = [(source, len(example.target)) for source, example in zip(source_lengths, examples, strict=True)]
     most = 0
-    known_lengths = [(of_source(pair.source), of_target(pair.target), pair.target) for pair in known]
-    for source, length, target in sorted(known_lengths, key=lambda row: (row[0], -row[1])):
+    longest_of: dict[int, tuple[int, str]] = {}  # by the length of the source, the longest target and its length
+    for pair in known:
+        source = of_source(pair.source)
+        length = of_target(pair.target)
+        if source not in longest_of or length > longest_of[source][0]:
+            longest_of[source] = (length, pair.target)
+    for source, (length, target) in sorted(longest_of.items()):
         if length > most:  # only these few are cut into tokens
             most = length
             lengths.append((source, len(tokenizer.target.encode(target)) + 1))

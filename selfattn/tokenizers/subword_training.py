@@ -26,7 +26,7 @@ _CUT = re.compile(rf"[\0{SPACE_MARK}\u2585\ud800-\udfff]|{'|'.join(SPECIALS)}|<0
 
 _PIECE = 0x0A  # tag of a model's pieces, behind which its settings stand
 _TSV = b"\x3a\x03tsv"  # of the settings: input_format is "tsv"
-_BLOCK = 10_000  # texts whose words are counted together
+_BLOCK = 500  # texts whose words are counted together: few enough to stay in a cache of the processor
 _MOST_PIECES = 2**24
 _MOST_TEXTS = 1_000_000  # sentencepiece keeps all texts in memory
 
@@ -136,8 +136,11 @@ def word_counts(texts: Iterable[str]) -> dict[str, int]:
     counts = Counter[str]()
     stream = iter(texts)
     while block := list(islice(stream, _BLOCK)):
-        rows = [text.split(" ") for text in block]
-        counts.update(chain.from_iterable(row if all(row) else [" ".join(row)] for row in rows))
+        words = " ".join(block).split(" ")
+        if not all(words):  # a space at an end, or several together
+            rows = [text.split(" ") for text in block]
+            words = list(chain.from_iterable(row if all(row) else [" ".join(row)] for row in rows))
+        counts.update(words)
     parts: dict[str, int] = {}
     for word, count in counts.items():
         for part in filter(None, _CUT.split(word)):

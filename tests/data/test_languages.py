@@ -5,6 +5,8 @@ from babel.localedata import locale_identifiers
 
 from selfattn.data.dates.patterns import find_locale
 from selfattn.data.languages import read_language, scripts_of
+from selfattn.data.readers import languages
+from selfattn.data.readers.tables import layout_of
 from selfattn.errors import SettingError
 
 
@@ -54,3 +56,12 @@ def test_phrases_and_dates_take_the_same_names() -> None:
 
 def test_letters_are_counted_by_script() -> None:
     assert scripts_of(["東京は Tokyo です。", "서울 5"]) == {"Hani": 2, "Hira": 3, "Zzzz": 5, "Hang": 2}
+
+
+def test_a_long_first_line_is_no_heading_and_reads_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert max(map(len, languages.language_names())) <= languages.LONGEST_NAME
+    with pytest.raises(SettingError, match="look like names of columns"):
+        layout_of("a.tsv:1", ["Deutsch", "한국어"], None, ("1", "2"))
+    monkeypatch.setattr(languages, "language_names", None)  # reading them all takes half a second
+    assert layout_of("a.tsv:1", ["A sentence.", "Ein Satz von mehr als dreißig Zeichen."], None, ("1", "2")).places
+    assert languages.turned_side("kor", "en", ("en", "ko"))

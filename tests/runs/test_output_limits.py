@@ -26,6 +26,15 @@ def test_every_right_output_is_within_its_limit(pairs: list[Pair], known: list[P
 
 
 @given(PAIRS, PAIRS)
+def test_a_limit_is_twice_the_longest_target_of_sources_up_to_twice_as_long(
+    pairs: list[Pair], known: list[Pair]
+) -> None:
+    for pair, limit in zip(pairs, limits(pairs, known), strict=True):
+        near = [each for each in [*pairs, *known] if len(each.source) <= 2 * len(pair.source) + 10]
+        assert limit == 2 * max(len(each.target) + 1 for each in near)
+
+
+@given(PAIRS, PAIRS)
 def test_a_long_pair_changes_no_other_limit(pairs: list[Pair], known: list[Pair]) -> None:
     long = Pair("a" * 200, "b" * 350)
     expected = limits(pairs, known)

@@ -1,6 +1,8 @@
 """Words instead of texts make learning and encoding of BPE fast, and change nothing."""
 
 import random
+import re
+from collections import Counter
 
 import pytest
 
@@ -36,6 +38,18 @@ def test_counted_words_give_the_model_of_the_texts(
     model, _ = subword_training.train_model(TEXTS, settings, clip=True)
     monkeypatch.setattr(subword_training, "word_counts", lambda texts: {})
     assert model == subword_training.train_model(TEXTS, settings, clip=True)[0]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 10_000])
+def test_words_are_counted_alike_in_blocks_of_any_size(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = Counter[str]()
+    for text in TEXTS:
+        words = text.split(" ")
+        expected.update(words if all(words) else [text])
+    del expected[""]
+    monkeypatch.setattr(subword_training, "_BLOCK", size)
+    monkeypatch.setattr(subword_training, "_CUT", re.compile("(?!)"))  # cuts nowhere
+    assert subword_training.word_counts(TEXTS) == expected
 
 
 def test_texts_with_tabs_are_learned_from_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

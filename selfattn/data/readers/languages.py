@@ -10,6 +10,8 @@ SOURCES = {"src", "source"}
 """Names of sources that name no language."""
 TARGETS = {"tgt", "trg", "target", "ref", "hyp"}
 """Names of targets that name no language."""
+LONGEST_NAME = 30
+"""Characters that no name of a language exceeds. To read them all takes half a second, which longer texts spare."""
 
 
 def is_language(code: str) -> bool:
@@ -60,6 +62,16 @@ def language_names() -> frozenset[str]:
     return frozenset(names - {""})
 
 
+def is_language_name(name: str) -> bool:
+    """Return whether a text in lower case is the name of a language, in English or in the language itself.
+
+    Example:
+        >>> is_language_name("deutsch"), is_language_name("a")
+        (True, False)
+    """
+    return len(name) <= LONGEST_NAME and name in language_names()
+
+
 def turned_side(
     source: str | None, target: str | None, languages: tuple[str, str] | None
 ) -> tuple[str, Literal["source", "target"], Literal["source", "target"]] | None:
@@ -90,7 +102,7 @@ def turned_side(
 
 def _code(name: str) -> str:
     """Return the code of a language, without script and country; empty where the name means none."""
-    if name.strip().casefold() not in language_names() and not is_language(name.strip().lower()):
+    if not is_language(name.strip().lower()) and not is_language_name(name.strip().casefold()):
         return ""
     try:
         return read_language(name).code

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
-from selfattn.data.readers.languages import is_language, language_names
+from selfattn.data.readers.languages import is_language, is_language_name
 from selfattn.data.readers.lines import lines_of
 from selfattn.data.readers.records import BadRecord, Columns, RawPair, check_columns
 from selfattn.errors import SettingError, UserError
@@ -219,7 +219,8 @@ def layout_of(where: str, row: Sequence[str], columns: Columns, default: Columns
             raise SettingError(f"{where}: {len(row)} column(s) a line, so there is no column {missing} (`columns`)")
         source = row[places[0]]
         target = row[places[1]]
-        if columns is None and _is_heading(source) and _is_heading(target):
+        shorter, longer = sorted((source, target), key=len)
+        if columns is None and _is_heading(longer) and _is_heading(shorter):  # a long cell is told at once
             choice = f"give `columns` {source.strip()},{target.strip()}, or {','.join(numbers)} if this is a pair"
             raise SettingError(f"{where}: {source!r} and {target!r} look like names of columns; {choice}")
         return Layout(places, len(row), tag=_tag_place(where, row, names, tag, is_named=False))
@@ -261,7 +262,7 @@ def _places(row: Sequence[str], names: Sequence[str], column: str) -> list[int]:
 def _is_heading(cell: str) -> bool:
     """Return whether a cell is a usual name of a column, such as a language's name or code."""
     name = cell.strip().casefold()
-    if name in _HEADINGS or is_language(name) or name in language_names():
+    if name in _HEADINGS or is_language(name) or is_language_name(name):
         return True
     parts = [part for part in re.split(r"_|(\d+)", name) if part]
     return len(parts) > 1 and all(part.isdecimal() or part in _WORDS or is_language(part) for part in parts)
