@@ -27,6 +27,7 @@ from selfattn.runs.task import TaskData
 from selfattn.runs.task_metrics import metric_names, validation_names
 from selfattn.runs.text_task import TextData, Texts
 from selfattn.runs.vocabulary import refuse_unknown, unknown_notes
+from selfattn.settings import shown
 from selfattn.tokenizers.protocol import BOS, EOS, PAD, Tokenizer, unit_of
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Processes
@@ -175,7 +176,9 @@ def _training_set_of_texts(
     validation = text_examples(texts.validation, tokenizer, task.context)
     train_pairs = [Pair("", line) for line in texts.train]
     validation_pairs = [Pair("", line) for line in texts.validation]
-    notes = [_vocabulary_note(tokenizer, task.vocabulary_origin() if is_new else _OF_START)]
+    first_text = shown(texts.train[0])
+    notes = [f"texts: {len(texts.train):,} for training, {len(texts.validation):,} for validation, first {first_text}"]
+    notes.append(_vocabulary_note(tokenizer, task.vocabulary_origin() if is_new else _OF_START))
     notes += unknown_notes(tokenizer, train_pairs, validation_pairs, is_new=is_new)
     if not (is_new or allow_unknown):
         refuse_unknown(texts.train, tokenizer.target)

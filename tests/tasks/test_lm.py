@@ -139,3 +139,10 @@ def test_bad_input_is_one_line(
 def test_evaluation_that_cannot_be(cli: Cli, run: Run, text: Path) -> None:
     assert "give it with --data" in cli("evaluate", run.path).err
     assert "decodes nothing" in cli("evaluate", run.path, "--data", text, "--beam", 2).err
+
+
+def test_a_training_says_what_it_reads(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train_on("lm", out=tmp_path / "run", data=text, context=16, set=SMALL, max_steps=1)
+    told = capsys.readouterr().err
+    assert "texts: 66 for training, 6 for validation, first '" in told
+    assert " tokens, learned from the training data" in told
