@@ -1,6 +1,7 @@
 """What is changed inside a model is changed alike however it is computed; nothing else changes."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from selfattn.models.inside import (
     reweigh,
     trace_model,
 )
-from selfattn.models.protocol import Seq2Seq, stepped_logits
+from selfattn.models.protocol import DecoderState, Memory, Seq2Seq, stepped_logits
 
 Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
 
@@ -141,6 +142,29 @@ def test_a_beam_search_decodes_the_changed_model(name: str) -> None:
         written = torch.tensor([*ids, 2][: len(ids) + found[0].finished])
         score = logits[0, : len(written)].gather(-1, written[:, None]).sum()
         assert score.item() == pytest.approx(found[0].log_probability, abs=1e-4)
+
+
+@dataclass(frozen=True)
+class Handed(Memory, DecoderState):
+    tensor: Tensor
+
+
+class Elsewhere(Seq2Seq):
+    """A model that computes in another program, and carries what that program hands over."""
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Handed:
+        return Handed(source.float())
+
+    def step(self, token: Tensor, state: Handed) -> tuple[Tensor, Handed]:
+        return torch.zeros(len(token), 11), state
+
+
+def test_a_model_that_computes_elsewhere_is_refused() -> None:
+    model = Elsewhere()
+    with pytest.raises(UserError, match="Elsewhere cannot be looked into; take the run that it was made from"):
+        trace_model(model, torch.tensor([5, 2]), torch.tensor([1, 7]))
+    with pytest.raises(UserError, match="Elsewhere cannot be looked into"):
+        edited(model, Edit("state.tensor", lambda tensor, place: 2 * tensor))
 
 
 def test_what_cannot_be_done_is_refused() -> None:
