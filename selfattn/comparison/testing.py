@@ -216,7 +216,13 @@ class RunTest:
         """Return attention to show: on the first pair of each tag, or on the first pairs; nothing without attention."""
         run = self.run
         pairs = self.tests.pairs
-        if not (run.takes_pairs and _has_attention(run)):
+        if not run.takes_pairs:
+            return ()
+        source = torch.tensor([[run.tokenizer.eos_id]], device=run.model.device)
+        target = torch.tensor([[run.tokenizer.bos_id]], device=run.model.device)
+        with torch.inference_mode():
+            maps = run.model.attention_maps(source, target, source_mask=torch.ones_like(source).bool())
+        if not maps.cross:
             return ()
         places = [places[0] for places in by_tag(pairs).values()]
         places = places or list(range(min(_EXAMPLES_WITHOUT_TAGS, len(pairs))))
@@ -257,13 +263,6 @@ def _result(task: TaskData, tests: TestSet, texts: Sequence[str]) -> TestResult:
         cost=Cost(),
         words=tests.seen.words,
     )
-
-
-def _has_attention(run: Run) -> bool:
-    device = next(run.model.parameters()).device
-    source, target = (torch.tensor([[token]], device=device) for token in (run.tokenizer.eos_id, run.tokenizer.bos_id))
-    with torch.inference_mode():
-        return bool(run.model.attention_maps(source, target, source_mask=torch.ones_like(source).bool()).cross)
 
 
 def measure_cost(run: Run, tests: TestSet, *, thorough: bool) -> Cost:

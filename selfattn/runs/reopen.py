@@ -1,5 +1,6 @@
 """Open the directory of a run again: to resume it, to lengthen it, or with a lower learning rate after a failure."""
 
+import math
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +14,6 @@ from selfattn.runs.directory import CHECKPOINT, CONFIG, RECORD, TOKENIZER, RunDi
 from selfattn.runs.record import RunConfig, flat
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.checkpoint import CheckpointFile
-from selfattn.training.config import TrainingConfig
 
 _DERIVED = ("data.parts.", "data.length_ratio")
 
@@ -46,13 +46,14 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
     before, now = (getattr(training, length) for training in (saved.training, config.training))
     # Killed between its record and its settings, a lengthened run is no longer finished, and not yet longer.
     is_pending = record.status == "interrupted" and sha256_of(path / CONFIG) != record.files[CONFIG][0]
-    is_patient = _is_more_patient(saved.training, config.training)
+    patience = saved.training.patience
+    is_patient = patience is not None and (config.training.patience or math.inf) > patience
     is_patient = is_patient and (record.status == "stopped early" or is_pending)
     is_longer = (record.status == "finished" or is_pending or is_patient) and now is not None and now > before
     if is_patient:
         saved = replace(saved, training=replace(saved.training, patience=config.training.patience))
     elif record.status == "stopped early" and now is not None and now > before:
-        reason = f"stopped early, after {saved.training.patience} validations without improvement"
+        reason = f"stopped early, after {patience} validations without improvement"
         raise UserError(f"{path}: {reason}; give a larger `patience` too, or none")
     if is_longer:
         saved = replace(saved, training=replace(saved.training, **{length: now}))
@@ -78,12 +79,6 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
     elif is_slower:
         run.save_config(config)
     return run
-
-
-def _is_more_patient(saved: TrainingConfig, requested: TrainingConfig) -> bool:
-    if saved.patience is None:
-        return False
-    return requested.patience is None or requested.patience > saved.patience
 
 
 def _compare(saved: Mapping[str, Any], requested: Mapping[str, Any], path: Path) -> None:

@@ -173,7 +173,8 @@ class Run:
         required: list[list[str]] = []
         if glossary is not None:
             if not self.takes_pairs or isinstance(self.model, OwnSearch):
-                raise UserError(f"`glossary`: not for {self._kind()}; load a run of pairs, with engine torch or onnx")
+                kind = "CTranslate2" if isinstance(self.model, OwnSearch) else "a language model"
+                raise UserError(f"`glossary`: not for {kind}; load a run of pairs, with engine torch or onnx")
             if options.beam < 2:
                 raise SettingError("`glossary`: needs a beam, which finds a place for its words; give `beam` 2 or more")
             glossary.check(self.tokenizer.target)
@@ -418,9 +419,6 @@ class Run:
     def about(self, data: object) -> dict[str, Any]:
         """Return run and data as plain JSON values, for the head of results."""
         return {"task": self.config.task, "run": str(self.path), "model": self.config.preset, "data": str(data)}
-
-    def _kind(self) -> str:
-        return "CTranslate2" if isinstance(self.model, OwnSearch) else "a language model"
 
     def _filled_pairs(self, call: str, pairs: Iterable[Pair]) -> list[Pair]:
         """Return clean pairs; refuse one with an empty side, which has no score and no alignment."""

@@ -4,7 +4,7 @@ import io
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, Literal
@@ -87,7 +87,8 @@ def train_model(
         sentences = parts
     if not parts:
         raise UserError("subwords: there is no text to train on; give at least one text with something in it")
-    needed = _fewest_pieces(parts, settings)
+    characters = {SPACE_MARK}.union(*parts) - {" "}
+    needed = len(SPECIALS) + (256 if settings.byte_fallback else 0) + len(characters)
     if room is not None and settings.vocab_size < needed + room:
         settings = replace(settings, vocab_size=needed + room)
     if settings.vocab_size < needed:
@@ -181,12 +182,6 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
         shift += 7
         if byte < 128:
             return number, place
-
-
-def _fewest_pieces(parts: Sequence[str], settings: SubwordSettings) -> int:
-    """Return the size of a vocabulary of special tokens, bytes and the characters of the texts."""
-    characters = {SPACE_MARK}.union(*parts) - {" "}
-    return len(SPECIALS) + (256 if settings.byte_fallback else 0) + len(characters)
 
 
 def _drawn(texts: Iterable[str], count: int) -> list[str]:

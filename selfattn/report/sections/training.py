@@ -206,7 +206,7 @@ def _budget_chart(record: Record, budgets: Budgets) -> b.Chart:
     across = Scale(None, marks[-1][0], "number", marks[0][0], powers=True, marks=marks)
     caption = message("budgets.caption", **measured(record))
     unit = message("budgets.unit.steps" if budgets.unit == "steps" else "budgets.unit.examples")
-    scale = record_scale(record, [spot.y for line in lines for spot in line.spots])
+    scale = record_scale(record, [spot.y for spot in chain.from_iterable(line.spots for line in lines)])
     return b.Chart("budgets", caption, tuple(lines), scale, unit, compact, across=across, height=axis_name(scale))
 
 
@@ -264,7 +264,7 @@ def _chart(record: Record, name: str) -> b.Chart:
     kind = record.headline.kind
     caption = message("learning.caption", **measured(record), unit=unit)
     lines = tuple(b.ChartLine(model.name, mean_curve(model, of, kind)) for model in record.models)
-    scale = record_scale(record, [spot.y for line in lines for spot in line.spots])
+    scale = record_scale(record, [spot.y for spot in chain.from_iterable(line.spots for line in lines)])
     return b.Chart(name, caption, lines, scale, unit, show, message(choice), height=axis_name(scale))
 
 
@@ -313,8 +313,9 @@ def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) ->
 
 def _is_on_part(model: Model) -> bool:
     """Return whether most points were measured between validations, on a part of the items."""
-    points = [point for curve in model.curves for point in curve.points if point.valid is not None]
-    return 2 * sum(point.valid_loss is None for point in points) > len(points)
+    points = chain.from_iterable(curve.points for curve in model.curves)
+    losses = [point.valid_loss for point in points if point.valid is not None]
+    return 2 * losses.count(None) > len(losses)
 
 
 def _drawn_points(model: Model) -> list[list[Point]]:
@@ -331,7 +332,7 @@ def _drawn_points(model: Model) -> list[list[Point]]:
 def _is_by_tokens(model: Model) -> bool:
     """Return whether the runs of a model were validated at different steps, and are averaged by tokens."""
     runs = [run for run in _drawn_points(model) if run]
-    if any(point.tokens is None for run in runs for point in run):
+    if any(point.tokens is None for point in chain.from_iterable(runs)):
         return False
     steps = [[point.step for point in run] for run in runs]
     shortest = min(steps, key=len, default=[])
