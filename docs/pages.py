@@ -47,7 +47,7 @@ def mark_wide_drawings(document: nodes.document, home: Path) -> None:
     for image in document.findall(nodes.image):
         path = home / image["uri"]
         if path.suffix == ".svg" and path.is_file():
-            width = re.search(r"<svg[^>]*\swidth='([\d.]+)", path.read_text(encoding="utf-8"))
+            width = re.search(r"<svg[^>]*\swidth=['\"]([\d.]+)", path.read_text(encoding="utf-8"))
             if width and float(width[1]) > WIDE_DRAWING:
                 image["classes"].append("wide")
 

@@ -47,8 +47,8 @@ def test_short_code_is_kept_in_a_line() -> None:
 
 
 def test_wide_drawings_are_marked(tmp_path: Path) -> None:
-    for name, width in (("wide", 764), ("small", 284)):
-        (tmp_path / f"{name}.svg").write_text(f"<svg viewBox='0 0 9 9' width='{width}' height='9'/>", encoding="utf-8")
+    for name, width in (("wide", '"764"'), ("small", "'284'")):
+        (tmp_path / f"{name}.svg").write_text(f"<svg viewBox='0 0 9 9' width={width} height='9'/>", encoding="utf-8")
     images = [nodes.image("", uri=f"{name}.svg") for name in ("wide", "small", "missing")]
     mark_wide_drawings(page(*images), tmp_path)
     assert [image["classes"] for image in images] == [["wide"], [], []]
