@@ -4,20 +4,17 @@ The words follow the tests of the record (`Record.pairs`). A gate that did not p
 to be equal, leave nothing to be said but that.
 """
 
-from collections.abc import Sequence
-
-from selfattn.evaluation.statistics.design import POWER, Design, most_failing
+from selfattn.evaluation.statistics.design import most_failing
 from selfattn.evaluation.statistics.mean_run import clopper_pearson
-from selfattn.evaluation.statistics.significance import MIN_SEEDS
 from selfattn.report.blocks import Verdict
-from selfattn.report.drawing.numbers import amount, gap_text, p_text, score_text, share_text
+from selfattn.report.drawing.numbers import amount, gap_text, score_text
 from selfattn.report.verdict import conditions, ranking
 from selfattn.report.verdict.badges import badges
+from selfattn.report.verdict.judged_pair import JudgedPair
 from selfattn.report.verdict.ranking import headline_name, pair_test, quality, spoken
-from selfattn.results.pair_tests import MarginWord, PairTest, Word, leaders
-from selfattn.results.quality import Estimate
+from selfattn.results.pair_tests import PairTest, Word
 from selfattn.results.record import Model, Record
-from selfattn.words.messages import Message, TextLike, message
+from selfattn.words.messages import Message, message
 
 SAME_SIZE = 0.05  # parameters at most this far apart, bodies twice, may be called "the same size"
 _GOOD = 0.99  # a run with this share right has not failed
@@ -28,15 +25,6 @@ _OF_OUTPUTS = {
     "question.pair.any": "question.outputs",
     "question.many": "question.outputs.many",
     "question.one": "question.outputs.one",
-}
-_VERDICTS: dict[Word, str] = {
-    "better": "verdict.better",
-    "worse": "verdict.worse",
-    "better where it trains": "verdict.better where it trains",
-    "worse where it trains": "verdict.worse where it trains",
-    "no difference seen": "verdict.no difference seen",
-    "identical outputs": "verdict.identical outputs",
-    "too few seeds to tell": "verdict.too few seeds to tell",
 }
 _ATTENTION: dict[Word, str] = {
     "better": "attention.better",
@@ -55,12 +43,6 @@ _STANDINGS: dict[Word, str] = {
     "no difference seen": "standing.no difference seen",
     "identical outputs": "standing.identical outputs",
     "too few seeds to tell": "standing.too few seeds to tell",
-}
-_MARGINS: dict[MarginWord, str] = {
-    "more": "margin.more",
-    "perhaps less": "margin.perhaps less",
-    "equivalent": "margin.equivalent",
-    "cannot tell": "margin.cannot tell",
 }
 
 
@@ -93,13 +75,14 @@ def verdict(record: Record) -> Verdict:
         more = message("verdict.stopped.scores", scores=bare, metric=headline_name(record))
         sentences = [*reasons[1:], more, *remarks]
     elif pair:
-        lead = _one_file_sentence(record, *pair) if is_one_file(record) else _pair_sentence(record, *pair)
+        judged = JudgedPair(record, *pair)
+        lead = judged.answer_of_one_file() if is_one_file(record) else judged.answer()
         sentences = [
             *_attention_sentence(record),
             *conditions.wrong_rate(record, pair),
             *conditions.budget_outcomes(record),
-            *_margin_sentence(record, *pair),
-            *_disagreement(record, *pair),
+            *judged.margin(),
+            *judged.disagreement(),
             *remarks,
         ]
     else:
@@ -128,26 +111,8 @@ def limits(record: Record) -> tuple[Message, ...]:
     if ranking.obstacles(record):
         return ()
     pair = ranking.judged_pair(record)
-    design = _design_sentence(record, *pair) if pair else []
+    design = JudgedPair(record, *pair).smallest_difference() if pair else []
     return (_seed_sentence(record), *design, *_ceiling_sentence(record), *_plan_sentence(record))
-
-
-def _pair_sentence(record: Record, first: Model, second: Model) -> Message:
-    """Return the answer about two models: scores under a condition, and their difference; the better first."""
-    test = pair_test(record, first, second)
-    order = (second, first) if test.word in ("worse", "worse where it trains") else (first, second)
-    is_of_mean_runs = test.word in ("better", "worse")
-    scores = None if is_of_mean_runs else ranking.where_they_train(record, *order)
-    values: dict[str, str | Message] = {
-        "condition": conditions.condition(record),
-        "scores": ranking.scores_of(record, *order, scores),
-    }
-    if test.word == "too few seeds to tell":
-        values["chance"] = _chance(record, first, second, test)
-    elif test.word != "identical outputs":
-        difference = test if is_of_mean_runs else test.tested
-        values["gap"] = ranking.gap(record, difference, len(first.seeds))
-    return message(_VERDICTS[test.word], **values)
 
 
 def is_one_file(record: Record) -> bool:
@@ -155,47 +120,10 @@ def is_one_file(record: Record) -> bool:
     return not record.trained and ranking.is_single(record)
 
 
-def _one_file_sentence(record: Record, first: Model, second: Model) -> Message:
-    """Return what one file of outputs each can show, and what it cannot."""
-    test = pair_test(record, first, second)
-    if test.word == "identical outputs":
-        return message("verdict.file.identical", scores=ranking.scores_of(record, first, second))
-    is_clear = test.p < test.alpha and (test.low > 0 or test.high < 0)
-    if (test.difference < 0) == (test.better == "higher"):
-        first, second = second, first
-    values: dict[str, str | Message] = {"scores": ranking.scores_of(record, first, second), "p": p_text(test.p)}
-    key = "verdict.file.clear" if is_clear else "verdict.file.same"
-    unit = ranking.difference_unit(record)
-    gap = message("gap.items", difference=gap_text(test, record.headline.kind), unit=unit)
-    return message(key, gap=gap, model=spoken(record, first), **values)
-
-
 def _lone_files(record: Record) -> list[Message]:
     """Name the systems that have one file where others have several."""
     lone = [model.name for model in record.models if len(model.seeds) == 1]
     return [message("verdict.file.some", names=", ".join(lone))] if lone and not ranking.is_single(record) else []
-
-
-def _chance(record: Record, first: Model, second: Model, test: PairTest) -> Message:
-    """Return why few runs leave it open, and about how many would settle it."""
-    count = min(len(quality(record, model).runs) for model in (first, second))
-    runs = [_good_runs(quality(record, model)) for model in (first, second)]
-    if count < 2:
-        return message("chance.one", count=MIN_SEEDS)
-    values: dict[str, str | int | Message] = {"count": count, "p": p_text(test.p_holm)}
-    if min(map(len, runs)) < 2:
-        return message("chance", **values)
-    design = _design(record, test, runs[0], runs[1])
-    difference = test.tested.difference
-    needed = difference and design.seeds_needed(test.odds.difference if test.odds else difference)
-    if not needed:
-        return message("chance", **values)
-    return message("chance.seeds", needed=max(int(needed), count + 1), **values)
-
-
-def _good_runs(score: Estimate) -> Sequence[float]:
-    """Return the scores of the runs that are not stuck."""
-    return sorted(score.runs)[score.trains.stuck :] if score.trains else score.runs
 
 
 def _field_sentence(record: Record) -> Message:
@@ -235,51 +163,6 @@ def _attention_sentence(record: Record) -> list[Message]:
         difference = test if is_of_mean_runs else test.tested
         values |= {"difference": gap_text(difference, kind), "unit": ranking.difference_unit(record)}
     return [message(_ATTENTION[test.word], **values)]
-
-
-def _disagreement(record: Record, first: Model, second: Model) -> list[Message]:
-    """Say which metrics rank the two models one way and which the other way; nothing where all agree."""
-    names = leaders(record.pairs, first.name, second.name)
-    if len(set(names.values())) < 2:
-        return []
-    values: dict[str, TextLike] = {"first": spoken(record, first), "second": spoken(record, second)}
-    for key, model in (("a", first), ("b", second)):
-        metrics = [ranking.named(record, "metric", metric) for metric, name in names.items() if name == model.name]
-        values[key] = conditions.listed(metrics)
-    return [message("verdict.metrics", **values)]
-
-
-def _margin_sentence(record: Record, first: Model, second: Model) -> list[Message]:
-    """Return where the difference lies beside the smallest that was stated to matter."""
-    test = pair_test(record, first, second)
-    kind = record.headline.kind
-    if record.margin is None:
-        return []
-    word = test.beside(record.margin / (100 if kind == "share" else 1))
-    sentence = message(_MARGINS[word], margin=f"{record.margin:g}", unit=ranking.difference_unit(record))
-    return [sentence, message("margin.trains")] if test.trains else [sentence]
-
-
-def _design_sentence(record: Record, first: Model, second: Model) -> list[Message]:
-    """Return the smallest difference that this comparison could have found; nothing where runs are too few to say."""
-    test = pair_test(record, first, second)
-    runs = [_good_runs(quality(record, model)) for model in (first, second)]
-    if min(map(len, runs)) < MIN_SEEDS:
-        return []
-    design = _design(record, test, runs[0], runs[1])
-    smallest = design.in_score(design.smallest())
-    seeds = design.seeds_needed(design.smallest() / 2)
-    if not smallest > 0:
-        return []
-    kind = record.headline.kind
-    values = {"smallest": amount(100 * smallest if kind == "share" else smallest), "power": share_text(POWER, 0)}
-    key = "verdict.design" if seeds else "verdict.design.items"
-    return [message(key, **values, unit=ranking.difference_unit(record), seeds=seeds or 0)]
-
-
-def _design(record: Record, test: PairTest, first: Sequence[float], second: Sequence[float]) -> Design:
-    repeated = record.interval.repeated if record.interval else 0
-    return Design.of(test, first, second, record.test_items - repeated)
 
 
 def _plan_sentence(record: Record) -> list[Message]:
