@@ -40,7 +40,10 @@ def choose(task: TaskData, options: CompareOptions) -> dict[str, PlannedModel]:
     models = {}
     for name, _, of_preset in named:
         preset = of_preset or name
-        config = with_settings(task.size(get_preset(preset).config), options.set, name)
+        try:
+            config = with_settings(task.size(get_preset(preset).config), options.set, name)
+        except UserError as error:
+            raise SettingError(f"{name}: {error}") from None
         task.check_model(config, preset)
         models[name] = PlannedModel(preset, config)
     return models

@@ -311,7 +311,10 @@ def override(config: Any, settings: dict[str, Any], where: str = "`set` ") -> An
         else:
             changes[name] = value
     changes |= {name: override(getattr(config, name), parts, f"{where}{name}.") for name, parts in inner.items()}
-    return dataclasses.replace(config, **changes)
+    try:
+        return dataclasses.replace(config, **changes)
+    except UserError as error:  # which names the class
+        raise UserError(f"{where}{str(error).removeprefix(f'{type(config).__name__}.')}") from None
 
 
 def probabilities(config: Any, prefix: str = "") -> list[str]:

@@ -104,7 +104,7 @@ def match(config: ModelConfig, target: float, measure: Measure) -> ModelConfig:
     if error(best) > TOLERANCE:
         raise UserError(
             f"size: no widths of this model come within {100 * TOLERANCE:.1f} % of {target:,.0f}, the nearest is "
-            f"{measure(best):,.0f}; change its layers or heads, or leave the sizes as they are"
+            f"{measure(best):,.0f}; change its layers or heads, or take `match` none"
         )
     return best
 
@@ -170,7 +170,7 @@ class Widths:
             changes |= {width.path: total // width.times for width in group}
         fine_factor = factor if fine_factor is None else fine_factor
         changes |= {width.path: _rounded(width.value * fine_factor) for width in self.fine}
-        sized: ModelConfig = override(self.config, dict(changes))
+        sized: ModelConfig = override(self.config, dict(changes), "")
         return sized
 
     def refined(self, size: int, target: float, measure: Measure) -> Iterator[ModelConfig]:

@@ -56,7 +56,8 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     ((*COMPARE, "--models", "transformer,transformer"), "--models transformer,transformer: expected different names"),
     ((*TRAIN, "--set", "encoder.dim"), "--set encoder.dim: expected name=value"),
     ((*TRAIN, "--set", "encoder.width=3"), "there is no setting"),
-    ((*TRAIN, "--set", "encoder.num_heads=5"), "5 does not divide"),
+    ((*TRAIN, "--set", "encoder.num_heads=5"), "--set encoder.num_heads: 5 does not divide"),
+    ((*COMPARE, "--set", "rnn-peeky:encoder.hidden_dim=3"), "rnn-peeky: --set decoder.initial_state: 'copy' needs"),
     ((*COMPARE, "--models", "transformer", "--set", "rnn-plain:encoder.dim=3"), "'rnn-plain' is not a model"),
     # data
     ((*TRAIN, "--locales", "en_XX"), "en_XX"),
