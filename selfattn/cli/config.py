@@ -76,6 +76,11 @@ class OptionFiles:
             self._ranks[option_behind] = self._ranks.get(other, 0)  # so that what needs this option is left out too
         return bool(behind)
 
+    def is_about_typed(self, message: str) -> bool:
+        """Whether a message names options, and all of them were typed."""
+        ranks = [rank for name, rank in self._ranks.items() if re.search(rf"(?<![\w-]){name}(?![\w-])", message)]
+        return bool(ranks) and max(ranks) == 0
+
     def named(self, message: str) -> str:
         """Name the file behind the first mention of each option that stands in a file."""
         for name, rank in self._ranks.items():
@@ -138,8 +143,11 @@ def read_recipe(
             try:
                 settings[str(name)] = _checked_settings(commands, words)
             except UserError as error:
-                if not (isinstance(error, NoEffectError) and files.leave_out(error)):
-                    raise UserError(f"{where}: tasks.{name}: {error.as_options()}") from None
+                if isinstance(error, NoEffectError) and files.leave_out(error):
+                    continue
+                if files.is_about_typed(error.as_options()):
+                    raise
+                raise UserError(f"{where}: tasks.{name}: {error.as_options()}") from None
     return task, settings
 
 

@@ -123,6 +123,8 @@ def test_options_of_the_command_line_replace_those_of_every_data_set(
         assert f"{recipe}: tasks.{name}: max-steps is left out: it has no effect beside --epochs" in done.err
     wrong = cli("compare", "together", "--recipe", recipe, "--epoch", 3).refusal()
     assert "Unknown option: --epoch. Did you mean --epochs?" in wrong
+    typed = cli("compare", "together", "--recipe", recipe, "--lr", -1).refusal()
+    assert typed.startswith("error: --lr: expected a number")
     assert "Unknown option: --epochs" in cli("compare", "together", "kor=x", "--epochs", 3).refusal()
 
 

@@ -57,8 +57,8 @@ def test_a_configuration_travels_as_json(zoo: Zoo, variant: str) -> None:
 
 def test_a_name_that_is_not_there_is_told_with_its_neighbours() -> None:
     for settings, message in (
-        ({"decoder.score": "cosin"}, r"RNNDecoderConfig\.score: score 'cosin' is not known; did you mean cosine\?"),
-        ({"decoder.score": 3}, r"RNNDecoderConfig\.score: score 3 is not known"),
+        ({"decoder.score": "cosin"}, r"`set` decoder\.score: score 'cosin' is not known; did you mean cosine\?"),
+        ({"decoder.score": 3}, r"`set` decoder\.score: score 3 is not known"),
     ):
         with pytest.raises(UserError, match=message):
             override(get_preset("rnn-attention").config, settings)
