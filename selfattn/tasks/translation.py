@@ -119,8 +119,12 @@ class Translation(TaskData):
         return task
 
     def splits(self, seed: int, validation_items: int = 1000) -> Splits:
-        """Return the phrases, or read the corpus."""
+        """Return the phrases, or read the corpus; for the task of a run, its own corpus again."""
         options = self.options
+        if self._settings.get("kind") == "corpus":
+            from selfattn.data.corpus.corpus import read_again
+
+            return read_again(self._settings)
         if options.is_cldr:
             from selfattn.data.phrases.source import EmbeddedPhrases
 

@@ -396,3 +396,10 @@ def test_files_of_few_pairs_get_fewer_subwords_and_smaller_batches(tmp_path: Pat
     assert few == 2000 < many
     stated = Translation(data=(tmp_path / "9999.tsv",), target="de", vocab_size=500)
     assert len(stated.tokenizer(stated.splits(0))) == 500
+
+
+def test_the_task_of_a_run_reads_the_corpus_of_the_run(files: Path) -> None:
+    trained = Translation(source="en", target="de", **parts(files, "tsv")).splits(seed=0)
+    again = Translation.from_settings(trained.settings, "config.json").splits(seed=0)
+    assert list(again.validation(10)) == list(trained.validation(10)) != []
+    assert list(again.train(1, None)) == list(trained.train(1, None))
