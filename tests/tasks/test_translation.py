@@ -15,7 +15,7 @@ import pytest
 
 import selfattn
 from selfattn.comparison.compare import compare
-from selfattn.data.phrases.source import CldrSource
+from selfattn.data.phrases.source import CldrSource, EmbeddedPhrases
 from selfattn.errors import UserError
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import Run
@@ -59,7 +59,7 @@ def train(out: Path, **changes: Any) -> Run:
 
 
 def test_phrases_need_no_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfattn.data.phrases.source._sample", lambda *languages: CldrSource(*languages).pairs(500))
+    monkeypatch.setattr(EmbeddedPhrases, "_sample", lambda phrases, *languages: CldrSource(*languages).pairs(500))
     run = train(tmp_path / "run")
     assert run.config.task == "translation"
     assert run.config.data == {"kind": "cldr", "source_language": "en", "target_language": "ko"}
@@ -149,7 +149,7 @@ def test_languages_are_known_or_refused_and_their_script_is_compared(
 
 
 def test_a_comparison_on_phrases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfattn.data.phrases.source._sample", lambda *languages: CldrSource(*languages).pairs(500))
+    monkeypatch.setattr(EmbeddedPhrases, "_sample", lambda phrases, *languages: CldrSource(*languages).pairs(500))
     record, files = compare("translation", out=tmp_path / "out", quick=True, test_items=12, **TINY | {"batch_size": 8})
     assert [model.name for model in record.models] == ["rnn-attention", "transformer"]
     assert record.matching.budget == "parameters"
