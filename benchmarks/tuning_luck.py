@@ -194,7 +194,7 @@ SURFACES = {
     "very steep: 100": Surface(100.0),
 }
 PROCEDURES = (
-    Procedure("4 rates (today)", grid=True),
+    Procedure("4 rates", grid=True),
     Procedure("one tuning"),
     Procedure("one tuning, outperforming", test="outperforms"),
     Procedure("one tuning, bootstrap of trials", test="bootstrap"),

@@ -71,8 +71,11 @@ class OptionFiles:
                 return False
             del values[keys[0]]
             other = name if option_behind != name else min(others, key=others.__getitem__)
+            reason = f"has no effect beside {name}"
+            if option_behind == name:
+                reason = error.as_options().removeprefix(f"{name} ").partition(":")[0]
             if is_main_process():
-                say(f"{source}: {keys[0]} is left out: it has no effect beside {other}")
+                say(f"{source}: {keys[0]} is left out: it {reason}")
             self._ranks[option_behind] = self._ranks.get(other, 0)  # so that what needs this option is left out too
         return bool(behind)
 
