@@ -23,6 +23,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from selfattn.codec import Plain, read, write
+from selfattn.console import EVERY
 from selfattn.errors import UserError, visible
 from selfattn.training.observer import Observer, StepReport
 from selfattn.words.messages import SOURCE, message
@@ -31,8 +32,8 @@ LOGS = "logs"
 # Seconds.
 _WRITE_EVERY = 0.5
 _READ_EVERY = 0.25
-_PRINT_EVERY = 60.0
 _SPEED_OVER = 600.0  # seconds of which the mean speed is taken
+_NAMED = 4  # running trials whose steps stand in a line
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ class Reporter(Observer):
 
 
 class Display:
-    """Shows the progress of trials: a bar in a terminal, elsewhere a line a minute. A context manager.
+    """Shows the progress of trials: a bar in a terminal, elsewhere a line every 30 seconds. A context manager.
 
     Args:
         logs: of the experiment.
@@ -210,11 +211,21 @@ class Display:
             left += message("progress.minutes", left=f"{max(1, seconds / 60):.0f}").say(self.lang)
         share = sum(progress.share for progress in self._known.values())
         self.bar.update(self._all, completed=share, description=left)
-        is_late = done > self._done or time.monotonic() - self._printed > _PRINT_EVERY
+        is_late = done > self._done or time.monotonic() - self._printed > EVERY
         if done < len(self.labels) and not self.is_live and is_late:
-            self.say(message("progress.trials", state=left).say(self.lang))
+            state = "; ".join([left, *self._running()])
+            self.say(message("progress.trials", state=state).say(self.lang))
             self._printed = time.monotonic()
         self._done = done
+
+    def _running(self) -> list[str]:
+        """Return the step of each trial that runs, of the first few."""
+        steps = []
+        for label, progress in self._known.items():
+            if progress.state == "running" and progress.steps:
+                place = {"step": f"{progress.step:,}", "steps": f"{progress.steps:,}"}
+                steps.append(message("progress.step", trial=label, **place).say(self.lang))
+        return steps if len(steps) <= _NAMED else [*steps[:_NAMED], "..."]
 
     def _show_log(self, label: str) -> None:
         with suppress(OSError), self.logs.log(label).open("rb") as file:

@@ -221,15 +221,18 @@ def test_the_bar_of_a_terminal(tmp_path: Path) -> None:
 
 
 def test_lines_where_there_is_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_PRINT_EVERY", 0.0)
+    monkeypatch.setattr(progress, "EVERY", 0.0)
     logs, said = begun(tmp_path), StringIO()
     with Display(logs, (*LABELS, "a-seed1"), Console(file=said, highlight=False)):
         wait_for("trials: 0 of 3 done\n", said)
+        write(logs.file(LABELS[0]), Progress(7, step=300, steps=4000))
+        wait_for(f"; {LABELS[0]} step 300 of 4,000\n", said)
         logs.log(LABELS[1]).write_text(f"{LABELS[1]} 1/2  loss 2\n{LABELS[1]}: failed: no space\nTraceback\n  more\n")
         write(logs.file(LABELS[1]), Progress(7, state="failed", reason="no space"))
         wait_for("1 of 3 done", said)
     korean = StringIO()
     with Display(logs, LABELS, Console(file=korean, highlight=False), "ko"):
         wait_for("진행: 2개 중 1개 끝남", korean)
+        wait_for(f"; {LABELS[0]} 4,000스텝 중 300", korean)
     assert f"{LABELS[1]}: failed: no space\n{LABELS[1]} 1/2  loss 2\n" in said.getvalue()
     assert "Traceback" not in said.getvalue()  # stays in the log
