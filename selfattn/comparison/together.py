@@ -10,7 +10,7 @@ from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.statistics.over_tasks import drawn_again, improvement, interquartile_mean, mean_difference
 from selfattn.report.drawing.numbers import bare_p_text, value_text
 from selfattn.report.verdict.conditions import departures
-from selfattn.report.verdict.ranking import obstacles, set_aside
+from selfattn.report.verdict.ranking import UNITS, obstacles, set_aside
 from selfattn.results.over_tasks import OverTasks, TaskRow
 from selfattn.results.quality import Estimate, Unit
 from selfattn.results.reading import read_record
@@ -109,18 +109,20 @@ def _lines(verdict: OverTasks, lang: str) -> Iterator[str]:
     kind = verdict.kind
     task = message("together.task").say(lang)
     difference = message("together.difference").say(lang)
+    if kind != "number":
+        difference += f", {message(UNITS[kind].difference).say(lang)}"
     mean = message("together.mean").say(lang)
     yield message("together.head", metric=metric, first=verdict.first, second=verdict.second).say(lang)
     yield ""
     yield f"| {task} | {verdict.first} | {verdict.second} | {difference} | p |"
     yield "| --- | ---: | ---: | ---: | ---: |"
     for row in verdict.rows:
-        change = _with_ends(Estimate(row.difference, row.low, row.high), kind)
+        change = _without_unit(_with_ends(Estimate(row.difference, row.low, row.high), kind))
         cells = (row.task, value_text(row.first, kind), value_text(row.second, kind), change, bare_p_text(row.p))
         yield f"| {' | '.join(cells)} |"
     firsts = value_text(float(np.mean([row.first for row in verdict.rows])), kind)
     seconds = value_text(float(np.mean([row.second for row in verdict.rows])), kind)
-    change = _with_ends(verdict.difference, kind)
+    change = _without_unit(_with_ends(verdict.difference, kind))
     yield f"| **{mean}** | {firsts} | {seconds} | {change} | {bare_p_text(verdict.p)} |"
     middle = (_with_ends(verdict.middle_first, kind), _with_ends(verdict.middle_second, kind))
     yield f"| {message('together.middle').say(lang)} | {middle[0]} | {middle[1]} | | |"
@@ -155,3 +157,8 @@ def _with_ends(estimate: Estimate, kind: Unit) -> str:
         value_text(value, kind) for value in (estimate.mean, estimate.low, estimate.high) if value is not None
     )
     return f"{mean} [{', '.join(ends)}]"
+
+
+def _without_unit(text: str) -> str:
+    """Return a difference of shares without percent signs; it is in percentage points, as the head of its column says."""
+    return text.replace("\u00a0%", "")

@@ -16,6 +16,7 @@ from selfattn.evaluation.alignment.links import GoldPair, to_pharaoh
 from selfattn.evaluation.alignment.word_alignment import Way, report_alignment, word_links
 from selfattn.evaluation.metrics.likelihood import BITS_PER_CHARACTER, PERPLEXITY
 from selfattn.registry import METRICS
+from selfattn.report.verdict.ranking import UNITS
 from selfattn.runs.ledger import record_access
 from selfattn.runs.measure import measure_run
 from selfattn.runs.run import Run
@@ -124,7 +125,12 @@ def _lines(results: Mapping[str, Any], lang: str) -> Iterator[str]:
             p_text = "p < 0.0001" if p < 0.0001 else f"p = {p:.4f}"
             if against["equal"] == results["items"]:
                 p_text = text("evaluate.identical")
-            test = message("evaluate.test", difference=difference, other=other.lstrip(), p=p_text).say(lang)
+            values = {"difference": difference, "other": other.lstrip(), "p": p_text}
+            key = "evaluate.test"
+            if METRICS[name].unit != "number":
+                key = "evaluate.test.unit"
+                values["unit"] = text(UNITS[METRICS[name].unit].difference)
+            test = message(key, **values).say(lang)
             behind = f"  {test}{behind}"
         yield _line(label, _score(value, ends, is_share) + behind)
         for part, key in (("unseen", "evaluate.unseen"), ("unseen_casefold", "evaluate.unseen.casefold")):

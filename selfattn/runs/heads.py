@@ -78,7 +78,8 @@ def head_lines(scores: HeadScores) -> Iterator[str]:
     signature = f"  ({scores.signature})" if scores.signature else ""
     yield f"{scores.metric} on {scores.items:,} pairs: {scale * scores.score:.2f}{unit} with all heads{signature}"
     replaced = {"zero": "its output is 0", "mean": "its output is its mean", "uniform": "its weights are uniform"}
-    yield f"without a head ({replaced[scores.to]}); p: paired test, corrected for {len(scores.heads)} heads"
+    points = "difference in points; " if scores.unit in ("share", "points") else ""
+    yield f"without a head ({replaced[scores.to]}); {points}p: paired test, corrected for {len(scores.heads)} heads"
     yield ""
     width = max(len(head.layer) for head in scores.heads)
     yield f"{'layer':<{width}}  head   score  difference       p"

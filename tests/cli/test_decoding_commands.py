@@ -97,7 +97,7 @@ def test_evaluate_against_another_run(cli: Cli, runs: dict[str, Run], pairs_file
     }
     lines = cli("evaluate", first, "--against", second, "--data", pairs_file, "--lang", "ko").out.splitlines()
     assert lines[1] == f"비교 대상: transformer({second}), 같은 항목"
-    assert lines[2].endswith("p = 1.0000")
+    assert lines[2].endswith("%p, p = 1.0000")
 
 
 def test_score_prints_a_line_for_each_pair(cli: Cli, runs: dict[str, Run], pairs_file: Path) -> None:

@@ -57,6 +57,14 @@ def test_a_verdict_is_over_tasks() -> None:
     assert any("과제 평균" in line for line in together_lines(verdict, "ko"))
 
 
+def test_a_difference_of_percentages_is_in_points() -> None:
+    (verdict,) = over_tasks(records())
+    for lang, unit in (("en", "points"), ("ko", "%p")):
+        rows = [line.split(" | ") for line in together_lines(verdict, lang) if line.startswith("| ")]
+        assert rows[0][3].endswith(f", {unit}")
+        assert [("%" in row[1], "%" in row[3]) for row in rows[2:-1]] == [(True, False)] * 5
+
+
 def test_equal_models_are_told_apart_in_five_of_a_hundred() -> None:
     chance = np.random.default_rng(0)
     alarms = 0
