@@ -160,5 +160,5 @@ def _with_ends(estimate: Estimate, kind: Unit) -> str:
 
 
 def _without_unit(text: str) -> str:
-    """Return a difference of shares without percent signs; it is in percentage points, as the head of its column says."""
+    """Return a difference of shares without percent signs: the head of its column says that it is in points."""
     return text.replace("\u00a0%", "")
