@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby, repeat
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -14,7 +15,7 @@ import regex  # type: ignore[import-untyped]  # its types are a package of their
 
 from selfattn import codec
 from selfattn.errors import UserError
-from selfattn.tokenizers.protocol import BOS, EOS, PAD, UNK, Tokenizer, Unit, printable, unit_of
+from selfattn.tokenizers.protocol import BOS, EOS, PAD, Tokenizer, Unit, checked_id, printable, unit_of
 from selfattn.tokenizers.words import WordTokenizer
 
 FILE_NAME = "kept.json"
@@ -38,7 +39,7 @@ class KeptFile(codec.Plain):
     lines: tuple[str, ...]
 
 
-class KeptTokenizer:
+class KeptTokenizer(Tokenizer):
     r"""A tokenizer, and tokens for symbols that are never divided.
 
     A line is a symbol, or a regular expression between slashes. A symbol is one token, wherever it stands in a text;
@@ -67,11 +68,6 @@ class KeptTokenizer:
         >>> tokenizer.restore(tokenizer.decode(ids), source)
         'see (c) http://a.b'
     """
-
-    pad_id = PAD
-    bos_id = BOS
-    eos_id = EOS
-    unk_id = UNK
 
     def __init__(self, base: Tokenizer, lines: Sequence[str]) -> None:
         self.base = base
@@ -112,20 +108,14 @@ class KeptTokenizer:
         Raises:
             ValueError: an id outside the vocabulary.
         """
+        first = len(self.base)
         parts: list[str] = []
-        run: list[int] = []
-        for number in ids:
-            if number < len(self.base):
-                run.append(number)
-                continue
-            if number >= len(self):
-                raise ValueError(f"token id {number} is outside the vocabulary of {len(self)}")
-            if any(each not in (PAD, BOS, EOS) for each in run):
+        for are_kept, group in groupby(ids, lambda number: number >= first):
+            run = list(group)
+            if are_kept:
+                parts += [self._texts[checked_id(number, len(self)) - first] for number in run]
+            elif any(number not in (PAD, BOS, EOS) for number in run):
                 parts.append(self.base.decode(run))
-            run = []
-            parts.append(self._texts[number - len(self.base)])
-        if any(each not in (PAD, BOS, EOS) for each in run):
-            parts.append(self.base.decode(run))
         return (" " if self._of_words else "").join(parts)
 
     def kept_in(self, text: str) -> set[str]:
@@ -141,18 +131,12 @@ class KeptTokenizer:
         """
         if self.marks.isdisjoint(text):
             return text
-        finds_by_mark: dict[str, list[str]] = {}
+        finds: dict[str, list[str]] = {text: [] for text in self._texts}
         for start, end, number in self._cut(source):
             if number is not None:
-                finds_by_mark.setdefault(self._texts[number - len(self.base)], []).append(source[start:end])
-        restored = []
-        for character in text:
-            if character in self.marks:
-                finds = finds_by_mark.get(character, [])
-                restored.append(finds.pop(0) if finds else "\N{REPLACEMENT CHARACTER}")
-            else:
-                restored.append(character)
-        return "".join(restored)
+                finds[self._texts[number - len(self.base)]].append(source[start:end])
+        next_find = {mark: chain(finds[mark], repeat("\N{REPLACEMENT CHARACTER}")) for mark in self.marks}
+        return "".join(next(next_find[character]) if character in self.marks else character for character in text)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return a printable label for each id: for a symbol itself, for a placeholder its pattern.

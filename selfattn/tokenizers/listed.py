@@ -2,7 +2,7 @@
 
 import json
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Self
 from selfattn.codec import read_json, refuse_newer
 from selfattn.errors import UserError
 from selfattn.files import write_text
-from selfattn.tokenizers.protocol import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, Unit, printable
+from selfattn.tokenizers.protocol import BOS, EOS, PAD, SPECIALS, Tokenizer, Unit, checked_id, printable
 
 _ADVICE = "restore the file of the run, or train again"
 
 
-class ListedTokenizer(ABC):
+class ListedTokenizer(Tokenizer):
     """One token for each part of a text; ids 0 to 3 are ``<pad>``, ``<bos>``, ``<eos>``, ``<unk>``.
 
     Args:
@@ -31,10 +31,6 @@ class ListedTokenizer(ABC):
         known: the id of each part.
     """
 
-    pad_id = PAD
-    bos_id = BOS
-    eos_id = EOS
-    unk_id = UNK
     unit: Unit
     kind: ClassVar[str]
     between: ClassVar[str]
@@ -110,9 +106,8 @@ class ListedTokenizer(ABC):
         return [SPECIALS[n] if 0 <= n < len(SPECIALS) else printable(self._part(n)) or "␣" for n in ids]
 
     def _part(self, number: int) -> str:
-        if not 0 <= number < len(self):
-            raise ValueError(f"token id {number} is outside the vocabulary of {len(self)}")
-        return "\N{REPLACEMENT CHARACTER}" if number == self.unk_id else self._parts[number - len(SPECIALS)]
+        place = checked_id(number, len(self)) - len(SPECIALS)
+        return "\N{REPLACEMENT CHARACTER}" if number == self.unk_id else self._parts[place]
 
     @classmethod
     def file_name(cls) -> str:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Literal, Self, get_args
 
 from selfattn.codec import read
@@ -11,7 +12,6 @@ from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.kept import FILE_NAME as KEPT
 from selfattn.tokenizers.kept import KeptFile, KeptTokenizer
 from selfattn.tokenizers.letters import LetterTokenizer
-from selfattn.tokenizers.listed import ListedTokenizer
 from selfattn.tokenizers.protocol import BOS, EOS, PAD, UNK, Tokenizer, unit_of
 from selfattn.tokenizers.words import WordTokenizer
 
@@ -24,9 +24,16 @@ RUN_FOLDER = "tokenizer"
 SOURCE = "source"
 TARGET = "target"
 DEFAULT_VOCAB_SIZE = 8000
-_SUBWORDS = "subword.json"
-_PIECES = "pieces.json"
-_MARIAN = "marian.json"
+# The tokenizer of each file, or folder, that may lie in a directory.
+_KINDS = {
+    "char.json": "char:CharTokenizer",
+    "letters.json": "letters:LetterTokenizer",
+    "words.json": "words:WordTokenizer",
+    TARGET: "load:SeparateTokenizer",
+    "subword.json": "subword:SubwordTokenizer",
+    "pieces.json": "pieces:PieceTokenizer",
+    "marian.json": "marian:MarianTokenizer",
+}
 _ADVICE = "restore the files of the run, or train again"
 _NOTHING = "no tokenizer in it; name the folder tokenizer/ of a run, or train one"
 
@@ -95,25 +102,11 @@ def load_tokenizer(directory: str | os.PathLike[str]) -> Tokenizer:
 
 def _load_base(folder: Path) -> Tokenizer:
     """Load what lies in a directory beside kept symbols."""
-    kinds: list[type[ListedTokenizer]] = [CharTokenizer, LetterTokenizer, WordTokenizer]
-    for kind in kinds:
-        if (folder / kind.file_name()).exists():
-            return kind.load(folder)
-    if (folder / TARGET).exists():
-        return SeparateTokenizer.load(folder)
-    # The others need sentencepiece, which characters and words do without.
-    if (folder / _SUBWORDS).exists():
-        from selfattn.tokenizers.subword import SubwordTokenizer
-
-        return SubwordTokenizer.load(folder)
-    if (folder / _PIECES).exists():
-        from selfattn.tokenizers.pieces import PieceTokenizer
-
-        return PieceTokenizer.load(folder)
-    if (folder / _MARIAN).exists():
-        from selfattn.tokenizers.marian import MarianTokenizer
-
-        return MarianTokenizer.load(folder)
+    for name, kind in _KINDS.items():
+        if (folder / name).exists():
+            # Imported now: some need sentencepiece, which characters and words do without.
+            tokenizer: type[Tokenizer] = resolve_name(f"selfattn.tokenizers.{kind}")
+            return tokenizer.load(folder)
     raise UserError(f"{folder}: {_NOTHING}")
 
 

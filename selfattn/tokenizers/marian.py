@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
+import sentencepiece
+
 from selfattn import codec
 from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_bytes
-from selfattn.tokenizers.borrowed import BorrowedTokenizer
-from selfattn.tokenizers.piece_table import PieceTable
 from selfattn.tokenizers.protocol import SPECIALS
+from selfattn.tokenizers.segmented import ADVICE, BorrowedTokenizer, described_bytes, named_model
 
 FILE_NAME = "marian.json"
 MODEL_NAME = "pieces.spm"
 VOCABULARY_NAME = "vocab.json"
-_ADVICE = "restore the files of the run, or train again"
 _CODE_START = ">>"
 _CODE_END = "<<"
 
@@ -84,7 +84,7 @@ class MarianTokenizer(BorrowedTokenizer):
     numbered_by = "pieces"
 
     def __init__(self, model: bytes, vocabulary: bytes, specials: MarianSpecials) -> None:
-        super().__init__(model)
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         self.vocabulary = vocabulary
         self.specials = specials
         pieces = _pieces_in(vocabulary)
@@ -97,12 +97,12 @@ class MarianTokenizer(BorrowedTokenizer):
         names = [*SPECIALS, *(pieces[theirs] for theirs in self.theirs[len(SPECIALS) :])]
         for name in names[len(SPECIALS) :]:
             is_byte.append(bool(self._processor.is_byte(self._processor.piece_to_id(name))))
-        self._table = PieceTable(names, is_byte)
+        super().__init__(model, names, is_byte)
 
     @property
     def codes(self) -> list[str]:
         """Language codes such as ``>>deu<<``, with one of which a source of a model for several targets begins."""
-        return [name for name in self._table.pieces if name.startswith(_CODE_START) and name.endswith(_CODE_END)]
+        return [name for name in self._names if name.startswith(_CODE_START) and name.endswith(_CODE_END)]
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write ``pieces.spm`` and ``vocab.json`` as they are, and ``marian.json`` with their checksums.
@@ -129,11 +129,9 @@ class MarianTokenizer(BorrowedTokenizer):
             UserError: a file is missing or broken, or the three do not belong together.
         """
         path = Path(directory) / FILE_NAME
-        file = codec.read(MarianFile, path, advice=_ADVICE, newest=1, key="version")
-        for name, checksum in ((MODEL_NAME, file.model_sha256), (VOCABULARY_NAME, file.vocabulary_sha256)):
-            other = path.with_name(name)
-            if hashlib.sha256(read_bytes(other, advice=_ADVICE)).hexdigest() != checksum:
-                raise UserError(f"{other}: not the file that {FILE_NAME} speaks of; {_ADVICE}")
+        file = codec.read(MarianFile, path, advice=ADVICE, newest=1, key="version")
+        described_bytes(path.with_name(MODEL_NAME), file.model_sha256, FILE_NAME)
+        described_bytes(path.with_name(VOCABULARY_NAME), file.vocabulary_sha256, FILE_NAME)
         return cls.open(path.with_name(MODEL_NAME), path.with_name(VOCABULARY_NAME), file.specials)
 
     @classmethod
@@ -144,14 +142,12 @@ class MarianTokenizer(BorrowedTokenizer):
             UserError: one of them cannot be read, or is not what it should be.
         """
         data = [read_bytes(path, advice="restore the files of the model") for path in (model, vocabulary)]
-        try:
-            tokenizer = cls(data[0], data[1], specials)
-            tokenizer.decode(tokenizer.encode("a b\N{HANGUL SYLLABLE HAN}"))
-        except ValueError as error:
-            raise UserError(f"{vocabulary}: not the vocabulary of a Marian model ({error}); restore it") from None
-        except (RuntimeError, TypeError, IndexError) as error:  # of the library
-            reason = " ".join(str(error).split())
-            raise UserError(f"{model}: damaged, or no model of sentencepiece ({reason}); restore it") from None
+        with named_model(model, "restore it"):
+            try:
+                tokenizer = cls(data[0], data[1], specials)
+                tokenizer.decode(tokenizer.encode("a b\N{HANGUL SYLLABLE HAN}"))
+            except ValueError as error:
+                raise UserError(f"{vocabulary}: not the vocabulary of a Marian model ({error}); restore it") from None
         return tokenizer
 
     def _located(self, text: str) -> list[tuple[int, tuple[int, int]]]:

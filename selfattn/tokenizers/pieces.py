@@ -5,18 +5,17 @@ import os
 from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
+
+import sentencepiece
 
 from selfattn import codec
-from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_bytes
-from selfattn.tokenizers.borrowed import BorrowedTokenizer
-from selfattn.tokenizers.piece_table import PieceTable
 from selfattn.tokenizers.protocol import SPECIALS
+from selfattn.tokenizers.segmented import ADVICE, BorrowedTokenizer, described_bytes, named_model
 
 FILE_NAME = "pieces.json"
 MODEL_NAME = "pieces.model"
-_ADVICE = "restore the files of the run, or train again"
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,7 @@ class PieceTokenizer(BorrowedTokenizer):
     numbered_by = "ids"
 
     def __init__(self, model: bytes) -> None:
-        super().__init__(model)
-        processor = self._processor
+        processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
         pieces = list(SPECIALS)
         is_byte = [False] * len(SPECIALS)
         ids: dict[Hashable, int] = {}  # theirs to ours
@@ -65,8 +63,9 @@ class PieceTokenizer(BorrowedTokenizer):
                 ids[number] = len(pieces)
                 pieces.append(processor.id_to_piece(number))
                 is_byte.append(processor.is_byte(number))
+        super().__init__(model, pieces, is_byte)
+        self._processor = processor
         self._ids = ids
-        self._table = PieceTable(pieces, is_byte)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write ``pieces.model``, the model as it is, and ``pieces.json`` with its checksum.
@@ -90,11 +89,10 @@ class PieceTokenizer(BorrowedTokenizer):
             UserError: a file is missing or broken, or the two do not belong together.
         """
         path = Path(directory) / FILE_NAME
-        file = codec.read(PieceFile, path, advice=_ADVICE, newest=1, key="version")
-        tokenizer = cls.open(path.with_name(MODEL_NAME))
-        if hashlib.sha256(tokenizer.model).hexdigest() != file.sha256:
-            raise UserError(f"{path.with_name(MODEL_NAME)}: not the model that {FILE_NAME} speaks of; {_ADVICE}")
-        return tokenizer
+        file = codec.read(PieceFile, path, advice=ADVICE, newest=1, key="version")
+        model = path.with_name(MODEL_NAME)
+        described_bytes(model, file.sha256, FILE_NAME)
+        return cls.open(model)
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -103,10 +101,7 @@ class PieceTokenizer(BorrowedTokenizer):
         Raises:
             UserError: it cannot be read, or is no such model.
         """
-        try:
+        with named_model(path, "name another"):
             tokenizer = cls(read_bytes(path, advice="name a SentencePiece model"))
             tokenizer.decode(tokenizer.encode("a b\N{HANGUL SYLLABLE HAN}"))
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:  # of the library
-            reason = " ".join(str(error).split())
-            raise UserError(f"{path}: damaged, or no model of sentencepiece ({reason}); name another") from None
         return tokenizer

@@ -40,10 +40,10 @@ class Tokenizer(Protocol):
         True
     """
 
-    pad_id: int
-    bos_id: int
-    eos_id: int
-    unk_id: int
+    pad_id: int = PAD
+    bos_id: int = BOS
+    eos_id: int = EOS
+    unk_id: int = UNK
     source: "Tokenizer"
     target: "Tokenizer"
     unit: Unit
@@ -85,6 +85,17 @@ class Tokenizer(Protocol):
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> Self:
         """Read a tokenizer that `save` wrote."""
+
+
+def checked_id(number: int, size: int) -> int:
+    """Return an id unchanged.
+
+    Raises:
+        ValueError: it is outside a vocabulary of this size.
+    """
+    if not 0 <= number < size:
+        raise ValueError(f"token id {number} is outside the vocabulary of {size}")
+    return number
 
 
 @runtime_checkable

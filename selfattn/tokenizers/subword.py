@@ -15,19 +15,16 @@ from typing import Any, Literal, Self
 import sentencepiece
 
 from selfattn import codec
-from selfattn.errors import UserError
-from selfattn.files import read_bytes, write_bytes
-from selfattn.tokenizers.piece_table import PieceTable
+from selfattn.files import write_bytes
 from selfattn.tokenizers.protocol import SPECIALS
 from selfattn.tokenizers.sampling import SPACE_MARK, SegmentSampler
-from selfattn.tokenizers.segmented import SegmentedTokenizer
+from selfattn.tokenizers.segmented import ADVICE, SegmentedTokenizer, described_bytes, named_model
 from selfattn.tokenizers.subword_training import SubwordKind, SubwordSettings, train_model
 
 __all__ = ["SubwordFile", "SubwordKind", "SubwordSettings", "SubwordTokenizer"]
 
 FILE_NAME = "subword.json"
 MODEL_NAME = "subword.model"
-_ADVICE = "restore the files of the run, or train again"
 
 # Appended to a model, this overrides: normalizer_spec { add_dummy_prefix: false }.
 _NO_SPACE_BEFORE = b"\x1a\x02\x18\x00"
@@ -85,13 +82,12 @@ class SubwordTokenizer(SegmentedTokenizer):
     """
 
     def __init__(self, model: bytes, settings: SubwordSettings) -> None:
-        super().__init__(model)
         self.settings = settings
         self._at_start = sentencepiece.SentencePieceProcessor(model_proto=model)
         self._further_on = sentencepiece.SentencePieceProcessor(model_proto=model + _NO_SPACE_BEFORE)
         self._space_id: int = self._at_start.piece_to_id(SPACE_MARK)
         ids = list(range(len(self._at_start)))
-        self._table = PieceTable(self._at_start.id_to_piece(ids), self._at_start.is_byte(ids))
+        super().__init__(model, self._at_start.id_to_piece(ids), self._at_start.is_byte(ids))
 
     @classmethod
     def train(
@@ -122,18 +118,16 @@ class SubwordTokenizer(SegmentedTokenizer):
     @property
     def vocabulary(self) -> dict[str, float]:
         """Every piece, in the order of the ids, with its score: a log-probability (unigram) or minus its rank (BPE)."""
-        return dict(zip(self._table.pieces, self._at_start.get_score(list(range(len(self)))), strict=True))
+        return dict(zip(self._names, self._at_start.get_score(list(range(len(self)))), strict=True))
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of the best segmentation, the same every time."""
-        if not _APART.search(text):
-            return list(self._at_start.encode(text))
-        return [number for number, _ in self._located(text)]
+        return super().encode(text) if _APART.search(text) else list(self._at_start.encode(text))
 
     def encode_all(self, texts: Iterable[str]) -> "Iterator[array[int]]":
         """Return the ids of each text, the same as :meth:`encode` gives, with torch's number of threads."""
         # BPE merges neighbours, so it divides each word as if it stood alone, unless a piece crosses a space.
-        is_by_words = self.settings.kind == "bpe" and not any(SPACE_MARK in piece[1:] for piece in self._table.pieces)
+        is_by_words = self.settings.kind == "bpe" and not any(SPACE_MARK in piece[1:] for piece in self._names)
         space = array("i", [self._space_id]).tobytes()
         words = {"": space}
         stream = iter(texts)
@@ -183,13 +177,11 @@ class SubwordTokenizer(SegmentedTokenizer):
             [['␣lowest'], ['␣', 'l', 'o', 'w', 'e', 's', 't']]
         """
         ids: list[int] = []
-        for _, part, processor in self._parts(text):
-            if processor is None:
-                ids += self._apart_ids(part)
-            elif not part:
-                ids.append(self._space_id)
+        for _, part, reader in self._parts(text):
+            if isinstance(reader, list):
+                ids += reader
             else:
-                ids += self._ids(self._sampler.segments(processor.normalize(part), seed, alpha))
+                ids += self._ids(self._sampler.segments(reader.normalize(part), seed, alpha))
         return ids
 
     @cached_property
@@ -204,10 +196,13 @@ class SubwordTokenizer(SegmentedTokenizer):
             if number != self.unk_id:
                 ids.append(number)
             elif self.settings.byte_fallback:
-                ids += [self._at_start.piece_to_id(f"<0x{byte:02X}>") for byte in segment.encode()]
+                ids += self._byte_ids(segment)
             elif ids[-1:] != [self.unk_id]:
                 ids.append(self.unk_id)
         return ids
+
+    def _byte_ids(self, text: str) -> list[int]:
+        return self._at_start.piece_to_id([f"<0x{byte:02X}>" for byte in text.encode()])
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write ``subword.model`` in sentencepiece's format, and ``subword.json`` with the settings.
@@ -234,17 +229,11 @@ class SubwordTokenizer(SegmentedTokenizer):
         """
         path = Path(directory) / FILE_NAME
         model_path = Path(directory) / MODEL_NAME
-        file = codec.read(SubwordFile, path, advice=_ADVICE, newest=1, key="version")
-        model = read_bytes(model_path, advice=_ADVICE)
-        if hashlib.sha256(model).hexdigest() != file.sha256:
-            # With other pieces than in training, the outputs would be silently wrong.
-            raise UserError(f"{model_path}: not the model that {FILE_NAME} speaks of; restore both or train again")
-        try:
+        file = codec.read(SubwordFile, path, advice=ADVICE, newest=1, key="version")
+        model = described_bytes(model_path, file.sha256, FILE_NAME)
+        with named_model(model_path, ADVICE):
             tokenizer = cls(model, file.settings)
             tokenizer._check()
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:  # of the library
-            reason = " ".join(str(error).split())
-            raise UserError(f"{model_path}: damaged, or no model of sentencepiece ({reason}); {_ADVICE}") from None
         return tokenizer
 
     def _check(self) -> None:
@@ -255,13 +244,13 @@ class SubwordTokenizer(SegmentedTokenizer):
             RuntimeError: sentencepiece cannot use the model.
         """
         processor = self._at_start
-        pieces = self._table.pieces
+        pieces = self._names
         if tuple(pieces[: len(SPECIALS)]) != SPECIALS or processor.unk_id() != self.unk_id:
             raise ValueError("its special tokens are others")
         if len(self) > self.settings.vocab_size or len(set(pieces)) < len(self):
             raise ValueError("its pieces are too many, or not all different")
         expected = {f"<0x{byte:02X}>" for byte in range(256)} if self.settings.byte_fallback else set[str]()
-        if {piece for piece, is_byte in zip(pieces, self._table.is_byte, strict=True) if is_byte} != expected:
+        if {piece for piece, is_byte in zip(pieces, self._is_byte, strict=True) if is_byte} != expected:
             raise ValueError("its bytes are not the 256 that there are")
         if not all(map(math.isfinite, self.vocabulary.values())):
             raise ValueError("a score is not finite")
@@ -273,35 +262,30 @@ class SubwordTokenizer(SegmentedTokenizer):
                 raise ValueError("it changes texts")
             self.sample(text[:30], 0, 0.5)
 
-    def _parts(self, text: str) -> Iterator[tuple[int, str, sentencepiece.SentencePieceProcessor | None]]:
-        """Cut a text into (place, part, processor); what sentencepiece cannot read has none."""
+    def _parts(self, text: str) -> Iterator[tuple[int, str, sentencepiece.SentencePieceProcessor | list[int]]]:
+        """Cut a text into places and parts, each with its reader, or its ids where sentencepiece cannot read it."""
         end = 0
         for match in [*_APART.finditer(text), None]:
             part = text[end : match.start() if match else None]
-            if part or (text and not end):
+            if part:
                 yield end, part, self._further_on if end else self._at_start
+            elif text and not end:
+                yield 0, "", [self._space_id]
             if match:
-                yield match.start(), match[0], None
+                has_bytes = match[0] == SPACE_MARK and self.settings.byte_fallback
+                yield match.start(), match[0], self._byte_ids(match[0]) if has_bytes else [self.unk_id]
                 end = match.end()
 
     def _located(self, text: str) -> list[tuple[int, tuple[int, int]]]:
         """Return each id of ``encode(text)`` with its range of characters."""
         located: list[tuple[int, tuple[int, int]]] = []
-        for place, part, processor in self._parts(text):
-            if processor is None:
-                located += [(number, (place, place + len(part))) for number in self._apart_ids(part)]
-            elif not part:
-                located.append((self._space_id, (0, 0)))
+        for place, part, reader in self._parts(text):
+            if isinstance(reader, list):
+                located += [(number, (place, place + len(part))) for number in reader]
             else:
-                mapping: dict[str, Any] = processor.encode(part, return_type="offset_mapping")
+                mapping: dict[str, Any] = reader.encode(part, return_type="offset_mapping")
                 for number, (start, end) in zip(mapping["ids"], mapping["offsets"], strict=True):
                     # Sentencepiece gives the character to its last byte only.
-                    last = start + 1 if self._table.is_byte[number] else end
+                    last = start + 1 if self._is_byte[number] else end
                     located.append((number, (place + start, place + last)))
         return located
-
-    def _apart_ids(self, part: str) -> list[int]:
-        """Return the ids of U+2581 or of a lone surrogate."""
-        if part != SPACE_MARK or not self.settings.byte_fallback:
-            return [self.unk_id]
-        return self._at_start.piece_to_id([f"<0x{byte:02X}>" for byte in part.encode()])

@@ -133,7 +133,7 @@ def test_bpe_dropout_by_hand() -> None:
         ("subword.json", b"{", "subword.json:1: is not JSON"),
         ("subword.json", {"version": 2}, "subword.json: version 2, this version reads 1: a newer selfattn wrote it"),
         ("subword.json", {"settings": {"kind": "word"}}, "subword.json: settings.kind: expected 'unigram' or 'bpe'"),
-        ("subword.model", b"junk", "subword.model: not the model that subword.json speaks of"),
+        ("subword.model", b"junk", "subword.model: not the file that subword.json speaks of"),
     ],
 )
 def test_broken_files_are_one_line_that_names_them(tmp_path: Path, name: str, content: Any, message: str) -> None:

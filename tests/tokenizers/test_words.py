@@ -89,7 +89,7 @@ def test_a_model_of_another_program_is_used_as_it_is(model: Path, tmp_path: Path
     tokenizer.save(tmp_path / "saved")
     assert load_tokenizer(tmp_path / "saved").encode("low world") == tokenizer.encode("low world")
     (tmp_path / "saved/pieces.model").write_bytes(b"x")
-    with pytest.raises(UserError, match=r"pieces.model: damaged, or no model of sentencepiece"):
+    with pytest.raises(UserError, match=r"pieces.model: not the file that pieces.json speaks of"):
         load_tokenizer(tmp_path / "saved")
 
 
