@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from selfattn.data.readers.columns import read_column
 from selfattn.data.readers.containers import inner_name
 from selfattn.data.readers.lines import read_text_lines
+from selfattn.data.readers.tables import read_column
 from selfattn.errors import UserError
 
 _TABLES = (".tsv", ".tab", ".csv", ".json", ".jsonl", ".ndjson")  # files that a line of does not have one text in

@@ -1,12 +1,10 @@
 """A pair of texts with its gold alignment, and pairs made on demand."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import overload
+from typing import Self, overload
 
 from selfattn.collector import paused_collector
 from selfattn.console import counting
@@ -95,15 +93,9 @@ class Examples(Sequence[Example]):
         self.ends = ends
 
     @classmethod
-    def of(cls, examples: Iterable[Example]) -> Examples:
+    def of(cls, examples: Iterable[Example]) -> Self:
         """Put examples together."""
-
-        def sides() -> Iterator[list[int]]:
-            for example in examples:
-                yield example.source
-                yield example.target
-
-        return cls(sides())
+        return cls(chain.from_iterable((example.source, example.target) for example in examples))
 
     def __len__(self) -> int:
         return len(self.ends) // 2
@@ -143,13 +135,9 @@ def encode_together(pairs: Sequence[Pair], tokenizer: Tokenizer) -> Examples:
         >>> list(encode_together([Pair("ab", "b")], CharTokenizer("ab")))
         [Example(source=[4, 5, 2], target=[5, 2])]
     """
-
-    def sides() -> Iterator[Sequence[int]]:
-        sources = encode_all(tokenizer.source, (pair.source for pair in counting(pairs, "encoding pairs", len(pairs))))
-        targets = encode_all(tokenizer.target, (pair.target for pair in pairs))
-        return chain.from_iterable(zip(sources, targets, strict=True))
-
-    return Examples(sides(), tokenizer.eos_id)
+    sources = encode_all(tokenizer.source, (pair.source for pair in counting(pairs, "encoding pairs", len(pairs))))
+    targets = encode_all(tokenizer.target, (pair.target for pair in pairs))
+    return Examples(chain.from_iterable(zip(sources, targets, strict=True)), tokenizer.eos_id)
 
 
 def encode_all(tokenizer: Tokenizer, texts: Iterable[str]) -> Iterator[Sequence[int]]:

@@ -3,9 +3,9 @@
 import pytest
 from babel.localedata import locale_identifiers
 
+from selfattn.data import languages
 from selfattn.data.dates.patterns import find_locale
 from selfattn.data.languages import read_language, scripts_of
-from selfattn.data.readers import languages
 from selfattn.data.readers.tables import layout_of
 from selfattn.errors import SettingError
 

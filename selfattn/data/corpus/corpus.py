@@ -247,7 +247,7 @@ def read_corpus(
         settings["test_set"] = test_set
         settings["further_tests"] = {name: source.settings for name, source in further.items()}
         notes.insert(0, f"test set {test_set} decides; further test sets: {', '.join(further)}")
-    beside = {name: parts.pop(f"test {name}") for name in further or ()}
+    beside = {name: parts[f"test {name}"] for name in further or ()}
     if missing:
         settings |= {"held_out": held_out, "split_seed": split_seed}
     settings["length_ratio"] = expected
@@ -260,8 +260,7 @@ def read_corpus(
     if not pairs:
         tallies["train"].refuse_empty(0, sources["train"].about())
     parts |= _hold_out(pairs, missing, held_out, split_seed, tallies["train"]) if missing else {"train": pairs}
-    identified = parts | {f"test {name}": part for name, part in beside.items()}
-    settings["parts"] = {name: _identified(part) for name, part in sorted(identified.items())}
+    settings["parts"] = {name: _identified(part) for name, part in sorted(parts.items())}
     if len(pairs) > _MANY:
         advice = "`streaming`, with `valid` and `test`, reads them during the training in constant memory"
         notes.append(as_options(f"train: {len(pairs):,} pairs are held in memory; {advice}"))

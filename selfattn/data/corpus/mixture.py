@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from selfattn.data.pairs import Pair
 from selfattn.data.splits import FiniteSplits, repeated
@@ -68,12 +67,6 @@ class Mixture:
             counts[counts.index(max(counts))] -= 1
         return counts
 
-    def settings(self) -> dict[str, Any]:
-        """Return the mixture as plain JSON values."""
-        if self.temperature is None:
-            return {"weights": list(self.weights)}
-        return {"temperature": self.temperature}
-
 
 class MixedSplits(FiniteSplits):
     """Three parts, of whose training part every epoch has other pairs, in the shares of a mixture.
@@ -111,7 +104,8 @@ class MixedSplits(FiniteSplits):
             passes = f"{count / size:.2f} passes through {size:,}"
             lines.append(f"  {label}: {100 * share:.1f} % of the training, {count:,} pairs an epoch ({passes})")
         self.notes = [*self.notes, f"mixture of {len(sizes)} corpora, {total:,} pairs an epoch:", *lines]
-        self.settings["mixture"] = mixture.settings()
+        shares = {"weights": list(mixture.weights)}
+        self.settings["mixture"] = shares if mixture.temperature is None else {"temperature": mixture.temperature}
 
     def train(self, epoch: int, count: int | None) -> Sequence[Pair]:
         """Return the pairs of an epoch, corpus by corpus."""

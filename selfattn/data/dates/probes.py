@@ -47,10 +47,8 @@ def unseen_years(locales: str | Sequence[str], count: int) -> list[Pair]:
     readers = []
     formats = []
     for form in _training_formats(locales):
-        patterns = []
-        for pattern in form.patterns:
-            patterns.append(pattern.with_field("year", texts=texts, first=years.start, lenient=False))
-        reader = form._replace(patterns=tuple(patterns))
+        changes = {"texts": texts, "first": years.start, "lenient": False}
+        reader = form._replace(patterns=tuple(pattern.with_field("year", **changes) for pattern in form.patterns))
         readers.append(reader)
         if form.patterns[0].years == YEARS:
             formats.append(reader)

@@ -1,4 +1,4 @@
-"""Files as they lie there, unpacked: gzip, bzip2, xz, Zstandard, or a zip archive with one file of data in it."""
+"""Files as they lie there: unpacked (gzip, bzip2, xz, Zstandard, zip archives of one file), and as they were before."""
 
 import bz2
 import gzip
@@ -7,10 +7,11 @@ import importlib
 import lzma
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self, TypeVar
 
 from selfattn.errors import UserError
 from selfattn.files import open_regular, sha256_of
@@ -36,8 +37,10 @@ _FOREIGN = {
 }
 _TAR = slice(257, 262)  # where "ustar" stands in a tar archive
 _START = 512  # bytes that tell what a file is
-_BLOCK = 1 << 20
+_EVERY = 1000  # items between two looks at the files that they are read from
 _NO_DATA = ("_", ".", "readme", "license", "licence")  # beginnings of names that hold no pairs, such as _about.txt
+
+_T = TypeVar("_T")
 
 
 def packing(path: Path) -> str | None:
@@ -78,8 +81,18 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         UserError: the file is missing, a directory, a pipe, damaged, empty, or not what its name says; or nothing here
             reads it.
     """
-    with named_errors(path), _unpacked(path) as file:
-        yield file
+    ending = packing(path)
+    openers: dict[str | None, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    with named_errors(path), open_regular(path) as raw:
+        if ending is None:
+            yield raw
+        elif ending == ".zip":
+            with zipfile.ZipFile(raw) as archive, archive.open(_member(path, archive)) as member:
+                yield member  # type: ignore[misc]  # reads as a file does
+        else:
+            opener = _zstandard(path).open if ending == ".zst" else openers[ending]
+            with opener(raw, "rb") as file:
+                yield file
 
 
 def start_of(path: Path) -> bytes:
@@ -119,11 +132,67 @@ def content_sha256(path: Path) -> str:
     Raises:
         UserError: see `opened`.
     """
-    checksum = hashlib.sha256()
     with opened(path) as file:
-        while block := file.read(_BLOCK):
-            checksum.update(block)
-    return checksum.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # it has readinto
+
+
+@dataclass
+class KnownFile:
+    """A file with its checksum, and with what the file system said of it then.
+
+    Attributes:
+        path: of the file.
+        sha256: of its content.
+        state: size, time of the last change and number of the file.
+    """
+
+    path: Path
+    sha256: str
+    state: tuple[int, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Take the checksum of a file.
+
+        Raises:
+            UserError: the file is missing or cannot be read.
+        """
+        state = _state_of(path)  # before: a change while it is read shows later
+        return cls(path, file_sha256(path), state)
+
+    def check(self) -> None:
+        """Check that the file has the content that it had. One that was only touched, or copied back, has it.
+
+        Raises:
+            UserError: it was changed or replaced, or is gone.
+        """
+        state = _state_of(self.path)
+        if state != self.state:
+            if file_sha256(self.path) != self.sha256:
+                raise UserError(f"{self.path}: was changed while it was in use; restore it, or start again with it")
+            self.state = state
+
+
+def unchanged(items: Iterable[_T], files: Iterable[KnownFile]) -> Iterator[_T]:
+    """Iterate over items that are read from files, as long as the files stay what they were.
+
+    Raises:
+        UserError: a file has changed.
+    """
+    files = list(files)
+    for number, item in enumerate(items):
+        if number % _EVERY == 0:
+            for file in files:
+                file.check()
+        yield item
+    for file in files:
+        file.check()
+
+
+def _state_of(path: Path) -> tuple[int, ...]:
+    with named_errors(path):
+        status = path.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
 
 
 @contextmanager
@@ -157,22 +226,6 @@ def named_errors(path: Path) -> Iterator[None]:
 
 def _damaged(path: Path, kind: str, error: Exception) -> UserError:
     return UserError(f"{path}: not a whole {kind} file ({error}); fetch or pack it again")
-
-
-@contextmanager
-def _unpacked(path: Path) -> Iterator[BinaryIO]:
-    ending = packing(path)
-    openers: dict[str | None, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    with open_regular(path) as raw:
-        if ending is None:
-            yield raw
-        elif ending == ".zip":
-            with zipfile.ZipFile(raw) as archive, archive.open(_member(path, archive)) as member:
-                yield member  # type: ignore[misc]  # reads as a file does
-        else:
-            opener = _zstandard(path).open if ending == ".zst" else openers[ending]
-            with opener(raw, "rb") as file:
-                yield file
 
 
 def _zstandard(path: Path) -> Any:

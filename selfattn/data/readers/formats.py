@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from selfattn.codec import parse
+from selfattn.data.languages import SOURCES, TARGETS, is_language
 from selfattn.data.readers.containers import inner_name
-from selfattn.data.readers.languages import SOURCES, TARGETS, is_language
 from selfattn.data.readers.lines import lines_of
 from selfattn.errors import UserError
 

@@ -6,9 +6,9 @@ from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 
+from selfattn.data.languages import turned_side
 from selfattn.data.readers.containers import content_sha256, named_errors, packing
 from selfattn.data.readers.formats import holds_pairs, side_of
-from selfattn.data.readers.languages import turned_side
 from selfattn.errors import SettingError, UserError
 
 Group = tuple[Path, ...]

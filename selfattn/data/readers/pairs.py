@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.data.pairs import Pair
+from selfattn.data.readers.containers import KnownFile, unchanged
 from selfattn.data.readers.formats import FORMAT_NAMES, format_of, side_of
 from selfattn.data.readers.groups import groups_of
 from selfattn.data.readers.line_pairs import RawRecord, book_pairs, json_pairs, parallel_pairs, scan_pairs
 from selfattn.data.readers.lines import BAD_BYTE, encoding_advice
 from selfattn.data.readers.records import BadRecord, Columns, PairSource, RawPair
 from selfattn.data.readers.tables import TableRow, anki_pairs, bar_rows, csv_rows, layout_in, table_pairs, tsv_rows
-from selfattn.data.readers.unchanged import KnownFile, unchanged
 from selfattn.data.text import clean_text
 from selfattn.errors import SettingError, UserError
 

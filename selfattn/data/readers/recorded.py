@@ -1,6 +1,6 @@
 """How a run's own files were read, so that later commands read them in the same way."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,10 @@ def recorded_reading(
         return columns, encoding
     try:
         parts = [settings, *settings.get("sources", {}).values()]
-        checksums = [set(_checksums(part)) for part in parts]
+        checksums = []
+        for part in parts:
+            files = [*(part.get("files") or ()), *(part.get("further_files") or ())]
+            checksums.append({part.get("sha256"), part.get("target_sha256"), *(file["sha256"] for file in files)})
     except (AttributeError, LookupError, TypeError) as error:  # JSON values of another form
         raise UserError(f"the settings of the run's data are broken ({described(error)}); train again") from None
     for part, known in zip(parts, checksums, strict=True):
@@ -38,11 +41,3 @@ def recorded_reading(
             columns = columns or chosen_columns(part.get("columns") or ())
             return columns, encoding or checked_encoding(part.get("encoding"))
     return columns, encoding
-
-
-def _checksums(part: Mapping[str, Any]) -> Iterator[str]:
-    for name in ("sha256", "target_sha256"):
-        if part.get(name):
-            yield part[name]
-    for file in [*(part.get("files") or ()), *(part.get("further_files") or ())]:
-        yield file["sha256"]
