@@ -20,8 +20,7 @@ from selfattn.evaluation.alignment.dependence import agreement
 from selfattn.evaluation.alignment.word_alignment import align_words
 from selfattn.evaluation.cost import BatchShape, count_flops, peak_memory
 from selfattn.evaluation.gates.model_gates import model_gates, overfitting
-from selfattn.evaluation.gates.output_gates import baseline_gate, output_gates
-from selfattn.evaluation.gates.text_gates import unigrams
+from selfattn.evaluation.gates.output_gates import baseline_gate, output_gates, unigrams
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.buckets import by_tag
 from selfattn.results.attention import HeadScores, ModelAlignment, ShownAttention

@@ -21,7 +21,7 @@ from selfattn.comparison.preparation import prepare
 from selfattn.comparison.verify import RESULTS, verify
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.evaluation.gates.text_gates import unigrams
+from selfattn.evaluation.gates.output_gates import unigrams
 from selfattn.evaluation.metrics.likelihood import agree, read_counts
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.results.reading import read_record

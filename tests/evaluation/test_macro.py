@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.evaluate import evaluate_outputs
-from selfattn.evaluation.metrics.exact import ExactMatch, PhoneErrorRate, WordErrorRate
-from selfattn.evaluation.metrics.macro import MacroExactMatch, MacroPhoneErrorRate, MacroWordErrorRate
+from selfattn.evaluation.metrics.exact import (
+    ExactMatch,
+    MacroExactMatch,
+    MacroPhoneErrorRate,
+    MacroWordErrorRate,
+    PhoneErrorRate,
+    WordErrorRate,
+)
 from selfattn.evaluation.metrics.metric import Array, PairMetric, make_metric, of_each
 from selfattn.evaluation.statistics.significance import score_counts
 

@@ -5,8 +5,6 @@ Moses tools and the shared task on word alignment have it (Mihalcea and Pedersen
 1; in memory they are always counted from 0.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -210,7 +208,7 @@ class AlignmentCounts:
     in_sure: int = 0
     in_possible: int = 0
 
-    def __add__(self, other: AlignmentCounts) -> AlignmentCounts:
+    def __add__(self, other: "AlignmentCounts") -> "AlignmentCounts":
         return AlignmentCounts(*map(add, astuple(self), astuple(other)))
 
     @property

@@ -198,7 +198,8 @@ def overfitting(
 def _judge(name: str, readings: dict[str, Tensor], before: Tensor, held: str) -> Gate:
     """Compare the logits of several readings with those before; the largest difference counts."""
     limit = _ROUNDING[before.dtype]
-    shares = {how: _share(logits, before) for how, logits in readings.items()}
+    largest = before.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).abs().max().item()
+    shares = {how: _difference(logits, before) / max(1.0, largest) for how, logits in readings.items()}
     how, worst = max(shares.items(), key=lambda item: item[1])
     figures = f"{worst:.1e} of the largest logit, at most {limit:.0e} is rounding"
     reason = f"{held} ({figures})" if worst <= limit else f"{how}, logits change by {figures}"
@@ -227,9 +228,3 @@ def _difference(actual: Tensor, expected: Tensor) -> float:
     """Return the largest distance: 0 between equal infinities, infinite where something is not a number."""
     apart = torch.where(actual == expected, 0.0, (actual.double() - expected.double()).abs())
     return apart.nan_to_num(nan=math.inf, posinf=math.inf).max().item()
-
-
-def _share(actual: Tensor, expected: Tensor) -> float:
-    """Return the largest distance as a share of the largest logit."""
-    largest = expected.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).abs().max().item()
-    return _difference(actual, expected) / max(1.0, largest)

@@ -1,5 +1,7 @@
-"""Gates on test data and outputs: overlap with training, endings, repetition, variety, published baselines."""
+"""Gates on test data and outputs: overlap with training, endings, repetition, variety, published baselines, texts."""
 
+import math
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import islice
 
@@ -7,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from selfattn.data.pairs import Pair
+from selfattn.evaluation.metrics.likelihood import read_counts
 from selfattn.results.quality import Better
 from selfattn.results.record import Baseline, Gate
+from selfattn.tokenizers.protocol import Tokenizer
 
 NGRAM = 4
 _WINDOW = 8  # characters
@@ -198,6 +202,37 @@ def output_gates(
         Gate.at_most("repetition", rate, usual + _REPETITION, repeated, note=not learned),
         Gate.at_least("variety", different / expected, _VARIETY, varied, note=not learned),
     ]
+
+
+def unigrams(train: Iterable[str], texts: Sequence[str], outputs: Sequence[str], tokenizer: Tokenizer) -> Gate:
+    """Check that texts are more probable to a model than to the frequencies of tokens in its training texts.
+
+    Args:
+        train: training texts; each token counts once more than it occurs.
+        texts: the test.
+        outputs: of the model for each of them: its counts.
+        tokenizer: of the model.
+
+    Example:
+        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> tokenizer = CharTokenizer("ab")
+        >>> unigrams(["ab"], ["ba"], [f"{3 * math.log(len(tokenizer))} 3"], tokenizer).passed
+        False
+    """
+    counts = Counter(dict.fromkeys(range(len(tokenizer)), 1))
+    for text in train:
+        counts.update([*tokenizer.encode(text), tokenizer.eos_id])
+    total = counts.total()
+    nats = 0.0
+    by_frequency = 0.0
+    tokens = 0
+    for text, output in zip(texts, outputs, strict=True):
+        ids = [*tokenizer.encode(text), tokenizer.eos_id]
+        nats += read_counts(output)[0]
+        by_frequency -= math.fsum(math.log(counts[token] / total) for token in ids)
+        tokens += len(ids)
+    reason = f"{nats / tokens:.3g} nats a token, {by_frequency / tokens:.3g} by the frequencies of tokens alone"
+    return Gate("unigrams", nats < by_frequency, reason, value=nats / by_frequency, limit=1.0)
 
 
 def baseline_gate(

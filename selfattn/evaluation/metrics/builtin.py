@@ -2,5 +2,4 @@
 
 from selfattn.evaluation.metrics import exact as exact
 from selfattn.evaluation.metrics import likelihood as likelihood
-from selfattn.evaluation.metrics import macro as macro
 from selfattn.evaluation.metrics import translation as translation

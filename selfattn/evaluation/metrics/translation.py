@@ -4,8 +4,6 @@ sacreBLEU (Post 2018) counts and scores. From counts summed over any choice of s
 microseconds, so that sentences can be drawn again thousands of times.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Designs: interim analyses, the smallest difference that seeds can find, and where two models change places."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence
@@ -92,7 +90,7 @@ class Design:
     middle: float | None = None
 
     @classmethod
-    def of(cls, test: PairTest, first: Sequence[float], second: Sequence[float], items: int) -> Design:
+    def of(cls, test: PairTest, first: Sequence[float], second: Sequence[float], items: int) -> "Design":
         """Take the variances from a test and its runs: what the seeds do not explain of the interval is the items'.
 
         Args:

@@ -5,10 +5,7 @@ half of all trainings may fail. So two questions are answered apart: which model
 has the better mean run. docs/statistics.md has the simulation. Letters: `s` seeds, `r` runs of all models together.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +14,7 @@ from scipy import special
 
 from selfattn.evaluation.metrics.metric import Array
 from selfattn.evaluation.statistics.significance import MIN_SEEDS, RunScores
-from selfattn.evaluation.statistics.variances import ALPHA, Clusters
+from selfattn.evaluation.statistics.variances import ALPHA
 from selfattn.results.pair_tests import Comparison, Gap, PairTest, Word
 from selfattn.results.quality import Estimate, WhereItTrains
 
@@ -95,9 +92,8 @@ def compare_mean_runs(scores: RunScores, primary: tuple[str, str] | None = None,
         return replace(comparison, pairs=tuple(pairs))
     estimates = mean_runs(scores)
     at_alpha = estimates if alpha == ALPHA else mean_runs(scores, alpha)
-    stuck = {name: stuck_runs(runs) for name, runs in scores.runs.items()}
     pairs = []
-    for pair in without(scores, stuck).comparison(primary, alpha).pairs:
+    for pair in without_stuck(scores).comparison(primary, alpha).pairs:
         of_pair = at_alpha if pair.primary else estimates
         pairs.append(_mean_run_test(pair, of_pair[pair.first], of_pair[pair.second]))
     return Comparison(estimates, tuple(pairs))
@@ -119,11 +115,10 @@ def mean_runs(scores: RunScores, alpha: float = ALPHA) -> dict[str, Estimate]:
     """
     if scores.better == "lower":
         return scores.estimates(alpha)
-    stuck = {name: stuck_runs(runs) for name, runs in scores.runs.items()}
     estimates = {}
-    for name, centre in without(scores, stuck).estimates(alpha).items():
+    for name, centre in without_stuck(scores).estimates(alpha).items():
         runs = scores.runs[name]
-        is_stuck = stuck[name]
+        is_stuck = stuck_runs(runs)
         if len(runs) == 1 or centre.low is None or centre.high is None:
             estimates[name] = centre
             continue
@@ -183,29 +178,20 @@ def _word(test: PairTest, low: float, high: float, fewest: int) -> Word:
     return "too few seeds to tell" if test.separated else "no difference seen"
 
 
-def without(scores: RunScores, left_out: Mapping[str, npt.NDArray[np.bool_]]) -> RunScores:
-    """Return the scores of some models without some of their runs; other models are left out.
-
-    Args:
-        scores: of all models.
-        left_out: for each model ``[s]``, True for a run to leave out.
+def without_stuck(scores: RunScores) -> RunScores:
+    """Return the scores of the runs that are not stuck.
 
     Example:
         >>> from selfattn.evaluation.statistics.significance import score_runs
-        >>> scores = score_runs({"a": [[1.0, 1.0], [0.0, 0.0]], "b": [[1.0, 0.0]]})
-        >>> without(scores, {"a": np.array([False, True])}).runs["a"].tolist()
+        >>> without_stuck(score_runs({"a": [[1.0, 1.0], [0.0, 0.0]]})).runs["a"].tolist()
         [1.0]
     """
-    keep = [~left_out.get(name, np.ones(len(runs), dtype=np.bool_)) for name, runs in scores.runs.items()]
-    places = np.flatnonzero(np.concatenate(keep))
-    runs = {name: scores.runs[name][~is_left_out] for name, is_left_out in left_out.items()}
-    ordered = {name: runs[name] for name in scores.runs if name in runs}
-    right = None
-    if scores.right is not None:
-        right = {name: scores.right[name][~left_out[name]] for name in ordered}
-    tunings: dict[str, Clusters] | None = None
-    if scores.tunings is not None:
-        remaining = {name: scores.tunings[name][~left_out[name]] for name in ordered}
-        tunings = {name: np.unique(labels, return_inverse=True)[1] for name, labels in remaining.items()}
+    keep = {name: ~stuck_runs(runs) for name, runs in scores.runs.items()}
+    runs = {name: scores.runs[name][good] for name, good in keep.items()}
+    right = {name: items[keep[name]] for name, items in scores.right.items()}
+    tunings = {}
+    for name, labels in scores.tunings.items():
+        tunings[name] = np.unique(labels[keep[name]], return_inverse=True)[1]
+    places = np.flatnonzero(np.concatenate(list(keep.values())))
     covariance = scores.covariance[np.ix_(places, places)]
-    return replace(scores, runs=ordered, right=right, covariance=covariance, tunings=tunings)
+    return replace(scores, runs=runs, right=right, covariance=covariance, tunings=tunings)

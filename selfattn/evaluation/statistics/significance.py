@@ -6,7 +6,7 @@ items, `k` counts an item, `r` runs of all models together.
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
@@ -118,39 +118,40 @@ class RunScores:
         runs: for each model ``[s]``.
         covariance: ``[r r]``, of all runs in their order.
         items: how many there are that do not repeat one another.
-        right: for each model ``[s i]`` of 0 and 1, where the scores are shares of right answers; else None.
+        right: for each model ``[s i]`` of 0 and 1, where the scores are shares of right answers; else empty.
         clusters: which items repeat one another; None where none do.
         metric: its name.
         better: whether higher or lower scores are better.
         bounds: the smallest and the largest possible score.
-        tunings: for each model ``[s]`` the number of each run's tuning, from 0; None where the runs are the units.
+        tunings: for each model ``[s]`` the number of each run's tuning, from 0; empty where the runs are the units.
     """
 
     runs: Mapping[str, Array]
     covariance: Array
     items: int
-    right: Mapping[str, Array] | None = None
+    right: Mapping[str, Array] = field(default_factory=dict)
     clusters: Clusters | None = None
     metric: str = "mean"
     better: Better = "higher"
     bounds: tuple[float, float] = (-math.inf, math.inf)
-    tunings: Mapping[str, Clusters] | None = None
+    tunings: Mapping[str, Clusters] = field(default_factory=dict)
 
     def estimates(self, alpha: float = ALPHA) -> dict[str, Estimate]:
         """Return every model's score with the interval that covers 1 - alpha, default 95 %."""
-        return {name: self._estimate(name, alpha) for name in self.runs}
-
-    def _estimate(self, name: str, alpha: float) -> Estimate:
-        runs = self.runs[name]
-        mean = float(runs.mean())
-        half = variances([runs], self._covariance(name), self.items, self._tunings(name)).half_width(alpha)
-        low = max(self.bounds[0], mean - half)
-        high = min(self.bounds[1], mean + half)
-        if self.right is not None:
-            # The effective number of items is the one that would give a plain sample this half-width.
-            variance = t_quantile(math.inf, alpha) ** 2 * mean * (1 - mean)
-            low, high = wilson(mean, self.items if not variance else variance / half**2 if half else math.inf, alpha)
-        return Estimate(mean, low, high, tuple(map(float, runs)))
+        estimates = {}
+        for name, runs in self.runs.items():
+            mean = float(runs.mean())
+            tunings = [self.tunings.get(name)]
+            half = variances([runs], self._covariance(name), self.items, tunings).half_width(alpha)
+            low = max(self.bounds[0], mean - half)
+            high = min(self.bounds[1], mean + half)
+            if self.right:
+                # The effective number of items is the one that would give a plain sample this half-width.
+                variance = t_quantile(math.inf, alpha) ** 2 * mean * (1 - mean)
+                items = self.items if not variance else variance / half**2 if half else math.inf
+                low, high = wilson(mean, items, alpha)
+            estimates[name] = Estimate(mean, low, high, tuple(map(float, runs)))
+        return estimates
 
     def comparison(self, primary: tuple[str, str] | None = None, alpha: float = ALPHA) -> Comparison:
         """Estimate every model's mean score, and test every pair of models.
@@ -183,7 +184,7 @@ class RunScores:
         """Return the figures of a pair, without the correction for other pairs and without its word."""
         runs = [self.runs[first], self.runs[second]]
         covariance = self._covariance(first, second)
-        tunings = self._tunings(first, second)
+        tunings = [self.tunings.get(name) for name in (first, second)]
         difference = _difference(*runs)
         parts = variances(runs, covariance, self.items, tunings)
         half = parts.half_width(alpha)
@@ -191,7 +192,7 @@ class RunScores:
         low = difference - half
         high = difference + half
         odds = None
-        if self.right is None:
+        if not self.right:
             p_items = parts.p_items(difference)
             p_seeds = parts.p_seeds(difference)
         else:
@@ -221,10 +222,7 @@ class RunScores:
 
     def units(self, name: str) -> Array:
         """Return the scores that count as independent: those of the model's tunings, or of its runs."""
-        return tuning_means(self.runs[name], None if self.tunings is None else self.tunings[name])
-
-    def _tunings(self, *names: str) -> list[Clusters | None]:
-        return [None if self.tunings is None else self.tunings[name] for name in names]
+        return tuning_means(self.runs[name], self.tunings.get(name))
 
     def _covariance(self, *names: str) -> Array:
         """Return the covariances of the runs of some models."""
@@ -339,7 +337,7 @@ def score_runs(scores: Mapping[str, npt.ArrayLike], clusters: Sequence[Hashable]
     means = {name: values.mean(axis=1) for name, values in runs.items()}
     bounds = (0.0, 1.0) if is_share else (-math.inf, math.inf)
     covariance = average_covariance(joined, groups)
-    return RunScores(means, covariance, items, runs if is_share else None, groups, bounds=bounds)
+    return RunScores(means, covariance, items, runs if is_share else {}, groups, bounds=bounds)
 
 
 def _difference(first: Array, second: Array) -> float:
