@@ -1,7 +1,5 @@
 """What the attention layers of Hugging Face models hand over and read: understood, or refused with the reason."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import textwrap

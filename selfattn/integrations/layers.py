@@ -1,45 +1,73 @@
 """The attention layers of a Hugging Face model: what they attend to, in which tower, and their number."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Literal
 
-from torch import nn
+from torch import Tensor, nn
+
+from selfattn.errors import UserError
+from selfattn.integrations.passages import Call, sequences
 
 Kind = Literal["encoder", "decoder", "cross"]
 _CROSS = re.compile(r"cross|encoder_attn|encoder_attention|encdec|x_attn", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class LayerPlace:
-    """Where an attention layer stands in its model.
+@dataclass
+class Layer:
+    """The weights of one attention layer, for each time that the model called it.
 
     Attributes:
         name: of the layer in the model, such as ``model.layers.0.self_attn``.
         kind: self-attention of an ``encoder`` or a ``decoder``, or ``cross``.
-        tower: the part of the model, such as ``vision_model``, where the model has several with layers of this kind;
-            else empty.
-        number: the model's own number of the layer, as in ``layers.3.``. Where the layers of a tower have no numbers
-            of their own, or share them, they are counted from 0.
+        tower: the part of the model, such as ``vision_model``, where several have layers of this kind; else empty.
+        number: the model's own number of the layer, as in ``layers.3.``: layer 3 of a model in which only some layers
+            have attention is 3. Where the layers of a tower have no numbers of their own, or share them, they are
+            counted from 0.
+        placed: the weights of each call, and where they belong.
+        has_run: whether the model called the layer.
     """
 
     name: str
     kind: Kind
     tower: str
     number: int
+    placed: list[Call] = field(default_factory=list, repr=False)
+    has_run: bool = False
 
     @property
-    def label(self) -> str:
-        """The kind, after the tower where there are several: ``vision_model encoder``."""
-        return f"{self.tower} {self.kind}".strip()
+    def calls(self) -> list[Tensor]:
+        """The weights ``[b h i j]`` of each call, as the layer computed them; while generating, of each step."""
+        return [call.weights for call in self.placed]
+
+    @property
+    def sequences(self) -> list[Tensor]:
+        """The weights ``[b h i j]`` of each sequence, or batch of sequences, that the model went through.
+
+        Rows and columns are positions of the sequence. A key that a call did not have is 0. Drafts that assisted
+        decoding rejected are left out. After ``model.generate`` with beams, ``b`` are the returned sequences. A layer
+        that the model calls several times in a forward pass has a map for each.
+        """
+        return list(sequences(self.placed))
+
+    @property
+    def weights(self) -> Tensor:
+        """The weights ``[b h i j]`` of the only sequence that the model went through.
+
+        Raises:
+            UserError: there are several sequences, or none.
+        """
+        maps = self.sequences
+        if len(maps) != 1:
+            advice = "watch each apart, or see `sequences`" if maps else "run the model inside the block"
+            raise UserError(f"watch: {self.name} went through {len(maps)} sequences: {advice}")
+        return maps[0]
 
 
-def attention_layers(model: nn.Module) -> dict[nn.Module, LayerPlace]:
+def attention_layers(model: nn.Module) -> dict[nn.Module, Layer]:
     """Return the layers that hand queries and keys to an attention implementation, in the model's order.
 
     Args:
@@ -49,13 +77,13 @@ def attention_layers(model: nn.Module) -> dict[nn.Module, LayerPlace]:
         >>> from transformers import CLIPConfig, CLIPModel
         >>> sizes = {"hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 4}
         >>> model = CLIPModel(CLIPConfig(text_config=sizes | {"vocab_size": 5}, vision_config=sizes))
-        >>> [(place.label, place.number) for place in attention_layers(model).values()]
-        [('text_model encoder', 0), ('vision_model encoder', 0)]
+        >>> [(layer.tower, layer.kind, layer.number) for layer in attention_layers(model).values()]
+        [('text_model', 'encoder', 0), ('vision_model', 'encoder', 0)]
     """
     modules = {name: module for name, module in model.named_modules() if _has_interface(module)}
     reads = {name: part.main_input_name for name, part in model.named_modules() if hasattr(part, "main_input_name")}
     kinds = {name: _kind(name, module, _innermost(reads, name)) for name, module in modules.items()}
-    places = {}
+    layers = {}
     for kind in dict.fromkeys(kinds.values()):
         names = [name for name in modules if kinds[name] == kind]
         towers = _towers(names)
@@ -63,8 +91,8 @@ def attention_layers(model: nn.Module) -> dict[nn.Module, LayerPlace]:
             members = [name for name in names if towers[name] == tower]
             numbers = _numbers(members, [modules[name] for name in members])
             for name, number in zip(members, numbers, strict=True):
-                places[name] = LayerPlace(name, kind, tower, number)
-    return {module: places[name] for name, module in modules.items()}
+                layers[name] = Layer(name, kind, tower, number)
+    return {module: layers[name] for name, module in modules.items()}
 
 
 def _has_interface(module: nn.Module) -> bool:
@@ -110,10 +138,8 @@ def _towers(names: list[str]) -> dict[str, str]:
 
 def _end(path: tuple[str, ...], lists: set[tuple[str, ...]]) -> int:
     """Return how many components of a path tell it apart from all others."""
-    for end in range(1, len(path)):
-        if sum(other[:end] == path[:end] for other in lists) == 1:
-            return end
-    return len(path)
+    ends = (end for end in range(1, len(path)) if sum(other[:end] == path[:end] for other in lists) == 1)
+    return next(ends, len(path))
 
 
 def _numbers(names: list[str], modules: list[nn.Module]) -> list[int]:

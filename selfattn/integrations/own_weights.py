@@ -1,7 +1,5 @@
 """The attention explorer on weights that somebody else computed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 

@@ -5,11 +5,9 @@ columns of a map are positions of the sequence. Where a call begins again at a p
 cache was cut (a draft of assisted decoding was rejected), and the later rows count.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 from weakref import ReferenceType
 
 import torch
@@ -68,7 +66,7 @@ class Call:
     has_past: bool
 
     @classmethod
-    def of(cls, weights: Tensor, passage: Passage, use: int, is_cross: bool) -> Call:
+    def of(cls, weights: Tensor, passage: Passage, use: int, is_cross: bool) -> Self:
         """Place the weights ``[b h i j]`` of a call.
 
         The keys of a cache end at the position of the last query: a sliding window begins later than at 0, and what

@@ -1,8 +1,6 @@
 """A module for a module: `nn.MultiheadAttention` on `attend`."""
 
-from __future__ import annotations
-
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -60,7 +58,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         self.register_forward_pre_hook(_nothing)
 
     @classmethod
-    def from_torch(cls, module: nn.MultiheadAttention) -> MultiheadAttention:
+    def from_torch(cls, module: nn.MultiheadAttention) -> Self:
         """Return this module with the weights and settings of PyTorch's.
 
         Args:

@@ -4,8 +4,6 @@
 are computed only where they are asked for; every other layer takes the fused path.
 """
 
-from __future__ import annotations
-
 from contextvars import ContextVar
 from typing import Any, Protocol
 

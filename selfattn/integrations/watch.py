@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from functools import partial, wraps
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -15,63 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.errors import UserError
-from selfattn.integrations.layers import Kind, attention_layers
-from selfattn.integrations.passages import Call, Passage, sequences
+from selfattn.integrations.layers import Layer, attention_layers
+from selfattn.integrations.passages import Call, Passage
 from selfattn.integrations.transformers import NAME, WATCHERS, register
-from selfattn.integrations.uncompiled import uncompiled
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-
-@dataclass
-class Layer:
-    """The weights of one attention layer, for each time that the model called it.
-
-    Attributes:
-        name: of the layer in the model, such as ``model.layers.0.self_attn``.
-        kind: self-attention of an ``encoder`` or a ``decoder``, or ``cross``.
-        tower: the part of the model, such as ``vision_model``, where several have layers of this kind; else empty.
-        number: the model's own number of the layer, as in ``layers.3.``: layer 3 of a model in which only some layers
-            have attention is 3.
-        placed: the weights of each call, and where they belong.
-        has_run: whether the model called the layer.
-    """
-
-    name: str
-    kind: Kind
-    tower: str
-    number: int
-    placed: list[Call] = field(default_factory=list, repr=False)
-    has_run: bool = False
-
-    @property
-    def calls(self) -> list[Tensor]:
-        """The weights ``[b h i j]`` of each call, as the layer computed them; while generating, of each step."""
-        return [call.weights for call in self.placed]
-
-    @property
-    def sequences(self) -> list[Tensor]:
-        """The weights ``[b h i j]`` of each sequence, or batch of sequences, that the model went through.
-
-        Rows and columns are positions of the sequence. A key that a call did not have is 0. Drafts that assisted
-        decoding rejected are left out. After ``model.generate`` with beams, ``b`` are the returned sequences. A layer
-        that the model calls several times in a forward pass has a map for each.
-        """
-        return list(sequences(self.placed))
-
-    @property
-    def weights(self) -> Tensor:
-        """The weights ``[b h i j]`` of the only sequence that the model went through.
-
-        Raises:
-            UserError: there are several sequences, or none.
-        """
-        maps = self.sequences
-        if len(maps) != 1:
-            advice = "watch each apart, or see `sequences`" if maps else "run the model inside the block"
-            raise UserError(f"watch: {self.name} went through {len(maps)} sequences: {advice}")
-        return maps[0]
 
 
 class Watch:
@@ -84,15 +33,13 @@ class Watch:
 
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] | None, heads: Sequence[int] | None) -> None:
         self.heads = None if heads is None else _chosen("heads", heads)
-        self.by_module: dict[nn.Module, Layer] = {}
-        layers = None if layers is None else _chosen("layers", layers)
-        places = attention_layers(model)
-        for module, place in places.items():
-            if layers is None or place.number in layers:
-                self.by_module[module] = Layer(place.name, place.kind, place.tower, place.number)
-        numbers = {place.number for place in places.values()}
-        if layers is not None and (wrong := [number for number in layers if number not in numbers]):
-            raise UserError(f"`layers` {wrong[0]}: the model has layers {_ranges(sorted(numbers))} with attention")
+        self.by_module = attention_layers(model)
+        if layers is not None:
+            chosen = _chosen("layers", layers)
+            numbers = {layer.number for layer in self.by_module.values()}
+            if wrong := [number for number in chosen if number not in numbers]:
+                raise UserError(f"`layers` {wrong[0]}: the model has layers {_ranges(sorted(numbers))} with attention")
+            self.by_module = {module: layer for module, layer in self.by_module.items() if layer.number in chosen}
         self._part_of = _parts(model)
         self._passages: list[tuple[nn.Module, Passage]] = []
         self._current: dict[nn.Module, Passage] = {}  # of the parts that are running
@@ -263,6 +210,33 @@ def watch(
     if silent := watched.without_weights:
         names = ", ".join(layer.name for layer in silent)
         warnings.warn(f"watch: no weights from {names}: computed in a way of the model's own", stacklevel=3)
+
+
+class _Stance:
+    """The stance of torch's compiler, which is one for all threads: the first watch sets it, the last puts it back."""
+
+    lock = threading.Lock()
+    count = 0
+    eager: Any = None
+
+
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """Run compiled models uncompiled within the block, in all threads.
+
+    A compiled graph cannot say who wants its weights, and a change of that would compile it again.
+    """
+    with _Stance.lock:
+        if _Stance.count == 0:
+            _Stance.eager = torch.compiler.set_stance("force_eager")
+        _Stance.count += 1
+    try:
+        yield
+    finally:
+        with _Stance.lock:
+            _Stance.count -= 1
+            if _Stance.count == 0:
+                _Stance.eager.__exit__(None, None, None)
 
 
 def _parts(model: PreTrainedModel) -> dict[nn.Module, nn.Module]:

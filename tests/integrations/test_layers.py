@@ -33,9 +33,9 @@ def small(name: str) -> Any:
     ],
 )
 def test_kinds_follow_from_what_a_layer_does_and_towers_are_apart(name: str, labels: set[str]) -> None:
-    places = list(attention_layers(small(name)).values())
-    assert {place.label for place in places} == labels
-    assert len({(place.label, place.number) for place in places}) == len(places)
+    layers = list(attention_layers(small(name)).values())
+    assert {f"{layer.tower} {layer.kind}".strip() for layer in layers} == labels
+    assert len({(layer.tower, layer.kind, layer.number) for layer in layers}) == len(layers)
 
 
 def test_layer_three_of_a_hybrid_is_three() -> None:
@@ -53,8 +53,8 @@ def test_layer_three_of_a_hybrid_is_three() -> None:
 
 
 def test_blocks_within_stages_are_counted() -> None:
-    places = attention_layers(transformers.SwinModel(transformers.SwinConfig(depths=[1, 2], num_heads=[1, 2])))
-    assert [place.number for place in places.values()] == [0, 1, 2]
+    layers = attention_layers(transformers.SwinModel(transformers.SwinConfig(depths=[1, 2], num_heads=[1, 2])))
+    assert [layer.number for layer in layers.values()] == [0, 1, 2]
 
 
 def test_a_refused_model_is_left_as_it_was() -> None:
