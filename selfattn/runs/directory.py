@@ -95,10 +95,7 @@ class RunDirectory:
         Raises:
             UserError: the path is taken, or cannot be written.
         """
-        if resume:
-            check_resumable(path)
-        else:
-            check_is_free(path)
+        check_place(path, resume=resume)
         run = cls(path)
         with writing(path, "choose another `out`"):
             path.mkdir(parents=True, exist_ok=True)
@@ -106,7 +103,7 @@ class RunDirectory:
             check_ours(path / CONFIG)
             tokenizer.save(path / TOKENIZER)
             run.write_config(config)
-            files = {path / CONFIG, *(path / TOKENIZER / name for name in _files_of(tokenizer))}
+            files = {path / CONFIG, *(path / TOKENIZER / name for name in files_of(tokenizer))}
             if others := set(_regular_files(path / TOKENIZER)) - files:
                 raise UserError(f"{min(others)}: is not a file of this training; remove it, or choose another `out`")
             run.write_record(record, files)
@@ -366,11 +363,11 @@ def _tied_names(model: nn.Module) -> list[list[str]]:
     return list(names.values())
 
 
-def _files_of(tokenizer: Tokenizer) -> set[str]:
-    """Return the names of the files that a tokenizer saves."""
+def files_of(tokenizer: Tokenizer) -> dict[str, bytes]:
+    """Return the files that a tokenizer saves, by their paths."""
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save(folder)
-        return set(files_in(Path(folder)))
+        return files_in(Path(folder))
 
 
 def _regular_files(folder: Path) -> list[Path]:
@@ -383,16 +380,20 @@ def _regular_files(folder: Path) -> list[Path]:
     return files
 
 
-def check_resumable(path: Path) -> None:
-    """Check that a directory is that of a run, or that a new run can be made there, before anything is touched.
+def check_place(path: Path, *, resume: bool) -> None:
+    """Check that a run can be made or resumed in a directory, before anything is touched.
+
+    Args:
+        path: of the directory.
+        resume: whether there may be a run; where there is none, a new one can be made.
 
     Raises:
-        UserError: there is a file, something else than a run, or a record that is broken.
+        UserError: there is a file, another run, something else than a run, or a record that is broken.
     """
-    if is_main_process() and (path / RECORD).exists():
+    if resume and is_main_process() and (path / RECORD).exists():
         RunDirectory(path).record()
     else:
-        check_is_free(path, resumes=False)
+        check_is_free(path, resumes=not resume)
 
 
 def check_is_free(path: Path, *, resumes: bool = True) -> None:

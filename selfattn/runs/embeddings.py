@@ -1,6 +1,8 @@
 """Pretrained embeddings from a text file, in the format of word2vec and GloVe, as first values of embedding tables."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 
 import torch
@@ -12,7 +14,7 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import SPECIALS, Tokenizer
 
 _SPACE = "\u2581"  # in front of a piece that begins a word, in files of pieces
-_SHOWN_SPACE = "\u2423"  # the same in labels of tokens
+_BEGINS = re.compile("\u2423.")  # a label of a token that begins a word
 _ADVICE = "name a text file of word2vec or GloVe"
 
 
@@ -34,37 +36,30 @@ def fill_tables(model: Seq2Seq, tokenizer: Tokenizer, files: Mapping[str, Path])
         SettingError: the model has no table of that side alone, or of that width, or the file has none of its tokens.
         UserError: a file is broken; the message names the line.
     """
-    tables = {name: part for name, part in model.named_modules() if isinstance(part, nn.Embedding)}
     chosen: dict[str, nn.Embedding] = {}
     for side, prefix in (("source", "encoder."), ("target", "decoder.")):
         for name, part in model.named_modules(remove_duplicate=False):
             if isinstance(part, nn.Embedding) and name.startswith(prefix) and name.endswith("embed.tokens"):
                 chosen[side] = part
     is_shared = len(chosen) < 2 or chosen["source"] is chosen["target"]
-    wanted: list[tuple[str, nn.Embedding, Path]] = []
+    lines = []
     for side, path in files.items():
         if side != "both" and is_shared:
             raise SettingError(f"`{side}_embeddings`: source and target share one table; give `embeddings`")
-        if side != "both":
-            wanted.append((side, chosen[side], path))
-        elif is_shared:
-            wanted.append((side, chosen.get("source") or next(iter(tables.values())), path))
-        else:
-            wanted += [(name, table, path) for name, table in chosen.items()]
-    sides = {name: _Labels(tokenizer.source if name == "source" else tokenizer.target) for name, _, _ in wanted}
-    names: dict[tuple[Path, int], set[str]] = {}
-    for name, table, path in wanted:
-        names.setdefault((path, table.embedding_dim), set()).update(sides[name].pieces, sides[name].words)
-    files_read = {(path, width): read_vectors(path, width, names[path, width]) for path, width in names}
-    lines = []
-    for name, table, path in wanted:
-        vectors, is_of_pieces = files_read[path, table.embedding_dim]
-        labels = sides[name]
-        filled = _fill(table, labels.pieces if is_of_pieces else labels.words, vectors)
-        if not filled:
-            raise SettingError(f"{path}: has a vector for none of the tokens; choose a file of this vocabulary")
-        covered = f"{filled:,} of {labels.count:,} tokens have a vector in {path.name}"
-        lines.append(f"{name} embeddings: {covered}; the others keep their first values")
+        filled_tables = chosen if side == "both" else {side: chosen[side]}
+        if is_shared:
+            first = next(part for part in model.modules() if isinstance(part, nn.Embedding))
+            filled_tables = {side: chosen.get("source", first)}
+        labels = {name: _Labels(tokenizer.source if name == "source" else tokenizer.target) for name in filled_tables}
+        names = set[str]().union(*(of_side.pieces.keys() | of_side.words.keys() for of_side in labels.values()))
+        read = cache(partial(read_vectors, path, names=names))  # once for tables of one width
+        for name, table in filled_tables.items():
+            vectors, is_of_pieces = read(table.embedding_dim)
+            filled = _fill(table, labels[name].pieces if is_of_pieces else labels[name].words, vectors)
+            if not filled:
+                raise SettingError(f"{path}: has a vector for none of the tokens; choose a file of this vocabulary")
+            covered = f"{filled:,} of {labels[name].count:,} tokens have a vector in {path.name}"
+            lines.append(f"{name} embeddings: {covered}; the others keep their first values")
     return lines
 
 
@@ -82,23 +77,22 @@ class _Labels:
         self.words: dict[str, list[int]] = {}
         labels = tokenizer.pieces(range(len(tokenizer)))[len(SPECIALS) :]
         self.count = len(labels)
+        are_words = not any(map(_BEGINS.match, labels))
         for number, label in enumerate(labels, len(SPECIALS)):
-            begins = label.startswith(_SHOWN_SPACE) and len(label) > 1
-            self.pieces.setdefault(_SPACE + label[1:] if begins else label, []).append(number)
-            self.words.setdefault(label[1:] if begins else label, []).append(number)
-        if any(label.startswith(_SHOWN_SPACE) and len(label) > 1 for label in labels):
-            self.words = {name[1:]: ids for name, ids in self.pieces.items() if name.startswith(_SPACE)}
+            begins = _BEGINS.match(label) is not None
+            name = label[1:] if begins else label
+            self.pieces.setdefault(_SPACE + name if begins else name, []).append(number)
+            if begins or are_words:
+                self.words.setdefault(name, []).append(number)
 
 
 @torch.no_grad()
 def _fill(table: nn.Embedding, rows: Mapping[str, Sequence[int]], vectors: Mapping[str, Tensor]) -> int:
     """Put vectors into the rows of their names, and return how many rows there are."""
-    filled = 0
-    for name, vector in vectors.items():
-        for number in rows.get(name, ()):
-            table.weight[number] = vector
-            filled += 1
-    return filled
+    named = rows.keys() & vectors.keys()
+    for name in named:
+        table.weight[rows[name]] = vectors[name]
+    return sum(len(rows[name]) for name in named)
 
 
 def read_vectors(path: Path, width: int, names: Collection[str]) -> tuple[dict[str, Tensor], bool]:

@@ -146,8 +146,8 @@ def _lines(results: Mapping[str, Any], lang: str) -> Iterator[str]:
     if against:
         yield text("evaluate.tests")
     for name, part in results.get("by_format", {}).items():
-        values = "  ".join(_percent(part[metric]["mean"]) for metric in part if metric != "items")
-        yield f"{values}  {name} ({part['items']:,})"
+        shares = "  ".join(_percent(part[metric]["mean"]) for metric in part if metric != "items")
+        yield f"{shares}  {name} ({part['items']:,})"
 
 
 def _line(name: str, values: str) -> str:

@@ -22,7 +22,7 @@ from selfattn.files import in_use, writing
 from selfattn.models.build import count_parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
-from selfattn.runs.directory import CHECKPOINT, CURVE, METRICS, UNFINISHED, RunDirectory, check_is_free, check_resumable
+from selfattn.runs.directory import CHECKPOINT, CURVE, METRICS, UNFINISHED, RunDirectory, check_place
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.kept import KeepLast, kept_name, kept_steps
 from selfattn.runs.load import load
@@ -32,7 +32,6 @@ from selfattn.runs.reopen import reopen
 from selfattn.runs.run import Run
 from selfattn.runs.training_set import TrainingSet
 from selfattn.streams import alone
-from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.device import choose_device, default_threads, use_threads
 from selfattn.training.distributed import Processes
@@ -116,16 +115,25 @@ def fit(
         keeper = None
         existing = [folder for folder in (out, *out.parents) if folder.exists()]
         if processes.is_main:
-            if resume:
-                check_resumable(out)
-            else:
-                check_is_free(out)
+            check_place(out, resume=resume)
             stack.enter_context(in_use(out))
             directory = reopen(out, config, tokenizer, command) if resume else None
+            is_new = directory is None
             if directory is None:
-                keeper = _Keeper(_create(out, config, tokenizer, command, parameters, resume=resume), is_new=True)
-            else:
-                keeper = _Keeper(directory, is_new=False)
+                record = RunRecord(
+                    status="running",
+                    created=_now(),
+                    command=command,
+                    seed=training.seed,
+                    parameters=parameters[0],
+                    parameters_non_embedding=parameters[1],
+                    train_seconds=0.0,
+                    versions=versions(),
+                    machine=machine(),
+                    commit=commit(),
+                )
+                directory = RunDirectory.create(out, config, tokenizer, record, resume=resume)
+            keeper = _Keeper(directory, is_new=is_new)
         status = processes.decide(keeper.directory.record().status if keeper else "")
         if status not in UNFINISHED:
             if processes.is_main:
@@ -192,24 +200,6 @@ def within_limits(examples: Iterable[Example], model: ModelConfig) -> Iterable[E
     for source, target in lengths_of(examples):
         checked(source, target)
     return examples
-
-
-def _create(
-    out: Path, config: RunConfig, tokenizer: Tokenizer, command: str, parameters: tuple[int, int], *, resume: bool
-) -> RunDirectory:
-    record = RunRecord(
-        status="running",
-        created=_now(),
-        command=command,
-        seed=config.training.seed,
-        parameters=parameters[0],
-        parameters_non_embedding=parameters[1],
-        train_seconds=0.0,
-        versions=versions(),
-        machine=machine(),
-        commit=commit(),
-    )
-    return RunDirectory.create(out, config, tokenizer, record, resume=resume)
 
 
 def _now() -> str:

@@ -1,8 +1,9 @@
 """What stands behind an output: its tokens, the log-probability of each, and its alignment with the source."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 from selfattn.data.pairs import Example
@@ -66,39 +67,33 @@ def output_details(
     """
     tokenizer = run.tokenizer
     examples: list[Example] = []
-    decoded: list[Output] = []
+    scored: list[Example] = []
+    scores: Iterator[tuple[float, ...] | None] = repeat(None)
+    links: Iterator[tuple[Link, ...] | None] = repeat(None)
     with run.of_pairs("predict"):
         for text, row in zip(texts, outputs, strict=True):
             source = [*tokenizer.source.encode(run.clean(text)), tokenizer.eos_id]
             for output in row:
                 if output.score is not None:
-                    decoded.append(output)
-                    examples.append(Example(source, [*output.ids, tokenizer.eos_id]))
-        scores: list[list[float]] = []
-        links: list[list[Link]] = []
+                    target = [*output.ids, tokenizer.eos_id]
+                    examples.append(Example(source, target))
+                    # An output that was cut off has no end to be scored, and perhaps no position for one.
+                    scored.append(Example(source, target if output.finished else target[:-1]))
         if token_scores:
             scorer: Any = run.model
             score = scorer.score_tokens if isinstance(scorer, ScoresTargets) else partial(score_tokens, scorer)
-            # An output that was cut off has no end to be scored, and perhaps no position for one.
-            scored: list[Example] = []
-            for example, output in zip(examples, decoded, strict=True):
-                scored.append(example if output.finished else Example(example.source, example.target[:-1]))
-            scores = score(scored)
+            scores = map(tuple, score(scored))
         if align:
-            links = token_links(run.model, examples)
-    places = iter(range(len(decoded)))
+            links = map(tuple, token_links(run.model, examples))
     rows = []
     for text, row in zip(texts, outputs, strict=True):
         source_tokens = token_texts(tokenizer.source, run.clean(text))[:-1]
         of_text = []
         for output in row:
-            if output.score is None:
-                of_text.append(NO_DETAILS)
-                continue
-            place = next(places)
-            tokens = output_tokens(tokenizer, output)
-            of_tokens = tuple(scores[place]) if token_scores else None
-            of_text.append(OutputDetails(source_tokens, tokens, of_tokens, tuple(links[place]) if align else None))
+            details = NO_DETAILS
+            if output.score is not None:
+                details = OutputDetails(source_tokens, output_tokens(tokenizer, output), next(scores), next(links))
+            of_text.append(details)
         rows.append(of_text)
     return rows
 

@@ -1,7 +1,6 @@
 """Open the directory of a run again: to resume it, to lengthen it, or with a lower learning rate after a failure."""
 
 import math
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 from selfattn.codec import encode
 from selfattn.errors import UserError, say
 from selfattn.files import sha256_of
-from selfattn.runs.directory import CHECKPOINT, CONFIG, RECORD, TOKENIZER, RunDirectory, files_in
+from selfattn.runs.directory import CHECKPOINT, CONFIG, RECORD, TOKENIZER, RunDirectory, files_in, files_of
 from selfattn.runs.record import RunConfig, flat
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.checkpoint import CheckpointFile
@@ -60,10 +59,7 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
     if not saved.longest_source:  # older runs name none, and keep one limit for all outputs
         config = replace(config, longest_source=0)
     _compare(encode(saved), encode(config), path)
-    with tempfile.TemporaryDirectory() as folder:
-        tokenizer.save(folder)
-        is_same = files_in(Path(folder)) == files_in(path / TOKENIZER)
-    if not is_same:
+    if files_of(tokenizer) != files_in(path / TOKENIZER):
         raise UserError(f"{path / TOKENIZER}: not the tokenizer of these data; choose another `out`")
     earlier = record.command.rpartition(" && ")[0] if is_pending else record.command
     changes = {"status": "interrupted", "command": f"{earlier} && {command} --resume"}

@@ -154,9 +154,9 @@ def train(
     Example:
         ``train("dates", model="rnn-attention", out="runs/dates", epochs=3, task_options={"locales": ("ko_KR",)})``
     """
-    from selfattn.files import reading, sha256_of
+    from selfattn.data.readers.containers import file_sha256
     from selfattn.interrupts import first_interrupt
-    from selfattn.runs.directory import check_is_free, check_resumable
+    from selfattn.runs.directory import check_place
     from selfattn.runs.embeddings import fill_tables
     from selfattn.runs.fit import fit
     from selfattn.runs.record import RunConfig, used_plugins
@@ -187,10 +187,7 @@ def train(
         if options.metric not in METRICS:
             raise SettingError(f"{METRICS.unknown(options.metric)}; loss is the lowest validation loss")
         task = decided_by(task, options.metric)
-    if options.resume:
-        check_resumable(options.out)
-    else:
-        check_is_free(options.out)
+    check_place(options.out, resume=options.resume)
     # model
     start = None if options.init_from is None else open_start(options.init_from, task)
     preset, model = _model_of(options, task, start)
@@ -205,36 +202,28 @@ def train(
     data = make_training_set(task, recipe, tokenizer=tokenizer, allow_unknown=options.allow_unknown)
     if is_by_loss:
         data = replace(data, criterion=data.criterion.by_loss())
-    max_length = data.max_length
-    positions = model.limits().target
-    if start is not None and positions is not None:  # the user does not choose them
-        max_length = min(max_length, positions)
-    if start is not None:
-        data = replace(data, notes=[*start.notes, *data.notes])
-    config = RunConfig(
-        task.name,
-        preset,
-        model,
-        recipe,
-        data.settings,
-        max_length,
-        init_from=None if start is None else start.sha256,
-        longest_source=len(data.longest.source),
-        freeze=options.freeze or None,
-        metric=None if options.metric == usual_metric else options.metric,
-    )
+    if start is not None:  # whose positions the user does not choose
+        most = min(data.max_length, model.limits().target or data.max_length)
+        data = replace(data, notes=[*start.notes, *data.notes], max_length=most)
     sides = {
         "both": options.embeddings,
         "source": options.source_embeddings,
         "target": options.target_embeddings,
     }
     vectors = {side: path for side, path in sides.items() if path is not None}
-    if vectors:
-        hashes = {}
-        for side, path in vectors.items():
-            with reading(path, "name a text file of word2vec or GloVe"):
-                hashes[side] = sha256_of(path)
-        config = replace(config, embeddings=hashes)
+    config = RunConfig(
+        task.name,
+        preset,
+        model,
+        recipe,
+        data.settings,
+        data.max_length,
+        init_from=None if start is None else start.sha256,
+        longest_source=len(data.longest.source),
+        freeze=options.freeze or None,
+        embeddings={side: file_sha256(path) for side, path in vectors.items()} or None,
+        metric=None if options.metric == usual_metric else options.metric,
+    )
     prepare = partial(fill_tables, tokenizer=data.tokenizer, files=vectors) if vectors else None
     start_run = None if start is None else start.run
     # observers

@@ -278,15 +278,12 @@ def _criterion(
         except Exception as error:
             raise UserError(f"metric {name!r}: cannot score {targets[:2]} ({described(error)})") from error
 
-    def measure(model: Seq2Seq, loss: float, processes: Processes) -> Mapping[str, float]:
-        outputs = decode_texts(model, tokenizer, sources, max_length=limits, processes=processes)
-        return score_outputs(names, [best[0].text for best in outputs], pairs, language)
+    def measure(model: Seq2Seq, loss: float, processes: Processes, first: int | None = None) -> Mapping[str, float]:
+        outputs = decode_texts(model, tokenizer, sources[:first], max_length=limits[:first], processes=processes)
+        return score_outputs(names, [best[0].text for best in outputs], pairs[:first], language)
 
     def measure_part(model: Seq2Seq, processes: Processes) -> float:
-        texts = sources[:CURVE_ITEMS]
-        outputs = decode_texts(model, tokenizer, texts, max_length=limits[:CURVE_ITEMS], processes=processes)
-        scores = score_outputs(names[:1], [best[0].text for best in outputs], pairs[:CURVE_ITEMS], language)
-        return scores[names[0]]
+        return measure(model, math.nan, processes, CURVE_ITEMS)[names[0]]
 
     is_higher_better = make_metric(names[0], language).better == "higher"
     return Criterion(measure, names[0], higher_is_better=is_higher_better, part=measure_part)

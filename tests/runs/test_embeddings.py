@@ -50,9 +50,9 @@ def test_a_file_is_read_once_for_both_tables(tmp_path: Path, monkeypatch: pytest
     file.write_text(GOOD)
     read = []
 
-    def counted(*arguments: Any) -> Any:
+    def counted(*arguments: Any, **named: Any) -> Any:
         read.append(arguments)
-        return read_vectors(*arguments)
+        return read_vectors(*arguments, **named)
 
     monkeypatch.setattr("selfattn.runs.embeddings.read_vectors", counted)
     assert len(fill_tables(model(), TOKENIZER, {"both": file})) == 2
