@@ -83,7 +83,7 @@ def beam_search(
         True
     """
     limits = length_limits(source, source_mask, max_length)
-    searched = [_Sentence(limit, n_best, length_penalty) for limit in limits]
+    searched = [Sentence(limit, n_best, length_penalty) for limit in limits]
     with evaluating(model):
         state = model.start(model.encode(source, source_mask))
         rows = len(source)
@@ -133,7 +133,7 @@ class _Beam:
         return [sentence for sentence in self.sentences for _ in range(w)]
 
     def advance(
-        self, values: Tensor, ids: Tensor, eos_id: int, beam_size: int, searched: list[_Sentence]
+        self, values: Tensor, ids: Tensor, eos_id: int, beam_size: int, searched: list[Sentence]
     ) -> tuple[Tensor, list[int], _Beam]:
         """Continue by the best tokens of each hypothesis; tell the sentences what is finished.
 
@@ -181,8 +181,8 @@ class _Beam:
 
 
 @dataclass
-class _Sentence:
-    """What is known of one sentence.
+class Sentence:
+    """The best hypotheses of one sentence so far.
 
     Attributes:
         limit: longest length allowed.

@@ -1,7 +1,7 @@
 """What all ways of decoding share: checked inputs, batches of similar length, hypotheses and their scores."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -13,8 +13,10 @@ from selfattn.data.batches import Batch, batches
 from selfattn.data.pairs import Example
 from selfattn.errors import DivergedError
 from selfattn.models.protocol import Seq2Seq
+from selfattn.training.distributed import Processes
 
 M = TypeVar("M", bound=nn.Module)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -74,32 +76,51 @@ def check_number(log_probability: float) -> None:
         raise DivergedError("the weights of this model overflow on this input: its probabilities are NaN; train again")
 
 
-def batches_by_length(
-    model: Seq2Seq, examples: Sequence[Example], *, batch_size: int, max_tokens: int
-) -> Iterator[tuple[Batch, list[int]]]:
-    """Cut examples into batches of like length, which changes nothing but the time that they take.
+def in_batches(
+    model: Seq2Seq,
+    examples: Sequence[Example],
+    compute: Callable[[Batch, list[int]], Sequence[T]],
+    *,
+    batch_size: int,
+    max_tokens: int,
+    processes: Processes | None = None,
+) -> list[T]:
+    """Compute something of each example, in batches of like length, which changes nothing but the time that they take.
 
     Args:
         model: on whose device the batches are to be.
         examples: sources and targets as ids.
+        compute: given a batch and the places of its rows among the examples, returns a value for each row.
         batch_size: most examples in a batch, at least 1.
         max_tokens: most tokens in a batch, at least 1: long texts go in smaller ones, so that memory stays bounded.
+        processes: those that share the batches out, each with the same model; default this one alone.
 
     Returns:
-        The batches, each with the places of its rows among the examples.
+        The values, in the order of the examples.
+
+    Raises:
+        Stopped: a stop was requested, see :mod:`selfattn.interrupts`.
 
     Example:
         >>> from selfattn.models.build import build
         >>> from selfattn.models.presets import PRESETS
         >>> model = build(PRESETS["transformer"].config, vocab_size=7, pad_id=0, seed=0)
         >>> examples = [Example([4, 5, 2], [2]), Example([4, 2], [2]), Example([6, 2], [2])]
-        >>> cut = batches_by_length(model, examples, batch_size=2, max_tokens=100)
-        >>> [places for _, places in cut]
-        [[1, 2], [0]]
+        >>> in_batches(model, examples, lambda batch, places: [places] * len(places), batch_size=2, max_tokens=100)
+        [[0], [1, 2], [1, 2]]
     """
     order = sorted(range(len(examples)), key=lambda place: (len(examples[place].source), len(examples[place].target)))
-    for batch in batches([examples[place] for place in order], batch_size=batch_size, max_tokens=max_tokens):
-        yield batch.to(model.device), [order[place] for place in batch.indices]
+    cut = batches([examples[place] for place in order], batch_size=batch_size, max_tokens=max_tokens)
+    processes = processes or Processes()
+    computed: list[tuple[list[int], Sequence[T]]] = []
+    with processes.stopping_together():
+        for batch in processes.share_of(cut):
+            places = [order[place] for place in batch.indices]
+            computed.append((places, compute(batch.to(model.device), places)))
+    by_place: dict[int, T] = {}
+    for places, values in processes.joined(computed):
+        by_place |= dict(zip(places, values, strict=True))
+    return [by_place[place] for place in range(len(examples))]
 
 
 def length_limits(source: Tensor, source_mask: Tensor, max_length: int | Sequence[int]) -> list[int]:

@@ -9,12 +9,13 @@ so that what counts as written is what a reader finds.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from selfattn.decoding.beam import Sentence
 from selfattn.decoding.common import Hypothesis, LengthPenalty, check_number, evaluating, length_limits
 from selfattn.decoding.glossary import joins, missing
 from selfattn.decoding.probabilities import chosen_log_probabilities, top
@@ -57,10 +58,10 @@ def constrained_search(
         are cut off at ``max_length``, which may lack some, those with more of them first.
     """
     limits = length_limits(source, source_mask, max_length)
-    searches = [
-        _Search(_Words.of(words, tokenizer), limit, beam_size, n_best, length_penalty, tokenizer)
-        for words, limit in zip(required, limits, strict=True)
-    ]
+    searches = []
+    for texts, limit in zip(required, limits, strict=True):
+        words = {text: tuple(tokenizer.encode(text)) for text in texts}
+        searches.append(_Search(Sentence(limit, n_best, length_penalty), words, beam_size, tokenizer))
     live = list(range(len(searches)))
     with evaluating(model):
         state = model.start(model.encode(source, source_mask))
@@ -95,7 +96,7 @@ def constrained_search(
             width = beam_size
             last = [beginning.ids[-1] for each in live for beginning in searches[each].beam]
             token = torch.tensor(last, device=source.device)
-    return [search.hypotheses() for search in searches]
+    return [search.best.hypotheses() for search in searches]
 
 
 def _proposed(logits: Tensor, count: int, searches: Sequence[_Search]) -> Tensor:
@@ -107,18 +108,6 @@ def _proposed(logits: Tensor, count: int, searches: Sequence[_Search]) -> Tensor
     rows = rows.view(len(best), most).to(best.device)
     # Where nothing is needed, the best token stands once more.
     return torch.cat([best, torch.where(rows < 0, best[:, :1], rows)], dim=1)
-
-
-@dataclass(frozen=True)
-class _Words:
-    """Required words as texts and as tokens."""
-
-    texts: tuple[str, ...]
-    tokens: tuple[tuple[int, ...], ...]
-
-    @classmethod
-    def of(cls, texts: Sequence[str], tokenizer: Tokenizer) -> _Words:
-        return cls(tuple(texts), tuple(tuple(tokenizer.encode(text)) for text in texts))
 
 
 @dataclass(frozen=True)
@@ -142,17 +131,21 @@ class _Beginning:
 
 @dataclass
 class _Search:
-    """The search for the targets of one source."""
+    """The search for the targets of one source.
 
-    words: _Words
-    limit: int
+    Attributes:
+        best: the best targets so far.
+        words: the tokens of each of the required words.
+        beam_size: hypotheses that go on at each step.
+        tokenizer: of the targets.
+        beam: what is written.
+    """
+
+    best: Sentence
+    words: Mapping[str, tuple[int, ...]]
     beam_size: int
-    n_best: int
-    penalty: LengthPenalty
     tokenizer: Tokenizer
     beam: list[_Beginning] = field(init=False)
-    finished: list[Hypothesis] = field(default_factory=list)
-    cut_off: list[_Beginning] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.beam = [self.beginning([], 0.0)]
@@ -160,11 +153,11 @@ class _Search:
     def beginning(self, ids: list[int], log_probability: float) -> _Beginning:
         """Look at what is written, and which tokens of required words come next."""
         text = self.tokenizer.decode(ids)
-        absent = set(missing(self.words.texts, text))
+        absent = set(missing(self.words, text))
         bank = 0
         progress = 0
         needed: dict[int, None] = {}
-        for words, tokens in zip(self.words.texts, self.words.tokens, strict=True):
+        for words, tokens in self.words.items():
             if words not in absent:
                 bank += len(tokens)
                 continue
@@ -209,7 +202,7 @@ class _Search:
             before = self.beam[parent]
             if token == end:
                 if before.unmet == 0 and full < self.beam_size:
-                    self._finish(before.ids, total)
+                    self.best.add(before.ids, total, finished=True)
                     full += 1
                 continue
             new = self.beginning([*before.ids, token], total)
@@ -217,12 +210,11 @@ class _Search:
             banks.setdefault(new.bank, []).append((parent, new))
         chosen = self._allotted(banks)
         length = len(self.beam[0].ids) + 1
-        if length == self.limit:
-            self.cut_off = [new for _, new in chosen]
-            return []
-        if not chosen and not self.finished:  # restrictions leave no token
-            self.cut_off = [before for before in self.beam if before.log_probability > -math.inf]
-        if not chosen or not self._can_improve(max(new.log_probability for _, new in chosen), length):
+        if length == self.best.limit:
+            return self._cut_off([new for _, new in chosen])
+        if not chosen and not self.best.finished:  # restrictions leave no token
+            return self._cut_off([before for before in self.beam if before.log_probability > -math.inf])
+        if not chosen or not self.best.can_improve(max(new.log_probability for _, new in chosen), length):
             return []
         filler = _Beginning(chosen[0][1].ids, -math.inf, 0, (), 1)
         chosen += [(chosen[0][0], filler)] * (self.beam_size - len(chosen))
@@ -231,7 +223,7 @@ class _Search:
 
     def _allotted(self, banks: dict[int, list[tuple[int, _Beginning]]]) -> list[tuple[int, _Beginning]]:
         """Share the beam out among the banks: equally, and the rest to those with most tokens of required words."""
-        most = sum(map(len, self.words.tokens))
+        most = sum(map(len, self.words.values()))
         share, rest = divmod(self.beam_size, most + 1)
         slots = {bank: share + (rest if bank == most else 0) for bank in range(most + 1)}
         chosen: list[tuple[int, _Beginning]] = []
@@ -242,23 +234,9 @@ class _Search:
             chosen += banks[bank][slots.get(bank, 0) :][:free]
         return sorted(chosen, key=lambda each: -each[1].log_probability)
 
-    def _finish(self, ids: list[int], log_probability: float) -> None:
-        score = log_probability / self.penalty(len(ids) + 1)
-        self.finished.append(Hypothesis(ids, log_probability, score, finished=True))
-        self.finished.sort(key=lambda each: -each.score)
-        del self.finished[self.n_best :]
-
-    def _can_improve(self, log_probability: float, length: int) -> bool:
-        """Say whether a hypothesis can still end among the best, as in :mod:`selfattn.decoding.beam`."""
-        if len(self.finished) < self.n_best:
-            return True
-        largest = max(self.penalty(length + 1), self.penalty(self.limit))
-        return log_probability / largest > self.finished[-1].score
-
-    def hypotheses(self) -> list[Hypothesis]:
-        """Return the best: finished ones first, then those with most required words."""
-        cut = []
-        for each in sorted(self.cut_off, key=lambda each: (each.unmet, -each.log_probability)):
-            score = each.log_probability / self.penalty(len(each.ids))
-            cut.append(Hypothesis(each.ids, each.log_probability, score, finished=False))
-        return (self.finished + cut)[: self.n_best]
+    def _cut_off(self, beginnings: Sequence[_Beginning]) -> list[int]:
+        """End the search with these hypotheses, those with most required words first; none goes on."""
+        for each in sorted(beginnings, key=lambda each: (each.unmet, -each.log_probability)):
+            score = each.log_probability / self.best.penalty(len(each.ids))
+            self.best.cut_off.append(Hypothesis(each.ids, each.log_probability, score, finished=False))
+        return []

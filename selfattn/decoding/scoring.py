@@ -11,7 +11,7 @@ from torch import Tensor
 
 from selfattn.data.batches import Batch
 from selfattn.data.pairs import Example, Examples
-from selfattn.decoding.common import batches_by_length, evaluating
+from selfattn.decoding.common import evaluating, in_batches
 from selfattn.decoding.probabilities import log_probabilities
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer
@@ -87,12 +87,12 @@ def score_examples(model: Seq2Seq, examples: Sequence[Example]) -> list[TargetSc
         >>> [score.tokens for score in score_examples(model, [Example([4, 2], [5, 6, 2])])]
         [3]
     """
-    scored: dict[int, TargetScore] = {}
-    for batch, places in batches_by_length(model, examples, batch_size=BATCH_SIZE, max_tokens=MAX_TOKENS):
+
+    def score(batch: Batch, places: list[int]) -> list[TargetScore]:
         sums = score_targets(model, batch).double().sum(dim=-1).tolist()
-        for place, summed, count in zip(places, sums, batch.target_mask.sum(dim=1).tolist(), strict=True):
-            scored[place] = TargetScore(summed, count)
-    return [scored[place] for place in range(len(examples))]
+        return list(map(TargetScore, sums, batch.target_mask.sum(dim=1).tolist()))
+
+    return in_batches(model, examples, score, batch_size=BATCH_SIZE, max_tokens=MAX_TOKENS)
 
 
 @runtime_checkable
@@ -120,12 +120,12 @@ def score_tokens(model: Seq2Seq, examples: Sequence[Example]) -> list[list[float
         >>> [len(scores) for scores in score_tokens(model, [Example([4, 2], [5, 6, 2]), Example([4, 2], [2])])]
         [3, 1]
     """
-    scored: dict[int, list[float]] = {}
-    for batch, places in batches_by_length(model, examples, batch_size=BATCH_SIZE, max_tokens=MAX_TOKENS):
-        scores = score_targets(model, batch).tolist()
-        for place, row in zip(places, scores, strict=True):
-            scored[place] = row[: len(examples[place].target)]
-    return [scored[place] for place in range(len(examples))]
+
+    def score(batch: Batch, places: list[int]) -> list[list[float]]:
+        rows = score_targets(model, batch).tolist()
+        return [row[: len(examples[place].target)] for place, row in zip(places, rows, strict=True)]
+
+    return in_batches(model, examples, score, batch_size=BATCH_SIZE, max_tokens=MAX_TOKENS)
 
 
 @dataclass(frozen=True)

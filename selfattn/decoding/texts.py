@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from selfattn.data.batches import Batch
 from selfattn.data.pairs import Example
 from selfattn.decoding.beam import beam_search
-from selfattn.decoding.common import Hypothesis, LengthPenalty, batches_by_length
+from selfattn.decoding.common import Hypothesis, LengthPenalty, in_batches
 from selfattn.decoding.constrained import constrained_search
 from selfattn.decoding.glossary import missing
 from selfattn.decoding.greedy import greedy, sample
@@ -19,6 +19,8 @@ from selfattn.streams import generator
 from selfattn.tokenizers.kept import KeptTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.distributed import Processes
+
+T = TypeVar("T")
 
 BATCH_SIZE = 256  # outputs that are decoded together
 BEAM_SIZE = 640  # hypotheses of a beam search that are: a step of few rows takes as long as one of many
@@ -121,78 +123,45 @@ def decode_sources(
         nothing: list[list[int]] = [[] for _ in sources]
         starts = before or [[tokenizer.bos_id] for _ in sources]
         restrictions = Restrictions(prefixes or nothing, starts, options.no_repeat_ngram)
-    processes = processes or Processes()
-    done: list[tuple[list[int], list[list[Hypothesis]]]] = []
     examples = [Example(source, [tokenizer.eos_id]) for source in sources]
     rows = BATCH_SIZE if options.beam == 1 else max(1, BEAM_SIZE // options.beam)
-    tokens = max(1, MAX_TOKENS // options.beam)
-    cut = batches_by_length(model, examples, batch_size=rows, max_tokens=tokens)
+    sizes = {"batch_size": rows, "max_tokens": max(1, MAX_TOKENS // options.beam)}
     ends = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
-    with processes.stopping_together():
-        for batch, places in processes.share_of(cut):
-            decode: Any = greedy
-            if options.beam > 1:
-                penalty = LengthPenalty(options.length_penalty)
-                decode = partial(beam_search, beam_size=options.beam, n_best=options.n_best, length_penalty=penalty)
-            elif options.sample:
-                chance = [generator(options.seed, f"sampling/{streams[place]}") for place in places]
-                decode = partial(sample, generator=chance, options=options)
-            longest = [limits[place] for place in places]
-            of_batch = None if restrictions is None else restrictions.of(places)
-            sides = batch.source, batch.source_mask
-            decoded = decode(model, *sides, max_length=longest, restrictions=of_batch, **ends)
-            done.append((places, decoded if options.beam > 1 else [[hypothesis] for hypothesis in decoded]))
-    by_place: dict[int, list[Hypothesis]] = {}
-    for places, hypotheses in processes.joined(done):
-        by_place |= dict(zip(places, hypotheses, strict=True))
-    if required:
-        lacking = []
-        for place, words in enumerate(required):
-            texts = [tokenizer.target.decode(hypothesis.ids) for hypothesis in by_place[place]]
-            if any(missing(words, text) for text in texts):
-                lacking.append(place)
-        searched = _search_with_words(
-            model,
-            tokenizer,
-            [examples[place] for place in lacking],
-            options,
-            limits=[limits[place] for place in lacking],
-            required=[required[place] for place in lacking],
-            restrictions=None if restrictions is None else restrictions.of(lacking),
-        )
-        by_place |= dict(zip(lacking, searched, strict=True))
-    return [by_place[place] for place in range(len(sources))]
+    penalty = LengthPenalty(options.length_penalty)
+    of_beam: dict[str, Any] = {"beam_size": options.beam, "n_best": options.n_best, "length_penalty": penalty}
 
+    def search(way: Callable[..., list[T]], batch: Batch, places: Sequence[int], **settings: Any) -> list[T]:
+        """Decode a batch of the sources at these places in one way."""
+        longest = [limits[place] for place in places]
+        of_batch = None if restrictions is None else restrictions.of(places)
+        return way(model, batch.source, batch.source_mask, max_length=longest, restrictions=of_batch, **settings)
 
-def _search_with_words(
-    model: Seq2Seq,
-    tokenizer: Tokenizer,
-    examples: Sequence[Example],
-    options: DecodingOptions,
-    *,
-    limits: Sequence[int],
-    required: Sequence[Sequence[str]],
-    restrictions: Restrictions | None,
-) -> list[list[Hypothesis]]:
-    """Search the outputs of some sources that must have words."""
-    by_place: dict[int, list[Hypothesis]] = {}
-    rows = max(1, BEAM_SIZE // options.beam)
-    tokens = max(1, MAX_TOKENS // options.beam)
-    for batch, places in batches_by_length(model, examples, batch_size=rows, max_tokens=tokens):
-        hypotheses = constrained_search(
-            model,
-            batch.source,
-            batch.source_mask,
-            tokenizer=tokenizer.target,
-            required=[required[place] for place in places],
-            max_length=[limits[place] for place in places],
-            beam_size=options.beam,
-            n_best=options.n_best,
-            length_penalty=LengthPenalty(options.length_penalty),
-            restrictions=None if restrictions is None else restrictions.of(places),
-        )
-        by_place |= dict(zip(places, hypotheses, strict=True))
-    return [by_place[place] for place in range(len(examples))]
+    def decode(batch: Batch, places: list[int]) -> list[list[Hypothesis]]:
+        if options.beam > 1:
+            return search(beam_search, batch, places, **ends, **of_beam)
+        if options.sample:
+            chance = [generator(options.seed, f"sampling/{streams[place]}") for place in places]
+            drawn = search(sample, batch, places, generator=chance, options=options, **ends)
+        else:
+            drawn = search(greedy, batch, places, **ends)
+        return [[hypothesis] for hypothesis in drawn]
+
+    decoded = in_batches(model, examples, decode, **sizes, processes=processes)
+    lacking = []
+    for place, words in enumerate(required):
+        texts = [tokenizer.target.decode(hypothesis.ids) for hypothesis in decoded[place]]
+        if any(missing(words, text) for text in texts):
+            lacking.append(place)
+
+    def decode_again(batch: Batch, places: list[int]) -> list[list[Hypothesis]]:
+        places = [lacking[place] for place in places]
+        words = [required[place] for place in places]
+        return search(constrained_search, batch, places, tokenizer=tokenizer.target, required=words, **of_beam)
+
+    searched = in_batches(model, [examples[place] for place in lacking], decode_again, **sizes)
+    for place, hypotheses in zip(lacking, searched, strict=True):
+        decoded[place] = hypotheses
+    return decoded
 
 
 def decode_texts(
