@@ -288,6 +288,19 @@ def check_bounds(options: Any) -> None:
         check(options, name, bounds.kind, bounds.hold, bounds.expected())
 
 
+def check_options(options: Any) -> None:
+    """Check a dataclass of options: its numbers against their bounds, and that every option given has an effect.
+
+    Args:
+        options: with its ``conditions``.
+
+    Raises:
+        SettingError: a field has another type or is out of range, or an option has no effect.
+    """
+    check_bounds(options)
+    check_conditions(changed(options), options, options.conditions)
+
+
 @dataclasses.dataclass(frozen=True)
 class Condition:
     """When some options have an effect; made by :func:`needs` and :func:`excludes`.

@@ -45,6 +45,8 @@ class Edit:
     Attributes:
         name: of the intermediate.
         change: returns what the model computes on with: a tensor of the same shape.
+        by_step: take each decoding step by itself, so that the change meets one at a time; default False. States, keys
+            and values are always changed so.
 
     Example:
         >>> double = Edit("encoder.embed", lambda tensor, place: 2 * tensor)
@@ -52,6 +54,7 @@ class Edit:
 
     name: str
     change: Callable[[Tensor, Place], Tensor]
+    by_step: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,9 +193,7 @@ def edited(model: Seq2Seq, *edits: Edit) -> Seq2Seq:
         if edit.name not in names:
             raise UserError(_unknown(edit.name, names))
     edits = (*earlier, *edits)
-    # States, keys and values belong to one step: what reads many steps at once would not see their change.
-    one_by_one = any(edit.name.startswith("state.") or edit.name.endswith((".key", ".value")) for edit in edits)
-    twin = instrumented(original, partial(_changed, edits=edits), one_by_one=one_by_one)
+    twin = instrumented(original, partial(_changed, edits=edits), one_by_one=any(map(_is_by_step, edits)))
     vars(twin)["inside"] = (original, edits)
     return twin
 
@@ -201,6 +202,11 @@ def _edits_of(model: Seq2Seq) -> tuple[Seq2Seq, tuple[Edit, ...]]:
     """Return the model that an edited one was made from, and its edits."""
     original, edits = vars(model).get("inside", (model, ()))
     return original, edits
+
+
+def _is_by_step(edit: Edit) -> bool:
+    """Say whether a change belongs to one step, so that what reads many steps at once would not see it."""
+    return edit.by_step or edit.name.startswith("state.") or edit.name.endswith((".key", ".value"))
 
 
 def _changed(tensor: Tensor, place: Place, edits: Sequence[Edit]) -> Tensor:
@@ -286,23 +292,13 @@ def patch(name: str, trace: Trace, *, steps: Sequence[int] | None = None, heads:
         raise UserError(f"patch: {name} has no heads; leave `heads` out")
 
     def change(tensor: Tensor, place: Place) -> Tensor:
-        result = tensor.clone()
-        if place.step is None:
-            if name in trace.source and steps is None:
-                result.copy_(_fitted(trace.source[name], result))
-            return result
-        for row in range(place.steps):
-            step = place.step + row
-            is_chosen = steps is None or step in steps
-            if not is_chosen or step >= len(trace.steps) or name not in trace.steps[step]:
-                continue
-            of_step = result
-            if place.rows is not None and place.steps == result.shape[place.rows]:  # else: hypotheses of one step
-                of_step = result.narrow(place.rows, row, 1)
-            of_step.copy_(_fitted(trace.steps[step][name], of_step))
-        return result
+        values = [trace.source] if place.step is None else trace.steps[place.step :][:1]
+        is_chosen = steps is None or place.step in steps
+        if not (is_chosen and values and name in values[0]):
+            return tensor
+        return torch.empty_like(tensor).copy_(_fitted(values[0][name], tensor))
 
-    return Edit(name, _of_heads(change, heads))
+    return Edit(name, _of_heads(change, heads), by_step=True)
 
 
 def _of_heads(change: Callable[[Tensor, Place], Tensor], heads: Sequence[int] | None) -> Visit:

@@ -109,12 +109,10 @@ def instrumented(model: Seq2Seq, visit: Visit, *, one_by_one: bool) -> Seq2Seq:
     def advance(tokens: Tensor, state: Any, *, need_weights: bool = False) -> tuple[Decoded, Any]:
         if not one_by_one or tokens.shape[1] == 1:
             return counted(read, tokens, state, need_weights=need_weights)
-        first = clock.next_step
         parts = []
         for token in torch.split(tokens, 1, dim=1):
             decoded, state = counted(read, token, state, need_weights=need_weights)
             parts.append(decoded)
-        clock.begin(first, len(parts))  # the output layer reads all of them at once
         return _joined(parts), state
 
     vars(twin).update(encode=partial(from_the_source, twin.encode), start=start_first)
@@ -123,7 +121,9 @@ def instrumented(model: Seq2Seq, visit: Visit, *, one_by_one: bool) -> Seq2Seq:
         read = twin.advance
         vars(twin).update(advance=advance, pre_logits=partial(Seq2Seq.pre_logits, twin))
     else:
-        vars(twin).update(step=partial(counted, twin.step), forward=partial(_forward, twin))
+        vars(twin).update(step=partial(counted, twin.step))
+    if one_by_one or "advance" not in model.defines:  # then the output layer, too, sees each step by itself
+        vars(twin).update(forward=partial(_forward, twin), pre_logits=lambda *sides, source_mask: None)
     return twin
 
 

@@ -25,8 +25,8 @@ from selfattn.settings import (
     Count,
     Seed,
     changed,
-    check_bounds,
     check_conditions,
+    check_options,
     divide,
     excludes,
     needs,
@@ -93,8 +93,7 @@ class TrainOptions:
     tensorboard: Path | None = None
 
     def __post_init__(self) -> None:
-        check_conditions(changed(self), self, self.conditions)
-        check_bounds(self)
+        check_options(self)
 
 
 _NOT_THE_RESULT = TrainOptions.groups["Run"]  # the result does not depend on these options

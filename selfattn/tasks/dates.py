@@ -18,7 +18,7 @@ from selfattn.data.splits import Splits, book_split
 from selfattn.errors import SettingError, UserError
 from selfattn.results.record import Baseline, Subject
 from selfattn.runs.task import RECIPE, HeldOut, TaskData, check_same_reading
-from selfattn.settings import Condition, changed, check_conditions, excludes, needs
+from selfattn.settings import Condition, check_options, excludes, needs
 from selfattn.tasks import baselines
 from selfattn.training.config import TrainingConfig
 
@@ -56,7 +56,7 @@ class DateOptions:
     encoding: str | None = None
 
     def __post_init__(self) -> None:
-        check_conditions(changed(self), self, self.conditions)
+        check_options(self)
         checked_encoding(self.encoding)
         self.withheld()
 

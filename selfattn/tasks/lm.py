@@ -17,7 +17,7 @@ from selfattn.errors import SettingError, UserError
 from selfattn.models.config import ModelConfig
 from selfattn.results.record import Subject
 from selfattn.runs.text_task import TextData, Texts
-from selfattn.settings import Condition, Count, changed, check_bounds, check_conditions, excludes, needs
+from selfattn.settings import Condition, Count, check_options, excludes, needs
 from selfattn.tasks.baselines import subject_of
 from selfattn.tasks.dates import Dates
 from selfattn.tokenizers.load import SUBWORDS, TokenizerKind, open_tokenizer, train_tokenizer
@@ -57,8 +57,7 @@ class TextOptions:
 
     def __post_init__(self) -> None:
         checked_encoding(self.encoding)
-        check_bounds(self)
-        check_conditions(changed(self), self, self.conditions)
+        check_options(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from selfattn.data.pairs import Pair
 from selfattn.data.splits import GeneratedSplits, Splits
 from selfattn.errors import SettingError
 from selfattn.runs.task import RECIPE, TaskData
-from selfattn.settings import Condition, Count, changed, check_bounds, check_conditions, needs
+from selfattn.settings import Condition, Count, check_options, needs
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ class RecallOptions:
     vocabulary: Count = 256
 
     def __post_init__(self) -> None:
-        check_bounds(self)
-        check_conditions(changed(self), self, self.conditions)
+        check_options(self)
         if self.test_length < self.length:
             raise SettingError(f"`test_length`: expected at least `length` {self.length}, got {self.test_length}")
         if self.problem != "mqar":

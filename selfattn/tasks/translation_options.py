@@ -16,10 +16,8 @@ from selfattn.settings import (
     CountOrZero,
     Seed,
     Share,
-    changed,
     check,
-    check_bounds,
-    check_conditions,
+    check_options,
     excludes,
     needs,
     shown,
@@ -160,9 +158,8 @@ class TranslationOptions:
                 read_language(getattr(self, name))
             except SettingError as error:
                 raise SettingError(f"`{name}`: {error}") from None
-        check_conditions(changed(self), self, self.conditions)
+        check_options(self)
         checked_encoding(self.encoding)
-        check_bounds(self)
         for weight in self.weights:
             if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= _LARGEST_WEIGHT:
                 raise SettingError(f"`weights`: expected numbers in (0, {_LARGEST_WEIGHT:,}], got {shown(weight)}")
@@ -201,4 +198,4 @@ class TranslationTests:
     baseline_source: str | None = None
 
     def __post_init__(self) -> None:
-        check_conditions(changed(self), self, self.conditions)
+        check_options(self)

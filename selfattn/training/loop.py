@@ -7,7 +7,7 @@ and writes nothing but the checkpoint.
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -265,17 +265,16 @@ class _Loop:
 
     def _announce(self) -> None:
         epochs = None if self.config.max_steps else self.config.epochs
-        for observer in self.observers:
-            with self._stoppable():
-                observer.started(epochs, self.state.progress.total_steps)
+        steps = self.state.progress.total_steps
+        self._tell(lambda observer: observer.started(epochs, steps))
 
-    @contextmanager
-    def _stoppable(self) -> Iterator[None]:
-        """Set ``is_end_requested`` if an observer raises ``StopTraining`` inside a ``with`` block."""
-        try:
-            yield
-        except StopTraining:
-            self.is_end_requested = True
+    def _tell(self, call: Callable[[Observer], None]) -> None:
+        """Call a method of each observer, which may end the training."""
+        for observer in self.observers:
+            try:
+                call(observer)
+            except StopTraining:
+                self.is_end_requested = True
 
     def _report(self, taken: StepTaken) -> None:
         """Count a step, and report it to the observers."""
@@ -287,8 +286,9 @@ class _Loop:
         )
         for observer in self.observers:
             try:
-                with self._stoppable():
-                    observer.stepped(report)
+                observer.stepped(report)
+            except StopTraining:
+                self.is_end_requested = True
             except KeyboardInterrupt:
                 self.is_stop_requested = True
 
@@ -304,9 +304,7 @@ class _Loop:
             value = self.criterion.part(self.replica.model, self.processes)
         self.replica.model.train()
         report = CurveReport(progress.epoch + 1, progress.step, progress.tokens, progress.seconds, value)
-        for observer in self.observers:
-            with self._stoppable():
-                observer.measured(report)
+        self._tell(lambda observer: observer.measured(report))
 
     def validate(self) -> None:
         """Validate the averaged weights, each process a share of the data; the first process keeps the report."""
@@ -330,18 +328,14 @@ class _Loop:
                 if is_best:
                     state.best_weights = {name: x.to("cpu", copy=True) for name, x in named_weights(model).items()}
                 state.reports.append(report)
-                for observer in self.observers:
-                    with self._stoppable():
-                        observer.validated(report, model, is_best)
+                self._tell(lambda observer: observer.validated(report, model, is_best))
         self.replica.model.train()
         if measures is None:  # save the state before the validation, which the resumed training repeats
             state.average.validation_stopped()
             self._save()
             raise KeyboardInterrupt
         if report is not None:
-            for observer in self.observers:
-                with self._stoppable():
-                    observer.validation_ended(report, model)
+            self._tell(lambda observer: observer.validation_ended(report, model))
         progress.validated()
         self._save()
 
@@ -382,9 +376,8 @@ class _Loop:
                 state.best_weights = None  # only the first process keeps them
             if state.best_weights is not None:  # observers meet the model with its best weights
                 put_into(self.replica.model, state.best_weights)
-            for observer in self.observers:
-                with self._stoppable():
-                    observer.resumed(state.progress.step, tuple(state.reports), self.replica.model)
+            reports = tuple(state.reports)
+            self._tell(lambda observer: observer.resumed(state.progress.step, reports, self.replica.model))
             put_into(self.replica.model, restored.part("model"))
         except (ValueError, KeyError, RuntimeError, TypeError) as error:
             reason = " ".join(str(error).split())
