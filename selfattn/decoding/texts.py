@@ -125,7 +125,7 @@ def decode_sources(
         restrictions = Restrictions(prefixes or nothing, starts, options.no_repeat_ngram)
     examples = [Example(source, [tokenizer.eos_id]) for source in sources]
     rows = BATCH_SIZE if options.beam == 1 else max(1, BEAM_SIZE // options.beam)
-    sizes = {"batch_size": rows, "max_tokens": max(1, MAX_TOKENS // options.beam)}
+    sizes: dict[str, Any] = {"batch_size": rows, "max_tokens": max(1, MAX_TOKENS // options.beam)}
     ends = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
     penalty = LengthPenalty(options.length_penalty)
     of_beam: dict[str, Any] = {"beam_size": options.beam, "n_best": options.n_best, "length_penalty": penalty}
