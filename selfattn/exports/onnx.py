@@ -26,6 +26,7 @@ from selfattn.convert.plain import check_plain
 from selfattn.errors import UserError, described
 from selfattn.files import write_atomically
 from selfattn.layers.trees import leaves_beside, named_tensors, with_tensors
+from selfattn.models.instrument import widened
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq, stepped_logits
 from selfattn.streams import global_state
 
@@ -289,14 +290,18 @@ class OnnxModel(Seq2Seq):
         """Run `encoder.onnx`."""
         return OnnxState(tuple(_run(self.encoder, self.names, {"source": source, "source_mask": source_mask})))
 
-    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, OnnxState]:
+    def step(self, token: Tensor, state: OnnxState) -> tuple[Tensor, OnnxState]:
         """Run `step.onnx`."""
-        assert isinstance(state, OnnxState)
+        (logits,), new = self._outputs_of_step(token, state, ["logits"])
+        return logits, new
+
+    def _outputs_of_step(self, token: Tensor, state: OnnxState, outputs: list[str]) -> tuple[list[Tensor], OnnxState]:
+        """Run `step.onnx`; return these outputs, and the new state."""
         tensors = dict(zip(self.names, state.tensors, strict=True))
-        outputs = ["logits", *(f"next.{name}" for name in self.changing)]
-        logits, *changed = _run(self.stepper, outputs, {"token": token} | tensors)
-        tensors |= dict(zip(self.changing, changed, strict=True))
-        return logits, OnnxState(tuple(tensors.values()))
+        changing = [f"next.{name}" for name in self.changing]
+        values = _run(self.stepper, [*outputs, *changing], {"token": token} | tensors)
+        tensors |= dict(zip(self.changing, values[len(outputs) :], strict=True))
+        return values[: len(outputs)], OnnxState(tuple(tensors.values()))
 
     def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
         """Return logits ``[b t v]``, step by step."""
@@ -308,36 +313,29 @@ class OnnxModel(Seq2Seq):
         Raises:
             ValueError: a layer's name does not end in ``self_attn`` or ``cross_attn``, which say what it attends to.
         """
-        names = _weights_of(self.encoder)
         inputs = {"source": source, "source_mask": source_mask}
-        tensors = _run(self.encoder, [*self.names, *names], inputs)
-        encoder = tuple(tensors[len(self.names) :])
-        state = dict(zip(self.names, tensors, strict=False))
+        tensors = _run(self.encoder, [*self.names, *_weights_of(self.encoder)], inputs)
+        state = OnnxState(tuple(tensors[: len(self.names)]))
         names = _weights_of(self.stepper)
-        outputs = [*(f"next.{name}" for name in self.changing), *names]
         steps = []
         for token in target_in.unbind(dim=1):
-            tensors = _run(self.stepper, outputs, {"token": token} | state)
-            state |= dict(zip(self.changing, tensors, strict=False))
-            steps.append(dict(zip(names, tensors[len(self.changing) :], strict=True)))
+            weights, state = self._outputs_of_step(token, state, names)
+            steps.append(weights)
         length = source.shape[1] if self.reads_one_sequence else 0
         cross = []
         decoder = []
-        for name in names:
-            rows = [step_weights[name] for step_weights in steps]
+        for name, *rows in zip(names, *steps, strict=True):
             if name.endswith(".cross_attn"):
                 cross.append(torch.cat(rows, dim=2))
             elif name.endswith(".self_attn"):
                 if self.reads_one_sequence:
                     cross.append(torch.cat([row[..., :length] for row in rows], dim=2))
-                keys = target_in.shape[1]
-                padded = [nn.functional.pad(row[..., length:], (0, keys - row.shape[-1] + length)) for row in rows]
-                decoder.append(torch.cat(padded, dim=2))
+                decoder.append(torch.cat([widened(row[..., length:], target_in.shape[1]) for row in rows], dim=2))
             else:
                 raise ValueError(
                     f"{name}: of an attention of that name nobody knows what it reads; load the run itself"
                 )
-        return AttentionMaps(encoder, tuple(decoder), tuple(cross))
+        return AttentionMaps(tuple(tensors[len(self.names) :]), tuple(decoder), tuple(cross))
 
 
 def _weights_of(session: Any) -> list[str]:
