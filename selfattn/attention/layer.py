@@ -271,7 +271,9 @@ class MultiHeadAttention(nn.Module):
         # guard: the projections would read what attend never reads
         if mask.allowed is not None and mask.additive is None:
             mask = mask.for_sizes(i, j, mask.allowed.device)
-            x, context = _without_unread(x, context, mask)
+            assert mask.allowed is not None
+            x = x if isinstance(x, Query) else without_unread_queries(x, mask.allowed)
+            context = context if isinstance(context, KeyValue) else without_unread_keys(context, mask.allowed)
         # project
         keys = context if isinstance(context, KeyValue) else self.project_context(context, key_positions)
         query = x.heads if isinstance(x, Query) else self.project_query(x)
@@ -345,18 +347,6 @@ class MultiHeadAttention(nn.Module):
             positions = torch.arange(key.shape[2], device=key.device)
         check_positions(positions, key.shape[2], "keys")
         return KeyValue(rotated(self.position, key, positions), value, positions)
-
-
-def _without_unread(
-    x: Tensor | Query, context: Tensor | KeyValue, mask: Mask
-) -> tuple[Tensor | Query, Tensor | KeyValue]:
-    """Zero the queries that see no key and the keys that no query sees, before they are projected."""
-    assert mask.allowed is not None
-    if isinstance(x, Tensor):
-        x = without_unread_queries(x, mask.allowed)
-    if isinstance(context, Tensor):
-        context = without_unread_keys(context, mask.allowed)
-    return x, context
 
 
 def _heads(x: Tensor, heads: int) -> Tensor:

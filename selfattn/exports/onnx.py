@@ -25,7 +25,7 @@ from selfattn.attention.masks import unread
 from selfattn.convert.plain import check_plain
 from selfattn.errors import UserError, described
 from selfattn.files import write_atomically
-from selfattn.layers.trees import leaves_beside, named_tensors, with_tensors
+from selfattn.layers.trees import named_tensors, with_tensors
 from selfattn.models.instrument import widened
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq, stepped_logits
 from selfattn.streams import global_state
@@ -154,12 +154,12 @@ def completed(state: Any, first: Any, rows: Any) -> Any:
         rows: of the state.
     """
 
-    def complete(example: Any, part: Any) -> Any:
-        if part is not None or not isinstance(example, Tensor):
-            return example if part is None else part
-        return example if example.shape == (0,) else example.new_zeros(rows, *example.shape[1:])  # positions: no rows
-
-    return leaves_beside(first, state, complete)
+    present = dict(named_tensors(state))
+    tensors = []
+    for name, example in named_tensors(first):
+        sizes = [rows, *example.shape[1:]] if example.shape != (0,) else [0]  # positions: no rows
+        tensors.append(present[name] if name in present else example.new_zeros(sizes))
+    return with_tensors(first, iter(tensors))
 
 
 def first_of(once: Any, twice: Any) -> Any:

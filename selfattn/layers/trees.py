@@ -58,30 +58,6 @@ def with_tensors(tree: Any, tensors: Iterator[Tensor]) -> Any:
     return map_leaves(lambda leaf: next(tensors) if isinstance(leaf, Tensor) else leaf, tree)
 
 
-def leaves_beside(tree: Any, other: Any, combine: Callable[[Any, Any], Any]) -> Any:
-    """Return the tree with each leaf combined with what another tree has in its place, None where it has nothing there.
-
-    Args:
-        tree: gives the form.
-        other: of the same form, but None may stand in place of any part, and tuples may be shorter.
-        combine: function of a leaf and of the other's part.
-
-    Example:
-        >>> leaves_beside((1, (2, 3), (4, 5)), (6, None, (7,)), lambda leaf, part: (leaf, part))
-        ((1, 6), ((2, None), (3, None)), ((4, 7), (5, None)))
-    """
-    pairs, form = pytree.tree_flatten_with_path(tree, is_leaf=_is_leaf)
-    return pytree.tree_unflatten([combine(leaf, _part_at(other, path)) for path, leaf in pairs], form)
-
-
-def _part_at(tree: Any, path: pytree.KeyPath) -> Any:
-    for key in path:
-        if tree is None or (isinstance(key, pytree.SequenceKey) and key.idx >= len(tree)):
-            return None
-        tree = key.get(tree)
-    return tree
-
-
 def _key_name(key: Any) -> str:
     return str(key.idx) if isinstance(key, pytree.SequenceKey) else str(key.name)
 

@@ -16,12 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfattn.attention import Attended, MultiHeadAttention
-from selfattn.attention.cache import Cache
-from selfattn.attention.masks import Mask
-from selfattn.attention.projections import KeyValue
 from selfattn.attention.steps import attend_watched
 from selfattn.layers import RecurrentStack, TokenEmbedding
-from selfattn.layers.trees import map_leaves, named_tensors, with_tensors
+from selfattn.layers.trees import named_tensors, with_tensors
 from selfattn.models.protocol import Decoded, EncoderMemory, Seq2Seq, stepped_logits
 
 
@@ -169,19 +166,12 @@ def _visit_state(state: Any, step: int, visit: Visit) -> Any:
     changes = {}
     for part in dataclasses.fields(state):
         value = getattr(state, part.name)
-        if "of_source" in part.metadata or _has_keys(value):
+        tensors = dict(named_tensors(value, f"state.{part.name}"))
+        if "of_source" in part.metadata or any(name.endswith(".key") for name in tensors):
             continue
-        tensors = []
-        for name, tensor in named_tensors(value, f"state.{part.name}"):
-            tensors.append(visit(tensor, Place(name, step, 1, None)))
-        changes[part.name] = with_tensors(value, iter(tensors))
+        visited = [visit(tensor, Place(name, step, 1, None)) for name, tensor in tensors.items()]
+        changes[part.name] = with_tensors(value, iter(visited))
     return dataclasses.replace(state, **changes)
-
-
-def _has_keys(tree: Any) -> bool:
-    kinds: list[type] = []
-    map_leaves(lambda leaf: kinds.append(type(leaf)), tree, (Cache, KeyValue, Mask))
-    return bool({Cache, KeyValue, Mask} & {*kinds})
 
 
 def _joined(parts: Sequence[Decoded]) -> Decoded:

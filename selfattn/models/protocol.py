@@ -54,15 +54,13 @@ _LEAVES = (Reorderable, Cache, KeyValue, Mask)
 
 def _picked(leaf: Any, *, index: Tensor, sources: Tensor | None) -> Any:
     """Pick the rows of hypotheses."""
-    if type(leaf) is Tensor:
+    if isinstance(leaf, Tensor):
         return leaf.index_select(0, index)
     if isinstance(leaf, Reorderable):
         return leaf.reorder(index, sources=sources)
     if isinstance(leaf, KeyValue) and leaf.shared_by > 1:
         raise ValueError("reorder: the hypotheses of a source share its keys; say with `sources` which stay")
-    if isinstance(leaf, Cache | KeyValue | Mask):
-        return leaf.reorder(index)
-    return leaf.index_select(0, index) if isinstance(leaf, Tensor) else leaf
+    return leaf.reorder(index) if isinstance(leaf, Cache | KeyValue | Mask) else leaf
 
 
 def _picked_of_source(leaf: Any, *, sources: Tensor, shared_by: int) -> Any:

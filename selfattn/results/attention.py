@@ -176,10 +176,9 @@ class HeadScores(Plain):
 
     def changes(self) -> tuple[list[str], list[list[float]]]:
         """Return the layers, and for each layer the share of the score by which it changes without each head."""
-        layers = list(dict.fromkeys(head.layer for head in self.heads))
         most = 1 + max(head.head for head in self.heads)
-        rows = [[0.0] * most for _ in layers]
+        rows = {head.layer: [0.0] * most for head in self.heads}
         for head in self.heads:
             share = abs(head.difference) / self.score if self.score else 0.0
-            rows[layers.index(head.layer)][head.head] = min(1.0, share)
-        return layers, rows
+            rows[head.layer][head.head] = min(1.0, share)
+        return list(rows), list(rows.values())
