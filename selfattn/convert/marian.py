@@ -19,9 +19,9 @@ their ``max_length`` counts the start too. The differences:
   distribution, so that the others again sum to 1; as Marian itself, which has no padding among its words.
 """
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -31,6 +31,7 @@ from selfattn.convert.marian_checks import check_ids, check_positions, check_set
 from selfattn.convert.plain import check_like
 from selfattn.errors import UserError
 from selfattn.models.build import build
+from selfattn.models.config import override
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.encoder_decoder.model import EncoderDecoder
 from selfattn.models.transformer_config import TransformerConfig
@@ -56,12 +57,14 @@ _COMMON = {"dim": "d_model", "activation": "activation_function", "max_length": 
 }
 # What each stack has of its own: our name to theirs, behind the name of the side.
 _OWN = {"num_layers": "layers", "num_heads": "attention_heads", "ffn_dim": "ffn_dim"}
-# What every Transformer stack of this architecture is where it has no setting: as ours is by default, but for two.
-_STACK: dict[str, Any] = {
-    field.name: field.default for field in dataclasses.fields(TransformerConfig) if field.name not in _COMMON | _OWN
-} | {"norm_first": False, "sinusoid_layout": "halves"}
-# What both have together, and what the ids are: our name to theirs.
-_WHOLE = {"share_embeddings": "share_encoder_decoder_embeddings", "tie_output": "tie_word_embeddings"}
+# All settings of the model: our path to their name.
+_SETTINGS = {"share_embeddings": "share_encoder_decoder_embeddings", "tie_output": "tie_word_embeddings"}
+for _side in ("encoder", "decoder"):
+    _SETTINGS |= {f"{_side}.{ours}": theirs for ours, theirs in _COMMON.items()}
+    _SETTINGS |= {f"{_side}.{ours}": f"{_side}_{theirs}" for ours, theirs in _OWN.items()}
+# What every Transformer stack of this architecture is where it has no setting.
+_STACK = TransformerConfig(norm_first=False, sinusoid_layout="halves")
+# What the ids are: our name to theirs.
 _IDS = {
     "source_vocab_size": "vocab_size",
     "vocab_size": "decoder_vocab_size",
@@ -117,24 +120,17 @@ def config_from_marian(config: Mapping[str, Any]) -> tuple[EncoderDecoderConfig,
         >>> ours.encoder.activation, ours.encoder.num_layers, ids.start_id
         ('silu', 2, 10)
     """
-    settings = {*_COMMON.values(), *_WHOLE.values(), *_IDS.values()}
-    for name in _OWN.values():
-        settings |= {f"encoder_{name}", f"decoder_{name}"}
-    check_settings(config, settings)
+    check_settings(config, {*_SETTINGS.values(), *_IDS.values()})
     theirs: dict[str, Any] = _DEFAULTS | {"decoder_vocab_size": config.get("vocab_size")}
     theirs |= {name: value for name, value in config.items() if value is not None}
     sizes = theirs.get("vocab_size"), theirs["decoder_vocab_size"]
     if theirs["share_encoder_decoder_embeddings"] and sizes[0] != sizes[1]:
         raise UserError(f"decoder_vocab_size: {sizes[1]} differs from vocab_size {sizes[0]}, but there is one table")
+    if theirs.get("activation_function") == "swish":
+        theirs["activation_function"] = "silu"
     try:
-        common = {ours: theirs[name] for ours, name in _COMMON.items()}
-        if common["activation"] == "swish":
-            common["activation"] = "silu"
-        stacks: dict[str, Any] = {}
-        for side in ("encoder", "decoder"):
-            sizes_of_side = {ours: theirs[f"{side}_{name}"] for ours, name in _OWN.items()}
-            stacks[side] = TransformerConfig(**_STACK, **common, **sizes_of_side)
-        ours = EncoderDecoderConfig(**stacks, **{ours: theirs[name] for ours, name in _WHOLE.items()})
+        settings = {path: theirs[name] for path, name in _SETTINGS.items()}
+        ours = override(EncoderDecoderConfig(encoder=_STACK, decoder=_STACK), settings, "")
         ids = MarianIds(**{ours: theirs[name] for ours, name in _IDS.items()})
     except KeyError as error:
         raise UserError(f"{error.args[0]}: is missing; is this the configuration of a Marian model?") from None
@@ -166,10 +162,8 @@ def config_to_marian(config: EncoderDecoderConfig, ids: MarianIds) -> dict[str, 
     if not all(isinstance(stack, TransformerConfig) and stack.activation != "swiglu" for stack in stacks.values()):
         raise UserError("the Marian architecture is a Transformer encoder with a Transformer decoder, without swiglu")
     values: dict[str, Any] = {"model_type": "marian"}
-    values |= {theirs: getattr(config.encoder, ours) for ours, theirs in _COMMON.items()}
-    for side, stack in stacks.items():
-        values |= {f"{side}_{name}": getattr(stack, ours) for ours, name in _OWN.items()}
-    values |= {name: getattr(config, ours) for ours, name in _WHOLE.items()}
+    for path, name in _SETTINGS.items():
+        values.setdefault(name, attrgetter(path)(config))
     values |= {name: getattr(ids, ours) for ours, name in _IDS.items()}
     back, _ = config_from_marian(values)
     for side, stack in stacks.items():

@@ -201,7 +201,7 @@ FC1 = "model.encoder.layers.{}.fc1.weight"
         ({POSITIONS[1]: torch.zeros(64)}, {}, "embed_positions.weight: expected a table"),
         ({}, {"model_type": "bart"}, "model_type: expected 'marian', got 'bart'"),
         ({}, {"normalize_before": True}, "normalize_before: expected False, got True"),
-        ({}, {"activation_function": "gelu_new"}, "TransformerConfig.activation: 'gelu_new' is not one of relu, gelu"),
+        ({}, {"activation_function": "gelu_new"}, "encoder.activation: 'gelu_new' is not one of relu, gelu"),
         ({}, {"decoder_vocab_size": 17}, "decoder_vocab_size: 17 differs from vocab_size 19, but"),
         ({POSITIONS[1]: torch.zeros(65, 12)}, {}, "embed_positions.weight: expected a table of 64 positions by 12"),
         ({FC1.format(0): torch.ones(3).to(torch.int8)}, {}, "fc1.weight: expected a plain floating point tensor"),
