@@ -231,8 +231,7 @@ def from_marian(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Maria
         if name in state:
             check_positions(name, state[name], config["max_position_embeddings"], config["d_model"])
     state = {name: tensor for name, tensor in state.items() if name not in POSITIONS}
-    for names in _tied(ours):
-        _spread(state, names)
+    _spread(state, _tied(ours))
     if ours.share_embeddings:
         state.pop(_SHARED, None)
     right, shapes = ({name: tuple(w.shape) for name, w in weights.items()} for weights in (expected, state))
@@ -266,8 +265,7 @@ def to_marian(marian: Marian) -> tuple[dict[str, Tensor], dict[str, Any]]:
         fresh = build(marian.config, **sizes, pad_id=marian.ids.pad_id)
     check_like(marian.model, fresh, "to_marian")
     state = _in_their_names(marian.model)
-    for names in _tied(marian.config):
-        _spread(state, names)
+    _spread(state, _tied(marian.config))
     positions = sines(config["max_position_embeddings"], config["d_model"]).to(state[HEAD].dtype)
     return state | dict.fromkeys(POSITIONS, positions), config
 
@@ -304,11 +302,11 @@ def _in_their_names(model: EncoderDecoder) -> dict[str, Tensor]:
     return state | {_BIAS: state[_BIAS][None]}
 
 
-def _tied(config: EncoderDecoderConfig) -> list[list[str]]:
-    """Name the tensors that are one matrix, group by group."""
+def _tied(config: EncoderDecoderConfig) -> list[str]:
+    """Name the tensors that are one matrix."""
     if config.share_embeddings:
-        return [[_SHARED, *TABLES, *([HEAD] if config.tie_output else [])]]
-    return [[TABLES[1], HEAD]] if config.tie_output else []
+        return [_SHARED, *TABLES, *([HEAD] if config.tie_output else [])]
+    return [TABLES[1], HEAD] if config.tie_output else []
 
 
 def _spread(state: dict[str, Tensor], names: list[str]) -> None:

@@ -45,8 +45,9 @@ class Edit:
     Attributes:
         name: of the intermediate.
         change: returns what the model computes on with: a tensor of the same shape.
-        by_step: take each decoding step by itself, so that the change meets one at a time; default False. States, keys
-            and values are always changed so.
+        by_step: take each decoding step by itself, so that the change meets one at a time; default True. Without it
+            the model reads a given target at once, for a change of queries, scores or outputs that is the same in all
+            steps.
 
     Example:
         >>> double = Edit("encoder.embed", lambda tensor, place: 2 * tensor)
@@ -54,7 +55,7 @@ class Edit:
 
     name: str
     change: Callable[[Tensor, Place], Tensor]
-    by_step: bool = False
+    by_step: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +194,7 @@ def edited(model: Seq2Seq, *edits: Edit) -> Seq2Seq:
         if edit.name not in names:
             raise UserError(_unknown(edit.name, names))
     edits = (*earlier, *edits)
-    twin = instrumented(original, partial(_changed, edits=edits), one_by_one=any(map(_is_by_step, edits)))
+    twin = instrumented(original, partial(_changed, edits=edits), one_by_one=any(edit.by_step for edit in edits))
     vars(twin)["inside"] = (original, edits)
     return twin
 
@@ -202,11 +203,6 @@ def _edits_of(model: Seq2Seq) -> tuple[Seq2Seq, tuple[Edit, ...]]:
     """Return the model that an edited one was made from, and its edits."""
     original, edits = vars(model).get("inside", (model, ()))
     return original, edits
-
-
-def _is_by_step(edit: Edit) -> bool:
-    """Say whether a change belongs to one step, so that what reads many steps at once would not see it."""
-    return edit.by_step or edit.name.startswith("state.") or edit.name.endswith((".key", ".value"))
 
 
 def _changed(tensor: Tensor, place: Place, edits: Sequence[Edit]) -> Tensor:
@@ -232,7 +228,7 @@ def ablate(layer: str, heads: Sequence[int] | None = None, *, to: Tensor | float
         constant = to.to(tensor)[:, None] if isinstance(to, Tensor) else tensor.new_tensor(to)
         return constant.expand_as(tensor)
 
-    return Edit(f"{layer}.heads", _of_heads(change, heads))
+    return Edit(f"{layer}.heads", _of_heads(change, heads), by_step=False)
 
 
 def head_means(traces: Sequence[Trace], layer: str) -> Tensor:
@@ -271,7 +267,7 @@ def reweigh(
             return allowed / allowed.sum(dim=-1, keepdim=True).clamp(min=1).to(weights.dtype)
         return _permuted(weights, allowed, seed)
 
-    return Edit(f"{layer}.weights", _of_heads(change, heads))
+    return Edit(f"{layer}.weights", _of_heads(change, heads), by_step=False)
 
 
 def patch(name: str, trace: Trace, *, steps: Sequence[int] | None = None, heads: Sequence[int] | None = None) -> Edit:
@@ -298,7 +294,7 @@ def patch(name: str, trace: Trace, *, steps: Sequence[int] | None = None, heads:
             return tensor
         return torch.empty_like(tensor).copy_(_fitted(values[0][name], tensor))
 
-    return Edit(name, _of_heads(change, heads), by_step=True)
+    return Edit(name, _of_heads(change, heads))
 
 
 def _of_heads(change: Callable[[Tensor, Place], Tensor], heads: Sequence[int] | None) -> Visit:

@@ -28,15 +28,13 @@ class Place:
 
     Attributes:
         name: of the intermediate.
-        step: number of the decoding step of its first row, from 0; None while the source is read.
-        steps: number of decoding steps that it covers.
+        step: number of the decoding step, from 0; None while the source is read.
         rows: its axis of queries or positions; None where it has none: keys, values and states.
         allowed: of weights and scores: which keys each query may see, bool, broadcastable to ``[b h i j]``; None: all.
     """
 
     name: str
     step: int | None
-    steps: int
     rows: int | None
     allowed: Tensor | None = None
 
@@ -45,31 +43,11 @@ Visit = Callable[[Tensor, Place], Tensor]
 """Sees an intermediate and returns what the model computes on with."""
 
 
+@dataclass
 class _Clock:
-    """Knows which decoding step is being computed."""
+    """Knows which decoding step is being computed; None while the source is read."""
 
-    def __init__(self) -> None:
-        self.step: int | None = None
-        self.steps = 1
-        self.rows: dict[str, int] = {}  # of this call of `advance`, by the name of the layer
-
-    def begin(self, step: int | None, steps: int = 1) -> None:
-        self.step = step
-        self.steps = steps
-        self.rows = {}
-
-    @property
-    def next_step(self) -> int:
-        return (self.step or 0) + self.steps
-
-    def place(self, name: str, rows: int) -> tuple[int | None, int]:
-        """Return the first step of a tensor and the number of its steps: some decoders take each step by itself."""
-        if self.step is None:
-            return None, rows
-        steps = min(rows, self.steps)
-        first = self.step + self.rows.get(name, 0)
-        self.rows[name] = self.rows.get(name, 0) + steps
-        return first, steps
+    step: int | None = None
 
 
 def instrumented(model: Seq2Seq, visit: Visit, *, one_by_one: bool) -> Seq2Seq:
@@ -78,7 +56,8 @@ def instrumented(model: Seq2Seq, visit: Visit, *, one_by_one: bool) -> Seq2Seq:
     Args:
         model: shares its weights with the twin.
         visit: sees the intermediates.
-        one_by_one: take each decoding step by itself, and visit the decoder's state behind it.
+        one_by_one: take each decoding step by itself, and visit the decoder's state behind it. Otherwise several steps
+            may be taken at once, and the number of the step says nothing.
     """
     twin: Seq2Seq = sharing_weights(model)
     clock = _Clock()
@@ -86,22 +65,15 @@ def instrumented(model: Seq2Seq, visit: Visit, *, one_by_one: bool) -> Seq2Seq:
         module.register_forward_hook(partial(_visit_output, name, clock, visit))
         if isinstance(module, MultiHeadAttention):
             vars(module)["attend_with"] = partial(_visit_attention, name, clock, visit, module.attend_with)
-    start = twin.start
 
     def from_the_source(read: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        clock.begin(None)
+        clock.step = None
         return read(*arguments, **named)
 
-    def start_first(memory: Any) -> Any:
-        state = start(memory)
-        clock.begin(0, 0)
-        return state
-
     def counted(take: Callable[..., Any], tokens: Tensor, state: Any, **named: Any) -> tuple[Any, Any]:
-        step = clock.next_step
-        clock.begin(step, tokens.shape[1] if tokens.dim() == 2 else 1)
+        clock.step = 0 if clock.step is None else clock.step + 1
         result, new = take(tokens, state, **named)
-        return result, _visit_state(new, step, visit) if one_by_one else new
+        return result, _visit_state(new, clock.step, visit) if one_by_one else new
 
     def advance(tokens: Tensor, state: Any, *, need_weights: bool = False) -> tuple[Decoded, Any]:
         if not one_by_one or tokens.shape[1] == 1:
@@ -112,8 +84,8 @@ def instrumented(model: Seq2Seq, visit: Visit, *, one_by_one: bool) -> Seq2Seq:
             parts.append(decoded)
         return _joined(parts), state
 
-    vars(twin).update(encode=partial(from_the_source, twin.encode), start=start_first)
-    vars(twin).update(attention_maps=partial(from_the_source, twin.attention_maps))
+    for name in ("encode", "start", "attention_maps"):
+        vars(twin)[name] = partial(from_the_source, getattr(twin, name))
     if "advance" in model.defines:
         read = twin.advance
         vars(twin).update(advance=advance, pre_logits=partial(Seq2Seq.pre_logits, twin))
@@ -133,13 +105,12 @@ def _visit_attention(
 ) -> Attended:
     """Attend from queries to keys and values as the layer does, and hand over everything on the way."""
     i, j = (tensor.shape[2] for tensor in vectors[:2])
-    step, steps = clock.place(name, i)
     allowed = options["mask"].for_sizes(i, j, vectors[0].device).allowed
 
     def visit_part(part: str, tensor: Tensor) -> Tensor:
         rows = None if part in ("key", "value") else 2
         seen = allowed if part in ("scores", "weights") else None
-        return visit(tensor, Place(f"{name}.{part}", step, steps, rows, seen))
+        return visit(tensor, Place(f"{name}.{part}", clock.step, rows, seen))
 
     return attend_watched(visit_part, compute, *vectors, **options)
 
@@ -147,15 +118,11 @@ def _visit_attention(
 def _visit_output(name: str, clock: _Clock, visit: Visit, module: nn.Module, inputs: Any, output: Any) -> Any:
     """Hand over what a part returns: its tensor, or the first of several, or an encoder's states."""
     if isinstance(output, EncoderMemory):
-        return dataclasses.replace(output, states=visit(output.states, Place(name, None, 1, 1)))
+        return dataclasses.replace(output, states=visit(output.states, Place(name, None, 1)))
     first = output[0] if isinstance(output, tuple) and output else output
     if not isinstance(first, Tensor):
         return output
-    if first.dim() == 3:
-        step, steps = clock.place(f"{name}/", first.shape[1])
-        changed = visit(first, Place(name, step, steps, 1))
-    else:
-        changed = visit(first, Place(name, clock.step, 1, None))
+    changed = visit(first, Place(name, clock.step, 1 if first.dim() == 3 else None))
     if first is output:
         return changed
     return output._replace(**{output._fields[0]: changed}) if hasattr(output, "_fields") else (changed, *output[1:])
@@ -169,7 +136,7 @@ def _visit_state(state: Any, step: int, visit: Visit) -> Any:
         tensors = dict(named_tensors(value, f"state.{part.name}"))
         if "of_source" in part.metadata or any(name.endswith(".key") for name in tensors):
             continue
-        visited = [visit(tensor, Place(name, step, 1, None)) for name, tensor in tensors.items()]
+        visited = [visit(tensor, Place(name, step, None)) for name, tensor in tensors.items()]
         changes[part.name] = with_tensors(value, iter(visited))
     return dataclasses.replace(state, **changes)
 
