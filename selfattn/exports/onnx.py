@@ -26,7 +26,7 @@ from selfattn.convert.plain import check_plain
 from selfattn.errors import UserError, described
 from selfattn.files import write_atomically
 from selfattn.layers.trees import named_tensors, with_tensors
-from selfattn.models.instrument import widened
+from selfattn.models.instrument import joined_rows
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq, stepped_logits
 from selfattn.streams import global_state
 
@@ -326,11 +326,11 @@ class OnnxModel(Seq2Seq):
         decoder = []
         for name, *rows in zip(names, *steps, strict=True):
             if name.endswith(".cross_attn"):
-                cross.append(torch.cat(rows, dim=2))
+                cross.append(joined_rows(rows, dim=2))
             elif name.endswith(".self_attn"):
                 if self.reads_one_sequence:
-                    cross.append(torch.cat([row[..., :length] for row in rows], dim=2))
-                decoder.append(torch.cat([widened(row[..., length:], target_in.shape[1]) for row in rows], dim=2))
+                    cross.append(joined_rows([row[..., :length] for row in rows], dim=2))
+                decoder.append(joined_rows([row[..., length:] for row in rows], dim=2))
             else:
                 raise ValueError(
                     f"{name}: of an attention of that name nobody knows what it reads; load the run itself"

@@ -26,11 +26,12 @@ from functools import partial
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfattn.attention import AttentionSteps, MultiHeadAttention
 from selfattn.errors import UserError
-from selfattn.models.instrument import Place, Visit, instrumented, widened
+from selfattn.models.instrument import Place, Visit, instrumented, joined_rows
 from selfattn.models.protocol import Seq2Seq
 
 OF_ATTENTION = ("query", "key", "value", "scores", "weights", "heads")
@@ -93,8 +94,7 @@ class Trace:
             return self.source[name]
         axis = self.axes[name]
         if axis is not None:
-            width = parts[-1].shape[-1]
-            return torch.cat([widened(part, width) for part in parts], dim=axis)
+            return joined_rows(parts, axis)
         return torch.stack(parts) if name.startswith("state.") else parts[-1]
 
     def attention(self, layer: str) -> AttentionSteps:
@@ -328,7 +328,7 @@ def _fitted(value: Tensor, target: Tensor) -> Tensor:
     """Give a value of a trace, which has no batch axis, the shape of what it replaces."""
     value = value[None].to(target)
     if value.shape[-1] < target.shape[-1] and value.shape[1:-1] == target.shape[1:-1] and value.dim() == 4:
-        value = widened(value, target.shape[-1])
+        value = F.pad(value, (0, target.shape[-1] - value.shape[-1]))
     try:
         return value.expand_as(target)
     except RuntimeError:

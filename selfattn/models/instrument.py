@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -125,7 +125,8 @@ def _visit_output(name: str, clock: _Clock, visit: Visit, module: nn.Module, inp
     changed = visit(first, Place(name, clock.step, 1 if first.dim() == 3 else None))
     if first is output:
         return changed
-    return output._replace(**{output._fields[0]: changed}) if hasattr(output, "_fields") else (changed, *output[1:])
+    make = getattr(output, "_make", tuple)  # a named tuple stays one
+    return make((changed, *output[1:]))
 
 
 def _visit_state(state: Any, step: int, visit: Visit) -> Any:
@@ -142,18 +143,15 @@ def _visit_state(state: Any, step: int, visit: Visit) -> Any:
 
 
 def _joined(parts: Sequence[Decoded]) -> Decoded:
-    """Join what a decoder returned for single steps; a family may return None for weights that nobody asked for."""
-    cross = []
-    for rows in zip(*(part.cross_weights for part in parts), strict=True):
-        if rows[0] is not None:
-            cross.append(torch.cat(rows, dim=2))
-    widths = [weights.shape[-1] for weights in parts[-1].self_weights if weights is not None]
-    self_weights = []
-    for layer in zip(*(part.self_weights for part in parts), strict=True):
-        if layer[0] is not None:
-            self_weights.append(torch.cat([widened(weights, max(widths)) for weights in layer], dim=2))
+    """Join what a decoder returned for single steps."""
     states = torch.cat([part.states for part in parts], dim=1)
-    return Decoded(states, parts[0].output, tuple(self_weights), tuple(cross))
+    self_weights = _joined_weights(part.self_weights for part in parts)
+    return Decoded(states, parts[0].output, self_weights, _joined_weights(part.cross_weights for part in parts))
+
+
+def _joined_weights(steps: Iterable[Sequence[Tensor]]) -> tuple[Tensor, ...]:
+    """Join the weights of each layer; a family may return None for weights that nobody asked for."""
+    return tuple(joined_rows(rows, dim=2) for rows in zip(*steps, strict=True) if rows[0] is not None)
 
 
 def _shown(model: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
@@ -168,12 +166,11 @@ def _shown(model: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
             yield from _shown(module, f"{full}.")
 
 
-def sharing_weights(module: nn.Module, twins: dict[int, nn.Module] | None = None) -> Any:
+def sharing_weights(module: nn.Module) -> Any:
     """Return a copy of a module that shares its weights and buffers; hooks and modes are the copy's own.
 
     Args:
-        module: to be copied.
-        twins: copies of parts by the parts' identity, so that a part that stands in two places is copied once.
+        module: to be copied; a part that stands in two places is copied once.
 
     Example:
         >>> layer = nn.Sequential(nn.Linear(2, 3))
@@ -181,20 +178,17 @@ def sharing_weights(module: nn.Module, twins: dict[int, nn.Module] | None = None
         >>> twin is layer, twin[0] is layer[0], twin[0].weight is layer[0].weight
         (False, False, True)
     """
-    twins = {} if twins is None else twins
-    if id(module) in twins:
-        return twins[id(module)]
-    twin = module.__class__.__new__(module.__class__)
-    twins[id(module)] = twin
-    for name, value in vars(module).items():
-        if name == "_modules":
-            value = {key: None if part is None else sharing_weights(part, twins) for key, part in value.items()}
-        elif isinstance(value, dict):
-            value = value.copy()
-        twin.__dict__[name] = value
-    return twin
+    twins: dict[nn.Module | None, Any] = {None: None}
+    for part in module.modules():
+        twins[part] = type(part).__new__(type(part))
+        for name, value in vars(part).items():
+            vars(twins[part])[name] = value.copy() if isinstance(value, dict) else value
+    for part in module.modules():
+        twins[part]._modules = {name: twins[child] for name, child in part._modules.items()}
+    return twins[module]
 
 
-def widened(rows: Tensor, width: int) -> Tensor:
-    """Pad rows of weights with 0 for keys that they did not have."""
-    return F.pad(rows, (0, width - rows.shape[-1]))
+def joined_rows(rows: Sequence[Tensor], dim: int) -> Tensor:
+    """Join rows of several steps; weights of earlier steps are 0 for the keys that they did not have."""
+    width = rows[-1].shape[-1]
+    return torch.cat([F.pad(part, (0, width - part.shape[-1])) for part in rows], dim=dim)

@@ -5,7 +5,6 @@ and writes nothing but the checkpoint.
 """
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -314,15 +313,11 @@ class _Loop:
         report: EpochReport | None = None
         state.average.validating()
         with self.replica.shown(state.average):
-            try:
-                loss, measures = self._measured()
-            except Stopped:
-                loss = math.nan
-                measures = None
-            if self.processes.is_main and measures is not None:
+            measured = self._measured()
+            if self.processes.is_main and measured is not None:
                 # The epoch of the last step: at the end of an epoch, progress.epoch is the next one.
                 epoch = progress.epoch - (progress.position == 0)
-                report = progress.report(epoch, loss, measures)
+                report = progress.report(epoch, *measured)
                 before = self.best
                 is_best = before is None or self._rank(report) > self._rank(before)
                 if is_best:
@@ -330,7 +325,7 @@ class _Loop:
                 state.reports.append(report)
                 self._tell(lambda observer: observer.validated(report, model, is_best))
         self.replica.model.train()
-        if measures is None:  # save the state before the validation, which the resumed training repeats
+        if measured is None:  # save the state before the validation, which the resumed training repeats
             state.average.validation_stopped()
             self._save()
             raise KeyboardInterrupt
@@ -339,18 +334,15 @@ class _Loop:
         progress.validated()
         self._save()
 
-    def _measured(self) -> tuple[float, Mapping[str, float]]:
-        """Return the validation loss and the measures of the criterion.
-
-        Raises:
-            Stopped: an observer requests a stop.
-        """
+    def _measured(self) -> tuple[float, Mapping[str, float]] | None:
+        """Return the validation loss and the measures of the criterion; None if an observer requests a stop."""
         progress = self.state.progress
         model = self.replica.model
-        with polled(lambda: any(observer.requests_stop() for observer in self.observers)):
+        with suppress(Stopped), polled(lambda: any(observer.requests_stop() for observer in self.observers)):
             loss = validation_loss(model, self.validation, self.config, self.processes)
             check_finite("validation loss", loss, progress.step, progress.lr, self.config.precision)
             return loss, self.criterion.measure(model, loss, self.processes)
+        return None
 
     def _save(self) -> None:
         if self.checkpoints is not None and self.processes.is_main:
