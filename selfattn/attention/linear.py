@@ -264,8 +264,7 @@ class DeltaAttention(LinearAttention):
         keys: Any = x if context is None else context
         if isinstance(keys, Tensor):
             keys = self.project_context(keys, tokens=self.tokens_of(mask, keys))
-        options: dict[str, Any] = {"mask": mask, "causal": causal, "positions": positions, "need_weights": need_weights}
-        attended = super().forward(x, keys, **options)
+        attended = super().forward(x, keys, mask=mask, causal=causal, positions=positions, need_weights=need_weights)
         if attended.weights is None:
             return attended
         groups = self.num_heads // self.num_kv_heads

@@ -166,8 +166,6 @@ def attend_watched(
 class _Computed(Score):
     """Scores that are there already."""
 
-    equal_widths = False
-
     def __init__(self, scores: Tensor) -> None:
         super().__init__()
         self.scores = scores

@@ -27,7 +27,7 @@ from selfattn.errors import UserError, described
 from selfattn.files import write_atomically
 from selfattn.layers.trees import named_tensors, with_tensors
 from selfattn.models.instrument import joined_rows
-from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq, stepped_logits
+from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 from selfattn.streams import global_state
 
 ENCODER = "encoder.onnx"
@@ -302,10 +302,6 @@ class OnnxModel(Seq2Seq):
         values = _run(self.stepper, [*outputs, *changing], {"token": token} | tensors)
         tensors |= dict(zip(self.changing, values[len(outputs) :], strict=True))
         return values[: len(outputs)], OnnxState(tuple(tensors.values()))
-
-    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
-        """Return logits ``[b t v]``, step by step."""
-        return stepped_logits(self, target_in, self.encode(source, source_mask))
 
     def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
         """Return all weights, step by step, from the outputs `weights.*` of both graphs.

@@ -19,7 +19,7 @@ from selfattn.attention import Attended, MultiHeadAttention
 from selfattn.attention.steps import attend_watched
 from selfattn.layers import RecurrentStack, TokenEmbedding
 from selfattn.layers.trees import named_tensors, with_tensors
-from selfattn.models.protocol import Decoded, EncoderMemory, Seq2Seq, stepped_logits
+from selfattn.models.protocol import Decoded, EncoderMemory, Seq2Seq
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,8 @@ def instrumented(model: Seq2Seq, visit: Visit, *, one_by_one: bool) -> Seq2Seq:
     else:
         vars(twin).update(step=partial(counted, twin.step))
     if one_by_one or "advance" not in model.defines:  # then the output layer, too, sees each step by itself
-        vars(twin).update(forward=partial(_forward, twin), pre_logits=lambda *sides, source_mask: None)
+        vars(twin).update(forward=partial(Seq2Seq.forward, twin), pre_logits=lambda *sides, source_mask: None)
     return twin
-
-
-def _forward(model: Seq2Seq, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
-    return stepped_logits(model, target_in, model.start(model.encode(source, source_mask)))
 
 
 def _visit_attention(

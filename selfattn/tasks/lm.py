@@ -135,17 +135,15 @@ class LanguageModel(TextData):
         if options.data is None:
             return _generated(validation_items, options.context)
         encoding = checked_encoding(options.encoding)
+        test_file = self.test_options.test
         train = read_texts(options.data, encoding)
+        refuse_repeats([file for file in (options.data, options.valid, test_file) if file is not None])
         if options.valid is None:
             train, valid = hold_out(train, lambda line: line, validation_items)
         else:
-            refuse_repeats((options.data, options.valid))
             valid = read_texts(options.valid, encoding)
         if not valid:
             raise SettingError(f"{options.data}: fewer than 10 different lines; give more, or a file with `valid`")
-        test_file = self.test_options.test
-        if test_file is not None:
-            refuse_repeats([file for file in (options.data, options.valid, test_file) if file is not None])
         settings = {
             "kind": "text",
             "path": str(options.data.resolve()),
@@ -156,9 +154,8 @@ class LanguageModel(TextData):
             "context": options.context,
         }
         settings |= {} if encoding is None else {"encoding": encoding}
-        if test_file is None:
-            return Texts(train, valid, settings)
-        return Texts(train, valid, settings | {"test": str(test_file.resolve())}, read_texts(test_file, encoding))
+        settings |= {} if test_file is None else {"test": str(test_file.resolve())}
+        return Texts(train, valid, settings, () if test_file is None else read_texts(test_file, encoding))
 
     def text_tokenizer(self, texts: Sequence[str]) -> Tokenizer:
         """Learn characters, words or subwords, or open a tokenizer that is there."""
