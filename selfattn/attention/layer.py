@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
@@ -262,15 +261,18 @@ class MultiHeadAttention(nn.Module):
                 :func:`~selfattn.attention.core.attend` raises.
         """
         b, i, j = checked_sizes(x, context, self.query_dim)
-        if isinstance(context, KeyValue) and context.shared_by > 1:
+        shared_by = context.shared_by if isinstance(context, KeyValue) else 1
+        if shared_by > 1:  # [(b w) i d] -> [b (w i) d]: the rows of x that share a row of the context are queries of it
             is_ordered = causal or positions is not None or (isinstance(mask, Mask) and mask.causal)
-            return self._attend_shared(x, context, mask, bias, is_ordered, need_weights)
+            if is_ordered or self.position is not None or isinstance(x, Query):
+                raise ValueError("MultiHeadAttention: rows that share a context have no order: no causal, no positions")
+            x = x.reshape(b // shared_by, shared_by * i, x.shape[-1])
         key_positions = positions if context is None else None
         context = cast("Tensor | KeyValue", x if context is None else context)
-        mask = as_mask(mask, causal, (b, self.num_heads, i, j))
+        mask = as_mask(mask, causal, (b // shared_by, self.num_heads, shared_by * i, j))
         # guard: the projections would read what attend never reads
         if mask.allowed is not None and mask.additive is None:
-            mask = mask.for_sizes(i, j, mask.allowed.device)
+            mask = mask.for_sizes(shared_by * i, j, mask.allowed.device)
             assert mask.allowed is not None
             x = x if isinstance(x, Query) else without_unread_queries(x, mask.allowed)
             context = context if isinstance(context, KeyValue) else without_unread_keys(context, mask.allowed)
@@ -296,35 +298,18 @@ class MultiHeadAttention(nn.Module):
         )
         # join
         output = _joined_heads(attended.output)
-        return Attended(self.out_proj(output) if self.project else output, attended.weights)
+        output = self.out_proj(output) if self.project else output
+        weights = attended.weights
+        if shared_by > 1:
+            output = output.reshape(b, i, -1)
+            weights = None if weights is None else rearrange(weights, "b h (w i) j -> (b w) h i j", i=i)
+        return Attended(output, weights)
 
     attend_with: Callable[..., Attended] = staticmethod(attend)
     """The function that :meth:`forward` calls; :mod:`selfattn.models.instrument` replaces it, to watch."""
 
     if TYPE_CHECKING:  # a call has the signature of forward
         __call__ = forward
-
-    def _attend_shared(
-        self,
-        x: Tensor | Query,
-        context: KeyValue,
-        mask: Tensor | Mask | None,
-        bias: Tensor | None,
-        is_ordered: bool,
-        need_weights: bool,
-    ) -> Attended:
-        """Attend from rows that share a row of the context.
-
-        The ``w`` rows of ``x`` that share a row become ``w * i`` queries of that row.
-        """
-        if is_ordered or self.position is not None or isinstance(x, Query):
-            raise ValueError("MultiHeadAttention: rows that share a context have no order: no causal, no positions")
-        together = x.reshape(len(context.key), -1, x.shape[-1])  # [(b w) i d] -> [b (w i) d]
-        context = replace(context, shared_by=1)
-        output, weights = self.forward(together, context, mask=mask, bias=bias, need_weights=need_weights)
-        if weights is not None:
-            weights = rearrange(weights, "b h (w i) j -> (b w) h i j", i=x.shape[1])
-        return Attended(output.reshape(*x.shape[:2], -1), weights)
 
     def project_query(self, x: Tensor) -> Tensor:
         """Project queries ``[b i d]``, and cut them into heads ``[b h i e]``; positions are applied later."""

@@ -205,15 +205,13 @@ def decode_texts(
     """
     filled = [index for index, text in enumerate(texts) if text.strip()]
     sources = [[*tokenizer.encode(texts[index]), tokenizer.eos_id] for index in filled]
-    limits: list[int]
-    if options.max_length is not None:
-        limits = [options.max_length] * len(filled)
-    elif isinstance(max_length, int):
-        limits = [max_length] * len(filled)
-    elif callable(max_length):
-        limits = [max_length(len(source)) for source in sources]
+    most = options.max_length or max_length
+    if isinstance(most, int):
+        limits = [most] * len(filled)
+    elif callable(most):
+        limits = [most(len(source)) for source in sources]
     else:
-        limits = [max_length[index] for index in filled]
+        limits = [most[index] for index in filled]
     streams = [first + index for index in filled]
     beginnings = [tokenizer.target.encode(prefixes[index]) for index in filled] if prefixes else []
     hypotheses = decode_sources(

@@ -48,7 +48,7 @@ class Edit:
         change: returns what the model computes on with: a tensor of the same shape.
         by_step: take each decoding step by itself, so that the change meets one at a time; default True. Without it
             the model reads a given target at once, for a change of queries, scores or outputs that is the same in all
-            steps.
+            steps. Attention maps of linear attention, which has no weights by step, need it so.
 
     Example:
         >>> double = Edit("encoder.embed", lambda tensor, place: 2 * tensor)
