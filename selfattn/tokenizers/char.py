@@ -1,7 +1,6 @@
 """Character tokens: the vocabulary consists of the characters of the training texts."""
 
 from collections.abc import Iterable
-from typing import Any, Self
 
 from selfattn.tokenizers.listed import ListedTokenizer
 from selfattn.tokenizers.protocol import Unit
@@ -40,12 +39,3 @@ class CharTokenizer(ListedTokenizer):
     def parts(self, text: str) -> str:
         """Return the text itself, whose items are its characters."""
         return text
-
-    def listed(self) -> str:
-        """Return the characters as one text."""
-        return self.characters
-
-    @classmethod
-    def of_list(cls, listed: Any) -> Self | None:
-        """Make the tokenizer of a text of characters."""
-        return cls([listed]) if isinstance(listed, str) else None

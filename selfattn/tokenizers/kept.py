@@ -246,19 +246,18 @@ class KeptSearch:
     def __init__(self, lines: Sequence[str]) -> None:
         if not 0 < len(lines) <= _MOST:
             raise UserError(f"kept symbols: {len(lines):,} lines; give from 1 to {_MOST:,}")
-        symbols: list[tuple[int, str]] = []
-        patterns: list[tuple[int, str]] = []
+        groups: list[str] = []
         for place, line in enumerate(lines):
             if not line or line in lines[:place]:
                 raise UserError(f"kept symbols: line {place + 1} is empty or stands above; leave it out")
-            if not is_pattern(line):
-                symbols.append((place, re.escape(line)))
-                continue
-            _check_pattern(line)
-            patterns.append((place, f"{chr(_FIRST_MARK + place)}|{line[1:-1]}"))
-        symbols.sort(key=lambda each: -len(each[1]))
+            if is_pattern(line):
+                _check_pattern(line)
+            text = f"{chr(_FIRST_MARK + place)}|{line[1:-1]}" if is_pattern(line) else re.escape(line)
+            groups.append(f"(?P<l{place}>{text})")
         self._lines = tuple(lines)
-        self._pattern = regex.compile("|".join(f"(?P<l{place}>{text})" for place, text in [*symbols, *patterns]))
+        # Long symbols first, then patterns in their order.
+        order = sorted(range(len(lines)), key=lambda place: 0 if is_pattern(lines[place]) else -len(lines[place]))
+        self._pattern = regex.compile("|".join(groups[place] for place in order))
 
     def finds(self, text: str) -> list[Any]:
         """Return the matches in a text, without empty ones, such as a word's boundary.

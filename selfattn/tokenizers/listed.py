@@ -5,8 +5,9 @@ import os
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from selfattn.codec import read_json, refuse_newer
 from selfattn.errors import UserError
@@ -18,6 +19,8 @@ _ADVICE = "restore the file of the run, or train again"
 
 class ListedTokenizer(Tokenizer):
     """One token for each part of a text; ids 0 to 3 are ``<pad>``, ``<bos>``, ``<eos>``, ``<unk>``.
+
+    A subclass is made of texts.
 
     Args:
         parts: the vocabulary, in the order of the ids.
@@ -44,15 +47,6 @@ class ListedTokenizer(Tokenizer):
     @abstractmethod
     def parts(self, text: str) -> Sequence[str]:
         """Divide a text into parts, known or not."""
-
-    @abstractmethod
-    def listed(self) -> str | list[str]:
-        """Return the vocabulary as the file has it."""
-
-    @classmethod
-    @abstractmethod
-    def of_list(cls, listed: Any) -> Self | None:
-        """Make the tokenizer of what `listed` returned; None for anything else."""
 
     def __len__(self) -> int:
         """Return the size of the vocabulary, with the four special tokens."""
@@ -109,21 +103,16 @@ class ListedTokenizer(Tokenizer):
         place = checked_id(number, len(self)) - len(SPECIALS)
         return "\N{REPLACEMENT CHARACTER}" if number == self.unk_id else self._parts[place]
 
-    @classmethod
-    def file_name(cls) -> str:
-        """Return the name of the file that `save` writes."""
-        return f"{cls.kind}.json"
-
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the file atomically.
 
         Args:
             directory: created if it is missing.
         """
-        path = Path(directory) / self.file_name()
+        path = Path(directory) / f"{self.kind}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         # In ASCII: UTF-8 cannot write a lone surrogate, which a text may have.
-        write_text(path, json.dumps({"tokenizer": self.kind, "version": 1, self.unit: self.listed()}) + "\n")
+        write_text(path, json.dumps({"tokenizer": self.kind, "version": 1, self.unit: self._parts}) + "\n")
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> Self:
@@ -135,14 +124,14 @@ class ListedTokenizer(Tokenizer):
         Raises:
             UserError: the file is missing or broken.
         """
-        path = Path(directory) / cls.file_name()
+        path = Path(directory) / f"{cls.kind}.json"
         values = read_json(path, advice=_ADVICE)
         refuse_newer(values, 1, file=path, key="version")
         match values:
             case {"tokenizer": cls.kind, "version": 1} if values.keys() == {"tokenizer", "version", cls.unit}:
-                listed = values[cls.unit]
-                tokenizer = cls.of_list(listed)
-                # Otherwise ids would differ from those of the training.
-                if tokenizer is not None and tokenizer.listed() == listed:
-                    return tokenizer
+                with suppress(TypeError):  # of values that are no texts
+                    tokenizer = cls([cls.between.join(values[cls.unit])])
+                    # Otherwise ids would differ from those of the training.
+                    if tokenizer._parts == values[cls.unit]:
+                        return tokenizer
         raise UserError(f"{path}: not a vocabulary of {cls.unit}, version 1; {_ADVICE}")

@@ -35,7 +35,6 @@ _KINDS = {
     "marian.json": "marian:MarianTokenizer",
 }
 _ADVICE = "restore the files of the run, or train again"
-_NOTHING = "no tokenizer in it; name the folder tokenizer/ of a run, or train one"
 
 
 def train_tokenizer(
@@ -107,7 +106,7 @@ def _load_base(folder: Path) -> Tokenizer:
             # Imported now: some need sentencepiece, which characters and words do without.
             tokenizer: type[Tokenizer] = resolve_name(f"selfattn.tokenizers.{kind}")
             return tokenizer.load(folder)
-    raise UserError(f"{folder}: {_NOTHING}")
+    raise UserError(f"{folder}: no tokenizer in it; name the folder tokenizer/ of a run, or train one")
 
 
 def open_tokenizer(path: Path, option: str = "tokenizer") -> Tokenizer:

@@ -1,7 +1,6 @@
 """Words as tokens: what stands between spaces, such as the words of a command, or the phones of a pronunciation."""
 
 from collections.abc import Iterable
-from typing import Any, Self
 
 from selfattn.tokenizers.listed import ListedTokenizer
 from selfattn.tokenizers.protocol import Unit
@@ -40,13 +39,3 @@ class WordTokenizer(ListedTokenizer):
     def parts(self, text: str) -> list[str]:
         """Divide a text at its spaces; an empty text has no word."""
         return text.split(" ") if text else []
-
-    def listed(self) -> list[str]:
-        """Return the words."""
-        return self.words
-
-    @classmethod
-    def of_list(cls, listed: Any) -> Self | None:
-        """Make the tokenizer of a list of words."""
-        are_texts = isinstance(listed, list) and all(isinstance(word, str) for word in listed)
-        return cls([" ".join(listed)]) if are_texts else None
