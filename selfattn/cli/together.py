@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from selfattn.cli.config import MakeCommands, read_recipe
 from selfattn.cli.options import Lang, unwrapped
 from selfattn.codec import encode
-from selfattn.data.readers.named import named_sets
+from selfattn.data.readers.groups import named_sets
 from selfattn.errors import UserError, say
 from selfattn.words.messages import SOURCE
 

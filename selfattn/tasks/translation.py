@@ -12,9 +12,8 @@ from typing import Any, Self
 from selfattn.codec import Plain, decode
 from selfattn.data.corpus.mixture import Mixture
 from selfattn.data.kept_symbols import read_kept
-from selfattn.data.readers.groups import groups_of, refuse_repeats, refuse_turned
+from selfattn.data.readers.groups import groups_of, named_sets, refuse_repeats, refuse_turned
 from selfattn.data.readers.lines import checked_encoding
-from selfattn.data.readers.named import named_sets
 from selfattn.data.readers.pairs import file_records, file_sources, has_tags, label_of
 from selfattn.data.readers.records import Columns, PairSource, chosen_columns
 from selfattn.data.splits import Splits

@@ -78,7 +78,7 @@ class Tally:
         """
         parts = "".join(f", {count:,} moved to {name}" for name, count in (moved or {}).items())
         counts = f"{self.part}: {self.read:,} read, {pairs:,} kept, {self.dropped.total():,} left out{parts}"
-        return [counts, *(f"  left out, {step}" for step in self._steps())]
+        return [counts, *(f"  left out, {step}" for step in self.steps())]
 
     def refuse_empty(self, pairs: int, about: Sequence[str] = ()) -> None:
         """Raise where no pair is left.
@@ -91,15 +91,12 @@ class Tally:
             UserError: with the counts and the first places.
         """
         if not pairs:
-            steps = self.summary() if self.dropped else "there was none"
+            steps = "; ".join(self.steps()) or "there was none"
             understood = "".join(f"; {line}" for line in about)
             raise UserError(f"{self.label}: no pair is left for {self.part} after cleaning ({steps}){understood}")
 
-    def summary(self) -> str:
-        """Return the counts of what was left out, with the first places, in a line."""
-        return "; ".join(self._steps())
-
-    def _steps(self) -> list[str]:
+    def steps(self) -> list[str]:
+        """Return how many lines each step left out, with the first place."""
         return [f"{step}: {count:,} (first {self._first[step]})" for step, count in self.dropped.items()]
 
 

@@ -312,8 +312,7 @@ def _hold_out(
         wrong = f"cannot hold {size:,} of {len(pairs):,} pairs out for {empty[0]} so that no sentence is in two parts"
         sources = len({pair.source for pair in pairs})
         targets = len({pair.target for pair in pairs})
-        counts = [f"{tally.read:,} read", *([tally.summary()] if tally.dropped else [])]
-        counts.append(f"different sources: {sources:,}, targets: {targets:,}")
+        counts = [f"{tally.read:,} read", *tally.steps(), f"different sources: {sources:,}, targets: {targets:,}"]
         advice = "give `valid` and `test`, more pairs, or another number with `held_out`"
         raise SettingError(f"{tally.label}: {wrong} ({'; '.join(counts)}); {advice}")
     return parts

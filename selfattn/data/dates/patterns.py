@@ -5,6 +5,7 @@ Such a pattern renders fast, knows which characters belong to which field, and c
 
 import difflib
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import cached_property, lru_cache
@@ -253,10 +254,8 @@ def find_locale(name: str) -> Locale:
         >>> str(find_locale("zh-CN"))
         'zh_Hans_CN'
     """
-    try:
+    with suppress(UnknownLocaleError, ValueError):
         return Locale.parse(name.replace("-", "_"))
-    except (UnknownLocaleError, ValueError):
-        pass
     try:
         return Locale.parse(read_language(name).locale)
     except (UnknownLocaleError, ValueError):  # a SettingError is a ValueError

@@ -6,16 +6,7 @@ from functools import lru_cache
 from itertools import chain
 
 from selfattn.data.dates.patterns import YEARS, DatePattern, casings, date_patterns, find_locale, parse
-from selfattn.data.dates.source import (
-    DateFormat,
-    DateSource,
-    Readers,
-    days_of,
-    formats_of,
-    hashed,
-    split_days,
-    write_pair,
-)
+from selfattn.data.dates.source import DateFormat, DateSource, days_of, draw_pairs, formats_of, split_days
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 
@@ -52,7 +43,7 @@ def unseen_years(locales: str | Sequence[str], count: int) -> list[Pair]:
         readers.append(reader)
         if form.patterns[0].years == YEARS:
             formats.append(reader)
-    return _draw("unseen years", formats, readers, days_of(BEFORE) + days_of(AFTER), count)
+    return draw_pairs("unseen years", formats, readers, days_of(BEFORE) + days_of(AFTER), count)
 
 
 def withheld_years(locales: str | Sequence[str], years: Iterable[int], count: int) -> list[Pair]:
@@ -75,7 +66,7 @@ def withheld_years(locales: str | Sequence[str], years: Iterable[int], count: in
     readers = _training_formats(locales)
     formats = [form for form in readers if form.patterns[0].years == YEARS]
     days = list(chain.from_iterable(days_of(range(year, year + 1)) for year in sorted(set(years))))
-    return _draw("withheld years", formats, readers, days, count)
+    return draw_pairs("withheld years", formats, readers, days, count)
 
 
 def unseen_formats(locales: str | Sequence[str], count: int) -> list[Pair]:
@@ -99,7 +90,7 @@ def unseen_formats(locales: str | Sequence[str], count: int) -> list[Pair]:
         [('mon, 10/16/2079', '2079-10-16'), ('7/27/1938 ad', '1938-07-27')]
     """
     formats = list(chain.from_iterable(map(_new_formats, DateSource(locales).locales)))
-    return _draw("unseen formats", formats, _training_formats(locales) + formats, split_days()["test"], count)
+    return draw_pairs("unseen formats", formats, _training_formats(locales) + formats, split_days()["test"], count)
 
 
 def _training_formats(locales: str | Sequence[str]) -> list[DateFormat]:
@@ -126,17 +117,3 @@ def _new_formats(name: str) -> tuple[DateFormat, ...]:
 
 def _written(pattern: DatePattern) -> tuple[str, ...]:
     return tuple(pattern.render(day)[0] for day in _SAMPLES)
-
-
-def _draw(
-    name: str, formats: Sequence[DateFormat], readable: Sequence[DateFormat], days: Sequence[date], count: int
-) -> list[Pair]:
-    """Draw a format, one of its patterns and a day for each pair, by a hash of its number."""
-    # As in training, an ambiguous text starts with its locale.
-    readers = Readers(readable) if len({form.locale for form in formats}) > 1 else None
-    pairs = []
-    for index in range(count if formats and days else 0):
-        kind, choice, number, _ = hashed(f"{name}/{index}")
-        form = formats[kind % len(formats)]
-        pairs.append(write_pair(form, form.patterns[choice % len(form.patterns)], days[number % len(days)], readers))
-    return pairs

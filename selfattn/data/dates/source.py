@@ -149,6 +149,28 @@ def write_pair(form: DateFormat, pattern: DatePattern, day: date, readers: Reade
     return Pair(text, day.isoformat(), form.name, spans)
 
 
+def draw_pairs(
+    name: str, formats: Sequence[DateFormat], readable: Sequence[DateFormat], days: Sequence[date], count: int
+) -> list[Pair]:
+    """Draw a format, one of its patterns and a day for each pair, by a hash of its number.
+
+    Args:
+        name: of the draws.
+        formats: to draw from.
+        readable: which decide what is ambiguous.
+        days: to draw from.
+        count: number of pairs; none where there are no formats or no days.
+    """
+    # As in training, an ambiguous text starts with its locale.
+    readers = Readers(readable) if len({form.locale for form in formats}) > 1 else None
+    pairs = []
+    for index in range(count if formats and days else 0):
+        kind, choice, number, _ = hashed(f"{name}/{index}")
+        form = formats[kind % len(formats)]
+        pairs.append(write_pair(form, form.patterns[choice % len(form.patterns)], days[number % len(days)], readers))
+    return pairs
+
+
 class DateSource:
     """Written dates with their ISO form: endless, each drawn from its index.
 

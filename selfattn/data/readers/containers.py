@@ -19,21 +19,20 @@ from selfattn.files import open_regular, sha256_of
 PACKED = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "Zstandard", ".zip": "zip"}
 """Endings of packed files, in any case, and what packed them."""
 
+# Beginnings of files that cannot be read as they are.
 _MARKS = {
-    b"\x1f\x8b": ".gz",
-    b"BZh": ".bz2",
-    b"\xfd7zXZ\x00": ".xz",
-    b"\x28\xb5\x2f\xfd": ".zst",
-    b"PK\x03\x04": ".zip",
-}
-_FOREIGN = {
-    b"PAR1": "parquet; read its folder with `hub`, or write it as CSV",
-    b"ARROW1": "an Arrow file; read its folder with `hub`, or write it as CSV",
-    b"SQLite format 3": "a database; write its table as CSV",
-    b"%PDF-": "a PDF; write its text, one a line",
-    b"\xd0\xcf\x11\xe0": "a document of Office; save it as CSV in UTF-8",
-    b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it, and name its files",
-    b"Rar!": "a RAR archive; unpack it, and name its files",
+    b"\x1f\x8b": "packed with gzip; let its name end in .gz",
+    b"BZh": "packed with bzip2; let its name end in .bz2",
+    b"\xfd7zXZ\x00": "packed with xz; let its name end in .xz",
+    b"\x28\xb5\x2f\xfd": "packed with Zstandard; let its name end in .zst",
+    b"PK\x03\x04": "packed with zip; let its name end in .zip",
+    b"PAR1": "is parquet; read its folder with `hub`, or write it as CSV",
+    b"ARROW1": "is an Arrow file; read its folder with `hub`, or write it as CSV",
+    b"SQLite format 3": "is a database; write its table as CSV",
+    b"%PDF-": "is a PDF; write its text, one a line",
+    b"\xd0\xcf\x11\xe0": "is a document of Office; save it as CSV in UTF-8",
+    b"7z\xbc\xaf\x27\x1c": "is a 7z archive; unpack it, and name its files",
+    b"Rar!": "is a RAR archive; unpack it, and name its files",
 }
 _TAR = slice(257, 262)  # where "ustar" stands in a tar archive
 _START = 512  # bytes that tell what a file is
@@ -105,12 +104,9 @@ def start_of(path: Path) -> bytes:
         start = file.read(_START)
     if not start:
         raise UserError(f"{path}: the file is empty; give at least one line")
-    for mark, ending in _MARKS.items():
+    for mark, advice in _MARKS.items():
         if start.startswith(mark):
-            raise UserError(f"{path}: packed with {PACKED[ending]}; let its name end in {ending}")
-    for mark, advice in _FOREIGN.items():
-        if start.startswith(mark):
-            raise UserError(f"{path}: is {advice}")
+            raise UserError(f"{path}: {advice}")
     if start[_TAR] == b"ustar":
         raise UserError(f"{path}: is a tar archive; unpack it, and name its files")
     return start

@@ -1,8 +1,10 @@
-"""Several files as one corpus: files of pairs, or pairs of files, told apart by their names and contents."""
+"""Several files: as one corpus, of pairs or of one side each, or as sets with names of their own."""
 
 import os
+import re
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 
@@ -17,6 +19,7 @@ Group = tuple[Path, ...]
 _ADVICE = "give files of pairs, or a source and a target in turn, such as a.en a.de b.en b.de"
 
 _TURN = "turn them round, or the languages"
+_NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)=(.+)")
 
 
 def groups_of(paths: Sequence[Path], encoding: str | None = None) -> list[Group]:
@@ -67,13 +70,50 @@ def groups_of(paths: Sequence[Path], encoding: str | None = None) -> list[Group]
     return [tuple(paths[number : number + 2]) for number in range(0, len(paths), 2)]
 
 
+def named_sets(paths: Sequence[Path], setting: str) -> dict[str, tuple[Path, ...]]:
+    """Divide files into the sets that they are given for.
+
+    A name stands before the first file of its set; files without one belong to the set before. Where there is a file
+    of that very name, such as ``a=b.tsv``, it is the file.
+
+    Args:
+        paths: such as ``iid=a.tsv gen=b.en b.de``.
+        setting: name of the setting, for messages.
+
+    Returns:
+        The files of each set, in their order; of files without a name those of the set ``""``; nothing of no files.
+
+    Raises:
+        SettingError: a name is given twice, or the first file has none and another has.
+
+    Example:
+        >>> named_sets([Path("iid=a.tsv"), Path("gen=b.en"), Path("b.de")], "test")["gen"]
+        (PosixPath('b.en'), PosixPath('b.de'))
+        >>> named_sets([Path("a.tsv")], "test")
+        {'': (PosixPath('a.tsv'),)}
+    """
+    sets: dict[str, tuple[Path, ...]] = {}
+    name = ""
+    for path in paths:
+        match = _NAMED.fullmatch(str(path))
+        if match is not None and not path.exists():
+            name = match[1]
+            path = Path(match[2])
+            if name in sets:
+                raise SettingError(f"`{setting}` {name}: given twice; give each set a name of its own")
+        sets[name] = (*sets.get(name, ()), path)
+    if "" in sets and len(sets) > 1:
+        raise SettingError(f"`{setting}` {sets[''][0]}: has no name, but another set has; write NAME={sets[''][0]}")
+    return sets
+
+
 def refuse_repeats(paths: Sequence[Path]) -> None:
     """Raise where a file is given twice: by the same path, another path or link, or as a copy, packed or not.
 
     Raises:
         UserError: see above; or a file is missing or cannot be read.
     """
-    contents: dict[Path, str] = {}
+    content = cache(content_sha256)
     for first, second in combinations(paths, 2):
         is_one_file = os.path.realpath(first) == os.path.realpath(second)
         with suppress(OSError):  # it is missing, which reading says in a better way
@@ -83,10 +123,7 @@ def refuse_repeats(paths: Sequence[Path]) -> None:
             raise UserError(f"{first}: is given twice{also}; leave it out once")
         if not packing(first) and not packing(second) and _size(first) != _size(second):
             continue
-        for path in (first, second):
-            if path not in contents:
-                contents[path] = content_sha256(path)
-        if contents[first] == contents[second]:
+        if content(first) == content(second):
             raise UserError(f"{second}: has the same content as {first}; leave it out")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.containers import KnownFile, unchanged
-from selfattn.data.readers.formats import FORMAT_NAMES, format_of, side_of
+from selfattn.data.readers.formats import FORMAT_NAMES, Format, format_of, side_of
 from selfattn.data.readers.groups import groups_of
 from selfattn.data.readers.line_pairs import RawRecord, book_pairs, json_pairs, parallel_pairs, scan_pairs
 from selfattn.data.readers.lines import BAD_BYTE, encoding_advice
@@ -19,13 +19,14 @@ from selfattn.data.readers.records import BadRecord, Columns, PairSource, RawPai
 from selfattn.data.readers.tables import TableRow, anki_pairs, bar_rows, csv_rows, layout_in, table_pairs, tsv_rows
 from selfattn.data.text import clean_text
 from selfattn.errors import SettingError, UserError
+from selfattn.settings import shown
 
 _ADVICE = "mend the line, or take it out"
+_TABLES: tuple[Format, ...] = ("csv", "tsv", "bars")
 # Shares of records above which a file is not what it was taken for.
 _UNDECODED = 0.01
 _BROKEN = 0.1
 _FIRST_CHECK = 1_000  # records, after which the shares are checked, and whenever they have doubled
-_SHOWN = 60  # characters of an example
 
 
 def file_records(
@@ -88,14 +89,12 @@ def _group_records(
         if tag is not None:
             raise SettingError("`tag` is for files of pairs, two parallel files have no column; leave it out")
         return parallel_pairs(path, group[1], encoding)
-    table = _table(path, columns, encoding)
-    if table is not None:
-        rows, default = table
-        return table_pairs(path, rows, columns, default, tag)
     known = format_of(path, encoding)
-    if tag is not None and known != "jsonl":
+    if tag is not None and known not in ("jsonl", *_TABLES):
         raise SettingError(f"{path}: `tag` is for tables and JSON lines; leave it out, or give such a file")
     match known:
+        case "csv" | "tsv" | "bars":
+            return table_pairs(path, *_table(path, known, columns, encoding), columns, tag)
         case "jsonl":
             return json_pairs(path, columns or ("source", "target"), encoding, tag)
         case "anki":
@@ -109,16 +108,11 @@ def _group_records(
     raise UserError(f"{path}: neither TSV, CSV nor JSON lines; name it .tsv, .csv or .jsonl{further}")
 
 
-def _table(path: Path, columns: Columns, encoding: str | None) -> tuple[Iterator[TableRow], Columns] | None:
-    """Return the rows of a table, and the columns that are taken where none are chosen; None for another format."""
-    match format_of(path, encoding):
-        case "csv":
-            return csv_rows(path, encoding, columns), None
-        case "tsv":
-            return tsv_rows(path, encoding), ("1", "2")
-        case "bars":
-            return bar_rows(path, encoding), ("1", "2")
-    return None
+def _table(path: Path, known: Format, columns: Columns, encoding: str | None) -> tuple[Iterator[TableRow], Columns]:
+    """Return the rows of a table, and the columns that are taken where none are chosen and its first row names none."""
+    if known == "csv":
+        return csv_rows(path, encoding, columns), None
+    return (tsv_rows if known == "tsv" else bar_rows)(path, encoding), ("1", "2")
 
 
 def checked_records(records: Iterable[RawRecord], paths: Sequence[Path], encoding: str | None) -> Iterator[RawRecord]:
@@ -138,6 +132,20 @@ def checked_records(records: Iterable[RawRecord], paths: Sequence[Path], encodin
     read = undecoded = broken = 0
     first: dict[str, RawRecord] = {}
     limit = _FIRST_CHECK
+
+    def check_shares() -> None:
+        if undecoded > max(1, _UNDECODED * read):
+            record = first["undecoded"]
+            path = _path_of(record, paths, encoding)
+            counts = f"{undecoded:,} of {read:,} pairs (first {record.file or path.name}:{record.line})"
+            raise UserError(f"{path}: {counts} are {encoding_advice(path, encoding)}")
+        if broken > max(1, _BROKEN * read):
+            record = first["broken"]
+            reason = record.reason if isinstance(record, BadRecord) else ""
+            place = f"{record.file or label_of(paths)}:{record.line}"
+            counts = f"{broken:,} of {read:,} lines are broken"
+            raise UserError(f"{place}: {reason}; {counts}, so mend the file or its format")
+
     for record in records:
         read += record.lines if isinstance(record, BadRecord) else 1
         if isinstance(record, BadRecord):
@@ -151,23 +159,8 @@ def checked_records(records: Iterable[RawRecord], paths: Sequence[Path], encodin
         yield record
         if read >= limit:
             limit *= 2
-            _check_shares(read, undecoded, broken, first, paths, encoding)
-    _check_shares(read, undecoded, broken, first, paths, encoding)
-
-
-def _check_shares(
-    read: int, undecoded: int, broken: int, first: Mapping[str, RawRecord], paths: Sequence[Path], encoding: str | None
-) -> None:
-    if undecoded > max(1, _UNDECODED * read):
-        record = first["undecoded"]
-        path = _path_of(record, paths, encoding)
-        shown = f"{undecoded:,} of {read:,} pairs (first {record.file or path.name}:{record.line})"
-        raise UserError(f"{path}: {shown} are {encoding_advice(path, encoding)}")
-    if broken > max(1, _BROKEN * read):
-        record = first["broken"]
-        reason = record.reason if isinstance(record, BadRecord) else ""
-        place = f"{record.file or label_of(paths)}:{record.line}"
-        raise UserError(f"{place}: {reason}; {broken:,} of {read:,} lines are broken, so mend the file or its format")
+            check_shares()
+    check_shares()
 
 
 def _path_of(record: RawRecord, paths: Sequence[Path], encoding: str | None) -> Path:
@@ -256,21 +249,18 @@ def describe_files(
         if len(group) == 1:
             known = format_of(group[0], encoding)
             kind = FORMAT_NAMES[known] if known else ""
-            table = _table(group[0], columns, encoding)
-            layout = None if table is None else layout_in(group[0], table[0], columns, table[1], tag)
+            layout = None
+            if known in _TABLES:
+                layout = layout_in(group[0], *_table(group[0], known, columns, encoding), columns, tag)
             if layout is not None:
                 choice = " (others can be chosen)" if columns is None and layout.width > 2 else ""
                 kind += f", {layout}{choice}"
         records = _group_records(group, columns, encoding, tag)
         pairs = (record for record in records if isinstance(record, RawPair) and record.source and record.target)
         pair = next(pairs, None)
-        example = "" if pair is None else f", first pair {_shortened(pair.source)} → {_shortened(pair.target)}"
+        example = "" if pair is None else f", first pair {shown(pair.source)} → {shown(pair.target)}"
         lines.append(f"{label_of(group)}: {kind}{example}")
     return lines
-
-
-def _shortened(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
 def label_of(paths: Sequence[Path]) -> str:

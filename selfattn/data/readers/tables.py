@@ -138,16 +138,16 @@ def _quoted(path: Path, encoding: str | None, separator: str, after: int = 0) ->
 
 
 def table_pairs(
-    path: Path, rows: Iterable[TableRow], columns: Columns, default: Columns, tag: str | None = None
+    path: Path, rows: Iterable[TableRow], default: Columns, columns: Columns, tag: str | None = None
 ) -> Iterator[RawPair | BadRecord]:
     """Take two columns out of rows of cells.
 
     Args:
         path: of the file, for messages.
         rows: of the file.
-        columns: the chosen ones; None for the usual ones.
         default: numbers of the columns that are taken where none are chosen and the first row does not name them;
             None if it has to.
+        columns: the chosen ones; None for the usual ones.
         tag: name or number of the column of tags; default none.
 
     Raises:
@@ -173,7 +173,7 @@ def table_pairs(
 
 
 def layout_in(
-    path: Path, rows: Iterable[TableRow], columns: Columns, default: Columns, tag: str | None = None
+    path: Path, rows: Iterable[TableRow], default: Columns, columns: Columns, tag: str | None = None
 ) -> Layout | None:
     """Return the layout of a table from its first row that is not blank or broken; None where there is none.
 
@@ -290,13 +290,11 @@ def anki_pairs(path: Path, encoding: str | None, columns: Columns) -> Iterator[R
     rows: Iterable[TableRow] = _quoted(path, encoding, separator, after)
     if "columns" in settings:
         names = next(csv.reader([settings["columns"]], delimiter=separator), [])
-        if columns is None:
-            are_named = {name.strip().casefold() for name in names} >= set(_USUAL)
-        else:
-            are_named = not all(column.isdecimal() for column in columns)
+        are_usual = {name.strip().casefold() for name in names} >= set(_USUAL)
+        are_named = are_usual if columns is None else not all(column.isdecimal() for column in columns)
         rows = chain([(1, names)], rows) if are_named else rows
     first = [number for number in map(str, range(1, len(apart) + 3)) if int(number) not in apart]
-    for record in table_pairs(path, rows, columns, (first[0], first[1])):
+    for record in table_pairs(path, rows, (first[0], first[1]), columns):
         if isinstance(record, RawPair) and (_MARKUP.search(record.source) or _MARKUP.search(record.target)):
             yield BadRecord(record.line, "HTML in the note; export without HTML")
         else:
