@@ -18,7 +18,7 @@ from selfattn.data.pairs import Example
 from selfattn.decoding.common import evaluating
 from selfattn.decoding.probabilities import log_probabilities
 from selfattn.evaluation.alignment.attention_scores import source_shares
-from selfattn.models.protocol import Memory, Seq2Seq, stepped_logits
+from selfattn.models.protocol import Seq2Seq, stepped_logits
 from selfattn.results.attention import Agreement
 from selfattn.streams import global_state
 from selfattn.tokenizers.protocol import BOS
@@ -106,7 +106,10 @@ def by_gradient(model: Seq2Seq, source: Tensor, target: Tensor) -> Tensor | None
                 memory = model.encode(ids, mask)
             if not vectors:
                 return None
-            logits = _logits(model, memory, target_in.expand(len(steps), -1).contiguous())
+            state = model.start(memory)
+            read = target_in.expand(len(steps), -1).contiguous()
+            advances = "advance" in model.defines
+            logits = model.advance(read, state)[0].logits() if advances else stepped_logits(model, read, state)
             chosen = log_probabilities(logits)[torch.arange(len(steps)), steps, target[steps]]
             (gradient,) = torch.autograd.grad(chosen.sum(), vectors[:1])
             products.append((gradient * vectors[0]).sum(dim=-1).abs().detach())
@@ -163,13 +166,6 @@ def model_width(model: Seq2Seq) -> int:
 def _probabilities(model: Seq2Seq, source: Tensor, mask: Tensor, target_in: Tensor) -> Tensor:
     logits = model(source, target_in.expand(len(source), -1), source_mask=mask)
     return log_probabilities(logits).exp().float()
-
-
-def _logits(model: Seq2Seq, memory: Memory, target_in: Tensor) -> Tensor:
-    state = model.start(memory)
-    if "advance" in model.defines:
-        return model.advance(target_in, state)[0].logits()
-    return stepped_logits(model, target_in, state)
 
 
 @contextmanager

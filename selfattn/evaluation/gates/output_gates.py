@@ -85,21 +85,16 @@ def overlap_gates(train: Iterable[Pair], test: Sequence[Pair], validation: Seque
         usual = sum(pair.target in known[-1] for pair in validation) / len(validation)
         reason = f"{value:.1%} of the test targets are in the training data, of the validation targets {usual:.1%}"
         gates.append(Gate.at_most("known targets", value, usual + _ABOVE, reason))
-        gates.append(_shared_with_validation(test, validation))
+        tested = [_bare(pair) for pair in test]
+        validated = [_bare(pair) for pair in validation]
+        shared = set(tested).intersection(validated)
+        of_test = sum(text in shared for text in tested)
+        of_validation = sum(text in shared for text in validated)
+        value = max(of_test / len(tested), of_validation / len(validated))
+        reason = f"{of_test:,} of {len(tested):,} test pairs are in the validation set, "
+        reason += f"{of_validation:,} of {len(validated):,} validation pairs in the test"
+        gates.append(Gate.at_most("validation = test", value, _OVERLAP, reason, note=value <= _SAME))
     return gates
-
-
-def _shared_with_validation(test: Sequence[Pair], validation: Sequence[Pair]) -> Gate:
-    """Compare the pairs of the test with those of the validation, but for case, punctuation and spaces."""
-    tested = [_bare(pair) for pair in test]
-    validated = [_bare(pair) for pair in validation]
-    shared = set(tested).intersection(validated)
-    of_test = sum(text in shared for text in tested)
-    of_validation = sum(text in shared for text in validated)
-    value = max(of_test / len(tested), of_validation / len(validated))
-    reason = f"{of_test:,} of {len(tested):,} test pairs are in the validation set, "
-    reason += f"{of_validation:,} of {len(validated):,} validation pairs in the test"
-    return Gate.at_most("validation = test", value, _OVERLAP, reason, note=value <= _SAME)
 
 
 def _read(pair: Pair) -> str:

@@ -158,9 +158,14 @@ def span_fields(prediction: str, target: str, spans: Sequence[Span]) -> dict[str
         >>> span_fields("4일 후", "3일 후", spans)
         {'count': False, 'unit': True}
     """
-    spans = _without_overlap(spans)
+    chosen: list[Span] = []  # that have text in the target and do not overlap
+    for span in sorted(spans, key=lambda span: span.target[0] - span.target[1]):
+        start, end = span.target
+        if start < end and all(end <= other.target[0] or other.target[1] <= start for other in chosen):
+            chosen.append(span)
+    chosen.sort(key=lambda span: span.target)
     judged: dict[str, bool] = {}
-    for span, right in zip(spans, _judge(prediction, target, [span.target for span in spans]), strict=True):
+    for span, right in zip(chosen, _judge(prediction, target, [span.target for span in chosen]), strict=True):
         judged[span.field] = judged.get(span.field, True) and right
     return judged
 
@@ -212,16 +217,6 @@ def score_fields(
         labels = None if clusters is None else [clusters[place] for place in places]
         buckets.append(Bucket(field, len(places), by_tuning(score_runs(right, labels), tunings).estimates()))
     return buckets
-
-
-def _without_overlap(spans: Sequence[Span]) -> list[Span]:
-    """The spans that have text in the target and do not overlap, in the order of the target."""
-    chosen: list[Span] = []
-    for span in sorted(spans, key=lambda span: span.target[0] - span.target[1]):
-        start, end = span.target
-        if start < end and all(end <= other.target[0] or other.target[1] <= start for other in chosen):
-            chosen.append(span)
-    return sorted(chosen, key=lambda span: span.target)
 
 
 def _judge(prediction: str, target: str, places: Sequence[tuple[int, int]]) -> tuple[bool, ...]:

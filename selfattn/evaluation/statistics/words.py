@@ -23,7 +23,6 @@ FREQUENCIES: Sequence[tuple[int, int | None]] = (
 )
 _LONGEST = 4  # words of an n-gram
 _SHOWN = 10  # n-grams of each side
-_RESAMPLES = 500
 
 Words = Sequence[Sequence[str]]
 """The words of each text."""
@@ -66,7 +65,7 @@ def score_words(
         if any(right):
             group = {range_name(low, high): places}
             metric = WordAccuracy()
-            buckets += score_groups(group, written, right, metric, resamples=_RESAMPLES, clusters=clusters)
+            buckets += score_groups(group, written, right, metric, clusters=clusters)
     return tuple(buckets)
 
 
