@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from selfattn.decoding.common import evaluating
 from selfattn.errors import UserError, described
 from selfattn.integrations.foreign import check_reads_text
-from selfattn.integrations.layers import Kind
+from selfattn.integrations.passages import Kind
 from selfattn.integrations.watch import Watch, watch
 from selfattn.runs.attention_view import AttentionView
 
@@ -81,7 +81,9 @@ def explore(
         check_positions(model, inputs["input_ids"].shape[1], "text")
         labels = inputs["input_ids"][:, :0]
         if is_pair and target is not None:
-            labels = target_tokens(tokenizer, target, model.device)
+            labels = tokenizer(text_target=target, return_tensors="pt").input_ids.to(model.device)
+            if not labels.numel():
+                raise UserError("the target has no token: give some words")
             inputs["decoder_input_ids"] = decoder_inputs(model, labels)
         elif is_pair or generate is not None:
             written = _generated(model, inputs, options)
@@ -92,7 +94,12 @@ def explore(
         with warnings.catch_warnings(), watch(model, layers=layers, heads=heads) as seen:
             warnings.filterwarnings("ignore", message="watch: no weights")  # the view says it
             check_size(model, seen, source.shape[1], labels.shape[1])
-            _run(model, inputs | ({"use_cache": False} if is_pair else {}))
+            try:
+                model(**inputs, **({"use_cache": False} if is_pair else {}))
+            except UserError:
+                raise
+            except (IndexError, RuntimeError, TypeError, ValueError) as error:
+                raise UserError(f"{type(model).__name__} cannot read this text: {described(error)}") from error
     if not seen.layers:
         names = ", ".join(layer.name for layer in seen.without_weights) or "no layer ran"
         raise UserError(f"{type(model).__name__} hands over no attention weights: {names}")
@@ -101,20 +108,6 @@ def explore(
     elif generate is not None and not is_pair:
         read = str(tokenizer.decode(source[0], skip_special_tokens=True))
     return _view(model, tokenizer, seen, read, source[0], labels[0], second)
-
-
-def _run(model: Any, inputs: Mapping[str, Any]) -> None:
-    """Run a model.
-
-    Raises:
-        UserError: it cannot read the inputs.
-    """
-    try:
-        model(**inputs)
-    except UserError:
-        raise
-    except (IndexError, RuntimeError, TypeError, ValueError) as error:
-        raise UserError(f"{type(model).__name__} cannot read this text: {described(error)}") from error
 
 
 def _view(
@@ -226,14 +219,6 @@ def encoded(
         if start is None:
             raise UserError("the second sentence has no token: give some words")
     return inputs, start
-
-
-def target_tokens(tokenizer: PreTrainedTokenizerBase, target: str, device: torch.device) -> Tensor:
-    """Return the tokens ``[1 t]`` of a text that a model writes."""
-    tokens: Tensor = tokenizer(text_target=target, return_tensors="pt").input_ids.to(device)
-    if not tokens.numel():
-        raise UserError("the target has no token: give some words")
-    return tokens
 
 
 def decoder_inputs(model: Any, labels: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Which rows of a layer's calls belong together: one map for each sequence of tokens that a model goes through.
+"""The weights of attention layers, and which calls belong together: a map for each sequence that a model goes through.
 
 A model reads a sequence in one call, or in several with a cache: the prompt, then one token after another. Rows and
 columns of a map are positions of the sequence. Where a call begins again at a position that there already is, the
@@ -6,14 +6,17 @@ cache was cut (a draft of assisted decoding was rejected), and the later rows co
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
 from weakref import ReferenceType
 
 import torch
 from torch import Tensor, nn
 
 from selfattn.errors import UserError
+
+Kind = Literal["encoder", "decoder", "cross"]
+"""What an attention layer attends to."""
 
 
 @dataclass(eq=False)
@@ -89,6 +92,57 @@ class Call:
     def num_columns(self) -> int:
         """The position after the last column."""
         return self.columns + self.weights.shape[3]
+
+
+@dataclass
+class Layer:
+    """The weights of one attention layer, for each time that the model called it.
+
+    Attributes:
+        name: of the layer in the model, such as ``model.layers.0.self_attn``.
+        kind: self-attention of an ``encoder`` or a ``decoder``, or ``cross``.
+        tower: the part of the model, such as ``vision_model``, where several have layers of this kind; else empty.
+        number: the model's own number of the layer, as in ``layers.3.``: layer 3 of a model in which only some layers
+            have attention is 3. Where the layers of a tower have no numbers of their own, or share them, they are
+            counted from 0.
+        placed: the weights of each call, and where they belong.
+        has_run: whether the model called the layer.
+    """
+
+    name: str
+    kind: Kind
+    tower: str
+    number: int
+    placed: list[Call] = field(default_factory=list, repr=False)
+    has_run: bool = False
+
+    @property
+    def calls(self) -> list[Tensor]:
+        """The weights ``[b h i j]`` of each call, as the layer computed them; while generating, of each step."""
+        return [call.weights for call in self.placed]
+
+    @property
+    def sequences(self) -> list[Tensor]:
+        """The weights ``[b h i j]`` of each sequence, or batch of sequences, that the model went through.
+
+        Rows and columns are positions of the sequence. A key that a call did not have is 0. Drafts that assisted
+        decoding rejected are left out. After ``model.generate`` with beams, ``b`` are the returned sequences. A layer
+        that the model calls several times in a forward pass has a map for each.
+        """
+        return list(sequences(self.placed))
+
+    @property
+    def weights(self) -> Tensor:
+        """The weights ``[b h i j]`` of the only sequence that the model went through.
+
+        Raises:
+            UserError: there are several sequences, or none.
+        """
+        maps = self.sequences
+        if len(maps) != 1:
+            advice = "watch each apart, or see `sequences`" if maps else "run the model inside the block"
+            raise UserError(f"watch: {self.name} went through {len(maps)} sequences: {advice}")
+        return maps[0]
 
 
 def sequences(calls: Sequence[Call]) -> Iterator[Tensor]:

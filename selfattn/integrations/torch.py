@@ -161,7 +161,7 @@ class MultiheadAttention(nn.MultiheadAttention):
             places = torch.arange(max(i, j), device=query.device)
             query = self.position.rotate(query, places[:i])
             key = self.position.rotate(key, places[:j])
-            bias = _sum(bias, self.position.bias(places[:i], places[:j]))
+            bias = sum_of(bias, self.position.bias(places[:i], places[:j]))
         for extra_key, extra_value in self._extra(key):
             key = torch.cat([key, extra_key], dim=2)
             value = torch.cat([value, extra_value], dim=2)
@@ -197,7 +197,7 @@ class MultiheadAttention(nn.MultiheadAttention):
             heads = (1, 1) if attn_mask.dim() == 2 else (-1, self.num_heads)
             allowed, added = divided(_turned(attn_mask).view(*heads, *attn_mask.shape[-2:]))
             mask = allowed if mask is None else mask & allowed
-            bias = _sum(bias, added)
+            bias = sum_of(bias, added)
         return mask, bias  # in its own dtype: float16 has no -1e9
 
     def _extra(self, key: Tensor) -> list[tuple[Tensor, Tensor]]:
@@ -245,7 +245,7 @@ def _check_mask(name: str, mask: Tensor | None, expected: tuple[int, ...]) -> No
         raise ValueError(f"MultiheadAttention: expected {name} of {expected}, got {tuple(mask.shape)}")
 
 
-def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+def sum_of(first: Tensor | None, second: Tensor | None) -> Tensor | None:
     """Add two biases, either of which may be missing."""
     if first is None or second is None:
         return second if first is None else first

@@ -14,7 +14,7 @@ from selfattn.attention.core import attend
 from selfattn.attention.scores import Score
 from selfattn.errors import UserError
 from selfattn.integrations.keywords import refusal, refuse_unknown
-from selfattn.integrations.torch import divided
+from selfattn.integrations.torch import divided, sum_of
 
 NAME = "selfattn"
 
@@ -164,8 +164,7 @@ def attention(
     for limit in (_chosen(indices, key), _packed(module, query, key, cu_seq_lens_q, cu_seq_lens_k, seq_idx)):
         if limit is not None:
             mask = limit if mask is None else mask & limit
-    if position_bias is not None:
-        bias = position_bias if bias is None else bias + position_bias
+    bias = sum_of(bias, position_bias)
     sink = _sink(module, query, s_aux, sinks)
     if sink is not None:  # a key before all others that every query sees, with the sink as its score and value 0
         column = nn.functional.pad(sink.to(query.dtype), (0, key.shape[2]))

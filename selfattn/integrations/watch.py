@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.errors import UserError
-from selfattn.integrations.layers import Layer, attention_layers
-from selfattn.integrations.passages import Call, Passage
+from selfattn.integrations.layers import attention_layers
+from selfattn.integrations.passages import Call, Layer, Passage
 from selfattn.integrations.transformers import NAME, WATCHERS, register
 
 if TYPE_CHECKING:
@@ -83,10 +83,11 @@ class Watch:
                 stack.callback(part.register_forward_pre_hook(self._begin, with_kwargs=True).remove)
                 stack.callback(part.register_forward_hook(self._end, always_call=True).remove)
             if hasattr(model, "generate"):
-                before = vars(model).get("generate")
+                before = {name: value for name, value in vars(model).items() if name == "generate"}
+                stack.callback(vars(model).update, before)
+                stack.callback(vars(model).pop, "generate", None)  # before the other
                 generate: Any = model.generate
                 vars(model)["generate"] = wraps(generate)(partial(self.generated, model, generate))
-                stack.callback(_put_back, model, "generate", before)
             yield
 
     def _note_run(self, module: nn.Module, _: Any) -> None:
@@ -255,14 +256,6 @@ def _cache(values: Iterable[Any]) -> Any:
     from transformers import Cache
 
     return next((value for value in values if isinstance(value, Cache)), None)
-
-
-def _put_back(holder: object, name: str, before: Any) -> None:
-    """Give an object the attribute that it had, or none of its own."""
-    if before is None:
-        del vars(holder)[name]
-    else:
-        vars(holder)[name] = before
 
 
 def _chosen(name: str, numbers: Sequence[int]) -> list[int]:
