@@ -269,6 +269,8 @@ class RunDirectory:
     def remove(self, names: Iterable[str]) -> None:
         """Remove files of the run, and their checksums."""
         removed = set(names)
+        if not removed:
+            return
         with writing(self.path):
             for name in removed:
                 (self.path / name).unlink(missing_ok=True)

@@ -24,7 +24,7 @@ from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.directory import CHECKPOINT, CURVE, METRICS, UNFINISHED, RunDirectory, check_place
 from selfattn.runs.environment import commit, machine, versions
-from selfattn.runs.kept import KeepLast, kept_name, kept_steps
+from selfattn.runs.kept import kept_name, kept_steps
 from selfattn.runs.load import load
 from selfattn.runs.model import build_model, check_limits
 from selfattn.runs.record import RunConfig, RunRecord, used_plugins
@@ -133,7 +133,7 @@ def fit(
                     commit=commit(),
                 )
                 directory = RunDirectory.create(out, config, tokenizer, record, resume=resume)
-            keeper = _Keeper(directory, is_new=is_new)
+            keeper = _Keeper(directory, is_new=is_new, keep=keep)
         status = processes.decide(keeper.directory.record().status if keeper else "")
         if status not in UNFINISHED:
             if processes.is_main:
@@ -145,7 +145,7 @@ def fit(
                 keeper.resume()
             progress = _TrainingDisplay(label or config.preset, [*(data.notes if notes is None else notes), *prepared])
             stack.enter_context(progress.bars)
-            observers = [keeper, KeepLast(keeper.directory, keep), progress, *observers]
+            observers = [keeper, progress, *observers]
         try:
             outcome = train_model(
                 model,
@@ -286,11 +286,14 @@ class _Keeper(Observer):
     Args:
         directory: of the run.
         is_new: whether the directory was just created, and may be removed if the training cannot begin.
+        keep: number of last validations whose weights stay, too: those of the last step, not their average, so that
+            any average can be made of them later. 0: none, and files that are there stay.
     """
 
-    def __init__(self, directory: RunDirectory, *, is_new: bool) -> None:
+    def __init__(self, directory: RunDirectory, *, is_new: bool, keep: int) -> None:
         self.directory = directory
         self.is_untouched = is_new
+        self.keep = keep
         self.reports: list[EpochReport] = []
 
     def resume(self) -> None:
@@ -299,7 +302,7 @@ class _Keeper(Observer):
             if not (path / CHECKPOINT).exists():  # killed before the first checkpoint: the training begins anew
                 (path / METRICS).unlink(missing_ok=True)
                 (path / CURVE).unlink(missing_ok=True)
-                self.directory.remove([kept_name(step) for step in kept_steps(self.directory)])
+                self.directory.remove(map(kept_name, kept_steps(self.directory)))
         self.directory.update(status="running", resumed=(*self.directory.record().resumed, _now()))
 
     def started(self, epochs: int | None, steps: int) -> None:
@@ -312,11 +315,17 @@ class _Keeper(Observer):
             self.directory.save_weights(model)
         self.directory.update(train_seconds=report.seconds)
 
+    def validation_ended(self, report: EpochReport, model: Seq2Seq) -> None:
+        if self.keep:
+            self.directory.save_weights(model, kept_name(report.step))
+            self.directory.remove(map(kept_name, kept_steps(self.directory)[: -self.keep]))
+
     def measured(self, report: CurveReport) -> None:
         self.directory.write_curve([*self.directory.curve(), report])
 
     def resumed(self, step: int, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
         # Drop what was written after the checkpoint: the resumed training writes it again.
+        self.directory.remove(kept_name(later) for later in kept_steps(self.directory) if later > step)
         if curve := self.directory.curve():
             self.directory.write_curve([point for point in curve if point.step <= step])
         self.reports = list(reports)

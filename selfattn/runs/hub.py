@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from selfattn.data.corpus.hub import hub_access, is_reachable
 from selfattn.errors import UserError
@@ -23,9 +23,6 @@ from selfattn.ownership import is_ours
 from selfattn.registry import PRESETS
 from selfattn.runs.directory import METRICS, RECORD, TOKENIZER, WEIGHTS, RunDirectory
 from selfattn.runs.record import RunConfig, RunRecord, flat
-
-if TYPE_CHECKING:
-    from huggingface_hub import HfApi
 
 CARD = "README.md"
 _NAME = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
@@ -129,19 +126,15 @@ def push(
         with hub_access(f"hf://{name}", _out_of_reach()):
             hub = HfApi(endpoint=_endpoint())
             hub.create_repo(name, private=private, exist_ok=True)
-            _check_repository(hub, name, folder)
+            there = set(hub.list_repo_files(name))
+            ours = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
+            shared = sorted(ours & there)
+            # Nothing is written over but a run of ours.
+            if shared and not (RECORD in there and is_ours(Path(hub.hf_hub_download(name, RECORD)))):
+                wrong = f"hf://{name}: has a file {shared[0]} that selfattn did not publish"
+                raise UserError(f"{wrong}; choose another name, or remove it there")
             commit = hub.upload_folder(repo_id=name, folder_path=folder, commit_message=f"{config.preset}")
     return str(commit.commit_url)
-
-
-def _check_repository(hub: "HfApi", name: str, folder: Path) -> None:
-    """Check that nothing in a repository is written over but a run of ours."""
-    there = set(hub.list_repo_files(name))
-    ours = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    shared = sorted(ours & there)
-    if shared and not (RECORD in there and is_ours(Path(hub.hf_hub_download(name, RECORD)))):
-        wrong = f"hf://{name}: has a file {shared[0]} that selfattn did not publish"
-        raise UserError(f"{wrong}; choose another name, or remove it there")
 
 
 def public_command(command: str) -> str:

@@ -54,15 +54,12 @@ def checked_text(call: str, text: Any) -> str:
     return text
 
 
-def checked_prefixes(
-    call: str, prefix: Any, texts: Sequence[str], tokenizer: Tokenizer, *, first: int = 0
-) -> list[str]:
+def checked_prefixes(prefix: Any, texts: Sequence[str], tokenizer: Tokenizer, *, first: int = 0) -> list[str]:
     """Return what the outputs of each text begin with; nothing where nothing is requested.
 
     Spaces at the end stay. Otherwise a prefix is cleaned as the targets of a training are.
 
     Args:
-        call: name of the function, for the message.
         prefix: a text for all, or for each text one or None.
         texts: the inputs.
         tokenizer: of the targets.
@@ -74,23 +71,23 @@ def checked_prefixes(
 
     Example:
         >>> from selfattn.tokenizers.char import CharTokenizer
-        >>> checked_prefixes("predict", "20", ["11/13/08", "1/2/03"], CharTokenizer("0123456789-"))
+        >>> checked_prefixes("20", ["11/13/08", "1/2/03"], CharTokenizer("0123456789-"))
         ['20', '20']
     """
     if prefix is None:
         return []
-    items = [prefix] * len(texts) if isinstance(prefix, str) else _items(call, prefix, "prefixes")
+    items = [prefix] * len(texts) if isinstance(prefix, str) else _items("decode", prefix, "prefixes")
     if len(items) != len(texts):
-        raise SettingError(f"{call}: `prefix`: {len(items)} prefixes for {len(texts)} texts; give one for each")
+        raise SettingError(f"decode: `prefix`: {len(items)} prefixes for {len(texts)} texts; give one for each")
     prefixes = []
     for number, item in enumerate(items, first + 1):
         if item is not None and not isinstance(item, str):
-            raise SettingError(f"{call}: prefix {number}: expected a text or None, got {shown(item)}")
+            raise SettingError(f"decode: prefix {number}: expected a text or None, got {shown(item)}")
         text = clean_text(f"{item}|")[:-1] if item else ""
         ids = tokenizer.encode(text)
         if tokenizer.unk_id in ids or tokenizer.decode(ids) != text:
             where = "`prefix`" if isinstance(prefix, str) else f"prefix {number}"
-            raise UserError(f"{call}: {where}: the model cannot write {shown(text)}; its vocabulary has no such tokens")
+            raise UserError(f"decode: {where}: the model cannot write {shown(text)}; its vocabulary has no such tokens")
         prefixes.append(text)
     return prefixes
 

@@ -1,7 +1,6 @@
 """Weights kept at the last validations of a training, and their mean as a new run."""
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,47 +8,15 @@ from pathlib import Path
 from selfattn.command_lines import command_line
 from selfattn.errors import SettingError, UserError
 from selfattn.files import writing
-from selfattn.models.protocol import Seq2Seq
 from selfattn.ownership import new_directory, remove_remains
 from selfattn.runs.directory import CONFIG, TOKENIZER, RunDirectory, check_is_free
 from selfattn.runs.export import format_of
 from selfattn.runs.model import build_model
 from selfattn.training.freeze import freeze
-from selfattn.training.observer import EpochReport, Observer
 from selfattn.training.weights import copy_of, mean_of, named_weights, put_into
 
 KEPT = "kept"
 _START = "step-"
-
-
-class KeepLast(Observer):
-    """Keeps the weights of the last validations in ``RUN/kept``, one file each.
-
-    They are those of the last step, not their average, so that any average can be made of them later.
-
-    Args:
-        directory: of the run.
-        count: number of validations to keep; 0: none, and files that are there stay.
-    """
-
-    def __init__(self, directory: RunDirectory, count: int) -> None:
-        self.directory = directory
-        self.count = count
-
-    def resumed(self, step: int, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
-        """Drop what was kept after the checkpoint: the resumed training keeps it again."""
-        self.drop([later for later in kept_steps(self.directory) if later > step])
-
-    def validation_ended(self, report: EpochReport, model: Seq2Seq) -> None:
-        """Keep the weights, and drop the oldest ones."""
-        if self.count:
-            self.directory.save_weights(model, kept_name(report.step))
-            self.drop(kept_steps(self.directory)[: -self.count])
-
-    def drop(self, steps: Sequence[int]) -> None:
-        """Remove the weights of these steps."""
-        if steps:
-            self.directory.remove([kept_name(step) for step in steps])
 
 
 def kept_name(step: int) -> str:

@@ -1,10 +1,8 @@
 """Open the directory of a run again: to resume it, to lengthen it, or with a lower learning rate after a failure."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from selfattn.codec import encode
 from selfattn.errors import UserError, say
@@ -58,7 +56,13 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
         saved = replace(saved, training=replace(saved.training, **{length: now}))
     if not saved.longest_source:  # older runs name none, and keep one limit for all outputs
         config = replace(config, longest_source=0)
-    _compare(encode(saved), encode(config), path)
+    settings = [dict(flat(encode(each))) for each in (saved, config)]
+    # What was chosen goes before what follows from it, such as the parts of a corpus.
+    for name in sorted((*settings[0], *settings[1]), key=lambda name: name.startswith(_DERIVED)):
+        old, new = (repr(values[name]) if name in values else "nothing" for values in settings)
+        if old != new and not name.startswith("plugins"):
+            advice = "resume with the same settings, or choose another `out`"
+            raise UserError(f"{path}: begun with {name} = {old}, now asked for {new}; {advice}")
     if files_of(tokenizer) != files_in(path / TOKENIZER):
         raise UserError(f"{path / TOKENIZER}: not the tokenizer of these data; choose another `out`")
     earlier = record.command.rpartition(" && ")[0] if is_pending else record.command
@@ -75,17 +79,3 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
     elif is_slower:
         run.save_config(config)
     return run
-
-
-def _compare(saved: Mapping[str, Any], requested: Mapping[str, Any], path: Path) -> None:
-    before, now = (
-        {name: repr(value) for name, value in flat(values) if not name.startswith("plugins")}
-        for values in (saved, requested)
-    )
-    # What was chosen goes before what follows from it, such as the parts of a corpus.
-    for name in sorted((*before, *now), key=lambda name: name.startswith(_DERIVED)):
-        if before.get(name) != now.get(name):
-            old = before.get(name, "nothing")
-            new = now.get(name, "nothing")
-            advice = "resume with the same settings, or choose another `out`"
-            raise UserError(f"{path}: begun with {name} = {old}, now asked for {new}; {advice}")

@@ -181,7 +181,7 @@ class Run:
             required = [glossary.required(text) for text in read]
         if prefix is not None and not self.takes_pairs:
             raise UserError("`prefix`: a language model continues its input; write the prefix there")
-        prefixes = checked_prefixes("decode", prefix, texts, self.tokenizer.target, first=first)
+        prefixes = checked_prefixes(prefix, texts, self.tokenizer.target, first=first)
         try:
             if self.takes_pairs and any(vars(self.config.model.limits()).values()):
                 longest = max((len(self.tokenizer.source.encode(text)) + 1 for text in texts), default=0)

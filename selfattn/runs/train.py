@@ -197,6 +197,7 @@ def train(
     check_conditions(of_training, recipe, (*TrainingConfig.conditions, *task.training_conditions()))
     if "average_last" in of_training:
         _check_average(recipe)
+    start_run = None if start is None else start.run
     tokenizer = None if start is None else start.run.tokenizer
     data = make_training_set(task, recipe, tokenizer=tokenizer, allow_unknown=options.allow_unknown)
     if is_by_loss:
@@ -224,7 +225,6 @@ def train(
         metric=None if options.metric == usual_metric else options.metric,
     )
     prepare = partial(fill_tables, tokenizer=data.tokenizer, files=vectors) if vectors else None
-    start_run = None if start is None else start.run
     # observers
     stop = StopAtStep()
     watching: list[Observer] = [stop, *observers]
