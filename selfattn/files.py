@@ -163,26 +163,16 @@ def open_regular(path: Path) -> BufferedReader:
         UserError: it is a pipe, a socket, a device or a directory, for which a reader might wait for ever.
         OSError: it cannot be opened.
     """
-    check_regular(path)  # before it is opened: a device may act on that
+    mode = path.stat().st_mode  # before it is opened: a device may act on that
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        raise UserError(f"{path}: is not a file; {_NO_PIPE}")
     file = os.fdopen(_open_at_once(path, os.O_RDONLY), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # it has changed since
         file.close()
         raise UserError(f"{path}: is not a file; {_NO_PIPE}")
     return file
-
-
-def check_regular(path: Path) -> None:
-    """Check that a path leads to a regular file, for libraries that open it by themselves.
-
-    Raises:
-        UserError: it is a pipe, a socket or a device.
-        OSError: it is a directory, or cannot be examined.
-    """
-    mode = path.stat().st_mode
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not stat.S_ISREG(mode):
-        raise UserError(f"{path}: is not a file; {_NO_PIPE}")
 
 
 def sha256_of(path: Path) -> str:

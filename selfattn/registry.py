@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from selfattn.errors import UserError
-from selfattn.plugin_loading import load_installed, plugin_version, registering_plugin
+from selfattn.plugin_loading import load_installed, loaded_versions, registering_plugin
 
 T = TypeVar("T")
 
@@ -220,4 +220,5 @@ def plugins_of(names: Iterable[str], *registries: Registry[Any]) -> dict[str, st
     plugins = set[str]()
     for registry in registries:
         plugins |= {plugin for name, plugin in registry._plugin_of.items() if name in names}
-    return {plugin: plugin_version(plugin) for plugin in sorted(plugins)}
+    versions = loaded_versions()
+    return {plugin: versions.get(plugin, "") for plugin in sorted(plugins)}

@@ -191,10 +191,15 @@ def check(options: Any, names: str, kind: type, holds: Callable[[Any], bool], ex
         value = getattr(options, name)
         if value is None and type(options).__dataclass_fields__[name].default is None:
             continue
-        right_kind = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
-        finite = not isinstance(value, float) or math.isfinite(value)
-        if not (right_kind and finite and holds(value)):
+        if not (_is_of(value, kind) and holds(value)):
             raise SettingError(f"`{name}`: expected {expected}, got {shown(value)}")
+
+
+def _is_of(value: Any, kind: type) -> bool:
+    """Whether a value is of a kind; whole numbers are of ``float`` too, and NaN, infinity and bools are no numbers."""
+    accepted = int | float if kind is float else kind
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    return isinstance(value, accepted) and is_finite and not isinstance(value, bool)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -251,15 +256,10 @@ class Bounds:
 
     def hold(self, value: Any) -> bool:
         """Whether a value is of the kind and in the range; NaN, infinity and bools are no numbers."""
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if not _is_of(value, self.kind):
             return False
-        if self.kind is int and not isinstance(value, int):
-            return False
-        if isinstance(value, float) and not math.isfinite(value):
-            return False
-        number: float = value
-        is_high_enough = number > self.low if self.low_is_open else number >= self.low
-        is_low_enough = number < self.high if self.high_is_open else number <= self.high
+        is_high_enough: bool = value > self.low if self.low_is_open else value >= self.low
+        is_low_enough: bool = value < self.high if self.high_is_open else value <= self.high
         return is_high_enough and is_low_enough
 
 
@@ -326,15 +326,21 @@ class Condition:
 class NoEffectError(SettingError):
     """An option has no effect, since another is given or is missing.
 
+    Args:
+        name: of the option.
+        condition: that is not met.
+
     Attributes:
         name: of the option without effect.
         others: names of the options that decide this.
         is_exclusive: whether it has no effect because they are given.
     """
 
-    name: str = ""
-    others: tuple[str, ...] = ()
-    is_exclusive: bool = False
+    def __init__(self, name: str, condition: Condition) -> None:
+        super().__init__(f"`{name}` {condition.reason}")
+        self.name = name
+        self.others = condition.others
+        self.is_exclusive = condition.is_exclusive
 
 
 def needs(words: str, holds: Callable[[Any], object], *names: str) -> Condition:
@@ -385,8 +391,4 @@ def check_conditions(names: Collection[str], options: object, conditions: Sequen
     for condition in conditions:
         for name in condition.names:
             if name in names and not condition.holds(options):
-                error = NoEffectError(f"`{name}` {condition.reason}")
-                error.name = name
-                error.others = condition.others
-                error.is_exclusive = condition.is_exclusive
-                raise error
+                raise NoEffectError(name, condition)

@@ -68,7 +68,7 @@ def write_pages(record: ClaimsRecord, out: Path, lang: str = SOURCE) -> Path:
     return html
 
 
-def print_table(record: ClaimsRecord, console: Console, lang: str = SOURCE) -> None:
+def print_table(record: ClaimsRecord, console: Console | None = None, lang: str = SOURCE) -> None:
     """Print the first screen: the verdicts, and what was measured."""
     page = document_of(record)
     print_blocks([page.verdict, page.first[0]], console, lang)
@@ -158,15 +158,11 @@ class _Section:
         shows = self.shows() if result.judgement else (result.failed or ("",))[0]
         replicated: TextLike = "–"
         if result.judgement and result.replications:
+            verdicts = {f"run{k}": words(_VERDICTS[verdict]) for k, verdict in enumerate(result.replications)}
+            runs = Message("", verdicts, {SOURCE: "; ".join(f"{{{run}}}" for run in verdicts)})
             agrees = set(result.replications) == {result.judgement.verdict}
-            replicated = words("replicated.yes") if agrees else self.each_run()
+            replicated = words("replicated.yes") if agrees else words("replicated.no", runs=runs)
         return blocks.Styled(self.sentence, link=result.name), self.verdict, shows, self.bars(), replicated
-
-    def each_run(self) -> Message:
-        """Return the verdict of each run by itself."""
-        verdicts = {f"run{k}": words(_VERDICTS[verdict]) for k, verdict in enumerate(self.result.replications)}
-        runs = "; ".join(f"{{{run}}}" for run in verdicts)
-        return words("replicated.no", runs=Message("", verdicts, {SOURCE: runs}))
 
     def shows(self) -> TextLike:
         """Return what was measured, in one plain sentence; nothing where the claim has no words for it."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from selfattn.claims.record import RECORD, code_of, judge_claims, read_record
 from selfattn.claims.run import TRIALS
-from selfattn.codec import encode, fingerprint, read, short
+from selfattn.codec import encode, read, short
 from selfattn.experiments.plan import PLAN, Plan, check_ledger, read_plan
 from selfattn.files import sha256_of
 from selfattn.registry import CLAIMS
@@ -78,7 +78,7 @@ def _rates_apart(result: ClaimResult) -> Iterator[str]:
 
 def _unkept(record: ClaimsRecord, seal: Seal) -> Iterator[str]:
     """Name what a record says otherwise than the plan that was sealed before the first trial."""
-    if fingerprint(encode(dict(seal.decides))) != seal.sha256:
+    if not seal.is_true:
         yield "sha256 is not that of the decisions"
     if seal.decides.get("quick") != record.quick:
         yield f"quick: {record.quick} in the record, {seal.decides.get('quick')} in the plan"
@@ -107,7 +107,7 @@ def _from_files(folder: Path, record: ClaimsRecord) -> Iterator[Recomputation]:
         ]
         yield Recomputation(f"trials of {result.name}", tuple(differences), len(stored))
     digests = {name: sha256_of(file) for name, file in files.items() if "-seed" in name}
-    changed = [] if fingerprint(encode(dict(plan.seal.decides))) == plan.seal.sha256 else ["seal"]
+    changed = [] if plan.seal.is_true else ["seal"]
     stated = record.plan.departures if record.plan else ()
     departures = check_ledger(folder, plan.seal, changed, digests)
     unstated = [f"{each.kind}: {', '.join(each.what)}" for each in departures if each not in stated]

@@ -57,8 +57,6 @@ def run(
         backend: Where trials run: local processes, or workers of a Dask or Ray cluster.
         address: Address of the cluster, such as tcp://10.0.0.1:8786 (Dask) or 10.0.0.1:6379 (Ray).
     """
-    from rich.console import Console
-
     from selfattn.claims.page import print_table, words, write_pages
     from selfattn.claims.run import choose_claims, run_claims
     from selfattn.experiments.plan import PLAN
@@ -76,7 +74,7 @@ def run(
             say(f"stopped; what is done is kept in {out}: the same command with --resume goes on")
         raise
     html = write_pages(record, out, lang)
-    print_table(record, Console(highlight=False), lang)
+    print_table(record, lang=lang)
     print(words("report_at", path=str(html)).say(lang))
     if failed := [result.name for result in record.claims if result.judgement is None]:
         raise UserError(f"{len(failed)} of {len(record.claims)} claims have no verdict: {', '.join(failed)}; see above")

@@ -4,12 +4,13 @@ import functools
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 from cyclopts import App, MissingArgumentError
-from cyclopts.config import Dict, Json, Toml, Yaml
+from cyclopts.config import Dict
 
 from selfattn.cli.options import changed_settings
 from selfattn.codec import parse
@@ -21,9 +22,34 @@ from selfattn.settings import Condition, NoEffectError, check_conditions, divide
 from selfattn.training.launch import is_main_process
 
 MakeCommands = Callable[[Sequence[str]], App]
-_KINDS: dict[str, type[Any]] = {".toml": Toml, ".yaml": Yaml, ".yml": Yaml, ".json": Json}
 _LARGEST = 1 << 20  # bytes of a file of options
+# How messages name a value of a file: the value itself may refer to itself.
+_KIND_NAMES = {dict: "a table", list: "a list of other values", type(None): "nothing"}
 _ADVICE = "name a run, or a TOML, YAML or JSON file"
+
+
+def _parse_yaml(data: bytes) -> Any:
+    """Parse YAML.
+
+    Raises:
+        ValueError: a name stands twice, of which the library would take the last; others refuse that themselves.
+    """
+    import yaml  # type: ignore[import-untyped]  # its types are a package of their own
+
+    node = yaml.compose(data, Loader=yaml.SafeLoader)
+    names = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+    repeated = [name for name in names if names.count(name) > 1]
+    if repeated:
+        raise ValueError(f"{shown(repeated[0])} twice")
+    return yaml.safe_load(data)
+
+
+_PARSERS: dict[str, Callable[[bytes], Any]] = {
+    ".toml": lambda data: tomllib.loads(data.decode()),
+    ".yaml": _parse_yaml,
+    ".yml": _parse_yaml,
+    ".json": parse,
+}
 
 
 class OptionFiles:
@@ -157,11 +183,10 @@ def read_recipe(
 def _content_of_file(path: Path, name: str) -> dict[str, Any]:
     """Return what a TOML, YAML or JSON file holds, for the option of this name."""
     data = read_bytes(path, advice=_ADVICE, most=_LARGEST)
-    if path.suffix not in _KINDS:
+    if path.suffix not in _PARSERS:
         raise UserError(f"{name} {path}: cannot be read as options (ends in {path.suffix!r}); {_ADVICE}")
     try:
-        _refuse_repeats(path.suffix, data)
-        content = _KINDS[path.suffix](path).config
+        content = _PARSERS[path.suffix](data)
     except Exception as error:  # each library has errors of its own
         reason = " ".join(str(error).split())
         raise UserError(f"{name} {path}: cannot be read as options ({reason}); {_ADVICE}") from None
@@ -175,42 +200,17 @@ def _checked_options(content: dict[str, Any], where: str) -> dict[str, Any]:
 
     So no value refers to itself, or repeats others until the memory is full.
     """
+    options: dict[str, Any] = {}
     for name, value in content.items():
         items = value if isinstance(value, list) else [value]
         if not isinstance(name, str) or not all(isinstance(item, str | int | float) for item in items):
             expected = "expected a text, a number, true or false, or a list of such"
-            raise UserError(f"{where}: {shown(name)}: {expected}, got {_kind(value)}")
-    return dict(_positive(content))
-
-
-def _refuse_repeats(ending: str, data: bytes) -> None:
-    """Raise where a file gives a name twice, of which the libraries for YAML and JSON take the last. TOML's refuses.
-
-    Raises:
-        ValueError: with the name.
-    """
-    if ending == ".json":
-        parse(data)
-    elif ending in (".yaml", ".yml"):
-        import yaml  # type: ignore[import-untyped]  # its types are a package of their own
-
-        node = yaml.compose(data, Loader=yaml.SafeLoader)
-        names = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
-        repeated = [name for name in names if names.count(name) > 1]
-        if repeated:
-            raise ValueError(f"{shown(repeated[0])} twice")
-
-
-def _kind(value: object) -> str:
-    """Name the kind of a value in a file without writing the value, which may refer to itself."""
-    return {dict: "a table", list: "a list of other values", type(None): "nothing"}.get(type(value), "another value")
-
-
-def _positive(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Replace ``no-tune = true``, which cyclopts would read as ``tune = true``, by ``tune = false``."""
-    for name, value in values.items():
-        is_negative = isinstance(value, bool) and name[:3] in ("no-", "no_")
-        yield (name[3:], not value) if is_negative else (name, value)
+            raise UserError(f"{where}: {shown(name)}: {expected}, got {_KIND_NAMES.get(type(value), 'another value')}")
+        if isinstance(value, bool) and name[:3] in ("no-", "no_"):  # cyclopts reads no-tune = true as tune = true
+            options[name[3:]] = not value
+        else:
+            options[name] = value
+    return options
 
 
 def write_config(path: Path, commands: App, words: Sequence[str]) -> str:

@@ -43,26 +43,26 @@ def load_runs(*runs: Path, **options: Any) -> Any:
 
 
 def _pairs(run: Any, data: Sequence[Path], columns: Sequence[str], encoding: str | None) -> list[Pair]:
-    """Read pairs; a run's own files as it read them, unless something else is requested."""
+    """Read pairs; a run's own files as it read them, unless something else is requested.
+
+    A line says which characters the run does not know: their targets are scored as what the model cannot write.
+    """
+    from selfattn.runs.vocabulary import unknown_characters
+
     refuse_turned(data, chosen_columns(columns), _languages(run))
     reading = recorded_reading(run.config.data, data, chosen_columns(columns), checked_encoding(encoding))
-    return read_pairs(*data, columns=reading[0], encoding=reading[1])
+    pairs = read_pairs(*data, columns=reading[0], encoding=reading[1])
+    sources = unknown_characters("sources", [run.clean(pair.source) for pair in pairs], run.tokenizer.source)
+    targets = unknown_characters("targets", [pair.target for pair in pairs], run.tokenizer.target)
+    for line in [*sources, *targets]:
+        say(line)
+    return pairs
 
 
 def _languages(run: Any) -> tuple[str, str] | None:
     """Return the languages of a run's sources and targets; None for another task than translation."""
     languages = tuple(str(run.config.data.get(f"{side}_language", "")) for side in ("source", "target"))
     return (languages[0], languages[1]) if all(languages) else None
-
-
-def _say_unknown(run: Any, pairs: Sequence[Pair]) -> None:
-    """Say which characters of pairs a run does not know: their targets are scored as what the model cannot write."""
-    from selfattn.runs.vocabulary import unknown_characters
-
-    sources = unknown_characters("sources", [run.clean(pair.source) for pair in pairs], run.tokenizer.source)
-    targets = unknown_characters("targets", [pair.target for pair in pairs], run.tokenizer.target)
-    for line in [*sources, *targets]:
-        say(line)
 
 
 def evaluate(
@@ -197,9 +197,7 @@ def score(
     from selfattn.runs.evaluate import score_lines
 
     loaded = load_runs(run, device=device)
-    pairs = _pairs(loaded, data, columns, encoding)
-    _say_unknown(loaded, pairs)
-    return score_lines(loaded.score(pairs))
+    return score_lines(loaded.score(_pairs(loaded, data, columns, encoding)))
 
 
 def align(
@@ -249,7 +247,6 @@ def align(
     loaded = load_runs(run, device=device)
     if gold is None:
         pairs = _pairs(loaded, data, columns, encoding)
-        _say_unknown(loaded, pairs)
         return alignment_lines(loaded, pairs, layer=layer, head=head, shifted=shift == 1, words=words)
     refuse_turned(sentences, languages=_languages(loaded))
     return gold_lines(align_against_gold(loaded, read_gold(gold, sentences=sentences, base=base)))

@@ -21,9 +21,7 @@ from selfattn import __version__
 from selfattn.cli import claims, decoding, inside, runs
 from selfattn.cli.config import OptionFiles, read_config, write_config
 from selfattn.cli.options import LISTS, BasicHelp, checked, unwrapped
-from selfattn.cli.outputs import OUTPUTS_HELP, outputs_command
-from selfattn.cli.tasks import compare_command, train_command
-from selfattn.cli.together import together_command
+from selfattn.cli.tasks import OUTPUTS_HELP, compare_command, outputs_command, together_command, train_command
 from selfattn.cli.tokenizer import inspect, train
 from selfattn.errors import UserError, as_options, begin_command_line, say, visible
 from selfattn.files import writing
@@ -99,9 +97,9 @@ def make_commands(arguments: Sequence[str] = (), everything: bool = False) -> Ap
     else:
         groups["compare"].command(make_app("outputs", help=OUTPUTS_HELP))
     groups["compare"].command(together_command(make_commands), name="together")
+    groups["claims"].default(claims.list_claims)
     groups["tokenizer"].command(train)
     groups["tokenizer"].command(inspect)
-    groups["claims"].default(claims.list_claims)
     groups["claims"].command(claims.run)
     groups["claims"].command(claims.new)
     groups["claims"].command(claims.page)

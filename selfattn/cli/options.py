@@ -98,7 +98,6 @@ def parameters_of(
     *,
     defaults: Mapping[str, Any] | None = None,
     leave_out: Sequence[str] = (),
-    all_open: bool = False,
     group: str = "",
     basic: Sequence[str] = (),
 ) -> list[inspect.Parameter]:
@@ -110,7 +109,6 @@ def parameters_of(
             option again, instead of commas.
         defaults: defaults that differ from the dataclass, by name.
         leave_out: fields that are no options.
-        all_open: make None every default, for "not given". Default False.
         group: heading, shown by ``--help-all``, of all fields that are not ``basic``. Default none.
         basic: fields that stand outside ``group``.
 
@@ -139,23 +137,21 @@ def parameters_of(
     parameters = []
     for field in fields:
         name = field.name
-        default = field.default
-        if field.default_factory is not dataclasses.MISSING:
+        default = defaults.get(name, field.default)
+        if field.default_factory is not dataclasses.MISSING and name not in defaults:
             default = field.default_factory()
-        if all_open or name in defaults:
-            default = None if all_open else defaults[name]
         if default is dataclasses.MISSING:
             default = inspect.Parameter.empty
         type_ = hints[name]
         if default is None and NoneType not in typing.get_args(type_):
             type_ = type_ | None
-        if name not in getattr(kind, "repeated", ()):
-            if type_ in _TYPES and type_ != tuple[Path, ...]:
-                LISTS.add(name)
-            type_ = _TYPES.get(type_, type_)
         notes: dict[str, Any] = {"help": help_of.get(name)}
         if name in getattr(kind, "repeated", ()):
             notes["consume_multiple"] = True
+        else:
+            if type_ in _TYPES and type_ != tuple[Path, ...]:
+                LISTS.add(name)
+            type_ = _TYPES.get(type_, type_)
         if name in bounds:
             notes["help"] = f"{help_of.get(name, '')} Range: {bounds[name]}."
         if name in heading_of:

@@ -36,8 +36,6 @@ def report(
         figures: Directory for every chart as SVG, PNG and PDF.
         tables: Directory for every table as CSV.
     """
-    from rich.console import Console
-
     from selfattn.comparison.outputs import is_judged, rewrite_outputs
     from selfattn.comparison.report import write_comparison
     from selfattn.report.render.terminal import print_summary
@@ -51,7 +49,7 @@ def report(
             say(f"{len(written)} files in {folder}")
             if write is write_figures and not any(path.suffix == ".png" for path in written):
                 say("PNG and PDF need CairoSVG: pip install 'selfattn[figures]'")
-    print_summary(record, Console(highlight=False), files.html, lang)
+    print_summary(record, report=files.html, lang=lang)
 
 
 def verify(report: Path, /, *, items: int | None = None) -> None:

@@ -1,14 +1,21 @@
-"""The commands of a task: `train NAME` and `compare NAME`, made from the task and its options."""
+"""The commands `train NAME` and `compare NAME` of each task, `compare outputs` and `compare together`."""
+
+# No `from __future__ import annotations`: the types of a command's arguments have to be known by value.
 
 import inspect
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from selfattn.cli.options import changed_settings, parameters_of, takes, unwrapped
+from cyclopts import Parameter
+
+from selfattn.cli.config import MakeCommands, read_recipe
+from selfattn.cli.options import Lang, changed_settings, parameters_of, takes, unwrapped
+from selfattn.codec import encode
 from selfattn.command_lines import command_line
-from selfattn.errors import say
+from selfattn.data.readers.groups import named_sets
+from selfattn.errors import UserError, say
 from selfattn.runs.task import TaskData
 from selfattn.training.config import TrainingConfig
 from selfattn.training.launch import is_main_process
@@ -16,6 +23,12 @@ from selfattn.words.messages import SOURCE
 
 _TRAINING = "Training (defaults: the recipe of the task)"
 _BASIC = ("epochs", "batch_size", "lr")
+_FOLDER = Path("compare/together")
+OUTPUTS_HELP = (
+    "Compare systems by their outputs, whoever trained them.\n\n"
+    "Each system has a file for each training (seed), with an output a line. With several files of each, intervals and "
+    "tests are over trainings and test items; with one, over the items alone. Nothing is trained."
+)
 
 
 def train_command(task: type[TaskData]) -> Callable[..., None]:
@@ -49,8 +62,6 @@ def compare_command(task: type[TaskData]) -> Callable[..., None]:
 
     @takes(*parameters)
     def run(**settings: Any) -> None:
-        from rich.console import Console
-
         from selfattn.comparison.compare import compare, forecast
         from selfattn.report.render.terminal import print_summary
 
@@ -66,11 +77,104 @@ def compare_command(task: type[TaskData]) -> Callable[..., None]:
             if (out / PLAN).is_file():
                 say(f"stopped; {out} keeps the finished runs: repeat the command with --resume")
             raise
-        print_summary(record, Console(highlight=False), files.html, lang)
+        print_summary(record, report=files.html, lang=lang)
 
     run.__doc__ = unwrapped(task.compare_help or task.__doc__ or "")
     return run
 
 
 def _training_parameters() -> list[inspect.Parameter]:
-    return parameters_of(TrainingConfig, leave_out=("seed", "betas"), all_open=True, group=_TRAINING, basic=_BASIC)
+    not_given = dict.fromkeys(TrainingConfig.__dataclass_fields__)
+    return parameters_of(TrainingConfig, defaults=not_given, leave_out=("seed", "betas"), group=_TRAINING, basic=_BASIC)
+
+
+def outputs_command() -> Callable[..., None]:
+    """Make the command that compares systems by files of their outputs."""
+    from selfattn.comparison.options import OutputsOptions, systems_of
+
+    parameters = parameters_of(OutputsOptions)
+
+    @takes(*parameters)
+    def run(**options: Any) -> None:
+        from selfattn.comparison.outputs import compare_outputs
+        from selfattn.report.render.terminal import print_summary
+
+        settings = changed_settings(options, parameters)
+        systems = systems_of(settings.pop("system"))
+        record, files = compare_outputs(settings.pop("reference"), systems, **settings)
+        print_summary(record, report=files.html, lang=options.get("lang", SOURCE))
+
+    run.__doc__ = OUTPUTS_HELP
+    return run
+
+
+def together_command(make_commands: MakeCommands) -> Callable[..., dict[str, Any] | Iterable[str]]:
+    """Make the command that puts comparisons on several tasks together.
+
+    Args:
+        make_commands: makes the program for a command line, to read a recipe's options.
+    """
+
+    def together(
+        *comparisons: Annotated[str, Parameter(allow_leading_hyphen=True)],
+        recipe: Path | None = None,
+        out: Path | None = None,
+        resume: bool = False,
+        lang: Lang = SOURCE,
+        json_: Annotated[bool, Parameter("--json")] = False,
+    ) -> dict[str, Any] | Iterable[str]:
+        """Put comparisons of the same models on several tasks together, with one verdict over all.
+
+        A row a task, such as a language; below, the mean difference over tasks with its interval to further tasks of
+        this kind, and the interquartile mean and the probability of improvement on these tasks (Agarwal et al. 2021).
+
+        Args:
+            comparisons: Directories of finished comparisons, each as NAME=DIRECTORY. Three or more. Nothing is
+                trained. With --recipe: options of `compare TASK` instead, such as --epochs 3, which replace those of
+                the recipe.
+            recipe: Recipe that lists data sets, instead of comparisons: one comparison after the other is trained.
+            out: With --recipe: directory of the comparisons, one folder each. Must be new. Default: compare/together.
+            resume: With --recipe: continue in --out. Finished runs are not repeated.
+            lang: Language of the printed lines, and of reports.
+            json_: Print the results as one JSON object.
+        """
+        if json_ and lang != SOURCE:
+            raise UserError("--lang has no effect beside --json: leave one of them out")
+        if recipe is None and (out is not None or resume):
+            name = "--resume" if out is None else "--out"
+            raise UserError(f"{name} goes with --recipe: give that as well, or leave it out")
+        if recipe is not None and comparisons and not comparisons[0].startswith("-"):
+            raise UserError(f"--recipe trains its own comparisons: leave it or {comparisons[0]} out")
+        if recipe is not None:
+            from selfattn.comparison.several import compare_each
+
+            task, settings = read_recipe(recipe, make_commands, comparisons)
+            place = out or _FOLDER
+            try:
+                places = compare_each(task, settings, place, resume=resume, lang=lang)
+            except KeyboardInterrupt:
+                if place.is_dir():
+                    say(f"stopped; {place} keeps the finished runs: repeat the command with --resume")
+                raise
+        else:
+            for word in comparisons:
+                if word.startswith("-"):
+                    raise UserError(f"Unknown option: {word}. Options of the comparisons go with --recipe")
+            sets = named_sets([Path(word) for word in comparisons], "comparisons")
+            if not sets or "" in sets or any(len(paths) > 1 for paths in sets.values()):
+                advice = "give each comparison as NAME=DIRECTORY, such as kor=compare/kor, or a --recipe"
+                raise UserError(f"compare together: {advice}")
+            places = {name: paths[0] for name, paths in sets.items()}
+        from selfattn.comparison.together import over_tasks, read_together, remarks, together_lines
+
+        records = read_together(places)
+        verdicts = over_tasks(records)
+        if json_:
+            return {"verdicts": [encode(verdict) for verdict in verdicts], "remarks": list(remarks(records))}
+        lines: list[str] = []
+        for verdict in verdicts:
+            lines += [*together_lines(verdict, lang), ""]
+        return [*lines, *remarks(records, lang)]
+
+    together.__doc__ = unwrapped(together.__doc__ or "")
+    return together

@@ -10,13 +10,15 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from selfattn.codec import Plain, decode, line_of, parse, refuse_newer
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.errors import UserError
 from selfattn.files import open_regular, reading, write_bytes, writing
+
+T = TypeVar("T")
 
 ARCHIVE = "outputs.jsonl.gz"
 _SCHEMA = 1
@@ -129,15 +131,13 @@ def read_archive(path: Path) -> tuple[Mapping[str, object], RunTable[Answered]]:
         UserError: it is missing or damaged, or of a newer version.
     """
     lines = _lines_of(path)
-    head = _parsed(path, 1, next(lines, b""))
-    refuse_newer(head, _SCHEMA, file=path)
-    contents = decode(Head, head, file=f"{path}:1", advice=_ADVICE)
+    head = _parsed(Head, path, 1, next(lines, b""))
     texts: dict[str, str] = {}  # each once: most runs give the same outputs
-    runs = [Answered(run.seed, run.failed, [], {}, contents.words) for run in contents.runs]
+    runs = [Answered(run.seed, run.failed, [], {}, head.words) for run in head.runs]
     answers: list[dict[str, list[Answer]]] = [{} for _ in runs]  # of each run, by probe
     number = 1
     for number, line in enumerate(lines, 2):
-        item = decode(Item, _parsed(path, number, line), file=f"{path}:{number}", advice=_ADVICE)
+        item = _parsed(Item, path, number, line)
         if len(item.outputs) != len(runs):
             raise UserError(f"{path}:{number}: does not hold an output of every run; {_ADVICE}")
         for place, output in enumerate(item.outputs):
@@ -148,15 +148,17 @@ def read_archive(path: Path) -> tuple[Mapping[str, object], RunTable[Answered]]:
     if not runs or number == 1:
         raise UserError(f"{path}: does not hold an output of every run for every item; {_ADVICE}")
     answered = [replace(run, answers=by.pop("", []), probes=by) for run, by in zip(runs, answers, strict=True)]
-    cells = ((run.budget, run.model, each) for run, each in zip(contents.runs, answered, strict=True))
-    return contents.data, RunTable.gather(cells)
+    cells = ((run.budget, run.model, each) for run, each in zip(head.runs, answered, strict=True))
+    return head.data, RunTable.gather(cells)
 
 
-def _parsed(path: Path, number: int, line: bytes) -> Any:
+def _parsed(kind: type[T], path: Path, number: int, line: bytes) -> T:
     try:
-        return parse(line)
+        values = parse(line)
     except ValueError as error:
         raise UserError(f"{path}:{number}: is not an archive of outputs ({error}); {_ADVICE}") from None
+    refuse_newer(values, _SCHEMA, file=path)
+    return decode(kind, values, file=f"{path}:{number}", advice=_ADVICE)
 
 
 def _lines_of(path: Path) -> Iterator[bytes]:

@@ -5,12 +5,11 @@ from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
 
-from selfattn.codec import decode
+from selfattn.comparison import seal
 from selfattn.comparison.costs import COSTS, digest_of_costs
-from selfattn.comparison.models import check_sizes
 from selfattn.comparison.plan import ComparisonPlan, Training
+from selfattn.comparison.preparation import check_sizes
 from selfattn.comparison.run_table import RunTable
-from selfattn.comparison.seal import NOT_SEALED, digest_of, digest_of_tests, of_plan, published, validation_in_test
 from selfattn.comparison.tested import Tested
 from selfattn.comparison.tuning import TUNING, choose, digest_of_trials, planned_trials, tuned_settings
 from selfattn.errors import UserError
@@ -23,7 +22,6 @@ from selfattn.results.record import Gate
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.ledger import first_lines, is_sealed, read_ledger
 from selfattn.runs.record import RunConfig
-from selfattn.training.config import TrainingConfig
 
 _OF_THE_DATA = ("overlap", "similar texts", "known targets", "validation = test")  # the same for every model of a seed
 _MACHINE = ("selfattn", "commit", "python", "torch", "threads", "cpu")  # the bits of the weights may depend on them
@@ -159,7 +157,7 @@ def check_plan(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested], p
         entries,
         seeds=min(map(len, runs.main.values())),
         planned_seeds=planned if isinstance(planned, int) else plan.seeds,
-        replays=published(plan.seal),
+        replays=seal.published(plan.seal),
         machines=differing_machines(runs.all()),
     )
 
@@ -168,13 +166,13 @@ def _departures(
     comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested], pairs: Sequence[PairTest]
 ) -> Iterator[Departure]:
     sealed = plan.seal.decides
-    now = of_plan(plan)
-    changed = [field.name for field in fields(ComparisonPlan) if now.get(field.name) != sealed.get(field.name)]
+    now = seal.of_plan(plan)
+    sealable = [field.name for field in fields(ComparisonPlan) if field.name not in seal.NOT_SEALED]
+    changed = [name for name in sealable if now.get(name) != sealed.get(name)]
     if plan.ended:
         undecided = any(pair.primary and pair.p > pair.alpha for pair in pairs)
         changed += ["looks"] if plan.ended not in plan.looks else []
         changed += ["end before a decision"] if plan.ended != max(plan.looks, default=0) and undecided else []
-    changed = [name for name in changed if name not in NOT_SEALED]
     entries = read_ledger(comparison)
     if not all(decide_alike(entry.command, plan.command) for entry in first_lines(entries)):
         changed.append("command")
@@ -183,14 +181,14 @@ def _departures(
     planned = [run for run in plan.runs() if run.label in configs]
     unplanned = [run.label for run in planned if not _is_as_planned(plan, run, configs[run.label])]
     first = tested[0]
-    others = [] if digest_of(first.answered.pairs) == sealed.get("test") else [first.path.name]
+    others = [] if seal.digest_of(first.answered.pairs) == sealed.get("test") else [first.path.name]
     if "tested" in sealed:  # of older plans, the test items alone
-        others += [run.path.name for run in tested if digest_of_tests(run.answered) != sealed["tested"]]
+        others += [run.path.name for run in tested if seal.digest_of_tests(run.answered) != sealed["tested"]]
     yield from check_ledger(comparison, plan.seal, changed, {run.path.name: run.digest for run in tested})
     names = {run.path.name for run in tested}
     times = [entry.when for entry in entries]
     is_ordered = times == sorted(times)  # otherwise the clock went back, and the order of the ledger alone decides
-    shared = validation_in_test(plan.seal)
+    shared = seal.validation_in_test(plan.seal)
     yield from departures(
         tuning=_changed_trials(comparison, plan),
         costs=[] if is_sealed(entries, COSTS, digest_of_costs(comparison)) else [COSTS],
@@ -216,11 +214,10 @@ def _changed_trials(comparison: Path, plan: ComparisonPlan) -> list[str]:
             problems.append(PLAN)
         if not is_sealed(entries, TUNING, digest_of_trials(plan, comparison)):
             problems.append(TUNING)
-        for trials in planned_trials(plan).values():
-            for training in (trial.training for trial in trials):
-                config = RunDirectory(comparison / training.path).config()
-                if not _is_as_planned(plan, training, config):
-                    problems.append(training.label)
+        for trial in chain.from_iterable(planned_trials(plan).values()):
+            config = RunDirectory(comparison / trial.path).config()
+            if not _is_as_planned(plan, trial, config):
+                problems.append(trial.label)
     except UserError as error:  # a trial is gone or damaged
         problems.append(str(error))
     return problems
@@ -236,12 +233,9 @@ def plugins_apart(plan: ComparisonPlan, runs: Sequence[Tested]) -> list[str]:
 
 def _is_as_planned(plan: ComparisonPlan, planned: Training, config: RunConfig) -> bool:
     """Whether a run, or a trial, has the seed, data and settings of the plan, tuned ones included."""
-    recipe_and_data = plan.seal.decides
-    settings = {**dict(recipe_and_data["recipe"]), "seed": planned.seed, **planned.model.training}  # type: ignore[call-overload]  # plain values
-    recipe = decode(TrainingConfig, settings, file=PLAN, advice="compare again")
+    recipe = seal.recipe_in(plan.seal.decides, seed=planned.seed, **planned.model.training)
     pairs = planned.variant.pairs
-    # Plain values, as above.
-    data = dict(recipe_and_data["data"]) | ({} if pairs is None else {"first": pairs})  # type: ignore[call-overload]
+    data = dict(plan.seal.decides["data"]) | ({} if pairs is None else {"first": pairs})  # type: ignore[call-overload]  # plain values
     return (
         config.training == planned.variant.applied_to(recipe, planned.steps)
         and config.model == planned.model.config

@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from statistics import mean
 from typing import Any, Unpack
 
 from selfattn.comparison.costs import COSTS, digest_of_costs, measure_costs, step_key, step_seconds, steps_of
-from selfattn.comparison.models import match_models, primary_pair
 from selfattn.comparison.options import CompareOptions, CompareSettings
-from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Training
-from selfattn.comparison.preparation import gather_settings, prepare
+from selfattn.comparison.plan import ComparisonPlan, PlannedModel
+from selfattn.comparison.preparation import match_models, prepare, primary_pair
 from selfattn.comparison.record import make_record
 from selfattn.comparison.report import check_free_of_others, write_comparison
 from selfattn.comparison.seal import decisions
@@ -25,30 +25,28 @@ from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, r
 from selfattn.experiments.queue import connect_backend, stop_workers
 from selfattn.report.write import ReportFiles
 from selfattn.results.record import ANALYSIS, Record
+from selfattn.runs.inputs import gathered
 from selfattn.runs.ledger import read_ledger, seal_step
 from selfattn.runs.record import used_plugins
-from selfattn.runs.task import TaskData
+from selfattn.runs.task import TaskData, task_class
 from selfattn.runs.task_metrics import headline, metric_names
 from selfattn.runs.train import rehearsal
 from selfattn.training.config import TrainingSettings
 from selfattn.training.device import use_threads
-from selfattn.words.messages import Message, message
+from selfattn.words.messages import message
 
 _REHEARSAL: dict[str, Any] = {  # settings of the rehearsal, in place of those of the comparison
     "quick": True,
-    "seeds": 1,
-    "tune": False,
-    "budgets": (1.0,),
     "jobs": 1,
-    "backend": "local",
-    "address": None,
-    "resume": False,
     "max_steps": 2,
     "validation_items": 5,
     "test_items": 5,
 }
-# Settings that do not fit a rehearsal of two batches: it leaves them out.
-_NOT_REHEARSED = ("epochs", "warmup_steps", "space", "trials", "tunings", "tuning_seed", "budget_in")
+_NOT_REHEARSED = (
+    "epochs", "warmup_steps",  # do not fit two batches
+    "seeds", "budgets", "budget_in", "tune", "space", "trials", "tunings", "tuning_seed",  # one seed, as it is quick
+    "resume", "backend", "address",
+)  # fmt: skip
 
 
 def compare(
@@ -90,7 +88,10 @@ def compare(
         ``compare("dates", CompareOptions(models=("rnn-attention", "transformer"), out=Path("compare/dates")),
         training={"epochs": 3}, task_options={"locales": ("ko_KR",)})``
     """
-    settings_by_name = gather_settings(task, options, training, task_options, settings)
+    kind = task_class(task)
+    settings_by_name = gathered(
+        settings, options, CompareOptions, training, task_options, kind.Options, kind.TestOptions
+    )
     trainings, chosen = prepare(task, settings_by_name)
     options = trainings.options
     with ExitStack() as stack:
@@ -112,7 +113,9 @@ def compare(
             plan = stack.enter_context(begin(options.out, plan, decisions(plan, trainings)))
         # tuning
         if not plan.tuned:
-            say(_tuning_line(plan).say(options.lang))
+            counts = {"trials": sum(map(len, planned_trials(plan).values())), "runs": len(plan.runs())}
+            counts |= {"tunings": plan.tunings, "each": plan.tuning_trials}
+            say(message("progress.plan", **counts, space=", ".join(plan.space)).say(options.lang))
             plan = tune(plan, options.out, trainings.run_all)
             digest = digest_of_trials(plan, options.out)
             seal_step(options.out, TUNING, plan.command, plan=plan.seal.sha256, digest=digest)
@@ -135,13 +138,6 @@ def compare(
         return write_comparison(options.out, options.out, options.lang)
 
 
-def _tuning_line(plan: ComparisonPlan) -> Message:
-    """Return the line that says how many trials and runs will be trained."""
-    trials = sum(map(len, planned_trials(plan).values()))
-    counts = {"trials": trials, "tunings": plan.tunings, "each": plan.tuning_trials, "runs": len(plan.runs())}
-    return message("progress.plan", **counts, space=", ".join(plan.space))
-
-
 def _rehearse(task: str | TaskData, settings: Mapping[str, Any]) -> None:
     """Train every model on two batches, test it, and write a report; the results are thrown away."""
     with rehearsal() as folder:
@@ -149,34 +145,11 @@ def _rehearse(task: str | TaskData, settings: Mapping[str, Any]) -> None:
         compare(task, rehearse=False, **shortened | _REHEARSAL | {"out": folder / "out"})
 
 
-def plan_comparison(task: str | TaskData, **settings: Unpack[CompareSettings]) -> ComparisonPlan:
-    """Return the plan that :func:`compare` would seal: the data are read and sizes matched, nothing is written.
-
-    Args:
-        task: see :func:`compare`.
-        settings: see :func:`compare`.
-
-    Raises:
-        UserError: see :func:`compare`.
-    """
-    return make_plan(*prepare(task, gather_settings(task, None, None, None, settings)))
-
-
-def forecast(
-    task: str | TaskData,
-    options: CompareOptions | None = None,
-    *,
-    training: TrainingSettings | None = None,
-    task_options: object = None,
-    **settings: Unpack[CompareSettings],
-) -> list[str]:
+def forecast(task: str | TaskData, **settings: Unpack[CompareSettings]) -> list[str]:
     """Forecast what :func:`compare` would train with these settings, from a few timed steps of each model.
 
     Args:
         task: see :func:`compare`.
-        options: see :func:`compare`.
-        training: see :func:`compare`.
-        task_options: see :func:`compare`.
         settings: see :func:`compare`.
 
     Returns:
@@ -185,14 +158,12 @@ def forecast(
     Raises:
         UserError: see :func:`compare`.
     """
-    trainings, chosen = prepare(task, gather_settings(task, options, training, task_options, settings))
+    trainings, chosen = prepare(task, settings)
     options = trainings.options
     recipe = trainings.recipe
     with use_threads(options.threads):
         plan = make_plan(trainings, chosen)
-        trials: list[Training] = []
-        for planned in planned_trials(plan).values():
-            trials += [trial.training for trial in planned]
+        trials = list(chain.from_iterable(planned_trials(plan).values()))
         runs = plan.runs()
         sizes = {step_key(job.name, replace(recipe, **job.model.training)): job for job in trials or runs}
         seconds = step_seconds(

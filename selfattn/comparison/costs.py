@@ -97,7 +97,7 @@ def measure_costs(trainings: Trainings, plan: ComparisonPlan) -> bool:
         return False
     say(message("progress.costs").say(trainings.options.lang))
     runs = read_runs(trainings.options.out, plan)
-    sound = [name for name in runs.models if not all(run.failed for run in runs.of(name))]
+    sound = [name for name, of_model in runs.main.items() if not all(run.failed for run in of_model)]
     firsts = {name: runs.finished(name) for name in sound}
     trained = [run for run in runs.all() if not run.failed]
     with writing(path):

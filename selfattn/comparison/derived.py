@@ -7,13 +7,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from selfattn.codec import decode, encode, short
-from selfattn.comparison.given import read_given
-from selfattn.comparison.judged import KIND, task_of
+from selfattn.codec import encode, short
+from selfattn.comparison.judged import KIND, read_given, task_of
 from selfattn.comparison.plan import ComparisonPlan
 from selfattn.comparison.record import NOT_DATA, UNDISTURBED, changed_settings
 from selfattn.comparison.run_table import RunTable
-from selfattn.comparison.seal import planned_in, published, validation_in_test
+from selfattn.comparison.seal import Expected, apart, planned_in, published, recipe_in, validation_in_test
 from selfattn.comparison.tested import Answered
 from selfattn.comparison.tuning import tuned_settings
 from selfattn.data.readers.lines import checked_encoding
@@ -27,7 +26,6 @@ from selfattn.runs.task import TaskData
 from selfattn.runs.task_metrics import decided_by, metric_names
 from selfattn.training.config import TrainingConfig
 
-_ADVICE = "take the report from where it was published"
 _OF_A_BUDGET = {"max_steps", "warmup_steps"}
 
 
@@ -40,16 +38,14 @@ def underived(record: Record, data: Mapping[str, Any], outputs: RunTable[Answere
         outputs: of its archive.
     """
     for model in record.models:
-        failed = tuple(run.seed for run in outputs.of(model.name) if run.failed)
-        if model.failed != failed:
-            yield f"failed runs of {model.name}: {list(model.failed)} in the record, {list(failed)} in the archive"
+        failed = tuple(run.seed for run in outputs.main[model.name] if run.failed)
+        yield from apart({f"failed runs of {model.name}": (model.failed, failed)}, "archive")
     if record.trained == (data.get("kind") == KIND):
         yield f"trained: {record.trained} in the record, the archive is of {data.get('kind')}"
-    seal = record.plan.seal if record.plan else None
-    if record.plan is None or seal is None:
+    if record.plan is None or record.plan.seal is None:
         return
-    yield from _ledger_apart(record.plan, seal)
-    plan = planned_in(seal.decides)
+    yield from _ledger_apart(record.plan, record.plan.seal)
+    plan = planned_in(record.plan.seal.decides)
     if plan is None or record.analysis == 1:  # older records have fewer fields
         return
     commands = [entry.command for entry in record.plan.entries if not decide_alike(entry.command, record.command)]
@@ -95,17 +91,15 @@ class PlannedRecord:
     @cached_property
     def recipe(self) -> TrainingConfig:
         """The recipe that was sealed."""
-        seal = self.record.plan.seal if self.record.plan else None
-        decides = seal.decides if seal else {}
-        return decode(TrainingConfig, decides.get("recipe", {}), file="plan", advice=_ADVICE)
+        return recipe_in(self.record.seal.decides if self.record.seal else {})
 
     def differences(self) -> Iterator[str]:
         """Name what the record says otherwise than plan and archive do."""
         yield from self._of_the_task()
         for model in self.record.models:
-            yield from self._of_a_model(model)
+            yield from apart(self._of_a_model(model))
         yield from self._of_settings()
-        yield from self._of_budgets()
+        yield from apart(self._of_budgets())
 
     def _of_the_task(self) -> Iterator[str]:
         record = self.record
@@ -116,32 +110,29 @@ class PlannedRecord:
         if record.subject != task.subject():
             yield "subject: other words than those of the task"
 
-    def _of_a_model(self, model: Model) -> Iterator[str]:
+    def _of_a_model(self, model: Model) -> Expected:
+        """Return what a record says of a model, beside what the plan says."""
         record = self.record
         plan = self.plan
         planned = plan.models.get(model.name)
         if planned is None:  # the models of the seal are compared elsewhere
-            return
+            return {}
         changes = changed_settings(self.task, planned, is_sized=plan.matching.target is not None)
         values: dict[str, tuple[object, object]] = {
-            "preset": (model.preset, planned.preset),
-            "changes": (dict(model.changes), changes),
-            "parameters_body": (model.parameters_body, body(planned.config)),
+            f"preset of {model.name}": (model.preset, planned.preset),
+            f"changes of {model.name}": (dict(model.changes), changes),
+            f"parameters_body of {model.name}": (model.parameters_body, body(planned.config)),
         }
         if plan.matching.budget in ("parameters", "none") and model.name in plan.matching.counts:
             counted = plan.matching.counts[model.name]
-            values["parameters_non_embedding"] = (model.parameters_non_embedding, counted)
-        for name, (was, now) in values.items():
-            if was != now:
-                yield f"{name} of {model.name}: {short(was)} in the record, {short(now)} in the plan"
+            values[f"parameters_non_embedding of {model.name}"] = (model.parameters_non_embedding, counted)
         recipe = encode(self.recipe)
         of_model = dict(model.config.get("training", {}))  # type: ignore[call-overload]  # a table, or nothing
         tuned = tuned_settings(plan.space, list(plan.models)) | _OF_A_BUDGET
         for name in (of_model.keys() | planned.training.keys()) - tuned:
             value = of_model.get(name, record.settings.get(name))
-            expected = encode(planned.training.get(name, recipe.get(name)))
-            if value != expected:
-                yield f"training of {model.name}: {name} {short(value)} in the record, {short(expected)} in the plan"
+            values[f"training of {model.name}: {name}"] = (value, encode(planned.training.get(name, recipe.get(name))))
+        return values
 
     def _of_settings(self) -> Iterator[str]:
         """Name shared settings that are those neither of the data nor of the plan."""
@@ -161,23 +152,18 @@ class PlannedRecord:
             if name not in expected and name not in fields | {"beam": 0, "length_penalty": 0, "curve_items": 0}:
                 yield f"settings.{name}: in neither plan nor archive"
 
-    def _of_budgets(self) -> Iterator[str]:
+    def _of_budgets(self) -> Expected:
+        """Return what a record says of the budgets, beside what the plan says."""
         budgets = self.record.budgets
         plan = self.plan
         if budgets is None:
-            return
-        values = {
-            "unit": (budgets.unit, plan.budget_in),
-            "pair": (budgets.pair, plan.primary),
-            "level": (budgets.level, ALL_BUDGETS),
-        }
-        for name, (was, now) in values.items():
-            if was != now:
-                yield f"budgets.{name}: {was} in the record, {now} in the plan"
+            return {}
+        planned = {"unit": plan.budget_in, "pair": plan.primary, "level": ALL_BUDGETS}
+        values = {f"budgets.{name}": (getattr(budgets, name), value) for name, value in planned.items()}
         for cell in budgets.cells:
             examples = round(cell.budget * plan.examples) or None
-            if cell.examples != examples:
-                yield f"examples at budget {cell.budget:g}: {cell.examples} in the record, {examples} in the plan"
+            values[f"examples at budget {cell.budget:g}"] = (cell.examples, examples)
+        return values
 
 
 # Outputs that were made elsewhere have no plan; all follows from the files and the command.
@@ -199,9 +185,7 @@ def unlike_the_command(record: Record) -> Iterator[str]:
     }
     for name in ("reference", "source", "tags", "train", "language"):
         values[name] = (record.settings.get(name), options.get(f"--{name}", [None])[0])
-    for name, (was, now) in values.items():
-        if was != now:
-            yield f"{name}: {short(was)} in the record, {short(now)} in its command"
+    yield from apart(values, "command")
     lacking = [name for name in metrics if name not in record.units]
     if lacking:
         yield f"units: without {', '.join(lacking)}, which the command names"
@@ -236,7 +220,7 @@ def files_again(record: Record, outputs: RunTable[Answered]) -> Iterator[tuple[s
         if name in record.settings:
             columns[str(record.settings[name])] = values
     for model in record.models:
-        columns |= {label: run.outputs for label, run in zip(model.run_dirs, outputs.of(model.name), strict=True)}
+        columns |= {label: run.outputs for label, run in zip(model.run_dirs, outputs.main[model.name], strict=True)}
     for label, archived in columns.items():
         path = Path(label)
         if not path.exists() and not Path(label.rpartition(":")[0] or label).is_file():

@@ -1,12 +1,17 @@
-"""Outputs that were made elsewhere, as a task: how they are scored, what repeats, and which words are right."""
+"""Outputs that were made elsewhere, as a task: how they are read and scored, what repeats, which words are right."""
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answered
 from selfattn.data.pairs import Pair
+from selfattn.data.readers.containers import inner_name
+from selfattn.data.readers.lines import read_text_lines
+from selfattn.data.readers.tables import read_column
+from selfattn.errors import UserError
 from selfattn.evaluation.metrics.exact import WordAccuracy
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.metrics.translation import Bleu
@@ -16,6 +21,7 @@ from selfattn.runs.task import TaskData, task_of_settings
 
 KIND = "outputs"  # of the data of a record, as of an archive
 _COUNTED = "by how often {where} shows the word; accuracy: F-measure of the words of outputs and references"
+_TABLES = (".tsv", ".tab", ".csv", ".json", ".jsonl", ".ndjson")  # files that a line of does not have one text in
 
 
 class JudgedOutputs(TaskData):
@@ -65,6 +71,28 @@ def task_of(name: str, data: Mapping[str, Any], where: str) -> TaskData:
     if data.get("kind") == KIND:
         return JudgedOutputs.from_settings(data, where)
     return task_of_settings(name, data, where)
+
+
+def read_given(label: str, encoding: str | None) -> Sequence[str]:
+    """Read one text a line, as it is.
+
+    Args:
+        label: a file, or FILE:COLUMN of a table.
+        encoding: of the file; None for UTF-8, or what a byte order mark says.
+
+    Raises:
+        UserError: it cannot be read, or is a table without a column.
+    """
+    path = Path(label)
+    name, colon, column = label.rpartition(":")
+    if colon and not path.exists() and Path(name).exists():
+        return read_column(Path(name), column, encoding)
+    if inner_name(path).suffix.lower() in _TABLES:
+        raise UserError(f"{path}: a table; name a column of a TSV or CSV file, as in {path}:2 or {path}:output")
+    lines = read_text_lines(path, encoding)
+    if all("\t" in line for line in lines):
+        raise UserError(f"{path}: has a tab in every line; name the column, as in {path}:2")
+    return lines
 
 
 def word_analyses(

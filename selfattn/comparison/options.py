@@ -1,4 +1,4 @@
-"""Options of a comparison, besides those of its task and of the training. Imports no torch."""
+"""Options of a comparison, besides those of its task and of the training; and of one of outputs. Imports no torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from selfattn.errors import SettingError
 from selfattn.runs.task import Match
-from selfattn.settings import Condition, Count, CountOrZero, check_bounds, needs
+from selfattn.settings import LARGEST, Condition, Count, CountOrZero, check_bounds, needs
 from selfattn.training.config import MOST_THREADS, DeviceName, TrainingSettings
 from selfattn.words.messages import LANGS, SOURCE
 
@@ -164,3 +164,62 @@ def check_cluster(backend: Backend, address: str | None) -> None:
         raise SettingError("`address`: of what? Give `backend` dask or ray as well")
     if backend == "dask" and address is None:
         raise SettingError("`backend` dask: give the `address` of its scheduler, such as tcp://10.0.0.1:8786")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputsOptions:
+    """Options of a comparison of outputs: what is judged, and how.
+
+    Attributes:
+        reference: File of the right outputs, one a line. Every file may also be FILE:COLUMN of a TSV or CSV file, with
+            the column's name or number.
+        system: A system and its output files, one for each training: NAME=FILE,FILE,... Repeat for each system.
+        metric: Metrics by name, separated by commas, such as bleu or exact_match. The first decides.
+        out: Directory for report, results and all outputs.
+        source: File of the inputs. Items with the same input count as repeats.
+        language: Language of the references, a code or an English name, for metrics that cut texts into words.
+        tags: File with the kind of each item, for scores by kind.
+        train: File of the training's targets, to count how often training shows a word.
+        margin: Smallest difference that matters, in points.
+        encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
+        lang: Language of the report and of the printed summary.
+    """
+
+    repeated: ClassVar[tuple[str, ...]] = ("system",)
+
+    reference: str
+    system: tuple[str, ...]
+    metric: tuple[str, ...]
+    out: Path
+    source: str | None = None
+    language: str | None = None
+    tags: str | None = None
+    train: str | None = None
+    margin: Annotated[float, Gt(0), Le(LARGEST)] | None = None
+    encoding: str | None = None
+    lang: Lang = SOURCE
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
+
+def systems_of(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Read systems with their files as the command line has them.
+
+    Raises:
+        SettingError: no name or no file, or a name twice.
+
+    Example:
+        >>> systems_of(["A=a1.txt,a2.txt", "B=b1.txt"])
+        {'A': ['a1.txt', 'a2.txt'], 'B': ['b1.txt']}
+    """
+    systems: dict[str, list[str]] = {}
+    for text in texts:
+        name, _, files = text.partition("=")
+        paths = files.split(",")
+        if not name or not all(paths):
+            raise SettingError(f"`system` {text}: expected NAME=FILE,FILE,... with a file for each training")
+        if name in systems:
+            raise SettingError(f"`system` {name}: named twice; give all files of a system at once: {name}=FILE,FILE")
+        systems[name] = paths
+    return systems

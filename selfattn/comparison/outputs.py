@@ -1,6 +1,5 @@
 """Judge outputs of systems that were trained anywhere: from files of lines to the same record and report."""
 
-import dataclasses
 import platform
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,16 +7,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from selfattn import __version__
 from selfattn.codec import short
 from selfattn.command_lines import command_line
 from selfattn.comparison.archive import ARCHIVE, archive_sha256, read_archive, write_archive
-from selfattn.comparison.given import read_given
-from selfattn.comparison.judged import KIND, JudgedOutputs
+from selfattn.comparison.judged import KIND, JudgedOutputs, read_given
 from selfattn.comparison.measured import measure
-from selfattn.comparison.outputs_options import OutputsOptions
+from selfattn.comparison.options import OutputsOptions
 from selfattn.comparison.report import check_free_of_others, outputs_for_sections
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered
@@ -32,7 +30,7 @@ from selfattn.registry import is_name
 from selfattn.report.write import ReportFiles, write_report
 from selfattn.results.reading import read_record
 from selfattn.results.record import ANALYSIS, SCHEMA, Model, Record
-from selfattn.settings import as_declared, changed, check_bounds
+from selfattn.settings import changed, divide
 from selfattn.words.messages import SOURCE
 
 TextSource: TypeAlias = str | Path | Sequence[str]
@@ -86,19 +84,20 @@ def compare_outputs(
         >>> [model.metrics["exact_match"].mean for model in record.models], record.interval.over
         ([0.75, 0.25], 'items')
     """
-    options = _options(
-        reference=_label(reference),
-        system=tuple(_systems(systems)),
-        metric=metric,
-        out=out,
-        source=_label(source),
-        language=language,
-        tags=_label(tags),
-        train=_label(train),
-        margin=margin,
-        encoding=encoding,
-        lang=lang,
-    )
+    values = {
+        "reference": _label(reference),
+        "system": tuple(_systems(systems)),
+        "metric": metric,
+        "out": out,
+        "source": _label(source),
+        "language": language,
+        "tags": _label(tags),
+        "train": _label(train),
+        "margin": margin,
+        "encoding": encoding,
+        "lang": lang,
+    }
+    options = OutputsOptions(**divide(values, OutputsOptions)[0])
     command = command_line("compare outputs", changed(options))
     _check_out(options.out, command)
     metrics = _metrics(options)
@@ -278,13 +277,6 @@ class JudgedFiles:
             analysis=ANALYSIS,
             trained=False,
         )
-
-
-def _options(**values: Any) -> OutputsOptions:
-    hints = {field.name: field.type for field in dataclasses.fields(OutputsOptions)}
-    options = OutputsOptions(**{name: as_declared(name, value, hints[name]) for name, value in values.items()})
-    check_bounds(options)
-    return options
 
 
 def _label(texts: TextSource | None) -> str | None:

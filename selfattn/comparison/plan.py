@@ -99,6 +99,7 @@ class Training:
         tested: whether it is tested afterwards.
         leading: whether its test includes what one run of a model answers for all.
         seal: SHA-256 of the plan, for the ledger.
+        point: settings that it tries, by name, if it is a trial of the tuning; else empty.
     """
 
     path: str
@@ -111,6 +112,7 @@ class Training:
     tested: bool = True
     leading: bool = False
     seal: str = ""
+    point: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -190,11 +192,6 @@ class ComparisonPlan(experiments.Plan):
                 raise SettingError(f"name of a model: at most 100 letters, digits, - and _, found {short(name)}")
 
     @property
-    def seed_numbers(self) -> range:
-        """The seeds, up to those of the look that ended the comparison."""
-        return range(self.first_seed, self.first_seed + (self.ended or self.seeds))
-
-    @property
     def variants(self) -> dict[float, Variant]:
         """What is trained for each budget, the largest first."""
         shares = sorted(self.budgets, reverse=True)
@@ -230,9 +227,10 @@ class ComparisonPlan(experiments.Plan):
         return round(steps)
 
     def runs(self) -> list[Training]:
-        """List every run, seed after seed."""
+        """List every run, seed after seed, up to the look that ended the comparison."""
         runs: list[Training] = []
-        for seed, (budget, variant), name in product(self.seed_numbers, self.variants.items(), self.models):
+        seeds = range(self.first_seed, self.first_seed + (self.ended or self.seeds))
+        for seed, (budget, variant), name in product(seeds, self.variants.items(), self.models):
             model = self.planned(name, budget, seed)
             run = Training(
                 run_name(name, seed, variant),

@@ -1,51 +1,29 @@
-"""Turn the settings of a call into what a comparison needs: options, recipe, models, and the recorded command."""
+"""Turn the settings of a call into what a comparison needs: options, recipe, command, and models of the same size."""
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any
 
 from selfattn.command_lines import command_line
-from selfattn.comparison.models import choose
-from selfattn.comparison.options import NOT_THE_RESULT, SEEDS, TRIALS, CompareOptions, CompareSettings
+from selfattn.comparison.options import NOT_THE_RESULT, SEEDS, TRIALS, CompareOptions
 from selfattn.comparison.plan import PlannedModel
 from selfattn.comparison.trainings import Trainings
 from selfattn.comparison.tuning import check_space, check_tunings, default_space, default_tunings, tuned_settings
-from selfattn.errors import SettingError
-from selfattn.runs.inputs import gathered
-from selfattn.runs.task import TaskData, make_task, task_class
+from selfattn.errors import SettingError, UserError
+from selfattn.evaluation.cost import BatchShape, training_flops
+from selfattn.models.config import ModelConfig
+from selfattn.models.presets import PRESETS, get_preset
+from selfattn.models.sizing import body, match, parameters, spread
+from selfattn.results.record import BODIES_APART, Gate, Matching
+from selfattn.runs.task import Resource, TaskData, make_task, task_class
 from selfattn.runs.task_metrics import decided_by
+from selfattn.runs.train import with_settings
 from selfattn.settings import Settings, changed, check_conditions, divide
-from selfattn.training.config import TrainingConfig, TrainingSettings
+from selfattn.training.config import TrainingConfig
 
 _LENGTH = ("epochs", "max_steps", "items_per_epoch")  # settings that decide the length of a training
-
-
-def gather_settings(
-    task: str | TaskData,
-    options: CompareOptions | None,
-    training: TrainingSettings | None,
-    task_options: object,
-    settings: CompareSettings,
-) -> dict[str, Any]:
-    """Return the settings of a call by name, wherever they stand.
-
-    Args:
-        task: see :func:`~selfattn.comparison.compare.compare`, as all that follow.
-        options: see there.
-        training: see there.
-        task_options: see there.
-        settings: see there.
-
-    Raises:
-        SettingError: a setting is unknown or given twice, or is the seed of a single training.
-    """
-    task_kind = task_class(task)
-    by_name = gathered(
-        settings, options, CompareOptions, training, task_options, task_kind.Options, task_kind.TestOptions
-    )
-    if "seed" in by_name:
-        raise SettingError("`seed`: the trainings of a comparison have several; give `first_seed` or `seeds`")
-    return by_name
 
 
 def prepare(task: str | TaskData, settings: Settings) -> tuple[Trainings, dict[str, PlannedModel]]:
@@ -58,6 +36,8 @@ def prepare(task: str | TaskData, settings: Settings) -> tuple[Trainings, dict[s
     Raises:
         SettingError: a setting is unknown, its value is not allowed, or it does not go with another one.
     """
+    if "seed" in settings:
+        raise SettingError("`seed`: the trainings of a comparison have several; give `first_seed` or `seeds`")
     kind = task_class(task)
     of_comparison, of_training, of_task, of_tests = divide(
         settings, CompareOptions, TrainingConfig, kind.Options, kind.TestOptions
@@ -65,7 +45,7 @@ def prepare(task: str | TaskData, settings: Settings) -> tuple[Trainings, dict[s
     task = make_task(task, of_task | of_tests)
     usual, usual_training = _usual_settings(task, of_comparison, of_training)
     options = CompareOptions(**usual | of_comparison)
-    recorded = _to_record(options, of_comparison, usual)
+    recorded = _to_record(options, CompareOptions(**usual))
     options = _completed(options, of_comparison, of_training)
     check_conditions(changed(options).keys() & of_comparison.keys(), options, CompareOptions.conditions)
     if options.metric is not None:
@@ -79,9 +59,7 @@ def prepare(task: str | TaskData, settings: Settings) -> tuple[Trainings, dict[s
     return Trainings(task, recipe, options, command), models
 
 
-def _usual_settings(
-    task: TaskData, of_comparison: Settings, of_training: Settings
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _usual_settings(task: TaskData, of_comparison: Settings, of_training: Settings) -> list[dict[str, Any]]:
     """Return the task's usual settings of a comparison, and of its trainings.
 
     They are few in a quick comparison, and where trainings have another length than the task's own.
@@ -90,20 +68,15 @@ def _usual_settings(
     has_other_length = any(name in of_training for name in _LENGTH) and any(name in usual for name in _LENGTH)
     if of_comparison.get("quick") or has_other_length:
         usual = {name: usual[name] for name in ("models", "out", "match")}
-    training = {name: value for name, value in usual.items() if name in TrainingConfig.__dataclass_fields__}
-    return {name: value for name, value in usual.items() if name not in training}, training
+    return divide(usual, CompareOptions, TrainingConfig)
 
 
-def _to_record(options: CompareOptions, of_comparison: Settings, usual: Settings) -> dict[str, Any]:
+def _to_record(options: CompareOptions, usual: CompareOptions) -> dict[str, Any]:
     """Return what the recorded command says of the options: what is not usual, and changes the result."""
-    defaults = {**usual}
-    for name in NOT_THE_RESULT:
-        defaults[name] = getattr(options, name)
-    recorded = changed(options)
-    for name in of_comparison:
-        if name in defaults:
-            recorded[name] = getattr(options, name)
-    recorded = {name: value for name, value in recorded.items() if name not in defaults or value != defaults[name]}
+    recorded: dict[str, Any] = {}
+    for name, value in vars(options).items():
+        if value != getattr(usual, name) and name not in NOT_THE_RESULT:
+            recorded[name] = value
     if options.tune is False:
         recorded["no_tune"] = not recorded.pop("tune")
     return recorded
@@ -158,3 +131,125 @@ def _with_tuning(
         reason = f"these are seeds of final runs; choose one from {of_runs.stop}"
         raise SettingError(f"`tuning_seed` {options.tuning_seed}: {reason}")
     return replace(options, space=tuple(space), tunings=tunings, trials=trials)
+
+
+def choose(task: TaskData, options: CompareOptions) -> dict[str, PlannedModel]:
+    """Look the models up and apply their settings.
+
+    A model is named as a preset, or as ``name=preset`` to give a preset another name.
+
+    Args:
+        task: gives presets their size before settings are applied.
+        options: of the comparison.
+
+    Raises:
+        UserError: a model is unknown or named twice, or a setting is not one of a model.
+    """
+    named = [text.partition("=") for text in (PRESETS if options.models == ("all",) else options.models)]
+    names = [name for name, *_ in named]
+    if len(set(names)) < len(names) or not names:
+        raise SettingError(f"`models` {','.join(names)}: expected different names; give one of two as name=model")
+    for setting in options.set:
+        owner, colon, _ = setting.partition("=")[0].partition(":")
+        if colon and owner not in names:
+            raise SettingError(f"`set` {setting}: {owner!r} is not a model of this comparison: {', '.join(names)}")
+    models = {}
+    for name, _, of_preset in named:
+        preset = of_preset or name
+        try:
+            config = with_settings(task.size(get_preset(preset).config), options.set, name)
+        except UserError as error:
+            raise SettingError(f"{name}: {error}") from None
+        task.check_model(config, preset)
+        models[name] = PlannedModel(preset, config)
+    return models
+
+
+def primary_pair(task: TaskData, names: Sequence[str]) -> tuple[str, str] | None:
+    """Return the two models that a comparison is about: the task's pair, or the only two."""
+    pair = task.subject().pair
+    if pair and set(pair) <= set(names):
+        return pair
+    return (names[0], names[1]) if len(names) == 2 else None
+
+
+def match_models(
+    models: Mapping[str, ModelConfig],
+    options: CompareOptions,
+    *,
+    vocab_size: int,
+    training: TrainingConfig,
+    shape: BatchShape,
+) -> tuple[dict[str, ModelConfig], Matching]:
+    """Size models for one budget; without a budget, compare their parameters.
+
+    Args:
+        models: by name.
+        options: say what is to be equal, and whether models may be apart all the same.
+        vocab_size: of the shared tokenizer.
+        training: recipe.
+        shape: of a batch.
+
+    Returns:
+        The models, and what each has of the budget.
+
+    Raises:
+        UserError: a model cannot have that size, or models are too far apart.
+    """
+    budget: Resource | None = None if options.match is None or options.match == "none" else options.match
+    quantity: Resource = budget or "parameters"
+    measure = _measure(quantity, vocab_size, shape, training)
+    sized = dict(models)
+    target = None
+    if budget is not None:
+        target = statistics.median(map(measure, models.values()))
+        for name, config in models.items():
+            try:
+                sized[name] = match(config, target, measure)
+            except UserError as error:
+                raise UserError(f"{name}: {error}") from None
+    counts = {name: measure(config) for name, config in sized.items()}
+    matching = Matching(budget or "none", target, counts, allowed_apart=options.apart)
+    gate = check_sizes(matching, sized)
+    if not gate.passed:
+        sizes = "" if budget in ("body", "flops") else ", `match` body sizes them"
+        raise SettingError(f"{gate.reason}; `apart` compares them all the same{sizes}")
+    return sized, matching
+
+
+def check_sizes(matching: Matching, models: Mapping[str, ModelConfig]) -> Gate:
+    """Check whether models have the same size: within the limit in what was counted, and their bodies roughly.
+
+    Args:
+        matching: has the count of each model.
+        models: by name.
+    """
+    counts = matching.counts
+    smallest, largest, share = spread(counts)
+    too_far = False
+    quantity = {"flops": "flops", "body": "parameters of the body"}.get(
+        matching.budget, "parameters outside embeddings"
+    )
+    reason = f"{quantity}: {largest} has {counts[largest]:,.4g}, {share:.1%} more than "
+    reason += f"{smallest} with {counts[smallest]:,.4g}"
+    if matching.budget in ("none", "parameters"):  # these count an output matrix that is no embedding
+        least, most, apart = spread({name: body(config) for name, config in models.items()})
+        too_far = apart > BODIES_APART
+        reason += f"; without any axis over the vocabulary {most} has {apart:.1%} more than {least}"
+    is_matched = share <= matching.limit and not too_far
+    if matching.allowed_apart and not is_matched:
+        reason += "; the comparison was asked for all the same"
+    passed = is_matched or matching.allowed_apart
+    return Gate("matched budgets", passed, reason, value=share, limit=matching.limit)
+
+
+def _measure(
+    quantity: Resource, vocab_size: int, shape: BatchShape, training: TrainingConfig
+) -> Callable[[ModelConfig], float]:
+    if quantity == "parameters":
+        return partial(parameters, vocab_size=vocab_size)
+    if quantity == "body":
+        return body
+    tokens = shape.batch * shape.target
+    passes = 2 if training.r_drop else 1
+    return lru_cache(lambda config: passes * training_flops(config, vocab_size, shape) / tokens)

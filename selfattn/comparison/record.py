@@ -15,7 +15,7 @@ from selfattn.comparison.measured import measure
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answered, Tested
-from selfattn.comparison.tuning import read_space, tuned_settings
+from selfattn.comparison.tuning import space_texts, tuned_settings
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.metric import make_metric
@@ -53,7 +53,7 @@ def make_record(
             run = cell.runs[0]
             raise UserError(f"{run.path}: no training of {cell.model} came to an end: {run.result.failed}")
     models = trained.main
-    firsts = {name: trained.finished(name) for name in trained.models}
+    firsts = {name: trained.finished(name) for name in trained.main}
     first = next(iter(firsts.values()))
     pairs = first.answered.pairs
     for run in trained.all():
@@ -101,25 +101,18 @@ def make_record(
         budgets=_budgets(trained, plan) if len(plan.budgets) > 1 else None,
         margin=plan.margin,
         analysis=plan.analysis,
-        tuning=_tuning(plan),
+        tuning=Tuning(plan.tuning_trials, plan.tunings, plan.tuning_seed, space_texts(plan)) if plan.space else None,
         plan=PlanCheck(plan.seal, plan.pilot),  # to be checked against what was done
     )
     return measure(record, first.config.data, outputs or outputs_of(trained))
 
 
-def _tuning(plan: ComparisonPlan) -> Tuning | None:
-    """Describe the tuning of a plan; None without."""
-    if not plan.space:
-        return None
-    spaces: dict[str, dict[str, str]] = {}
-    for name, axes in read_space(plan.space, list(plan.models)).items():
-        spaces[name] = {axis.name: str(axis).partition("=")[2] for axis in axes}
-    return Tuning(plan.tuning_trials, plan.tunings, plan.tuning_seed, spaces)
-
-
 def outputs_of(trained: RunTable[Tested]) -> RunTable[Answered]:
     """Return the outputs of all runs."""
-    return trained.map(lambda run: run.answered)
+    rows: list[tuple[float, str, Answered]] = []
+    for cell in trained.cells():
+        rows += [(cell.budget, cell.model, run.answered) for run in cell.runs]
+    return RunTable.gather(rows)
 
 
 def _budgets(trained: RunTable[Tested], plan: ComparisonPlan) -> Budgets:
@@ -168,8 +161,8 @@ def _model(
     first = next(run for run in runs if not run.failed)
     known = first.config.preset in PRESETS
     preset = get_preset(first.config.preset) if known else Preset("", "", lambda: first.config.model)
-    tuned = {axis.name for axis in read_space(plan.space, list(plan.models))[name]}
-    training = {key: value for key, value in _training(first).items() if key not in shared.keys() | tuned}
+    others = shared.keys() | space_texts(plan)[name].keys()
+    training = {key: value for key, value in _training(first).items() if key not in others}
     cost = first.result.cost
     if times:
         cost = replace(cost, peak_share=times.peak_share, decoding=times.decoding)

@@ -66,7 +66,7 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
 def outputs_for_sections(table: RunTable[Answered]) -> Outputs:
     """Return what sections of plugins see of the outputs."""
     pairs = table.first.pairs
-    written = {name: tuple(tuple(run.outputs) for run in table.of(name)) for name in table.models}
+    written = {name: tuple(tuple(run.outputs) for run in runs) for name, runs in table.main.items()}
     return Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), written)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 
@@ -19,7 +19,6 @@ class SeededRun(Protocol):
 
 
 R = TypeVar("R", bound=SeededRun)
-Other = TypeVar("Other", bound=SeededRun)
 
 
 class Cell(NamedTuple, Generic[R]):
@@ -72,11 +71,6 @@ class RunTable(Generic[R]):
         return self.at(max(self._runs))
 
     @property
-    def models(self) -> tuple[str, ...]:
-        """Names of the models, in their order."""
-        return tuple(self.main)
-
-    @property
     def first(self) -> R:
         """The first run of the first model at the largest budget."""
         return next(iter(self.main.values()))[0]
@@ -85,13 +79,9 @@ class RunTable(Generic[R]):
         """Return the runs of a budget by model."""
         return self._runs[budget]
 
-    def of(self, model: str) -> Sequence[R]:
-        """Return the runs of a model at the largest budget."""
-        return self.main[model]
-
     def finished(self, model: str) -> R:
         """Return the first run of a model at the largest budget whose training did not diverge."""
-        return next(run for run in self.of(model) if not run.failed)
+        return next(run for run in self.main[model] if not run.failed)
 
     def cells(self) -> Iterator[Cell[R]]:
         """Yield the runs of each model at each budget."""
@@ -105,10 +95,3 @@ class RunTable(Generic[R]):
         for cell in self.cells():
             runs += cell.runs
         return runs
-
-    def map(self, function: Callable[[R], Other]) -> RunTable[Other]:
-        """Return the table of what a function makes of each run."""
-        rows: list[tuple[float, str, Other]] = []
-        for cell in self.cells():
-            rows += [(cell.budget, cell.model, function(run)) for run in cell.runs]
-        return RunTable.gather(rows)

@@ -4,20 +4,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from selfattn.codec import decode, encode, fingerprint, read_json, short
 from selfattn.comparison.plan import ComparisonPlan
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.comparison.trainings import Trainings
-from selfattn.comparison.tuning import read_space
+from selfattn.comparison.tuning import space_texts
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import DecodingOptions
 from selfattn.models.config import config_to_dict
 from selfattn.plugin_loading import changed_plugins, loaded_versions
 from selfattn.results.plan import PlanCheck, Seal
 from selfattn.results.record import Model, Record
+from selfattn.runs.training_set import TestSet
 from selfattn.training.config import TrainingConfig
 
 # No decisions, or made later: tuning has a line of its own in the ledger.
@@ -26,6 +27,7 @@ _IN_THE_RECORD = ("margin", "headline", "matching", "analysis")  # fields of pla
 # Published comparisons by name, with the hash of their plan and when it was fixed.
 PUBLISHED = Path(__file__).with_name("published.json")
 _ADVICE = "take the report from where it was published"
+Expected = Mapping[str, tuple[object, object]]  # values by name: as a record has them, and as they should be
 _SHARED = 0.01  # of the test sources may be validation sources too, as real corpora repeat short sentences
 
 
@@ -55,19 +57,7 @@ def digest_of(pairs: Sequence[Pair]) -> dict[str, Any]:
     return {"items": len(pairs), "sha256": fingerprint([[pair.source, pair.target] for pair in pairs])}
 
 
-class Tests(Protocol):
-    """Test pairs and, by name, those of further test sets and probes."""
-
-    @property
-    def pairs(self) -> Sequence[Pair]:
-        """The test itself."""
-
-    @property
-    def probes(self) -> Mapping[str, Sequence[Pair | Answer]]:
-        """Further items."""
-
-
-def digest_of_tests(tests: Tests) -> str:
+def digest_of_tests(tests: TestSet | Answered) -> str:
     """Return the SHA-256 of all that is tested, with tags and spans, by which the tables divide it."""
     sets: dict[str, list[object]] = {"": [_described(pair) for pair in tests.pairs]}
     for name, items in tests.probes.items():
@@ -78,11 +68,6 @@ def digest_of_tests(tests: Tests) -> str:
 def _described(pair: Pair) -> list[object]:
     spans = [[span.field, list(span.source), list(span.target)] for span in pair.spans]
     return [pair.source, pair.target, pair.tag, spans]
-
-
-def is_whole(seal: Seal) -> bool:
-    """Whether the hash of a seal is that of its decisions."""
-    return fingerprint(encode(dict(seal.decides))) == seal.sha256
 
 
 def published(seal: Seal) -> str:
@@ -104,9 +89,20 @@ def validation_in_test(seal: Seal) -> str:
 
 def sealed_pair(record: Record) -> tuple[str, str] | None:
     """Return the two models that the sealed plan of a record is about; None where it has none."""
-    seal = record.plan.seal if record.plan else None
-    pair = seal.decides.get("primary") if seal else None
+    pair = record.seal.decides.get("primary") if record.seal else None
     return (str(pair[0]), str(pair[1])) if isinstance(pair, list | tuple) else None
+
+
+def apart(values: Expected, where: str = "plan") -> Iterator[str]:
+    """Name the values in which a record differs from another place.
+
+    Args:
+        values: by name, each as the record has it and as it is expected.
+        where: what the values are expected from; default the plan.
+    """
+    for name, (value, expected) in values.items():
+        if value != expected:
+            yield f"{name}: {short(value)} in the record, {short(expected)} in the {where}"
 
 
 def unkept(record: Record, data: Mapping[str, object], outputs: RunTable[Answered]) -> Iterator[str]:
@@ -125,23 +121,18 @@ def unkept(record: Record, data: Mapping[str, object], outputs: RunTable[Answere
         if not plan.departures:
             yield "there is none, and no departure says so"
         return
-    if not is_whole(seal):
+    if not seal.is_true:
         yield "sha256 is not that of the decisions"
     decides = seal.decides
-    values = _of_record(record) | {"test": digest_of(outputs.first.pairs)}
-    values["tested"] = digest_of_tests(outputs.first)
+    models: Any = decides.get("models", ())
+    sealed = {**decides, "models": list(models)}  # their names
+    values = _of_record(record) | {"test": digest_of(outputs.first.pairs), "tested": digest_of_tests(outputs.first)}
     values["data"] = {name: value for name, value in data.items() if name != "first"}  # which is of a budget
-    if "budgets" in decides:
-        values["budgets"] = sorted(outputs.budgets)
-    for name, value in values.items():
-        sealed = decides.get(name)
-        if name == "models" and isinstance(sealed, Mapping):
-            sealed = list(sealed)
-        if name in decides and sealed != value:
-            yield f"{name}: {value} in the record, {sealed} in the plan"
+    values["budgets"] = sorted(outputs.budgets)
+    yield from apart({name: (value, sealed[name]) for name, value in values.items() if name in decides})
     for model in record.models:
-        yield from _other_runs(model, decides)
-    yield from _other_settings(record, decides)
+        yield from apart(_of_runs(model, decides))
+    yield from apart(_of_settings(record, decides))
     needed = decode(dict[str, str], decides.get("plugins", {}), file="plan", advice=_ADVICE)
     if changed := changed_plugins(needed, needed | loaded_versions()):  # one that is not loaded decides no figure
         yield f"plugins: {', '.join(changed)} differ from those in the plan"
@@ -162,15 +153,20 @@ def _of_record(record: Record) -> dict[str, object]:
     return values
 
 
-def _other_runs(model: Model, decides: Mapping[str, Any]) -> Iterator[str]:
-    """Name what differs between the runs of a model and those that were planned."""
+def _of_runs(model: Model, decides: Mapping[str, Any]) -> Expected:
+    """Return seeds and tunings of a model's runs, beside those that were planned."""
     first = decides.get("first_seed", 0)
-    if model.seeds != tuple(range(first, first + len(model.seeds))):
-        yield f"seeds of {model.name}: {model.seeds}"
     tunings = int(decides.get("tunings", 1))
     planned = tuple((seed - first) % tunings for seed in model.seeds) if tunings > 1 else ()
-    if model.tunings != planned:
-        yield f"tunings of {model.name}: {model.tunings} in the record, {planned} in the plan"
+    return {
+        f"seeds of {model.name}": (model.seeds, tuple(range(first, first + len(model.seeds)))),
+        f"tunings of {model.name}": (model.tunings, planned),
+    }
+
+
+def recipe_in(decides: Mapping[str, Any], **settings: Any) -> TrainingConfig:
+    """Return the recipe in the decisions of a seal, with settings of a run in place of its own."""
+    return decode(TrainingConfig, {**decides.get("recipe", {}), **settings}, file="plan", advice=_ADVICE)
 
 
 def planned_in(decides: Mapping[str, Any]) -> ComparisonPlan | None:
@@ -183,31 +179,29 @@ def planned_in(decides: Mapping[str, Any]) -> ComparisonPlan | None:
     )
 
 
-def _other_settings(record: Record, decides: Mapping[str, Any]) -> Iterator[str]:
-    """Name settings of models, training, decoding and tuning that a record shows otherwise than they were planned."""
+def _of_settings(record: Record, decides: Mapping[str, Any]) -> Expected:
+    """Return the settings of models, training, decoding and tuning in a record, beside those that were planned."""
     plan = planned_in(decides)
     if plan is None:
-        return
-    recipe = decode(TrainingConfig, decides.get("recipe", {}), file="plan", advice=_ADVICE)
+        return {}
     decoding = decode(DecodingOptions, decides.get("decoding", {}), file="plan", advice=_ADVICE)
-    axes = read_space(plan.space, list(plan.models))
-    ranges = {name: {axis.name: str(axis).partition("=")[2] for axis in of_model} for name, of_model in axes.items()}
-    if record.tuning is not None and encode(record.tuning.space) != ranges:
-        yield f"space: {encode(record.tuning.space)} in the record, {ranges} in the plan"
+    ranges = space_texts(plan)
     tuned = set(chain.from_iterable(ranges.values()))
-    for model in record.models:
-        config = {name: value for name, value in model.config.items() if name != "training"}
-        planned = plan.models.get(model.name)
-        # Tuned probabilities are those of the choice, which the ledger has.
-        is_fixed = planned is not None and tuned <= TrainingConfig.__dataclass_fields__.keys()
-        if planned is not None and is_fixed and config != config_to_dict(planned.config):
-            yield f"model {model.name}: other settings than in the plan"
+    values: dict[str, tuple[object, object]] = {}
+    if record.tuning is not None:
+        values["space"] = (encode(record.tuning.space), ranges)
+    if tuned <= TrainingConfig.__dataclass_fields__.keys():  # else probabilities are those of the choice in the ledger
+        for model in record.models:
+            if model.name in plan.models:
+                config = {name: value for name, value in model.config.items() if name != "training"}
+                values[f"model {model.name}"] = (config, config_to_dict(plan.models[model.name].config))
     loose = tuned | {"max_steps", "warmup_steps"}  # which follow from a budget
     loose = loose.union(*(model.training for model in plan.models.values()))
-    fixed = encode(dict(vars(decoding)) | dict(vars(recipe)))
+    fixed = encode(dict(vars(decoding)) | dict(vars(recipe_in(decides))))
     for name, value in record.settings.items():
-        if name in fixed and name not in loose and value != fixed[name]:
-            yield f"settings.{name}: {short(value)} in the record, {short(fixed[name])} in the plan"
+        if name in fixed and name not in loose:
+            values[f"settings.{name}"] = (value, fixed[name])
+    return values
 
 
 def _fewer_runs(record: Record, plan: PlanCheck, decides: Mapping[str, Any]) -> Iterator[str]:

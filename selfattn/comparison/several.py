@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from selfattn.comparison.compare import compare, plan_comparison
+from selfattn.comparison.compare import compare, make_plan
 from selfattn.comparison.plan import ComparisonPlan
+from selfattn.comparison.preparation import prepare
 from selfattn.errors import SettingError, UserError, say
 from selfattn.evaluation.statistics.over_tasks import FEWEST
 from selfattn.experiments.plan import check_out
@@ -54,7 +55,7 @@ def compare_each(
             if setting in values:
                 raise SettingError(f"{name}: `{setting}` is not for one of several data sets; leave it out there")
         try:
-            plan = plan_comparison(task, **values)
+            plan = make_plan(*prepare(task, values))  # nothing is written
         except UserError as error:
             raise UserError(f"{name}: {error}") from None
         if len(plan.models) < 2:

@@ -10,8 +10,8 @@ from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.statistics.over_tasks import drawn_again, improvement, interquartile_mean, mean_difference
 from selfattn.report.drawing.numbers import bare_p_text, value_text
 from selfattn.report.verdict.conditions import departures
-from selfattn.report.verdict.ranking import UNITS, obstacles, set_aside
-from selfattn.results.over_tasks import OverTasks, TaskRow
+from selfattn.report.verdict.ranking import UNITS, obstacles, pair_test, quality, set_aside
+from selfattn.results.pair_tests import OverTasks, TaskRow
 from selfattn.results.quality import Estimate, Unit
 from selfattn.results.reading import read_record
 from selfattn.results.record import Record
@@ -67,18 +67,12 @@ def over_tasks(records: Mapping[str, Record]) -> list[OverTasks]:
         of_first = []
         of_second = []
         for task, record in records.items():
-            models = {model.name: model.metrics[headline.metric] for model in record.models}
-            scores = [np.array(models[name].runs or (models[name].mean,)) for name in (first, second)]
-            test = next(
-                pair
-                for pair in record.pairs
-                if pair.metric == headline.metric and {pair.first, pair.second} == {first, second}
-            )
-            test = test if test.first == first else test.turned()
-            means = (models[first].mean, models[second].mean)
-            rows.append(TaskRow(task, *means, test.difference, test.low, test.high, test.p))
-            of_first.append(scores[0])
-            of_second.append(scores[1])
+            models = [next(model for model in record.models if model.name == name) for name in (first, second)]
+            test = pair_test(record, *models)
+            scores = [quality(record, model) for model in models]
+            of_first.append(np.array(scores[0].runs or (scores[0].mean,)))
+            of_second.append(np.array(scores[1].runs or (scores[1].mean,)))
+            rows.append(TaskRow(task, scores[0].mean, scores[1].mean, test.difference, test.low, test.high, test.p))
         difference, p = mean_difference(of_first, of_second)
         verdicts.append(
             OverTasks(
@@ -141,9 +135,9 @@ def remarks(records: Mapping[str, Record], lang: str = SOURCE) -> Iterator[str]:
     """
     for task, record in records.items():
         reasons: list[Message] = []
-        if record.plan is None or record.plan.seal is None:
+        if record.seal is None:
             reasons.append(message("together.unplanned"))
-        elif record.plan.pilot:
+        elif record.plan and record.plan.pilot:
             reasons.append(message("together.pilot"))
         reasons += departures(record.plan)
         reasons += [*obstacles(record), *set_aside(record)]

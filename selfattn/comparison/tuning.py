@@ -8,7 +8,7 @@ the statistics (docs/statistics.md, "Luck in tuning").
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -133,6 +133,12 @@ def read_space(texts: Sequence[str], models: Sequence[str]) -> dict[str, tuple[A
     return {name: tuple((common | axes).values()) for name, axes in of_model.items()}
 
 
+def space_texts(plan: ComparisonPlan) -> dict[str, dict[str, str]]:
+    """Return what tuning tries of each setting as text, by model."""
+    axes_by_model = read_space(plan.space, list(plan.models))
+    return {name: {axis.name: str(axis).partition("=")[2] for axis in axes} for name, axes in axes_by_model.items()}
+
+
 def check_space(texts: Sequence[str], models: Mapping[str, PlannedModel], recipe: TrainingConfig) -> None:
     """Check that every model can be trained at all listed values and at the ends of all ranges.
 
@@ -153,22 +159,9 @@ def check_space(texts: Sequence[str], models: Mapping[str, PlannedModel], recipe
                     raise SettingError(f"`space` {axis}: {name}: {error}") from None
 
 
-@dataclass(frozen=True)
-class PlannedTrial:
-    """A planned trial.
-
-    Attributes:
-        point: the settings that it tries.
-        training: the training with these settings.
-    """
-
-    point: Mapping[str, float]
-    training: Training
-
-
-def planned_trials(plan: ComparisonPlan) -> dict[TuningKey, list[PlannedTrial]]:
+def planned_trials(plan: ComparisonPlan) -> dict[TuningKey, list[Training]]:
     """Return the trials of every tuning, as the plan determines them; no trials without tuning."""
-    trials: dict[TuningKey, list[PlannedTrial]] = {}
+    trials: dict[TuningKey, list[Training]] = {}
     for name, axes in read_space(plan.space, list(plan.models)).items():
         count = plan.tunings * plan.tuning_trials
         points = draw_points(axes, count, seed_for(plan.tuning_seed, f"tuning/{name}")) if count else []
@@ -179,9 +172,9 @@ def planned_trials(plan: ComparisonPlan) -> dict[TuningKey, list[PlannedTrial]]:
             for budget, variant in plan.variants.items():
                 part = "" if budget == plan.main else f"-budget{budget!r}"
                 path = f"{TUNING}/{name}{part}-trial{number}"
-                training = Training(path, name, model, seed, budget, variant, steps, tested=False)
+                trial = Training(path, name, model, seed, budget, variant, steps, tested=False, point=point)
                 arm = (budget, name, number // plan.tuning_trials)
-                trials.setdefault(arm, []).append(PlannedTrial(point, training))
+                trials.setdefault(arm, []).append(trial)
     return trials
 
 
@@ -206,12 +199,10 @@ def choose(
     planned = planned_trials(plan)
     results: dict[TuningKey, list[TuningTrial]] = {}
 
-    def measure(tried: Mapping[TuningKey, Sequence[PlannedTrial]]) -> dict[TuningKey, list[Rank]]:
+    def measure(tried: Mapping[TuningKey, Sequence[Training]]) -> dict[TuningKey, list[Rank]]:
         if run is not None:
-            trainings: list[Training] = []
-            for trials in tried.values():
-                trainings += [trial.training for trial in trials]
-            run(sorted(trainings, key=lambda job: job.seed))  # a worker keeps the data of the last seed
+            all_trials = chain.from_iterable(tried.values())
+            run(sorted(all_trials, key=lambda trial: trial.seed))  # a worker keeps the data of the last seed
         for arm, trials in tried.items():
             results[arm] = [_read(plan, comparison, arm, trial) for trial in trials]
         return {arm: [_rank(plan, result) for result in results[arm]] for arm in tried}
@@ -225,9 +216,9 @@ def choose(
     return chosen
 
 
-def _read(plan: ComparisonPlan, comparison: Path, arm: TuningKey, trial: PlannedTrial) -> TuningTrial:
+def _read(plan: ComparisonPlan, comparison: Path, arm: TuningKey, trial: Training) -> TuningTrial:
     """Read a trial from its directory: the best metric and the lowest loss of its validations."""
-    directory = RunDirectory(comparison / trial.training.path)
+    directory = RunDirectory(comparison / trial.path)
     record = directory.record()
     valid = None
     loss = None
@@ -237,8 +228,7 @@ def _read(plan: ComparisonPlan, comparison: Path, arm: TuningKey, trial: Planned
         valid = best(report.measures[plan.headline.metric] for report in reports)
         loss = min(report.valid_loss for report in reports)
     budget = None if arm[0] == plan.main else arm[0]
-    seed = trial.training.seed
-    return TuningTrial(trial.point, seed, valid, record.train_seconds, loss=loss, budget=budget, tuning=arm[2])
+    return TuningTrial(trial.point, trial.seed, valid, record.train_seconds, loss=loss, budget=budget, tuning=arm[2])
 
 
 def _rank(plan: ComparisonPlan, trial: TuningTrial) -> Rank:
@@ -256,11 +246,10 @@ def digest_of_trials(plan: ComparisonPlan, comparison: Path) -> str:
         UserError: a trial is missing.
     """
     digests = {}
-    for trials in planned_trials(plan).values():
-        for trial in trials:
-            path = comparison / trial.training.path / RECORD
-            with reading(path, "restore it, or compare again"):
-                digests[trial.training.label] = sha256_of(path)
+    for trial in chain.from_iterable(planned_trials(plan).values()):
+        path = comparison / trial.path / RECORD
+        with reading(path, "restore it, or compare again"):
+            digests[trial.label] = sha256_of(path)
     return fingerprint({"trials": encode(plan.trials), "digests": digests})
 
 

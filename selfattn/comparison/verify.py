@@ -155,13 +155,13 @@ def _decode(run: Tested, items: int | None) -> tuple[Recomputation, Answered]:
         return Recomputation(f"{name} (diverged)", ended, 0), stored
     beam = int(run.result.decoding["beam"])
     penalty = run.result.decoding["length_penalty"]
-    before = {"": stored.answers, **stored.probes}
+    stored_answers = {"": stored.answers, **stored.probes}
+    before = stored_answers
     if is_sample := items is not None and items < len(stored.answers):
         before = {"": SystemRandom().sample(stored.answers, items)}  # which nobody can foresee
     try:
         loaded = load(run.path)
         options = DecodingOptions(beam=beam, length_penalty=penalty)
-        stored_answers = {"": stored.answers, **stored.probes}
         after = {
             probe: _again(loaded, options, answers, [answer.target for answer in stored_answers[probe]])
             for probe, answers in before.items()
@@ -186,7 +186,7 @@ def _trials_again(comparison: Path, plan: ComparisonPlan, *, every: bool) -> Ite
         for trial, result in zip(planned, results, strict=False):
             if result.valid is None or not (every or result.chosen):
                 continue
-            path = comparison / trial.training.path
+            path = comparison / trial.path
             try:
                 valid = _validated(load(path), plan.headline.metric)
                 difference = f"{result.valid:.6g} in the record, {valid:.6g} from the weights"
@@ -218,11 +218,8 @@ def _again(run: Run, options: DecodingOptions, answers: Sequence[Answer], target
 def _gates_again(gates: Sequence[Gate], outputs: RunTable[Answered]) -> tuple[Gate, ...]:
     """Compute the gates on outputs again; all others stay as they are."""
     again = list(gates)
-    runs: dict[tuple[str, int], Answered] = {}
-    for name in outputs.models:
-        runs |= {(name, run.seed): run for run in outputs.of(name)}
     for place, gate in enumerate(gates):
-        run = runs.get((gate.model, gate.seed or 0))
+        run = next((run for run in outputs.main.get(gate.model, ()) if run.seed == (gate.seed or 0)), None)
         if gate.name in _OUTPUT_GATES and run is not None:
             finished = [answer.finished for answer in run.answers]
             computed = output_gates(run.outputs, [pair.target for pair in run.pairs], finished)

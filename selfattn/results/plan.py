@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, MinLen
 
-from selfattn.codec import Plain
+from selfattn.codec import Plain, encode, fingerprint
 from selfattn.results.quality import Budget, BudgetDifference, Crossing, Estimate, Share
 
 DepartureKind = Literal[
@@ -28,6 +28,11 @@ class Seal(Plain):
     sha256: str
     created: str
     decides: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def is_true(self) -> bool:
+        """Whether the hash is that of the decisions."""
+        return fingerprint(encode(dict(self.decides))) == self.sha256
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from selfattn.codec import Plain
 from selfattn.results.attention import Agreement, Attention, HeadScores, ModelAlignment
 from selfattn.results.pair_tests import PairTest
 from selfattn.results.parts import BucketGroup, NgramGroup
-from selfattn.results.plan import Budgets, Interim, PlanCheck
+from selfattn.results.plan import Budgets, Interim, PlanCheck, Seal
 from selfattn.results.quality import Curve, Estimate, Headline, IntervalMethod, Share, Unit
 
 SCHEMA = 2
@@ -341,6 +341,11 @@ class Record(Plain):
     trained: bool = True
     ngrams: tuple[NgramGroup, ...] = ()
     tuning: Tuning | None = None
+
+    @property
+    def seal(self) -> Seal | None:
+        """The plan that was sealed before the first training; None without."""
+        return self.plan.seal if self.plan else None
 
     @property
     def seeds(self) -> list[int]:

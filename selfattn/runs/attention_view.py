@@ -17,7 +17,7 @@ from selfattn.files import write_bytes, writing
 from selfattn.models.instrument import sharing_weights
 from selfattn.models.protocol import Seq2Seq
 from selfattn.ownership import check_ours
-from selfattn.results.attention import AttentionMap, Kind, ModelAttention
+from selfattn.results.attention import AttentionExample, AttentionMap, Kind, ModelAttention
 from selfattn.tokenizers.protocol import BOS, SPECIALS, Tokenizer, token_texts
 from selfattn.words.messages import SOURCE, message
 
@@ -236,17 +236,12 @@ class AttentionView:
         return frame + f"<p>{len(shown.maps)} of {len(full.maps)} maps; to_html() has all</p>" * (left_out > 0)
 
     def _page(self, shown: ModelAttention, lang: str) -> str:
+        from selfattn.report.blocks import AttentionExplorer
         from selfattn.report.render.html import render_attention
 
-        return render_attention(
-            self.source,
-            shown,
-            self.model,
-            lang,
-            second=self.second,
-            is_shifted=self.is_shifted,
-            without=tuple(self.without),
-        )
+        example = AttentionExample(self.source, "", models={self.model: shown})
+        page = AttentionExplorer((example,), (self.model,), self.second, self.is_shifted, tuple(self.without))
+        return render_attention(page, lang)
 
     def _frame(self, shown: ModelAttention) -> str:
         high = min(24 * len(self._shown[2]) + 480, 950)

@@ -30,7 +30,6 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
                 "command_lines",
                 "ownership",
                 "plugin_loading",
-                "plugin_version",
                 "registry",
                 "stubs",
                 "settings",

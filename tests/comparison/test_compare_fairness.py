@@ -17,8 +17,7 @@ from selfattn.errors import UserError
 from selfattn.models.config import override
 from selfattn.models.presets import PRESETS
 from selfattn.report.sections.quality import interval_note
-from selfattn.report.verdict.badges import badges
-from selfattn.report.verdict.verdict import question, verdict
+from selfattn.report.verdict.verdict import badges, question, verdict
 from selfattn.results.reading import read_record
 from selfattn.results.record import Record
 from selfattn.runs.run import Run

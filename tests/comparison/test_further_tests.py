@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from selfattn.comparison.compare import compare
-from selfattn.comparison.further_tests import ALL, Analysis
+from selfattn.comparison.measured import ALL, Analysis
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair

@@ -52,8 +52,8 @@ class Run:
 def gates_of(*runs: Run, half: Sequence[Run] = (), **of_plan: Any) -> list[Gate]:
     rows = [(MAIN, run) for run in runs] + [(HALF, run) for run in half]
     trained = RunTable.gather((budget, run.path.name.partition("-")[0], run) for budget, run in rows)
-    matching = Matching(counts=dict.fromkeys(trained.models, 100.0))
-    untuned = {"space": (), "read_in_a_step": {}, "models": trained.models}
+    matching = Matching(counts=dict.fromkeys(trained.main, 100.0))
+    untuned = {"space": (), "read_in_a_step": {}, "models": trained.main}
     plan: Any = {"main": MAIN, "baseline": None, "matching": matching} | untuned | of_plan
     return list(make_gates(trained, SimpleNamespace(**plan)))
 
@@ -158,7 +158,7 @@ def test_what_was_solved_for_is_what_is_counted() -> None:
 def test_bodies_more_than_a_factor_of_two_apart_are_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
     """An output matrix of its own counts among the parameters outside embeddings."""
     sizes = {"small": 100, "twice": 200, "more": 201}
-    monkeypatch.setattr("selfattn.comparison.models.body", sizes.__getitem__)
+    monkeypatch.setattr("selfattn.comparison.preparation.body", sizes.__getitem__)
     twice, more = (only("matched budgets", Run("a", model="small"), Run("b", model=one)) for one in ("twice", "more"))
     assert (twice.passed, more.passed) == (True, False)
     assert more.reason.endswith("; without any axis over the vocabulary b has 101.0% more than a")

@@ -17,8 +17,7 @@ from selfattn.comparison.tested import Answer, Answered
 from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_summary
-from selfattn.report.verdict.badges import badges
-from selfattn.report.verdict.verdict import limits, standing, verdict
+from selfattn.report.verdict.verdict import badges, limits, standing, verdict
 from selfattn.report.write import document
 from selfattn.results.record import Record
 
@@ -87,7 +86,7 @@ def test_the_bound_is_printed_in_html_markdown_and_the_terminal(wired: Any) -> N
 @pytest.mark.parametrize("seeds", [1, 2, 5])
 def test_equal_outputs_are_identical_whatever_the_seeds(wired: Any, seeds: int) -> None:
     record = simulated(wired, "95 %; 95 %", seeds)
-    runs = outputs_of(record).of("a")
+    runs = outputs_of(record).main["a"]
     both = RunTable.gather([(1.0, name, run) for name, order in (("a", 1), ("b", -1)) for run in runs[::order]])
     again = measure(record, wired.DATA, both)
     assert [test.word for test in again.pairs] == ["identical outputs"]

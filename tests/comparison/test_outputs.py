@@ -255,7 +255,7 @@ def test_runs_that_differ_by_their_seed_alone_are_seldom_told_apart(monkeypatch:
     path = Path(__file__).parents[2] / "docs" / "results" / "reports" / "captions-outputs.jsonl.gz"
     _, answered = read_archive(path)
     metric = make_metric("bleu", "de")
-    runs = answered.of("luong-bidirectional")
+    runs = answered.main["luong-bidirectional"]
     counts = np.stack([metric.count(run.outputs, answered.first.pairs) for run in runs])
     rng = np.random.default_rng(1)
     alarms = sum(outputs.is_told_apart(*outputs.drawn(counts, rng), metric, resamples=200) for _ in range(100))

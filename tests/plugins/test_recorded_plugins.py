@@ -15,7 +15,7 @@ from third_party import isolated_registries
 import selfattn
 from selfattn import plugin_loading
 from selfattn.errors import UserError
-from selfattn.plugin_version import version_of
+from selfattn.plugin_loading import version_of
 
 SCORE = Path(__file__).with_name("cosine_score.py")
 SETTINGS: dict[str, Any] = {

@@ -19,9 +19,8 @@ from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_summary
 from selfattn.report.sections.first_screen import made_of
 from selfattn.report.sections.training import rates_section
-from selfattn.report.verdict.badges import badges
-from selfattn.report.verdict.verdict import verdict
-from selfattn.report.verdict.wrong_settings import cost_of_wrong
+from selfattn.report.verdict.conditions import cost_of_wrong
+from selfattn.report.verdict.verdict import badges, verdict
 from selfattn.report.write import document
 from selfattn.results.record import Model, Record, Tuning, TuningTrial
 from selfattn.results.space import parse_axis

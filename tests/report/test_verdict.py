@@ -15,9 +15,8 @@ from selfattn.report.sections.attention import alignment_section, heads_section
 from selfattn.report.sections.fairness import fairness_section
 from selfattn.report.sections.quality import pair_table, statistics_section
 from selfattn.report.sections.training import rates_section
-from selfattn.report.verdict.badges import badges
 from selfattn.report.verdict.ranking import difference_unit, headline_name, obstacles, ranked, set_aside
-from selfattn.report.verdict.verdict import limits, question, standing, verdict
+from selfattn.report.verdict.verdict import badges, limits, question, standing, verdict
 from selfattn.results.attention import HeadScore, HeadScores
 from selfattn.results.plan import AtBudget, Budgets, Interim
 from selfattn.results.quality import BudgetDifference, Crossing, Estimate

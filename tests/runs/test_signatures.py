@@ -14,9 +14,11 @@ from small_runs import Train
 import selfattn
 from selfattn.comparison.compare import compare
 from selfattn.comparison.options import CompareOptions, CompareSettings
-from selfattn.comparison.preparation import gather_settings, prepare
+from selfattn.comparison.preparation import prepare
 from selfattn.errors import SettingError, UserError
+from selfattn.runs.inputs import gathered
 from selfattn.runs.run import Run
+from selfattn.runs.task import task_class
 from selfattn.runs.train import TrainOptions, TrainSettings
 from selfattn.runs.train import train as train_on
 from selfattn.tasks.dates import DateOptions, Dates
@@ -55,8 +57,12 @@ def test_keywords_are_the_fields(settings: Any, kinds: list[type[Any]]) -> None:
     assert typing.get_type_hints(settings) == hints
 
 
-def prepared(task: str | Dates, *arguments: Any, training: Any = None, task_options: Any = None, **flat: Any) -> Any:
-    trainings, _ = prepare(task, gather_settings(task, *(arguments or (None,)), training, task_options, flat))
+def prepared(
+    task: str | Dates, options: Any = None, training: Any = None, task_options: Any = None, **flat: Any
+) -> Any:
+    kind = task_class(task)
+    settings = gathered(flat, options, CompareOptions, training, task_options, kind.Options, kind.TestOptions)
+    trainings, _ = prepare(task, settings)
     return trainings.command, trainings.options, trainings.recipe
 
 

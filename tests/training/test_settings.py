@@ -154,7 +154,8 @@ def test_it_travels_as_json() -> None:
 def test_only_what_is_given_replaces_the_recipe() -> None:
     recipe = TrainingConfig(lr=0.5, epochs=7)
     settings = {field.name for field in fields(TrainingConfig)}
-    options = parameters_of(TrainingConfig, leave_out=("seed", "betas"), all_open=True)
+    not_given = dict.fromkeys(TrainingConfig.__dataclass_fields__)
+    options = parameters_of(TrainingConfig, defaults=not_given, leave_out=("seed", "betas"))
     assert {option.name for option in options if option.default is None} == settings - {"seed", "betas"}
     assert replace(recipe, **changed_settings({}, options)) == recipe
     clipped = changed_settings({"clip_norm": 0.0, "patience": None}, options)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import chain, product
 from typing import Any
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from selfattn.data.pairs import Span
 from selfattn.errors import all_visible
@@ -47,30 +47,14 @@ def html_of(page: Document, lang: str = SOURCE) -> str:
     return _render("report", lang, Signs(page.names), maps or AttentionExplorer((), ()), **vars(page))
 
 
-def render_attention(
-    source: str,
-    attention: ModelAttention,
-    name: str,
-    lang: str = SOURCE,
-    *,
-    second: int | None = None,
-    is_shifted: bool = True,
-    without: tuple[str, ...] = (),
-) -> str:
-    """Render the attention of one model for one input as a page of its own, small enough for a notebook.
+def render_attention(maps: AttentionExplorer, lang: str = SOURCE) -> str:
+    """Render attention as a page of its own, small enough for a notebook.
 
     Args:
-        source: the input.
-        attention: tokens and maps.
-        name: of the model.
+        maps: an example and its models.
         lang: the language that the page opens in; the others are in it too.
-        second: the source token with which the second of two sentences begins; default there is one.
-        is_shifted: whether row k belongs to the step that wrote target token k, not to the one that read it.
-        without: names of layers that handed over no weights.
     """
-    example = AttentionExample(source, "", models={name: attention})
-    maps = all_visible(AttentionExplorer((example,), (name,), second, is_shifted, without))
-    return _render("attention", lang, Signs([name]), maps, title=message("head.attention"))
+    return _render("attention", lang, Signs(maps.models), all_visible(maps), title=message("head.attention"))
 
 
 def _render(template: str, lang: str, signs: Signs, maps: AttentionExplorer, **context: object) -> str:
@@ -150,10 +134,7 @@ class Translator:
 
     def text(self, text: TextLike) -> Markup:
         """Return a text as a span where it differs between languages, else as it is."""
-        text = texts_of(text)
-        if not isinstance(text, Message):
-            return escape(text)
-        return Markup('<span data-w="{}">{}</span>').format(self.id(text), whole_words(text.say(self.lang)))
+        return self._put(text, "{text}", '<span data-w="{id}">{text}</span>')
 
     def inside(self, text: TextLike) -> Markup:
         """Return the end of a start tag, and the text of its element: pictures have no spans.
@@ -163,10 +144,7 @@ class Translator:
             >>> print(Markup("<text x='0'") + w.inside("20\u00a0%") + Markup("</text>"))
             <text x='0' data-w="0">20%</text>
         """
-        text = texts_of(text)
-        if not isinstance(text, Message):
-            return Markup(">{}").format(text)
-        return Markup(' data-w="{}">{}').format(self.id(text), whole_words(text.say(self.lang)))
+        return self._put(text, ">{text}", ' data-w="{id}">{text}')
 
     def is_long(self, cell: Cell) -> bool:
         """Return whether the text of a cell needs a line of its own on a phone, in one of the languages."""
@@ -178,11 +156,14 @@ class Translator:
 
     def attr(self, name: str, text: TextLike) -> Markup:
         """Return an attribute whose value is a message, or any other text."""
+        return self._put(text, f'{name}="{{text}}"', f'{name}="{{text}}" data-wa="{name} {{id}}"')
+
+    def _put(self, text: TextLike, form: str, translated_form: str) -> Markup:
+        """Put a text into one of two forms: of what is the same in all languages, and of what the page translates."""
         text = texts_of(text)
         if not isinstance(text, Message):
-            return Markup('{}="{}"').format(name, text)
-        sentence = whole_words(text.say(self.lang))
-        return Markup('{}="{}" data-wa="{} {}"').format(name, sentence, name, self.id(text))
+            return Markup(form).format(text=text)
+        return Markup(translated_form).format(id=self.id(text), text=whole_words(text.say(self.lang)))
 
     def id(self, message: Message) -> int:
         """Return the id under which the page finds the message in every language."""

@@ -25,16 +25,19 @@ _TEXT = 10  # columns for words that may be broken into lines
 _BADGES = {"ok": ("●", "green"), "note": ("○", "dim"), "warn": ("▲", "yellow"), "bad": ("✗", "red")}
 
 
-def print_summary(record: Record, console: Console, report: str | Path | None = None, lang: str = SOURCE) -> None:
+def print_summary(
+    record: Record, console: Console | None = None, report: str | Path | None = None, lang: str = SOURCE
+) -> None:
     """Print the first screen, the sections of plugins, and the path of the report.
 
     Args:
         record: the comparison.
-        console: where to print; 80 columns are enough for names of up to 15 characters.
+        console: where to print, default standard output; 80 columns are enough for names of up to 15 characters.
         report: path of `report.html`; default none, and no path is printed.
         lang: the language.
     """
     record = all_visible(record)
+    console = console or Console(highlight=False)
     screen = _Screen(console, lang, Signs([model.name for model in record.models]))
     screen.all(brief(record))
     for part in contents(record):
@@ -45,15 +48,15 @@ def print_summary(record: Record, console: Console, report: str | Path | None = 
         console.print(Text(message("report.at", path=str(report)).say(lang)), soft_wrap=True)
 
 
-def print_blocks(blocks: Iterable[b.Block], console: Console, lang: str = SOURCE) -> None:
+def print_blocks(blocks: Iterable[b.Block], console: Console | None = None, lang: str = SOURCE) -> None:
     """Print blocks one below the other.
 
     Args:
         blocks: what is printed.
-        console: where to.
+        console: where to; default standard output.
         lang: the language.
     """
-    _Screen(console, lang, Signs([])).all(blocks)
+    _Screen(console or Console(highlight=False), lang, Signs([])).all(blocks)
 
 
 class _Screen:

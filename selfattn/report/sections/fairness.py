@@ -7,9 +7,9 @@ from itertools import chain
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, flatten, measure_text, share_text
 from selfattn.report.sections.training import tuning_blocks
-from selfattn.report.verdict.badges import tuning_badge
 from selfattn.report.verdict.conditions import target_tokens
 from selfattn.report.verdict.ranking import matched_statement, named, ranked
+from selfattn.report.verdict.verdict import tuning_badge
 from selfattn.results.record import Gate, Model, Record
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 from selfattn.words.names import has_text, name_key
@@ -196,12 +196,11 @@ def shared_settings(record: Record) -> dict[str, str]:
 def reproduce_section(record: Record) -> tuple[b.Block, ...]:
     """Return the command, its conditions, and where the runs lie."""
     runs = "\n".join(chain.from_iterable(model.run_dirs for model in record.models))
-    code = b.Code(runs, "run-list", message("reproduce.runs" if record.trained else "reproduce.files"))
     name = message("reproduce.runs" if record.trained else "reproduce.files")
     return (
         b.Code(record.command, "command", message("reproduce.command")),
         b.Facts(_reproduction(record)),
-        *([b.Folded(name, "runs", (code,))] if runs else []),
+        *([b.Folded(name, "runs", (b.Code(runs, "run-list", name),))] if runs else []),
         b.Paragraph(message("reproduce.note"), note=True),
     )
 

@@ -1,4 +1,4 @@
-"""Quality: parts of the test, items on which models differ, tests of every pair on every metric, further metrics."""
+"""Quality: parts of the test, words and items on which models differ, tests of every pair, further metrics."""
 
 import re
 from collections.abc import Sequence
@@ -7,14 +7,22 @@ from itertools import chain
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, bare_p_text, difference_text, ratio_text, value_text
 from selfattn.report.drawing.scale import Scale, quality_scale
+from selfattn.report.verdict import ranking
 from selfattn.report.verdict.ranking import UNITS, comparable, metric_kind, named, ranked, record_scale, training_of
 from selfattn.report.verdict.verdict import standing_word
 from selfattn.results.pair_tests import PairTest, is_estimable
-from selfattn.results.parts import BucketGroup
+from selfattn.results.parts import BucketGroup, NgramGroup
 from selfattn.results.quality import Estimate
 from selfattn.results.record import Record
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 from selfattn.words.names import name_key
+
+# The words of the tests, explained: where all is about the runs that were seen, and where stuck runs are told apart.
+_WORDS = ("statistics.mean.interval", "statistics.mean.few", "statistics.mean.better", "statistics.mean.same")
+_WORDS_OF_MEAN_RUNS = (
+    *("statistics.mean.interval", "statistics.mean.few", "statistics.mean.better.stuck", "statistics.mean.trains"),
+    *("statistics.mean.same", "statistics.mean.identical"),
+)
 
 
 @b.section("buckets", "head.buckets")
@@ -71,6 +79,37 @@ def _scale(record: Record, group: BucketGroup) -> Scale:
     return quality_scale([score.mean if score.high is None else score.high for score in scores], 0, group.kind)
 
 
+@b.section("ngrams", "head.ngrams", after="buckets")
+def ngrams_section(record: Record) -> tuple[b.Block, ...]:
+    """Return a table for each pair."""
+    blocks: list[b.Block] = []
+    for number, group in enumerate(record.ngrams):
+        if group.ngrams:
+            head = message("ngrams.pair", first=group.first, second=group.second)
+            blocks += [
+                b.Heading(head, f"ngrams-{number}"),
+                _ngram_table(group, f"ngrams-{number}", tells_runs=not ranking.is_single(record)),
+            ]
+    return (b.Paragraph(message("ngrams.text")), *blocks) if blocks else ()
+
+
+def _ngram_table(group: NgramGroup, name: str, *, tells_runs: bool) -> b.Table:
+    columns = [
+        b.Column(message("ngrams.words"), numeric=False),
+        b.Column(group.first, model=True),
+        b.Column(group.second, model=True),
+        b.Column(message("ngrams.reference")),
+    ]
+    if tells_runs:
+        columns.append(b.Column(message("ngrams.separated"), numeric=False))
+    rows = []
+    for gram in group.ngrams:
+        every = [message("ngrams.yes" if gram.separated else "ngrams.no")] if tells_runs else []
+        counts = (f"{count:.3g}" for count in (gram.first, gram.second, gram.reference))
+        rows.append(b.Row((b.Styled(gram.text, quoted=True), *counts, *every)))
+    return b.Table(name, tuple(columns), tuple(rows), shown=20)
+
+
 @b.section("differences", "head.differences")
 def differences_section(record: Record) -> tuple[b.Block, ...]:
     """One row an item; models stand with the best mean first."""
@@ -112,14 +151,8 @@ def statistics_section(record: Record) -> tuple[b.Block, ...]:
     if further.rows:
         note = b.Paragraph(message("further.note"), note=True)
         blocks += [b.Heading(message("head.further"), "further"), further, note]
-    better = [message("statistics.mean.better")]
-    if record.analysis > 1:
-        better = [message("statistics.mean.better.stuck"), message("statistics.mean.trains")]
-    no_difference = [message("statistics.mean.same")]
-    if record.analysis > 1:
-        no_difference.append(message("statistics.mean.identical"))
-    words = (message("statistics.mean.interval"), message("statistics.mean.few"), *better, *no_difference)
-    return *blocks, b.Heading(message("statistics.link"), "words"), b.Items(words)
+    words = _WORDS_OF_MEAN_RUNS if record.analysis > 1 else _WORDS
+    return *blocks, b.Heading(message("statistics.link"), "words"), b.Items(tuple(map(message, words)))
 
 
 def pair_table(record: Record, metric: str, pairs: Sequence[PairTest] | None = None, name: str = "") -> b.Table:

@@ -11,21 +11,13 @@ from selfattn.evaluation.statistics.variances import t_quantile
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, difference_text, flatten, value_text
 from selfattn.report.drawing.scale import Scale
-from selfattn.report.sections.tuning import settings_blocks, trial_charts
+from selfattn.report.sections.tuning import quality_chart, settings_blocks, trial_charts
 from selfattn.report.verdict.conditions import amount_of_training, share
-from selfattn.report.verdict.ranking import (
-    axis_name,
-    difference_unit,
-    headline_name,
-    measured,
-    ranked,
-    rate_scores,
-    record_scale,
-)
+from selfattn.report.verdict.ranking import difference_unit, headline_name, measured, ranked, rate_scores
 from selfattn.results.pair_tests import is_estimable
 from selfattn.results.plan import Budgets
 from selfattn.results.quality import Point, Unit
-from selfattn.results.record import Model, Record, Tuning, TuningTrial
+from selfattn.results.record import Model, Record, TuningTrial
 from selfattn.results.space import parse_axis
 from selfattn.words.messages import TextLike, message
 
@@ -57,16 +49,14 @@ def _rate_chart(record: Record, budget: float | None) -> b.Chart | None:
         scores_by_rate = rate_scores(record, model, budget).items()
         spots = [b.Spot(rate, fmean(each), min(each), max(each), rate in chosen) for rate, each in scores_by_rate]
         lines.append(b.ChartLine(model.name, tuple(spots)))
-    spots_of_all = list(chain.from_iterable(line.spots for line in lines))
-    rates = sorted({spot.x for spot in spots_of_all})
+    rates = sorted({spot.x for spot in chain.from_iterable(line.spots for line in lines)})
     if len(rates) < 2:
         return None
     marks = tuple((rate, f"{rate:g}") for rate in rates[:: math.ceil(len(rates) / _MARKS)])
     across = Scale(None, 1.15 * rates[-1], "number", rates[0] / 1.15, powers=True, marks=marks)
     caption = message("rates.caption", **measured(record), training=amount_of_training(record, budget))
-    scale = record_scale(record, [spot.y for spot in spots_of_all])
     name = "rates" if budget is None else f"rates-{budget:g}"
-    return b.Chart(name, caption, tuple(lines), scale, message("rates.unit"), across=across, height=axis_name(scale))
+    return quality_chart(record, name, caption, lines, message("rates.unit"), across=across)
 
 
 def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
@@ -77,8 +67,9 @@ def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
     heads = map(message, ("tuning.trials", "tuning.seconds", "tuning.valid", "tuning.chosen"))
     space = record.settings.get("tuning_space")
     settings = flatten(space) if isinstance(space, Mapping) else {}
-    if record.tuning is not None:
-        settings = _common_space(record.tuning)
+    for name, axes in record.tuning.space.items() if record.tuning else ():
+        owner = "" if record.tuning and record.tuning.is_common else f"{name} "
+        settings |= {f"{owner}{setting}": text for setting, text in axes.items()}
     text = message("tuning.text", space="; ".join(f"{name}: {value}" for name, value in settings.items()) or NONE)
     edge = ", ".join(model.name for model in tuned if _is_at_edge(record, model))
     edges = "; ".join(f"{model.name}: {names}" for model in tuned if (names := _at_edges(record, model)))
@@ -97,14 +88,6 @@ def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
             for k, model in enumerate(tuned)
         ),
     )
-
-
-def _common_space(tuning: Tuning) -> dict[str, str]:
-    """Return what was tried of each setting; where models differ, with the name of the model in front."""
-    spaces = tuning.space
-    if tuning.is_common:
-        return dict(next(iter(spaces.values()), {}))
-    return {f"{model} {name}": text for model, axes in spaces.items() for name, text in axes.items()}
 
 
 def _at_edges(record: Record, model: Model) -> str:
@@ -139,13 +122,13 @@ def _is_at_edge(record: Record, model: Model) -> bool:
 def _tuned(record: Record, model: Model) -> tuple[TextLike, ...]:
     seconds = [trial.seconds for trial in model.trials if trial.seconds is not None]
     known = amount(sum(seconds)) if len(seconds) == len(model.trials) else NONE
-    chosen: dict[float | None, str] = {}
+    chosen: dict[float | None, list[str]] = {}
     for trial in model.trials:
-        if trial.chosen and _settings(trial) not in chosen.get(trial.budget, "").split("; "):
-            chosen_before = [chosen[trial.budget]] if trial.budget in chosen else []
-            chosen[trial.budget] = "; ".join([*chosen_before, _settings(trial)])
-    text: TextLike = chosen.pop(None, NONE)
-    for budget, settings in chosen.items():
+        if trial.chosen:
+            chosen.setdefault(trial.budget, []).append(_settings(trial))
+    texts = {budget: "; ".join(dict.fromkeys(settings)) for budget, settings in chosen.items()}
+    text: TextLike = texts.pop(None, NONE)
+    for budget, settings in texts.items():
         text = message("tuning.also", chosen=text, budget=share(budget or 1.0), settings=settings)
     scores = [trial.valid for trial in model.trials if trial.chosen and not trial.budget and trial.valid is not None]
     valid = value_text(fmean(scores), record.headline.kind) if scores else NONE
@@ -206,8 +189,7 @@ def _budget_chart(record: Record, budgets: Budgets) -> b.Chart:
     across = Scale(None, marks[-1][0], "number", marks[0][0], powers=True, marks=marks)
     caption = message("budgets.caption", **measured(record))
     unit = message("budgets.unit.steps" if budgets.unit == "steps" else "budgets.unit.examples")
-    scale = record_scale(record, [spot.y for spot in chain.from_iterable(line.spots for line in lines)])
-    return b.Chart("budgets", caption, tuple(lines), scale, unit, compact, across=across, height=axis_name(scale))
+    return quality_chart(record, "budgets", caption, lines, unit, show=compact, across=across)
 
 
 def _budget_table(record: Record, budgets: Budgets) -> b.Table:
@@ -263,9 +245,8 @@ def _chart(record: Record, name: str) -> b.Chart:
     unit = message(unit_key)
     kind = record.headline.kind
     caption = message("learning.caption", **measured(record), unit=unit)
-    lines = tuple(b.ChartLine(model.name, mean_curve(model, of, kind)) for model in record.models)
-    scale = record_scale(record, [spot.y for spot in chain.from_iterable(line.spots for line in lines)])
-    return b.Chart(name, caption, lines, scale, unit, show, message(choice), height=axis_name(scale))
+    lines = [b.ChartLine(model.name, mean_curve(model, of, kind)) for model in record.models]
+    return quality_chart(record, name, caption, lines, unit, show=show, choice=message(choice))
 
 
 def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) -> tuple[b.Spot, ...]:

@@ -1,18 +1,19 @@
 """Tuning: the expected best score by number of trials, which settings matter, and what wrong ones cost fresh runs."""
 
 from collections.abc import Sequence
+from itertools import chain
 from statistics import fmean
+from typing import Any
 
 from selfattn.evaluation.statistics.tuning_curve import expected_best
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, value_text
 from selfattn.report.drawing.scale import Scale
-from selfattn.report.verdict.conditions import amount_of_training
-from selfattn.report.verdict.ranking import axis_name, headline_name, measured, ranked, record_scale, trial_score
-from selfattn.report.verdict.wrong_settings import FACTOR, cost_of_wrong
+from selfattn.report.verdict.conditions import FACTOR, amount_of_training, cost_of_wrong
+from selfattn.report.verdict.ranking import headline_name, measured, ranked, record_scale, trial_score
 from selfattn.results.record import Model, Record, TuningTrial
 from selfattn.results.space import Axis, parse_axis
-from selfattn.words.messages import message
+from selfattn.words.messages import Message, message
 
 _PARTS = 3  # of a range
 _MARKS = 6  # most labels on the axis of trials
@@ -51,7 +52,6 @@ def trial_charts(record: Record) -> tuple[b.Chart, ...]:
 def _trial_chart(record: Record, budget: float | None) -> b.Chart:
     lines: list[b.ChartLine] = []
     most = 1
-    values: list[float] = []
     for model in record.models:
         scores = [trial_score(record, trial) for trial in _trials(model, budget)]
         known = [score for score in scores if score is not None]
@@ -59,15 +59,32 @@ def _trial_chart(record: Record, budget: float | None) -> b.Chart:
         spots = tuple(b.Spot(float(number), value) for number, value in enumerate(best, 1))
         lines.append(b.ChartLine(model.name, spots))
         most = max(most, len(best))
-        values += best
-    scale = record_scale(record, values)
     step = max(1, most // _MARKS)
     numbers = sorted({1, *range(step, most + 1, step)})
     marks = tuple((float(number), str(number)) for number in numbers)
     across = Scale(None, float(max(2, most)), "number", 1.0, marks=marks)
     caption = message("trials.caption", **measured(record), training=amount_of_training(record, budget))
     name = "trials" if budget is None else f"trials-{budget:g}"
-    return b.Chart(name, caption, tuple(lines), scale, message("trials.unit"), across=across, height=axis_name(scale))
+    return quality_chart(record, name, caption, lines, message("trials.unit"), across=across)
+
+
+def quality_chart(
+    record: Record, name: str, caption: Message, lines: Sequence[b.ChartLine], unit: Message, **options: Any
+) -> b.Chart:
+    """Draw lines in the metric that decides.
+
+    Args:
+        record: of the comparison.
+        name: see :class:`selfattn.report.blocks.Chart`, as all that follow.
+        caption: see there.
+        lines: see there.
+        unit: see there.
+        options: see there.
+    """
+    spots = chain.from_iterable(line.spots for line in lines)
+    scale = record_scale(record, [spot.y for spot in spots])
+    height = message("axis.nines") if scale.floor else ""  # captions name the metric
+    return b.Chart(name, caption, tuple(lines), scale, unit, height=height, **options)
 
 
 def _trials(model: Model, budget: float | None) -> list[TuningTrial]:

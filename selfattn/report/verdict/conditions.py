@@ -1,28 +1,20 @@
-"""Say under which conditions a verdict holds: how much training, at which learning rates and budgets, by which plan."""
+"""Say under which conditions a verdict holds: training, budgets, plan, and what wrong learning rates cost."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 from selfattn.report.drawing.numbers import compact, myriads, value_text
-from selfattn.report.verdict.ranking import (
-    HowTuned,
-    difference_unit,
-    gap,
-    how_tuned,
-    in_task_words,
-    rate_scores,
-    scores_of,
-    spoken,
-)
-from selfattn.report.verdict.wrong_settings import FACTOR, cost_of_wrong
+from selfattn.report.verdict import ranking
 from selfattn.results.pair_tests import separated
 from selfattn.results.plan import DepartureKind, PlanCheck
-from selfattn.results.quality import CrossingKind
-from selfattn.results.record import Model, Record
+from selfattn.results.quality import CrossingKind, Curve
+from selfattn.results.record import Model, Record, TuningTrial
 from selfattn.words.messages import SOURCE, Message, TextLike, message, phrase
 
+FACTOR = 4.0  # from which on a learning rate is called wrong
 _FACTORS = (1.5, 10.0)  # between which a learning rate is called wrong
-_CONDITIONS: dict[HowTuned, str] = {
+_CONDITIONS: dict[ranking.HowTuned, str] = {
     "tuned": "condition.tuned",
     "rates": "condition.rates",
     "given": "condition.given",
@@ -69,18 +61,17 @@ def amount_of_training(record: Record, budget: float | None = None) -> Message:
         finished = [curve for curve in model.curves if curve.points and curve.seed not in model.failed]
         steps |= {curve.points[-1].step for curve in finished}
     batch = settings.get("batch_size")
-    if len(steps) == 1 and isinstance(batch, int) and not settings.get("max_tokens"):
-        pairs = steps.pop() * batch * int(str(settings.get("accumulate") or 1))
-        epochs = settings.get("epochs")
-        each = settings.get("items_per_epoch")
-        if isinstance(epochs, int) and isinstance(each, int) and not settings.get("max_steps"):
-            pairs = min(pairs, epochs * each)  # the last batch of an epoch may be smaller
-        return in_task_words(record, "pairs", count=f"{float(f'{part * pairs:.3g}'):,.0f}")
-    tuned = record.tuning is not None and batch is None
     epochs = settings.get("epochs")
     each = settings.get("items_per_epoch")
-    if tuned and isinstance(epochs, int) and isinstance(each, int) and not settings.get("max_steps"):
-        return in_task_words(record, "pairs", count=f"{float(f'{part * epochs * each:.3g}'):,.0f}")
+    of_epochs = None
+    if isinstance(epochs, int) and isinstance(each, int) and not settings.get("max_steps"):
+        of_epochs = epochs * each
+    pairs = of_epochs if record.tuning is not None and batch is None else None
+    if len(steps) == 1 and isinstance(batch, int) and not settings.get("max_tokens"):
+        pairs = steps.pop() * batch * int(str(settings.get("accumulate") or 1))
+        pairs = min(pairs, of_epochs or pairs)  # the last batch of an epoch may be smaller
+    if pairs is not None:
+        return ranking.in_task_words(record, "pairs", count=f"{float(f'{part * pairs:.3g}'):,.0f}")
     if not tokens:
         return message("training.unknown")
     ends = [part * min(tokens), part * max(tokens)]
@@ -92,17 +83,115 @@ def condition(record: Record) -> Message:
     """Return how much each model was trained, and how its learning rate was chosen."""
     if not record.trained:
         return message("condition.outputs")
-    return message(_CONDITIONS[how_tuned(record)], training=amount_of_training(record))
+    return message(_CONDITIONS[ranking.how_tuned(record)], training=amount_of_training(record))
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """Scores on validation items; None where there is nothing to average.
+
+    Attributes:
+        fresh: mean of the runs with the chosen settings, whose seeds no trial has.
+        selected: mean of the trials that were chosen, which are too good for having been chosen.
+        any_setting: mean of all trials: what to expect of settings drawn from the space.
+        lost: what settings drawn from the space lose against fresh runs with the chosen ones.
+        lost_by_rate: the same for trials of other tunings whose learning rate is wrong by `FACTOR` or more.
+    """
+
+    fresh: float | None
+    selected: float | None
+    any_setting: float | None
+    lost: float | None
+    lost_by_rate: float | None
+
+
+def cost_of_wrong(record: Record, model: Model) -> Wrong:
+    """Return what wrong settings cost a model at the largest budget.
+
+    The trial that was chosen in a tuning is the best of several, and so too good: what is chosen is measured by fresh
+    runs. Trials of another tuning were not chosen against it, so that their mean has no such bias.
+
+    Args:
+        record: of the comparison.
+        model: with its trials and the learning curves of its runs.
+    """
+    trials = [trial for trial in model.trials if trial.budget is None]
+    best = max if record.headline.better == "higher" else min
+    scores: list[float] = []
+    wrong: list[float] = []
+    for place, seed in enumerate(model.seeds):
+        curve = next((curve for curve in model.curves if curve.seed == seed), None)
+        if valid := _validated(curve):
+            scores.append(best(valid))
+            apart = _wrong_rates(record, trials, model.tunings[place] if model.tunings else 0)
+            wrong += [best(valid) - other for other in apart]
+    fresh = fmean(scores) if scores else None
+    everything = _mean(record, trials)
+    turn = 1 if record.headline.better == "higher" else -1
+    lost = None if fresh is None or everything is None else turn * (fresh - everything)
+    by_rate = turn * fmean(wrong) if wrong else None
+    return Wrong(fresh, _mean(record, [trial for trial in trials if trial.chosen]), everything, lost, by_rate)
+
+
+def _validated(curve: Curve | None) -> list[float]:
+    """Return the scores of the validations; points between them are measured on few items."""
+    points = [point for point in curve.points if point.valid is not None] if curve else []
+    validations = [point for point in points if point.valid_loss is not None]
+    return [point.valid for point in validations or points if point.valid is not None]
+
+
+def _mean(record: Record, trials: Sequence[TuningTrial]) -> float | None:
+    scores = [score for trial in trials if (score := ranking.trial_score(record, trial)) is not None]
+    return fmean(scores) if scores else None
+
+
+def _wrong_rates(record: Record, trials: Sequence[TuningTrial], tuning: int) -> list[float]:
+    """Return the scores of the trials whose rate is far from the choice of a tuning, but for those of this tuning."""
+    chosen = next((trial.settings.get("lr") for trial in trials if trial.chosen and trial.tuning == tuning), None)
+    several = len({trial.tuning for trial in trials}) > 1
+    scores: list[float] = []
+    for trial in trials:
+        rate = trial.settings.get("lr")
+        if not isinstance(rate, float) or not isinstance(chosen, float) or (several and trial.tuning == tuning):
+            continue
+        score = ranking.trial_score(record, trial)
+        if score is not None and max(rate / chosen, chosen / rate) >= FACTOR:
+            scores.append(score)
+    return scores
 
 
 def wrong_rate(record: Record, models: Sequence[Model]) -> list[Message]:
-    """Say what a wrong learning rate costs; nothing where rates were not tried for all of these models."""
-    if record.tuning is not None:
-        return _tuned_wrong_rate(record, models)
+    """Say what a wrong learning rate costs; nothing where rates were not tried for all of these models.
+
+    Fresh runs with the chosen settings stand against trials that no choice has selected; in older records the best rate
+    against others.
+    """
+    key = "rate.loss"
+    sentence = "rate.tuned"
+    factor = FACTOR
+    known = [cost_of_wrong(record, model).lost_by_rate for model in models]
+    costs = [max(0.0, lost) for lost in known if lost is not None]
+    if record.tuning is None:
+        key = "rate.cost"
+        sentence = "rate.wrong"
+        factor, costs = _costs_of_rates(record, models)
+    if not costs or len(costs) < len(models):
+        return []
+    points = [value_text(cost, record.headline.kind, 0).removesuffix("\u00a0%") for cost in costs]
+    unit = ranking.difference_unit(record)
+    texts = [
+        message(key, model=ranking.spoken(record, model), cost=cost)
+        for model, cost in zip(models, in_list(points, unit), strict=True)
+    ]
+    return [message(sentence, factor=f"{factor:g}", costs=listed(texts), unit=unit)]
+
+
+def _costs_of_rates(record: Record, models: Sequence[Model]) -> tuple[float, list[float]]:
+    """Return the largest factor by which rates of all models are wrong, and what it costs each; nothing without any."""
     turn = 1 if record.headline.better == "higher" else -1
     costs = []
     for model in models:
-        means = {rate: turn * fmean(scores) for rate, scores in rate_scores(record, model).items()}
+        means = {rate: turn * fmean(scores) for rate, scores in ranking.rate_scores(record, model).items()}
         best = max(means, key=means.__getitem__, default=0.0)
         lost: dict[float, float] = {}
         for rate, mean in means.items():
@@ -111,34 +200,7 @@ def wrong_rate(record: Record, models: Sequence[Model]) -> list[Message]:
         costs.append(lost)
     low, high = _FACTORS
     shared = [factor for factor in set.intersection(*map(set, costs)) if low <= factor <= high] if costs else []
-    if not shared:
-        return []
-    kind = record.headline.kind
-    factor = max(shared)
-    points = [value_text(lost[factor], kind, 0).removesuffix("\u00a0%") for lost in costs]
-    unit = difference_unit(record)
-    texts = [
-        message("rate.cost", model=spoken(record, model), cost=cost)
-        for model, cost in zip(models, in_list(points, unit), strict=True)
-    ]
-    return [message("rate.wrong", factor=f"{factor:g}", costs=listed(texts), unit=unit)]
-
-
-def _tuned_wrong_rate(record: Record, models: Sequence[Model]) -> list[Message]:
-    """Say it by fresh runs with the chosen settings, against trials that no choice has selected."""
-    kind = record.headline.kind
-    costs: list[str] = []
-    for model in models:
-        lost = cost_of_wrong(record, model).lost_by_rate
-        if lost is None:
-            return []
-        costs.append(value_text(max(0.0, lost), kind, 0).removesuffix("\u00a0%"))
-    unit = difference_unit(record)
-    texts = [
-        message("rate.loss", model=spoken(record, model), cost=cost)
-        for model, cost in zip(models, in_list(costs, unit), strict=True)
-    ]
-    return [message("rate.tuned", factor=f"{FACTOR:g}", costs=listed(texts), unit=unit)] if texts else []
+    return max(shared, default=0.0), [lost[max(shared)] for lost in costs if shared]
 
 
 def in_list(numbers: Sequence[str], unit: Message) -> list[TextLike]:
@@ -175,10 +237,10 @@ def budget_outcomes(record: Record) -> list[Message]:
         key = "budgets.better" if is_sure else "budgets.apart" if are_apart else "budgets.same"
         values = {
             "training": amount_of_training(record, cell.budget),
-            "scores": scores_of(record, first, second, cell.models),
-            "gap": gap(record, difference, min(map(len, runs))),
+            "scores": ranking.scores_of(record, first, second, cell.models),
+            "gap": ranking.gap(record, difference, min(map(len, runs))),
         }
-        names = {"model": spoken(record, first), "other": spoken(record, second)}
+        names = {"model": ranking.spoken(record, first), "other": ranking.spoken(record, second)}
         sentences.append(message(key, **values, **names))
     ends = budgets.crossing.between or (budgets.cells[0].budget, budgets.cells[-1].budget)
     a, b = (amount_of_training(record, end) for end in ends)

@@ -134,11 +134,6 @@ def record_scale(record: Record, values: Iterable[float] | None = None) -> Scale
     return quality_scale(tops, 0, kind)
 
 
-def axis_name(scale: Scale) -> Message | str:
-    """Return the name of an axis that is not linear; else nothing, as captions name the metric."""
-    return message("axis.nines") if scale.floor else ""
-
-
 def pair_test(record: Record, first: Model, second: Model) -> PairTest:
     """Return the test of two models in the headline metric, from the first's side."""
     tests = (test for test in record.pairs if test.metric == record.headline.metric)

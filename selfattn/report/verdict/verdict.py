@@ -6,10 +6,9 @@ to be equal, leave nothing to be said but that.
 
 from selfattn.evaluation.statistics.design import most_failing
 from selfattn.evaluation.statistics.mean_run import clopper_pearson
-from selfattn.report.blocks import Verdict
+from selfattn.report.blocks import Badge, Verdict
 from selfattn.report.drawing.numbers import amount, gap_text, score_text
 from selfattn.report.verdict import conditions, ranking
-from selfattn.report.verdict.badges import badges
 from selfattn.report.verdict.judged_pair import JudgedPair
 from selfattn.report.verdict.ranking import headline_name, pair_test, quality, spoken
 from selfattn.results.pair_tests import PairTest, Word
@@ -17,6 +16,8 @@ from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, message
 
 SAME_SIZE = 0.05  # parameters at most this far apart, bodies twice, may be called "the same size"
+_SEEDS = 3  # fewer never decide
+_TUNING_BADGES: dict[ranking.HowTuned, str] = {"rates": "badge.rates", "given": "badge.given", "same": "badge.same"}
 _GOOD = 0.99  # a run with this share right has not failed
 _REMARKS = {"variety": "verdict.variety", "published baseline": "verdict.below"}
 _OF_OUTPUTS = {
@@ -68,7 +69,10 @@ def verdict(record: Record) -> Verdict:
     reasons = ranking.obstacles(record)
     pair = ranking.judged_pair(record)
     remarks = [*conditions.failures(record), *conditions.departures(record.plan), *conditions.cut_off(record)]
-    remarks += [*_weak_models(record), *_lone_files(record)]
+    remarks += _weak_models(record)
+    lone = [model.name for model in record.models if len(model.seeds) == 1]
+    if lone and not ranking.is_single(record):
+        remarks.append(message("verdict.file.some", names=", ".join(lone)))
     if reasons:
         lead = message("verdict.stopped", reason=reasons[0])
         bare = ranking.scores(record, ranking.ranked(record))
@@ -120,12 +124,6 @@ def is_one_file(record: Record) -> bool:
     return not record.trained and ranking.is_single(record)
 
 
-def _lone_files(record: Record) -> list[Message]:
-    """Name the systems that have one file where others have several."""
-    lone = [model.name for model in record.models if len(model.seeds) == 1]
-    return [message("verdict.file.some", names=", ".join(lone))] if lone and not ranking.is_single(record) else []
-
-
 def _field_sentence(record: Record) -> Message:
     """Return the answer about any number of models: the best, or those that the best cannot be told from."""
     best, *further = ranking.sound(record)
@@ -167,9 +165,9 @@ def _attention_sentence(record: Record) -> list[Message]:
 
 def _plan_sentence(record: Record) -> list[Message]:
     plan = record.plan
-    draw = record.settings.get("test_draw")
     if plan is None or plan.seal is None:
         return []
+    draw = record.settings.get("test_draw")
     values = {"created": plan.seal.created[:16].replace("T", "\u00a0"), "sha": plan.seal.sha256[:12]}
     runs = len({entry.run for entry in plan.entries})
     fresh = [message("plan.draw", draw=draw)] if isinstance(draw, int) else []
@@ -240,3 +238,93 @@ def _seed_sentence(record: Record) -> Message:
     if record.interval and record.interval.over == "items":
         key = "verdict.seeds.items"
     return message(key, count=len(record.models[0].seeds), items=items)
+
+
+# the badges
+
+
+def badges(record: Record) -> tuple[Badge, ...]:
+    """Return the facts that decide how far the verdict can be believed."""
+    fewest = min(len(model.seeds) for model in record.models)
+    if not record.trained:
+        most = max(len(model.seeds) for model in record.models)
+        files = message("badge.files", count=fewest) if most > 1 else message("badge.file")
+        if fewest < most:
+            files = message("badge.files.range", low=fewest, high=most)
+        return Badge("ok" if fewest >= _SEEDS else "warn", files), Badge("note", message("badge.elsewhere"))
+    gates = [gate for gate in record.gates if not gate.note]
+    passed = sum(gate.passed for gate in gates)
+    total = len(gates)
+    facts = [Badge("ok", message("badge.gates.all", total=total))]
+    if passed < total:
+        facts = [Badge("bad", message("badge.gates", passed=passed, total=total))]
+    if len(record.models) > 1:
+        near = ranking.matched_within(record) <= record.matching.limit
+        facts.append(Badge("ok" if near else "warn", ranking.matched_statement(record)))
+    seeds = message("badge.seeds", count=fewest) if fewest > 1 else message("badge.seed")
+    if record.interim and record.interim.ended < max(record.interim.looks):
+        seeds = message("badge.interim", ended=record.interim.ended, most=max(record.interim.looks))
+    facts += [Badge("ok" if fewest >= _SEEDS else "note", seeds), *_stuck_badge(record), tuning_badge(record)]
+    facts += _changed_badges(record)
+    facts += _plan_badges(record)
+    if record.settings.get("quick"):
+        facts.append(Badge("warn", message("badge.quick")))
+    return tuple(facts)
+
+
+def _changed_badges(record: Record) -> list[Badge]:
+    """Return in what models are not as their presets: what all have in common, then what one of them has alone."""
+    shared = set.intersection(*(set(model.changes.items()) for model in record.models))
+    facts = []
+    if shared:
+        what = ", ".join(f"{name} {value}" for name, value in sorted(shared))
+        facts.append(Badge("note", message("badge.changed.all", what=what)))
+    for model in record.models:
+        alone = [f"{name} {value}" for name, value in model.changes.items() if (name, value) not in shared]
+        if alone:
+            facts.append(Badge("warn", message("badge.changed", model=model.name, what=", ".join(alone))))
+        if model.preset not in ("", model.name):
+            facts.append(Badge("note", message("badge.preset", model=model.name, preset=model.preset)))
+    return facts
+
+
+def _stuck_badge(record: Record) -> list[Badge]:
+    """Return how many runs got stuck, and how many trainings of a model may."""
+    trainings = ranking.training_of(record).values()
+    if not trainings:
+        return []
+    stuck = sum(trains.stuck for trains in trainings)
+    count = sum(len(quality(record, model).runs) for model in record.models)
+    percent = amount(100 * max(trains.most_stuck for trains in trainings))
+    return [Badge("warn" if stuck else "note", message("badge.stuck", stuck=stuck, count=count, percent=percent))]
+
+
+def _plan_badges(record: Record) -> list[Badge]:
+    """Return what is known of the plan: whether it was kept, and how many of its seeds were run."""
+    plan = record.plan
+    if plan is None:
+        facts = [Badge("note", message("badge.noplan"))]
+    elif plan.pilot:
+        facts = [Badge("warn", message("badge.pilot"))]
+    elif plan.departures:
+        facts = [Badge("warn", message("badge.departed"))]
+    else:
+        facts = [Badge("note", message("badge.replay")) if plan.replays else Badge("ok", message("badge.planned"))]
+    if plan and plan.seeds is not None and plan.planned_seeds and plan.seeds < plan.planned_seeds:
+        facts.append(Badge("warn", message("badge.seeds.planned", count=plan.seeds, planned=plan.planned_seeds)))
+    if plan and plan.machines:
+        facts.append(Badge("warn", message("badge.machines", what="; ".join(plan.machines))))
+    return facts
+
+
+def tuning_badge(record: Record) -> Badge:
+    """Return which settings of the models were tuned, and how often."""
+    how = ranking.how_tuned(record)
+    if record.tuning is None:
+        return Badge("ok" if how == "rates" else "note", message(_TUNING_BADGES[how]))
+    if not record.tuning.is_common:
+        return Badge("warn", message("badge.spaces"))
+    names = ", ".join(next(iter(record.tuning.space.values())))
+    count = record.tuning.tunings
+    key = "badge.tuned" if count > 1 else "badge.tuned.once"
+    return Badge("ok" if count > 1 else "note", message(key, names=names, count=count))
