@@ -64,8 +64,8 @@ class Trace:
     """Every intermediate of a model while it read one source and wrote one target. There is no batch axis.
 
     ``trace[name]`` is the intermediate of all steps: rows of steps are joined, rows of self-attention that see fewer
-    keys are padded with 0, keys and values are those of the last step, and states get an axis of steps in front. Of
-    the encoder it is what was computed while the source was read.
+    keys are padded with 0, keys and values are those of the last step, and states get an axis of steps in front, padded
+    where they grow. Of the encoder it is what was computed while the source was read.
 
     Attributes:
         source: intermediates by name, while the source was read.
@@ -95,7 +95,7 @@ class Trace:
         axis = self.axes[name]
         if axis is not None:
             return joined_rows(parts, axis)
-        return torch.stack(parts) if name.startswith("state.") else parts[-1]
+        return joined_rows([part[None] for part in parts], 0) if name.startswith("state.") else parts[-1]
 
     def attention(self, layer: str) -> AttentionSteps:
         """Return the steps of one attention layer, as a batch of one; its table shows how one query attends.

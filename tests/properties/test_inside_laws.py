@@ -79,6 +79,8 @@ def test_a_trace_holds_what_the_layers_compute(zoo: Any, state_variant: str, clo
     model = zoo.model(state_variant)
     case = zoo.case([5], 3, 13)
     trace = trace_model(model, case.source[0], case.target[0])
+    for name in trace.names:  # also of a state that grows, such as the positions of what was read
+        assert not name.startswith("state.") or len(trace[name]) == len(trace.steps)
     maps = model.attention_maps(case.source, case.target, source_mask=case.source_mask)
     cross = [name for name in attention_layers(model) if name.endswith("cross_attn")]
     for name, weights in zip(cross, maps.cross if cross else (), strict=True):
