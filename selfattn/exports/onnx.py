@@ -310,21 +310,23 @@ class OnnxModel(Seq2Seq):
             ValueError: a layer's name does not end in ``self_attn`` or ``cross_attn``, which say what it attends to.
         """
         inputs = {"source": source, "source_mask": source_mask}
-        tensors = _run(self.encoder, [*self.names, *_weights_of(self.encoder)], inputs)
+        names_of_encoder = _weights_of(self.encoder)
+        tensors = _run(self.encoder, [*self.names, *names_of_encoder], inputs)
         state = OnnxState(tuple(tensors[: len(self.names)]))
         names = _weights_of(self.stepper)
         steps = []
         for token in target_in.unbind(dim=1):
             weights, state = self._outputs_of_step(token, state, names)
             steps.append(weights)
-        length = source.shape[1] if self.reads_one_sequence else 0
+        is_one_sequence = names == names_of_encoder  # the same layers read both
+        length = source.shape[1] if is_one_sequence else 0
         cross = []
         decoder = []
         for name, *rows in zip(names, *steps, strict=True):
             if name.endswith(".cross_attn"):
                 cross.append(joined_rows(rows, dim=2))
             elif name.endswith(".self_attn"):
-                if self.reads_one_sequence:
+                if is_one_sequence:
                     cross.append(joined_rows([row[..., :length] for row in rows], dim=2))
                 decoder.append(joined_rows([row[..., length:] for row in rows], dim=2))
             else:
