@@ -98,6 +98,16 @@ def option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def number_of(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless it is 1.
+
+    Example:
+        >>> number_of(1, "line"), number_of(1024, "line"), number_of(0, "data set")
+        ('1 line', '1,024 lines', '0 data sets')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def visible(text: str) -> str:
     """Return a text without control characters and changes of the writing direction.
 

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from selfattn.cli.options import Lang
 from selfattn.comparison.options import Backend, check_cluster
-from selfattn.errors import UserError, say
+from selfattn.errors import UserError, number_of, say
 from selfattn.files import write_text, writing
 from selfattn.registry import CLAIMS, is_name
 from selfattn.words.messages import SOURCE
@@ -77,7 +77,9 @@ def run(
     print_table(record, lang=lang)
     print(words("report_at", path=str(html)).say(lang))
     if failed := [result.name for result in record.claims if result.judgement is None]:
-        raise UserError(f"{len(failed)} of {len(record.claims)} claims have no verdict: {', '.join(failed)}; see above")
+        raise UserError(
+            f"no verdict: {len(failed)} of {number_of(len(record.claims), 'claim')}: {', '.join(failed)}; see above"
+        )
 
 
 def page(*records: Path, out: Path, lang: Lang = SOURCE) -> None:

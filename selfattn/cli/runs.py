@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from selfattn.cli.decoding import load_runs
 from selfattn.cli.options import Lang
 from selfattn.command_lines import command_line
-from selfattn.errors import UserError, say, visible
+from selfattn.errors import UserError, number_of, say, visible
 from selfattn.models.presets import PRESETS
 from selfattn.words.messages import SOURCE
 
@@ -46,7 +46,7 @@ def report(
     for folder, write in ((figures, write_figures), (tables, write_tables)):
         if folder is not None:
             written = write(record, folder, lang)
-            say(f"{len(written)} files in {folder}")
+            say(f"{number_of(len(written), 'file')} in {folder}")
             if write is write_figures and not any(path.suffix == ".png" for path in written):
                 say("PNG and PDF need CairoSVG: pip install 'selfattn[figures]'")
     print_summary(record, report=files.html, lang=lang)
@@ -74,7 +74,9 @@ def verify(report: Path, /, *, items: int | None = None) -> None:
         print(visible(finding.line))
         differing = differing + bool(finding.differences)
         values = values + finding.values
-    print(f"{values:,} values compared: " + (f"{differing} figures differ" if differing else "all agree"))
+    print(
+        f"{values:,} values compared: " + (f"not equal: {number_of(differing, 'figure')}" if differing else "all agree")
+    )
     if differing:
         raise SystemExit(1)
 

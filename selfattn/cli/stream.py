@@ -15,7 +15,7 @@ from rich.console import Console
 from selfattn.decoding.glossary import Glossary, missing
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import NOTHING, Output
-from selfattn.errors import UserError, say, visible
+from selfattn.errors import UserError, number_of, say, visible
 from selfattn.files import writing
 from selfattn.registry import TASKS
 from selfattn.runs.output_details import OutputDetails, output_details
@@ -129,9 +129,9 @@ def predict_stream(
             count += len(chunk)
             cut_off += sum(not row[0].finished for row in outputs)
             speed = count / max(time.monotonic() - started, 1e-9)
-            status.update(f"{count:,} lines, {speed:,.1f} a second")
+            status.update(f"{number_of(count, 'line')}, {speed:,.1f} a second")
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"the outputs of {count:,} lines are written") from None
+        raise KeyboardInterrupt(f"the outputs of {number_of(count, 'line')} are written") from None
     finally:
         status.stop()
     if isinstance(prefix, Iterator) and next(prefix, None) is not None:
@@ -139,7 +139,8 @@ def predict_stream(
     if unknown:
         say(unknown_line(unknown, unit_of(run.tokenizer.source)))
     if cut_off:
-        say(f"{cut_off:,} of {count:,} outputs were cut off at the longest length allowed; --max-length sets it")
+        outputs = f"{cut_off:,} of {number_of(count, 'output')}"
+        say(f"{outputs} cut off at the longest length allowed; --max-length sets it")
 
 
 def input_limit(config: RunConfig, options: DecodingOptions) -> int:

@@ -19,7 +19,7 @@ from selfattn.comparison.tested import Tested, is_tested, read_runs
 from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import Trainings
 from selfattn.comparison.tuning import READ_IN_A_STEP, TUNING, digest_of_trials, planned_trials, tune, tuned_settings
-from selfattn.errors import SettingError, say
+from selfattn.errors import SettingError, number_of, say
 from selfattn.evaluation.statistics.design import obrien_fleming
 from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, resume, write_plan
 from selfattn.experiments.queue import connect_backend, stop_workers
@@ -181,11 +181,14 @@ def forecast(task: str | TaskData, **settings: Unpack[CompareSettings]) -> list[
         minutes = sum(mean(each) for each in taken.values()) * count / len(taken) / jobs / 60
     lines = [f"{key}: {1000 * step:.1f} ms a step" for key, step in seconds.items()]
     if trials:
-        each = f"{plan.tunings} tunings of {plan.tuning_trials} trials for each model and budget"
+        each = (
+            f"{number_of(plan.tunings, 'tuning')} of {number_of(plan.tuning_trials, 'trial')} for each model and budget"
+        )
         lines.append(f"{each}, settings from {', '.join(plan.space)}")
     return [
         *lines,
-        f"{count} trainings, {jobs} in parallel: about {minutes:,.1f} minutes, plus validation, tests and report",
+        f"{number_of(count, 'training')}, {jobs} in parallel: "
+        f"about {minutes:,.1f} minutes, plus validation, tests and report",
     ]
 
 

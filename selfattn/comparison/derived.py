@@ -16,7 +16,7 @@ from selfattn.comparison.seal import Expected, apart, planned_in, published, rec
 from selfattn.comparison.tested import Answered
 from selfattn.comparison.tuning import tuned_settings
 from selfattn.data.readers.lines import checked_encoding
-from selfattn.errors import UserError
+from selfattn.errors import UserError, number_of
 from selfattn.evaluation.statistics.design import ALL_BUDGETS
 from selfattn.experiments.plan import decide_alike
 from selfattn.models.sizing import body
@@ -232,4 +232,4 @@ def files_again(record: Record, outputs: RunTable[Answered]) -> Iterator[tuple[s
             continue
         count = sum(was != now for was, now in zip(archived, texts, strict=False))
         count += abs(len(archived) - len(texts))
-        yield label, (f"{count:,} lines are not those of the archive",) if count else ()
+        yield label, (f"not as in the archive: {number_of(count, 'line')}",) if count else ()

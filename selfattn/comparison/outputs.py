@@ -21,7 +21,7 @@ from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.comparison.verify import RESULTS
 from selfattn.data.readers.lines import checked_encoding
-from selfattn.errors import SettingError, UserError, say
+from selfattn.errors import SettingError, UserError, number_of, say
 from selfattn.evaluation.metrics.metric import Metric, make_metric
 from selfattn.evaluation.metrics.translation import Bleu, missing_tokeniser, script_warning
 from selfattn.experiments.plan import PLAN
@@ -192,7 +192,7 @@ class JudgedFiles:
         expected = len(self.right.texts)
         for file in (self.sources, self.tags, *self.runs):
             if file is not None and len(file.texts) != expected:
-                counts = f"{len(file.texts):,} lines, but {self.right.label} has {expected:,}"
+                counts = f"{number_of(len(file.texts), 'line')}, but {self.right.label} has {expected:,}"
                 raise UserError(f"{file.label}: {counts}; line k of every file has to belong to item k")
         for number, text in enumerate(self.right.texts, 1):
             if not text.strip():
@@ -283,7 +283,7 @@ def _label(texts: TextSource | None) -> str | None:
     """Return the name of a file; of texts their number."""
     if texts is None:
         return None
-    return str(texts) if isinstance(texts, str | Path) else f"<{len(texts)} texts>"
+    return str(texts) if isinstance(texts, str | Path) else f"<{number_of(len(texts), 'text')}>"
 
 
 def _systems(systems: Mapping[str, Sequence[TextSource]]) -> Iterator[str]:

@@ -6,8 +6,7 @@ from typing import Any
 
 from selfattn.comparison.compare import compare, make_plan
 from selfattn.comparison.plan import ComparisonPlan
-from selfattn.comparison.preparation import prepare
-from selfattn.errors import SettingError, UserError, say
+from selfattn.errors import SettingError, UserError, number_of, say
 from selfattn.evaluation.statistics.over_tasks import FEWEST
 from selfattn.experiments.plan import check_out
 from selfattn.registry import is_name
@@ -46,7 +45,7 @@ def compare_each(
     if not resume:
         check_out(out)
     if len(settings) < FEWEST:
-        raise SettingError(f"{len(settings)} data sets: a verdict over tasks needs {FEWEST} or more")
+        raise SettingError(f"{number_of(len(settings), 'data set')}: a verdict over tasks needs {FEWEST} or more")
     first: tuple[str, ComparisonPlan] | None = None
     for name, values in settings.items():
         if not is_name(name):

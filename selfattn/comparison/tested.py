@@ -19,7 +19,7 @@ from selfattn.comparison.plan import ComparisonPlan
 from selfattn.comparison.run_table import RunTable
 from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.texts import Output
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import SettingError, UserError, number_of
 from selfattn.files import sha256_of, writing
 from selfattn.results.attention import Agreement, HeadScores, ModelAlignment, ShownAttention
 from selfattn.results.quality import Curve, Headline, Point
@@ -220,7 +220,7 @@ class Tested:
         answers = codec.read_jsonl(Answer, self.path / ANSWERS, advice=_ADVICE)
         for shown in result.attention:
             if shown.place >= len(answers):
-                count = f"{ANSWERS} has {len(answers)} pairs"
+                count = f"{ANSWERS} has {number_of(len(answers), 'pair')}"
                 raise UserError(f"{self.path / RESULT}: shows attention on pair {shown.place + 1}, {count}; {_ADVICE}")
         return Answered(self.seed, self.failed, answers, result.probes, result.words, result.scores)
 

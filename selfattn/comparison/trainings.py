@@ -9,7 +9,7 @@ from selfattn.comparison.options import CompareOptions
 from selfattn.comparison.plan import Training
 from selfattn.comparison.tested import Tested, is_tested
 from selfattn.comparison.testing import RunTest, count_failed
-from selfattn.errors import DivergedError, UserError, say
+from selfattn.errors import DivergedError, UserError, number_of, say
 from selfattn.experiments.progress import Logs, Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all
 from selfattn.runs.directory import RECORD, RunDirectory
@@ -93,7 +93,7 @@ class Trainings(Runner[Training]):
         if failed := run_all(self, trainings):
             logs = Logs(self.options.out)
             reasons = "; ".join(f"{label}: {reason} (log: {logs.log(label)})" for label, reason in failed.items())
-            raise UserError(f"{len(failed)} of {len(trainings)} trainings failed: {reasons}")
+            raise UserError(f"{len(failed)} of {number_of(len(trainings), 'training')} failed: {reasons}")
 
     def run(self, trial: Training, reporter: Reporter) -> None:
         """Train and test, or do what is left of it. A training that diverges counts as a failed run."""

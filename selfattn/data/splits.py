@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from selfattn.data.pairs import Pair
 from selfattn.data.text import clean_pair
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import SettingError, UserError, number_of
 from selfattn.streams import generator, seed_for
 
 Split = Literal["train", "valid", "test"]
@@ -258,8 +258,10 @@ def split_pairs(
         count += 1  # equal sources stay together
     if not count or not test:
         sources = len({pair.source for pair in pairs})
-        different = "" if sources == len(pairs) else f" with {sources:,} different sources"
-        raise UserError(f"{name}: {len(pairs)} pairs{different} are too few for three parts; give 100 or more")
+        different = "" if sources == len(pairs) else f" with {number_of(sources, 'different source')}"
+        raise UserError(
+            f"{name}: {number_of(len(pairs), 'pair')}{different}, too few for three parts; give 100 or more"
+        )
     return FiniteSplits({"train": rest[:-count], "valid": rest[-count:], "test": test}, seed, settings, name)
 
 
@@ -336,7 +338,7 @@ def book_split(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
         (18, 2)
     """
     if len(pairs) < 10:
-        raise UserError(f"{len(pairs)} pairs are too few to split: the test is a tenth; give 10 or more")
+        raise UserError(f"{number_of(len(pairs), 'pair')}, too few to split: the test is a tenth; give 10 or more")
     import numpy as np
 
     shuffled = list(pairs)

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import SettingError, UserError, number_of
 from selfattn.files import open_regular, reading
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import SPECIALS, Tokenizer
@@ -131,21 +131,23 @@ def read_vectors(path: Path, width: int, names: Collection[str]) -> tuple[dict[s
             is_wider = len(cells) > width + 1 and _is_number(cells[-width - 1])  # some names of GloVe have spaces
             if len(cells) <= width or is_wider:
                 if count > 1:
-                    raise UserError(f"{place}: has {len(cells) - 1} cells behind the name, others {width}; {_ADVICE}")
-                reason = f"{len(cells) - 1} numbers, but the model's table has width {width}"
+                    raise UserError(
+                        f"{place}: has {number_of(len(cells) - 1, 'cell')} behind the name, others {width}; {_ADVICE}"
+                    )
+                reason = f"{number_of(len(cells) - 1, 'number')}, but the model's table has width {width}"
                 raise SettingError(f"{place}: {reason}; choose the width with `set`, or another file")
             name = " ".join(cells[:-width])
             is_of_pieces = is_of_pieces or name.startswith(_SPACE)
             try:
                 vector = torch.tensor([float(cell) for cell in cells[-width:]])
             except ValueError:
-                raise UserError(f"{place}: expected {width} numbers behind the name; {_ADVICE}") from None
+                raise UserError(f"{place}: expected {number_of(width, 'number')} behind the name; {_ADVICE}") from None
             if not vector.isfinite().all():
                 raise UserError(f"{place}: a number is not finite; {_ADVICE}")
             if name in names and name not in vectors:
                 vectors[name] = vector
     if not count or expected not in (None, count):
-        reason = "is empty" if not count else f"has {count:,} vectors, but its first line says {expected:,}"
+        reason = "is empty" if not count else f"has {number_of(count, 'vector')}, but its first line says {expected:,}"
         raise UserError(f"{path}: {reason}; {_ADVICE}")
     return vectors, is_of_pieces
 

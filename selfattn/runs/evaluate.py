@@ -11,7 +11,7 @@ from selfattn.data.readers.recorded import recorded_reading
 from selfattn.data.readers.records import Columns
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore
-from selfattn.errors import SettingError, UserError, say, visible
+from selfattn.errors import SettingError, UserError, number_of, say, visible
 from selfattn.evaluation.alignment.links import GoldPair, to_pharaoh
 from selfattn.evaluation.alignment.word_alignment import Way, report_alignment, word_links
 from selfattn.evaluation.metrics.likelihood import BITS_PER_CHARACTER, PERPLEXITY
@@ -222,7 +222,7 @@ def align_against_gold(run: Run, gold: Sequence[GoldPair]) -> dict[str, Any]:
 def gold_lines(report: Mapping[str, Any]) -> Iterator[str]:
     """Write the results of :func:`align_against_gold` as a table: a line for each layer, head and shift."""
     possible = report["possible"] - report["sure"]
-    yield f"{report['pairs']:,} sentence pairs, {report['sure']:,} sure and {possible:,} possible links"
+    yield f"{number_of(report['pairs'], 'sentence pair')}, {report['sure']:,} sure and {possible:,} possible links"
     yield "AER: alignment error rate, lower is better; shift 1: the step that reads a token, not the one that writes it"
     yield ""
     yield f"{'':<16}  {'head':>4}  shift     AER  precision  recall  links"

@@ -16,7 +16,7 @@ from selfattn.console import EVERY, has_terminal
 from selfattn.data.batches import collate, lengths_of
 from selfattn.data.pairs import Example
 from selfattn.decoding.common import evaluating
-from selfattn.errors import UserError, as_options, say
+from selfattn.errors import UserError, as_options, number_of, say
 from selfattn.evaluation.metrics.exact import EXACT_MATCH
 from selfattn.files import in_use, writing
 from selfattn.models.build import count_parameters
@@ -241,7 +241,7 @@ class _TrainingDisplay(Observer):
         self.bar = self.bars.add_task(self.name, total=steps)
 
     def resumed(self, step: int, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
-        self.resumption = [f"{self.name}: resumed from step {step:,}, after {len(reports):,} validations"]
+        self.resumption = [f"{self.name}: resumed from step {step:,}, after {number_of(len(reports), 'validation')}"]
 
     def stepped(self, report: StepReport) -> None:
         figures = f"{self.name} {self._epoch(report.epoch)}  loss {report.loss:.3f}  "

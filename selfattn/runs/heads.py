@@ -5,7 +5,7 @@ from typing import Any
 
 from selfattn.attention import MultiHeadAttention
 from selfattn.data.pairs import Pair
-from selfattn.errors import UserError
+from selfattn.errors import UserError, number_of
 from selfattn.evaluation.metrics.evaluate import evaluate_outputs
 from selfattn.evaluation.metrics.metric import Metric
 from selfattn.evaluation.statistics.variances import holm
@@ -76,10 +76,12 @@ def head_lines(scores: HeadScores) -> Iterator[str]:
     scale = 100 if scores.unit == "share" else 1
     unit = " %" if scores.unit == "share" else ""
     signature = f"  ({scores.signature})" if scores.signature else ""
-    yield f"{scores.metric} on {scores.items:,} pairs: {scale * scores.score:.2f}{unit} with all heads{signature}"
+    pairs = number_of(scores.items, "pair")
+    yield f"{scores.metric} on {pairs}: {scale * scores.score:.2f}{unit} with all heads{signature}"
     replaced = {"zero": "its output is 0", "mean": "its output is its mean", "uniform": "its weights are uniform"}
     points = "difference in points; " if scores.unit in ("share", "points") else ""
-    yield f"without a head ({replaced[scores.to]}); {points}p: paired test, corrected for {len(scores.heads)} heads"
+    heads = number_of(len(scores.heads), "head")
+    yield f"without a head ({replaced[scores.to]}); {points}p: paired test, corrected for {heads}"
     yield ""
     width = max(len(head.layer) for head in scores.heads)
     yield f"{'layer':<{width}}  head   score  difference       p"

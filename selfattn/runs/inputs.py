@@ -7,7 +7,7 @@ from typing import Any
 from selfattn.data.pairs import Pair
 from selfattn.data.text import clean_text
 from selfattn.decoding.options import GREEDY, DecodingOptions
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import SettingError, UserError, number_of
 from selfattn.settings import Settings, changed, divide, shown
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
@@ -78,7 +78,9 @@ def checked_prefixes(prefix: Any, texts: Sequence[str], tokenizer: Tokenizer, *,
         return []
     items = [prefix] * len(texts) if isinstance(prefix, str) else _items("decode", prefix, "prefixes")
     if len(items) != len(texts):
-        raise SettingError(f"decode: `prefix`: {len(items)} prefixes for {len(texts)} texts; give one for each")
+        raise SettingError(
+            f"{call}: `prefix`: expected a prefix for each of {number_of(len(texts), 'text')}, got {len(items)}"
+        )
     prefixes = []
     for number, item in enumerate(items, first + 1):
         if item is not None and not isinstance(item, str):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from selfattn.codec import encode
-from selfattn.errors import UserError, say
+from selfattn.errors import UserError, number_of, say
 from selfattn.files import sha256_of
 from selfattn.runs.directory import CHECKPOINT, CONFIG, RECORD, TOKENIZER, RunDirectory, files_in, files_of
 from selfattn.runs.record import RunConfig, flat
@@ -50,7 +50,7 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
     if is_patient:
         saved = replace(saved, training=replace(saved.training, patience=config.training.patience))
     elif record.status == "stopped early" and now is not None and now > before:
-        reason = f"stopped early, after {patience} validations without improvement"
+        reason = f"stopped early, after {number_of(patience, 'validation')} without improvement"
         raise UserError(f"{path}: {reason}; give a larger `patience` too, or none")
     if is_longer:
         saved = replace(saved, training=replace(saved.training, **{length: now}))

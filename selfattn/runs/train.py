@@ -15,7 +15,7 @@ from annotated_types import Ge, Le
 
 from selfattn.codec import parse
 from selfattn.command_lines import command_line
-from selfattn.errors import SettingError, UserError, described, say
+from selfattn.errors import SettingError, UserError, described, number_of, say
 from selfattn.models.config import ModelConfig, override
 from selfattn.registry import METRICS
 from selfattn.runs.inputs import gathered
@@ -302,7 +302,7 @@ def _check_average(training: TrainingConfig) -> None:
     elif training.max_steps is not None and training.validate_every is not None:
         validations = -(-training.max_steps // training.validate_every)
     if validations is not None and training.average_last > max(1, validations // 4):
-        reason = f"the training has {validations:,} validations, of which at most a quarter are averaged"
+        reason = f"the training has {number_of(validations, 'validation')}, of which at most a quarter are averaged"
         advice = f"give {max(1, validations // 4)}, or validate more often"
         raise SettingError(f"`average_last` {training.average_last}: {reason}; {advice}")
 

@@ -18,7 +18,7 @@ from selfattn.data.readers.pairs import file_records, file_sources, has_tags, la
 from selfattn.data.readers.records import Columns, PairSource, chosen_columns
 from selfattn.data.splits import Splits
 from selfattn.decoding.options import DecodingOptions
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import SettingError, UserError, number_of
 from selfattn.evaluation.alignment.links import GoldPair, read_gold
 from selfattn.models.config import ModelConfig, override
 from selfattn.results.record import Baseline, Subject
@@ -175,7 +175,7 @@ class Translation(TaskData):
             name = "weights" if options.weights else "temperature"
             raise SettingError(f"`{name}`: there is one corpus, {labels[0]}; give several, or leave it out")
         if options.weights and len(options.weights) != len(labels):
-            wrong = f"{len(options.weights)} weights for {len(labels)} corpora ({'; '.join(labels)})"
+            wrong = f"{number_of(len(options.weights), 'weight')} for {len(labels)} corpora ({'; '.join(labels)})"
             raise SettingError(f"`weights`: {wrong}; give one for each")
         for label in labels:
             if labels.count(label) > 1:

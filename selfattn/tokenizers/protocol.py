@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, Protocol, Self, runtime_checkable
 
+from selfattn.errors import number_of
+
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
 """The ids of the special tokens, the same in every tokenizer."""
@@ -168,7 +170,8 @@ def unknown_line(unknown: Counter[str], unit: Unit = "characters") -> str:
         "2 characters that the model does not know, 1 different: 'ß' 2"
     """
     shown = ", ".join(f"{part!r} {times:,}" for part, times in unknown.most_common(_SHOWN))
-    return f"{unknown.total():,} {unit} that the model does not know, {len(unknown):,} different: {shown}"
+    count = number_of(unknown.total(), unit.removesuffix("s"))
+    return f"{count} that the model does not know, {len(unknown):,} different: {shown}"
 
 
 def describe(tokenizer: Tokenizer, texts: Sequence[str], examples: Iterable[str] = ()) -> str:
@@ -195,9 +198,10 @@ def describe(tokenizer: Tokenizer, texts: Sequence[str], examples: Iterable[str]
     tokens = sum(len(tokenizer.encode(text)) for text in texts)
     listed = ", ".join(f"{printable(part)} ({count:,})" for part, count in unknown.most_common(8))
     covered = 100 - 100 * unknown.total() / max(1, count_units(tokenizer, texts))
+    measured = {"text": len(texts), "word": words, "character": characters, "token": tokens}
     lines = [
         f"vocabulary  {len(tokenizer):,} tokens",
-        f"measured    {len(texts):,} texts, {words:,} words, {characters:,} characters, {tokens:,} tokens",
+        f"measured    {', '.join(number_of(count, noun) for noun, count in measured.items())}",
         f"coverage    {covered:.2f} % of the {unit_of(tokenizer)}" + (f"; not covered: {listed}" if unknown else ""),
         f"fertility   {tokens / max(1, words):.2f} tokens per word, "
         f"{characters / max(1, tokens):.2f} characters per token",

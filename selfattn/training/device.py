@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import torch
 
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import SettingError, UserError, number_of
 from selfattn.settings import shown
 
 LARGE_MODEL = 10_000_000
@@ -48,7 +48,7 @@ def choose_device(name: str | torch.device = "auto") -> torch.device:
         index = int(os.environ.get("LOCAL_RANK") or torch.cuda.current_device())
     count = torch.cuda.device_count()
     if index >= count:
-        reason = f"there are {count} CUDA devices, counted from 0"
+        reason = f"torch sees {number_of(count, 'CUDA device')}, counted from 0"
         if device.index is None:
             reason = f"{index + 1} processes on this host, but {count} CUDA devices; start fewer"
         raise UserError(f"`device` {name}: {reason}")

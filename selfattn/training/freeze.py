@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 from torch import nn
 
-from selfattn.errors import SettingError
+from selfattn.errors import SettingError, number_of
 
 EMBEDDINGS = "embeddings"
 
@@ -49,7 +49,7 @@ def freeze(model: nn.Module, parts: Sequence[str]) -> list[str]:
         for parameter in chosen.values():
             parameter.requires_grad_(False)
         numbers = sum(parameter.numel() for parameter in chosen.values())
-        tensors = "1 tensor" if len(chosen) == 1 else f"{len(chosen)} tensors"
+        tensors = number_of(len(chosen), "tensor")
         lines.append(f"frozen: {part}, {tensors} with {numbers:,} of {total:,} numbers")
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise SettingError(f"`freeze` {', '.join(parts)}: nothing is left to train; leave a part out")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.data.batches import Batch
-from selfattn.errors import DivergedError, UserError
+from selfattn.errors import DivergedError, UserError, number_of
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import GlobalStream, seed_for
 from selfattn.training.config import ScheduleName, TrainingConfig
@@ -64,7 +64,9 @@ class Stepper:
         if steps is None:
             steps = round(self.config.warmup * total_steps)
         if steps > total_steps:
-            raise UserError(f"`warmup_steps`: {steps}, but the training has {total_steps} steps; give fewer")
+            raise UserError(
+                f"`warmup_steps`: {steps}, but the training has {number_of(total_steps, 'step')}; give fewer"
+            )
         return steps
 
     def described(self, group: Sequence[Batch]) -> str:

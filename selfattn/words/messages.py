@@ -15,6 +15,7 @@ SOURCE = "en"  # the language in which messages are written first; what another 
 _HOME = resources.files("selfattn.words") / "catalogues"
 LANGS: tuple[str, ...] = (SOURCE, *sorted(d.name for d in _HOME.iterdir() if d.is_dir() and d.name != SOURCE))
 _PLACE = re.compile(r"{(\w+)}")
+_PLURAL = re.compile(r"{(\w+)\?([^{}|]*)\|([^{}|]*)}")  # such as {count} {count?line|lines}
 _WRITTEN_PERCENT = re.compile(r"(?<=[\d}])[ \u00a0]%(?!p)")  # in the words of a message
 _FORMATTED_PERCENT = re.compile(r"(?<=\d)\u00a0%")  # as numbers are formatted; a value that is data may have a space
 _TIGHT_PERCENT = frozenset({"ko"})  # languages that write 90%, not 90 %
@@ -35,7 +36,7 @@ class Message:
     texts: Mapping[str, str] = field(default_factory=dict)
 
     def say(self, lang: str) -> str:
-        """Return the message as text.
+        """Return the message as text. Of ``{count?line|lines}``, the first is said where the value is 1.
 
         Example:
             >>> Message("badge.seeds", {"count": 3}).say("en"), Message("badge.seeds", {"count": 3}).say("ko")
@@ -47,6 +48,7 @@ class Message:
             raise KeyError(self.key)
         if lang in _TIGHT_PERCENT:
             text = _WRITTEN_PERCENT.sub("%", text)
+        text = _PLURAL.sub(lambda noun: noun[2] if values.get(noun[1]) == "1" else noun[3], text)
         return text_of(_PLACE.sub(lambda place: values.get(place[1], place[0]), text), lang)
 
 

@@ -57,7 +57,7 @@ def test_cut_off_outputs_are_marked_counted_and_stand_last(cli: Cli, runs: dict[
         scores = [float(score) for _, score, this, _ in lines if this == state]
         assert scores == sorted(scores, reverse=True)
     short = cli("predict", run.path, "--max-length", 3, stdin=STDIN)
-    assert short.err == "2 of 3 outputs were cut off at the longest length allowed; --max-length sets it\n"
+    assert short.err == "2 of 3 outputs cut off at the longest length allowed; --max-length sets it\n"
     assert [output.finished for (output,) in run.decode(TEXTS, DecodingOptions(max_length=3))] == [False, True, False]
 
 

@@ -44,7 +44,7 @@ def test_prefixes_that_do_not_fit_are_refused(cli: Cli, runs: dict[str, Run], tm
     assert "a prefix of 7 tokens, but outputs have at most 7" in refusal
     refusal = cli("predict", LANGUAGE_MODEL, "--prefix", "a", stdin="a\n").refusal()
     assert "a language model continues its input" in refusal
-    with pytest.raises(SettingError, match="2 prefixes for 3 texts; give one for each"):
+    with pytest.raises(SettingError, match="expected a prefix for each of 3 texts, got 2"):
         run.predict(TEXTS, prefix=["1", "2"])
     with pytest.raises(SettingError, match="prefix 1: expected a text or None, got 1"):
         run.predict(TEXTS, prefix=[1, 2, 3])  # type: ignore[list-item]

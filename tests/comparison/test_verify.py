@@ -73,7 +73,7 @@ def test_a_published_report_is_scored_again_from_its_archive(finished: Path, tmp
         "pairs.rnn-plain rnn-attention exact_match",
     ]
     done = cli("verify", out / "dates.json")
-    assert (done.code, done.out.splitlines()[-1].endswith("3 figures differ")) == (1, True)
+    assert (done.code, done.out.splitlines()[-1].endswith("not equal: 3 figures")) == (1, True)
 
 
 def test_an_archive_is_read_line_by_line(finished: Path, tmp_path: Path) -> None:

@@ -87,6 +87,17 @@ def test_what_is_told_of_a_stream(files: Files, monkeypatch: pytest.MonkeyPatch)
     assert "    left out, shared with valid or test: 2 (first train.tsv:7)" in notes
 
 
+def test_a_corpus_whose_targets_are_its_sources_is_warned_of(files: Files, tmp_path: Path) -> None:
+    assert not [note for note in read(files).notes if note.startswith("warning")]
+    copies = tsv(tmp_path / "copies.tsv", [(f"text {number}", f"text {number}") for number in range(12)])
+    line = (
+        "warning: the target is the source in 12 of 12 training pairs; unless that is the task, check files and columns"
+    )
+    for options in ({}, {"streaming": True}):
+        assert line in read({**files, "train": copies}, **options).notes
+    assert line in read({"train": copies}, held_out=2).notes
+
+
 def test_training_on_the_test_itself_leaves_nothing(tmp_path: Path) -> None:
     path = tsv(tmp_path / "a.tsv", GOOD)
     with pytest.raises(UserError, match=r"no pair is left for train after cleaning \(shared with valid or test: 5"):

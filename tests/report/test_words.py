@@ -39,6 +39,7 @@ VIEW = PACKAGE / "runs" / "attention_view.py"
 CATALOGUES = sorted(PACKAGE.rglob("*.po"))
 CALL = r"(?:\b(?:message|Message|w)\(|w\.key\(\"[\w-]+\", )\"([a-z_]+(?:\.[\w.]+)?)\"[,)]"
 PLACE = r"{(\w+)}"
+PLURAL = r"{(\w+)\?([^{}|]+)\|([^{}|]+)}"
 NO_KEYS = {"report.md", "report.html", "page.js", "report.css", "plan.seal"}  # files, and a field of records
 
 
@@ -83,7 +84,8 @@ def test_catalogues_are_well_formed_and_translate_the_same_texts(path: Path) -> 
         assert entry.context, f"{entry.id!r} has no key"
         assert not entry.fuzzy
         english, text = str(entry.id), str(entry.string)
-        assert "{" not in re.sub(r"{\w+}", "", english + text)
+        assert "{" not in re.sub(PLACE, "", re.sub(PLURAL, "", english)) + re.sub(PLACE, "", text)
+        assert {name for name, _, _ in re.findall(PLURAL, english)} <= set(re.findall(PLACE, english)), entry.context
         assert (english + text).strip() == english + text
         if lang == SOURCE:
             assert text == "", f"{entry.context}: the source language stands in msgid alone"
@@ -154,6 +156,17 @@ def test_no_key_is_composed() -> None:
     for path in (*(REPORT / "templates").iterdir(), PACKAGE / "demo" / "templates" / "page.js"):
         script = path.read_text(encoding="utf-8")
         assert re.findall(r'say\(`|say\("[^"]*"\s*\+|words\[[^]]*\]\["', script) == [], path
+
+
+def test_a_count_of_one_has_its_noun_in_the_singular() -> None:
+    said = {count: message("evaluate.cut", count=count).say("en").partition(" cut")[0] for count in ("0", "1", "1,001")}
+    assert said == {"0": "0 outputs", "1": "1 output", "1,001": "1,001 outputs"}
+    assert (
+        message("verdict.failed", count=1, model="a", budget="10 %")
+        .say("en")
+        .endswith("It counts as a failure and scores zero.")
+    )
+    assert message("more", count=1).say("ko") == message("more", count=2).say("ko").replace("2", "1")
 
 
 def test_every_cost_of_a_record_has_a_heading() -> None:

@@ -189,5 +189,5 @@ def test_a_task_may_give_a_finite_list(tmp_path: Path) -> None:
     assert len({pair.source for part in parts for pair in part}) == 120
     assert len(list(splits.train(0, 500))) == 500
     assert splits.test(None) == Capitals().splits(seed=2).test(None) == Capitals().held_out().pairs
-    with pytest.raises(UserError, match="1 pairs are too few for three parts"):
+    with pytest.raises(UserError, match="1 pair, too few for three parts"):
         type("Short", (Capitals,), {"pairs": lambda self: [Pair("a", "A")]})().splits(0)

@@ -46,7 +46,7 @@ def test_auto_takes_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOCAL_RANK")
     assert choose_device("auto") == torch.device("cuda", 1), "the one that this process has chosen"
     assert choose_device("cuda:0") == choose_device(torch.device("cuda", 0)) == torch.device("cuda", 0)
-    with pytest.raises(UserError, match="`device` cuda:2: there are 2 CUDA devices, counted from 0"):
+    with pytest.raises(UserError, match="`device` cuda:2: torch sees 2 CUDA devices, counted from 0"):
         choose_device("cuda:2")
     monkeypatch.setenv("LOCAL_RANK", "2")
     with pytest.raises(UserError, match="`device` cuda: 3 processes on this host, but 2 CUDA devices; start fewer"):

@@ -27,7 +27,7 @@ from selfattn.data.readers.lines import checked_encoding
 from selfattn.data.readers.pairs import file_sources
 from selfattn.data.readers.records import PairSource, RawPair, chosen_columns
 from selfattn.data.splits import FiniteSplits
-from selfattn.errors import SettingError, as_options, say
+from selfattn.errors import SettingError, as_options, number_of, say
 from selfattn.streams import generator
 
 _MANY = 1_000_000  # pairs from which on streaming is proposed
@@ -230,6 +230,7 @@ def read_corpus(
         if not rows[name]:
             tallies[name].refuse_empty(0, source.about())
     train = rows.pop("train")
+    copies = copied_note(train)
     parts: dict[str, Any] = {}
     notes: list[str] = []
     held_out_texts: list[Pair] = []
@@ -254,7 +255,7 @@ def read_corpus(
     texts = frozenset(pair.source for pair in held_out_texts), frozenset(pair.target for pair in held_out_texts)
     stream = PairStream(sources["train"], cleaning, expected, texts)
     if streaming:
-        notes = [*_first_report(stream, train, tallies["train"]), *notes]
+        notes = [*_first_report(stream, train, tallies["train"]), *copies, *notes]
         return FiniteSplits(parts | {"train": stream}, seed, settings, _name(settings), notes, beside)
     pairs = list(stream.pairs(train, tallies["train"], duplicates=not cleaning.duplicates))
     if not pairs:
@@ -265,7 +266,7 @@ def read_corpus(
         advice = "`streaming`, with `valid` and `test`, reads them during the training in constant memory"
         notes.append(as_options(f"train: {len(pairs):,} pairs are held in memory; {advice}"))
     moved = {name: len(parts[name]) for name in missing}
-    notes = [*tallies["train"].lines(len(parts["train"]), moved), *notes]
+    notes = [*tallies["train"].lines(len(parts["train"]), moved), *copies, *notes]
     for source in (*sources.values(), *tests.values()):
         notes += [f"  {line}" for line in source.about()]
     if mixture is None:
@@ -273,6 +274,22 @@ def read_corpus(
     mixed = MixedSplits(parts, seed, settings, _name(settings), notes, beside)
     mixed.mix(mixture, {(row.source, row.target): row.file for row in reversed(train)})
     return mixed
+
+
+def copied_note(pairs: Sequence[RawPair]) -> list[str]:
+    """Return a line that warns where more than half of the targets are their sources; none otherwise.
+
+    Either the task is to copy, or one side was read twice.
+
+    Example:
+        >>> copied_note([RawPair(1, "a", "a"), RawPair(2, "b", "b"), RawPair(3, "c", "d")])
+        ['warning: the target is the source in 2 of 3 training pairs; unless that is the task, check files and columns']
+    """
+    count = sum(pair.source == pair.target for pair in pairs)
+    if 2 * count <= len(pairs):
+        return []
+    share = f"{count:,} of {number_of(len(pairs), 'training pair')}"
+    return [f"warning: the target is the source in {share}; unless that is the task, check files and columns"]
 
 
 def _first_report(stream: PairStream, first: list[RawPair], tally: Tally) -> list[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from selfattn.data.pairs import Pair
 from selfattn.data.splits import FiniteSplits, repeated
-from selfattn.errors import SettingError
+from selfattn.errors import SettingError, number_of
 from selfattn.streams import seed_for
 
 
@@ -102,7 +102,9 @@ class MixedSplits(FiniteSplits):
         lines = []
         for label, share, size, count in zip(mixture.labels, mixture.shares(sizes), sizes, counts, strict=True):
             passes = f"{count / size:.2f} passes through {size:,}"
-            lines.append(f"  {label}: {100 * share:.1f} % of the training, {count:,} pairs an epoch ({passes})")
+            lines.append(
+                f"  {label}: {100 * share:.1f} % of the training, {number_of(count, 'pair')} an epoch ({passes})"
+            )
         self.notes = [*self.notes, f"mixture of {len(sizes)} corpora, {total:,} pairs an epoch:", *lines]
         shares = {"weights": list(mixture.weights)}
         self.settings["mixture"] = shares if mixture.temperature is None else {"temperature": mixture.temperature}

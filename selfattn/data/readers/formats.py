@@ -9,7 +9,7 @@ from selfattn.codec import parse
 from selfattn.data.languages import SOURCES, TARGETS, is_language
 from selfattn.data.readers.containers import inner_name
 from selfattn.data.readers.lines import lines_of
-from selfattn.errors import UserError
+from selfattn.errors import UserError, number_of
 
 Format = Literal["tsv", "csv", "jsonl", "bars", "anki", "scan", "book"]
 
@@ -127,7 +127,7 @@ def holds_pairs(path: Path, encoding: str | None = None) -> bool:
     advice = "name it .tsv, .csv or .jsonl if it holds pairs, or by its language, such as .en, if it is one side"
     if not head:
         raise UserError(f"{path}: begins with {_HEAD} or more blank lines; {advice}")
-    lines = f"of its first {len(head)} lines"
+    lines = f"of its first {number_of(len(head), 'line')}"
     for sign, count in (
         ("a tab", sum("\t" in line.strip() for line in head)),
         ("a JSON object", sum(_is_object(line) for line in head)),

@@ -7,7 +7,7 @@ from selfattn.codec import parse
 from selfattn.data.readers.formats import SCAN
 from selfattn.data.readers.lines import BAD_BYTE, lines_of
 from selfattn.data.readers.records import BadRecord, RawPair, check_columns, pair_of
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import SettingError, UserError, number_of
 
 RawRecord = RawPair | BadRecord
 
@@ -20,7 +20,9 @@ def parallel_pairs(source: Path, target: Path, encoding: str | None) -> Iterator
     """
     counts = [sum(1 for _ in lines_of(path, encoding)) for path in (source, target)]
     if counts[0] != counts[1]:
-        raise UserError(f"{source} has {counts[0]:,} lines and {target} {counts[1]:,}; parallel files need as many")
+        raise UserError(
+            f"{source} has {number_of(counts[0], 'line')} and {target} {counts[1]:,}; parallel files need as many"
+        )
     both = zip(lines_of(source, encoding), lines_of(target, encoding), strict=True)
     for number, (left, right) in enumerate(both, 1):
         yield RawPair(number, left, right)

@@ -11,7 +11,7 @@ from selfattn.data.languages import is_language, is_language_name
 from selfattn.data.readers.containers import inner_name
 from selfattn.data.readers.lines import BAD_BYTE, encoding_advice, lines_of
 from selfattn.data.readers.records import BadRecord, Columns, RawPair, check_columns
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import SettingError, UserError, number_of
 
 TableRow = tuple[int, list[str] | BadRecord]
 """The number of a row's first line, from 1, and its cells; no cells for a blank line."""
@@ -87,7 +87,10 @@ def bar_rows(path: Path, encoding: str | None) -> Iterator[TableRow]:
     """
     for number, line in enumerate(lines_of(path, encoding), 1):
         cells = line.split("|||") if line.strip() else []
-        yield number, cells if len(cells) in (0, 2) else BadRecord(number, f"{len(cells)} texts between |||, not 2")
+        yield (
+            number,
+            cells if len(cells) in (0, 2) else BadRecord(number, f"{number_of(len(cells), 'text')} between |||, not 2"),
+        )
 
 
 def csv_rows(path: Path, encoding: str | None, columns: Columns = None) -> Iterator[TableRow]:

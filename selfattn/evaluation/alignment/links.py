@@ -17,7 +17,7 @@ from typing import Literal
 from selfattn.data.readers.groups import refuse_repeats
 from selfattn.data.readers.lines import read_text_lines
 from selfattn.data.text import clean_text
-from selfattn.errors import UserError
+from selfattn.errors import UserError, number_of
 
 Base = Literal[0, 1]
 Link = tuple[int, int]
@@ -166,7 +166,9 @@ def _rows(path: Path, sentences: Sequence[Path]) -> Iterator[tuple[str, str, str
     sides = [read_text_lines(file) for file in sentences]
     for file, side in zip(sentences, sides, strict=True):
         if len(side) != len(links):
-            raise UserError(f"{file} has {len(side)} lines and {path} {len(links)}; expected links for each pair")
+            raise UserError(
+                f"{file} has {number_of(len(side), 'line')} and {path} {len(links)}; expected links for each pair"
+            )
     for number, line in enumerate(links, 1):
         cells = [*(side[number - 1] for side in sides), line]
         place = f"{path}:{number}"
@@ -178,7 +180,7 @@ def _rows(path: Path, sentences: Sequence[Path]) -> Iterator[tuple[str, str, str
             place = f"{sentences[0]}:{number}"
             cells = [*sides[0][number - 1].split(_BETWEEN), line]
         if len(cells) != 3:
-            raise UserError(f"{place}: expected {expected}; got {len(cells)} columns")
+            raise UserError(f"{place}: expected {expected}; got {number_of(len(cells), 'column')}")
         yield f"{path}:{number}", cells[0], cells[1], cells[2]
 
 

@@ -16,7 +16,7 @@ from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example
 from selfattn.decoding.common import evaluating
 from selfattn.decoding.greedy import greedy
-from selfattn.errors import DivergedError
+from selfattn.errors import DivergedError, number_of
 from selfattn.models.protocol import Seq2Seq, stepped_logits
 from selfattn.results.record import Gate
 from selfattn.streams import seed_for, seeded
@@ -190,7 +190,8 @@ def overfitting(
             known = 0
             loss = math.nan
     share = known / len(chosen)
-    used = f"{step} steps in {time.perf_counter() - started:.0f} seconds, at a loss of {loss:.2g} nats a token"
+    used = f"{number_of(step, 'step')} in {time.perf_counter() - started:.0f} seconds"
+    used += f", at a loss of {loss:.2g} nats a token"
     reason = f"a fresh model writes {known} of {len(chosen)} pairs after {used}"
     return Gate.at_least("overfitting", share, LIMIT, reason)
 

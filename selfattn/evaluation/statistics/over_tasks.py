@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.stats import trim_mean
 
-from selfattn.errors import SettingError
+from selfattn.errors import SettingError, number_of
 from selfattn.evaluation.metrics.metric import Array
 from selfattn.evaluation.statistics.variances import LEVEL, t_quantile, t_tail
 from selfattn.results.quality import Better, Estimate
@@ -43,7 +43,9 @@ def mean_difference(first: Runs, second: Runs) -> tuple[Estimate, float]:
         (0.2, -0.05, 0.45, 0.074)
     """
     if len(first) < FEWEST:
-        raise SettingError(f"{len(first)} tasks: a verdict over tasks needs {FEWEST} or more; give more comparisons")
+        raise SettingError(
+            f"{number_of(len(first), 'task')}: a verdict over tasks needs {FEWEST} or more; give more comparisons"
+        )
     differences = np.array([a.mean() - b.mean() for a, b in zip(first, second, strict=True)])
     mean = float(differences.mean())
     error = float(differences.std(ddof=1)) / math.sqrt(len(differences))
