@@ -204,7 +204,7 @@ class Run:
             self.reference = None
             pairs = zip(expected, outputs, strict=False)
             if differing := sum([each.text for each in a] != [each.text for each in b] for a, b in pairs):
-                say(f"{self.path}: {differing} of the first {len(expected)} outputs differ from those of torch")
+                say(f"{self.path}: outputs unlike those of torch: {differing} of the first {len(expected)}")
         return outputs
 
     def score(self, pairs: Iterable[Pair]) -> list[TargetScore]:

@@ -69,7 +69,7 @@ def test_evaluate_as_json_and_as_text(cli: Cli, runs: dict[str, Run], tmp_path: 
     assert (found["task"], found["items"], set(found["metrics"])) == (
         "dates", 1, {"exact_match", "character_error_rate"}
     )  # fmt: skip
-    assert "1 items" in cli("evaluate", run, "--data", path).out
+    assert "1 item" in cli("evaluate", run, "--data", path).out
     korean = cli("evaluate", run, "--data", path, "--lang", "ko").out.splitlines()
     assert korean[0] == f"rnn-plain, {path}: 테스트 항목 1개"
     assert [line.split(" ", 2)[:2] for line in korean[1:3]] == [["완전", "일치율"], ["글자", "오류율"]]

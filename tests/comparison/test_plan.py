@@ -328,7 +328,7 @@ def test_a_diverged_training_counts_as_a_failed_run(
     assert model.metrics["character_error_rate"].runs[0] == 1.0
     assert [cell.failed for cell in record.budgets.cells] == [{"rnn-attention": 1}] * 2
     assert {departure.kind: departure.what for departure in record.plan.departures} == {"again": diverging}
-    assert any("1 runs of rnn-attention with 100\u00a0% of" in one.say("en") for one in verdict(record).others)
+    assert any("1 run of rnn-attention with 100\u00a0% of" in one.say("en") for one in verdict(record).others)
     assert not any(gate.name == "same training" and not gate.passed for gate in record.gates)
     monkeypatch.setattr(trainings, "fit", None)  # it is not tried again until it succeeds
     assert compare("dates", resume=True, out=copy, **settings)[0] == record

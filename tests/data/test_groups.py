@@ -60,9 +60,9 @@ def test_pairs_of_files_are_one_corpus_and_places_name_their_file(tmp_path: Path
         ({"part1.en": "a\n", "part2.en": "b\n"}, "a source and a target end in .en (part1.en, part2.en)"),
         ({"a.en": "a\n", "b.en": "b\n", "a.de": "c\n", "b.de": "d\n"}, "a source and a target end in .de, .en"),
         ({f"{n}.txt": f"{n}\n" for n in range(4)}, "the names do not tell sources from targets"),
-        ({"a.txt": "a\tb\n" + "c\n" * 9, "b.txt": "d\n" * 10}, "1 of its first 10 lines have a tab; name it .tsv"),
-        ({"a.en": "a\tb\n", "a.de": "c\td\n"}, "all of its first 1 lines have a tab, so they may be pairs"),
-        ({"a.txt": "the_DT cat_NN\na_DT\n", "b.txt": "x_Y\n"}, "all of its first 2 lines have an underscore"),
+        ({"a.txt": "a\tb\n" + "c\n" * 9, "b.txt": "d\n" * 10}, "a tab in 1 of its first 10 lines; name it .tsv"),
+        ({"a.en": "a\tb\n", "a.de": "c\td\n"}, "a tab in all of its first 1 line, so they may be pairs"),
+        ({"a.txt": "the_DT cat_NN\na_DT\n", "b.txt": "x_Y\n"}, "an underscore in all of its first 2 lines"),
     ],
 )
 def test_what_names_and_contents_do_not_tell_is_refused(tmp_path: Path, contents: dict[str, str], message: str) -> None:

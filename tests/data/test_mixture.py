@@ -101,7 +101,7 @@ def test_a_training_is_told_its_shares_and_resumes(files: tuple[Path, Path], tmp
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--weights", "1"), "--weights: 1 weights for 2 corpora (large.tsv; small.tsv); give one for each"),
+        (("--weights", "1"), "--weights: 1 weight for 2 corpora (large.tsv; small.tsv); give one for each"),
         (("--weights", "1,0"), "--weights: expected numbers in (0, 1,000,000], got 0"),
         (("--temperature", "0.5"), "--temperature"),
         (("--weights", "1,2", "--temperature", "2"), "--temperature has no effect beside --weights"),

@@ -202,11 +202,11 @@ def test_what_links_count_from_is_seen_or_said(tmp_path: Path) -> None:
 
 def test_files_of_two_lengths_and_without_bars_are_refused(tmp_path: Path) -> None:
     sentences, links = write(tmp_path / "text", "a ||| b\n"), write(tmp_path / "links", "0-0\n0-0\n")
-    with pytest.raises(UserError, match=r"has 1 lines and .* 2; expected links for each pair"):
+    with pytest.raises(UserError, match=r"has 1 line and .* 2; expected links for each pair"):
         read_gold(links, sentences=sentences)
     one = write(tmp_path / "one", "a\n")
     two = write(tmp_path / "two", "b\nb\n")
-    with pytest.raises(UserError, match=r"one has 1 lines and .* 2; expected links for each pair"):
+    with pytest.raises(UserError, match=r"one has 1 line and .* 2; expected links for each pair"):
         read_gold(links, sentences=[two, one])
     with pytest.raises(UserError, match="expected one file, or one of sources and one of targets; got 3"):
         read_gold(links, sentences=[two, two, two])

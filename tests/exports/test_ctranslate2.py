@@ -37,13 +37,13 @@ def test_predict_with_an_engine_exports_once(
     shutil.copytree(runs["transformer"].path, path)
     for err in (f"{path}-ctranslate2: exported for ctranslate2, for this and later calls\n", ""):
         done = cli("predict", path, "--engine", "ctranslate2", stdin=f"{text}\n")
-        assert (done.out, done.err.partition("1 of 1 outputs")[0]) == (
+        assert (done.out, done.err.partition("1 of 1 output")[0]) == (
             runs["transformer"].predict([text])[0] + "\n",
             err,
         )
     run = load(path, engine="ctranslate2")
     run.reference = runs["rnn-attention"]
-    for err in (f"{path}-ctranslate2: 1 of the first 1 outputs differ from those of torch\n", ""):
+    for err in (f"{path}-ctranslate2: outputs unlike those of torch: 1 of the first 1\n", ""):
         run.predict([text])
         assert capsys.readouterr().err == err
     RunDirectory(path).update(train_seconds=0.5)

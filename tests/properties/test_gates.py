@@ -264,7 +264,7 @@ def test_what_cannot_learn_is_caught(zoo: Any) -> None:
     assert not overfit(config, lr=1e-7, steps=40).passed
     diverged = overfit(config, wrapper=lambda model: Cheat(model, no_number), steps=40)
     assert not diverged.passed
-    assert "after 1 steps" in diverged.reason
+    assert "after 1 step" in diverged.reason
     assert "loss of nan" in diverged.reason
 
 
@@ -278,5 +278,5 @@ def test_overfitting_keeps_to_its_budget_and_to_its_own_chance(zoo: Any) -> None
     config = zoo.variants["preset rnn-attention"]
     chance = torch.get_rng_state()
     with torch.no_grad():
-        assert "after 1 steps" in overfit(config, steps=1).reason
+        assert "after 1 step" in overfit(config, steps=1).reason
     assert torch.equal(torch.get_rng_state(), chance)

@@ -67,7 +67,7 @@ def test_a_file_is_read_once_for_both_tables(tmp_path: Path, monkeypatch: pytest
         (b"red 1 2 3\nhouse 1 x 3\n", ":2: expected 3 numbers behind the name"),
         (b"red 1 nan 3\n", ":1: a number is not finite"),
         (b"red 1 2 3\n\xff 1 2 3\n", ":2: is not UTF-8"),
-        (b"2 3\nred 1 2 3\n", "has 1 vectors, but its first line says 2"),
+        (b"2 3\nred 1 2 3\n", "has 1 vector, but its first line says 2"),
         (b"1 9\nred 1 2 3\n", ":1: vectors of width 9, but the model's table has 3"),
         (b"other 1 2 3\n", "has a vector for none of the tokens"),
         (b"", "is empty"),

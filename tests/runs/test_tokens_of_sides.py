@@ -94,7 +94,7 @@ def test_words_that_a_source_lacks_are_counted(tmp_path: Path) -> None:
     (tmp_path / "c.tsv").write_text("kʰ  x a̠\takan\n", "utf-8")
     results = evaluate_run(model, [tmp_path / "c.tsv"])
     assert results["unknown_words"] == 1  # two spaces in a row are one
-    assert "1 input words outside the vocabulary" in list(evaluation_lines(results))
+    assert "1 input word outside the vocabulary" in list(evaluation_lines(results))
     again = train("translation", model="rnn-plain", out=tmp_path / "again", tokenizer=tmp_path / "run", **settings)
     assert again.predict(["kʰ a̠"]) == model.predict(["kʰ a̠"])
     assert [*again.path.glob("tokenizer/*")] == [again.path / "tokenizer/words.json"]

@@ -85,8 +85,8 @@ def test_sampling_of_characters_is_refused(runs: dict[str, Run], tmp_path: Path)
 def test_score_and_align_and_evaluate_say_what_is_unknown(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
     data = tmp_path / "a.tsv"
     data.write_text("May 1, 2001 ☃\t2001☀\n", "utf-8")
-    sources = "sources: 1 characters that the model does not know, 1 different: '☃' 1 (7.7 % of all)\n"
-    targets = "targets: 1 characters that the model does not know, 1 different: '☀' 1 (20.0 % of all)\n"
+    sources = "sources: 1 character that the model does not know, 1 different: '☃' 1 (7.7 % of all)\n"
+    targets = "targets: 1 character that the model does not know, 1 different: '☀' 1 (20.0 % of all)\n"
     for command in ("score", "align"):
         done = cli(command, runs["rnn-attention"].path, "--data", data)
         assert done.code == 0

@@ -136,15 +136,15 @@ def holds_pairs(path: Path, encoding: str | None = None) -> bool:
     ):
         if count == len(head):
             if side is not None:
-                raise UserError(f"{path}: all {lines} have {sign}, so they may be pairs; {advice}")
+                raise UserError(f"{path}: {sign} in all {lines}, so they may be pairs; {advice}")
             return True
         if count and side is None:
-            raise UserError(f"{path}: {count} {lines} have {sign}; {advice}")
+            raise UserError(f"{path}: {sign} in {count} {lines}; {advice}")
     marked = sum("_" in line for line in head)
     if side is not None or marked < len(head):
         return False
     if len({line.rindex("_") for line in head}) > 1 or len(head) == 1:
-        raise UserError(f"{path}: all {lines} have an underscore; {advice}")
+        raise UserError(f"{path}: an underscore in all {lines}; {advice}")
     return True
 
 
