@@ -6,6 +6,7 @@ from typing import Any
 
 from selfattn.comparison.compare import compare, make_plan
 from selfattn.comparison.plan import ComparisonPlan
+from selfattn.comparison.preparation import prepare
 from selfattn.errors import SettingError, UserError, number_of, say
 from selfattn.evaluation.statistics.over_tasks import FEWEST
 from selfattn.experiments.plan import check_out

@@ -79,7 +79,7 @@ def checked_prefixes(prefix: Any, texts: Sequence[str], tokenizer: Tokenizer, *,
     items = [prefix] * len(texts) if isinstance(prefix, str) else _items("decode", prefix, "prefixes")
     if len(items) != len(texts):
         raise SettingError(
-            f"{call}: `prefix`: expected a prefix for each of {number_of(len(texts), 'text')}, got {len(items)}"
+            f"decode: `prefix`: expected a prefix for each of {number_of(len(texts), 'text')}, got {len(items)}"
         )
     prefixes = []
     for number, item in enumerate(items, first + 1):
