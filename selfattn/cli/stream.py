@@ -139,8 +139,8 @@ def predict_stream(
     if unknown:
         say(unknown_line(unknown, unit_of(run.tokenizer.source)))
     if cut_off:
-        outputs = f"{cut_off:,} of {number_of(count, 'output')}"
-        say(f"{outputs} cut off at the longest length allowed; --max-length sets it")
+        share = f"{cut_off:,} of {number_of(count, 'output')}"
+        say(f"{share} cut off at the longest length allowed; --max-length sets it")
 
 
 def input_limit(config: RunConfig, options: DecodingOptions) -> int:

@@ -50,7 +50,7 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
     if is_patient:
         saved = replace(saved, training=replace(saved.training, patience=config.training.patience))
     elif record.status == "stopped early" and now is not None and now > before:
-        reason = f"stopped early, after {number_of(patience, 'validation')} without improvement"
+        reason = f"stopped early, after {number_of(patience or 0, 'validation')} without improvement"
         raise UserError(f"{path}: {reason}; give a larger `patience` too, or none")
     if is_longer:
         saved = replace(saved, training=replace(saved.training, **{length: now}))
