@@ -66,7 +66,7 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     ((*TRAIN, "--withhold-years", "1943", "--data", "pairs.tsv"), "--withhold-years has no effect beside --data"),
     ((*TRAIN, "--data", "nowhere.txt"), "nowhere.txt: no such file"),
     ((*TRAIN, "--data", "no-separator.txt"), "no-separator.txt:2: no separator"),
-    ((*TRAIN, "--data", "few.tsv"), "few.tsv: 9 pairs with 1 different sources are too few"),
+    ((*TRAIN, "--data", "few.tsv"), "few.tsv: 9 pairs with 1 different source, too few for three parts"),
     ((*TRANSLATE, "--data", "few.tsv"), "(9 read; duplicate: 8 (first few.tsv:2); different sources: 1, targets: 1)"),
     ((*TRANSLATE, "--held-out", "9"), "--held-out goes with --data or --hub: give that as well"),
     (("tokenizer", "train", "pairs.tsv", "--out", "empty.txt/below"), "empty.txt/below: cannot be written"),

@@ -36,7 +36,7 @@ def test_points_behind_the_checkpoint_are_measured_again(finished: Path, copy: P
     directory = RunDirectory(copy / read_record(copy / "results.json").models[0].run_dirs[0])
     steps = [point.step for point in directory.curve()]
     assert steps == [1, 2, 3, 4, 5, 6, 7]
-    keeper = _Keeper(directory, is_new=False)
+    keeper = _Keeper(directory, is_new=False, keep=0)
     keeper.resumed(5, (), None)  # type: ignore[arg-type]  # no weights are kept without a validation
     assert [point.step for point in directory.curve()] == [1, 2, 3, 4, 5]
     keeper.measured(CurveReport(1, 6, 60, 1.0, 0.5))
