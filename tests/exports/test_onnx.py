@@ -159,13 +159,17 @@ def test_every_preset(name: str, tmp_path: Path, close: Close) -> None:
             close(exported(source, target_in, source_mask=mask), model(source, target_in, source_mask=mask))
             expected = model.attention_maps(source, target_in, source_mask=mask)
             maps = exported.attention_maps(source, target_in, source_mask=mask)
+            # Linear attention keeps no keys in its state, so a decoding step has no weights to give.
+            of_decoder = () if "linear" in name else expected.decoder
+            of_source = () if "decoder-only-linear" in name else expected.cross
+            of_encoder = () if "decoder-only-linear" in name else expected.encoder
             # What stands at padding is read by nobody.
-            for ours, theirs, keys in ((maps.cross, expected.cross, mask), (maps.decoder, expected.decoder, None)):
+            for ours, theirs, keys in ((maps.cross, of_source, mask), (maps.decoder, of_decoder, None)):
                 assert len(ours) == len(theirs)
                 for weights, right in zip(ours, theirs, strict=True):
                     seen = weights if keys is None else weights * keys[:, None, None]
                     close(seen, right)
-            for weights, right in zip(maps.encoder, expected.encoder, strict=True):
+            for weights, right in zip(maps.encoder, of_encoder, strict=True):
                 close(weights * mask[:, None, :, None], right * mask[:, None, :, None])
 
 
