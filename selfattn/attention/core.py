@@ -7,7 +7,7 @@ Axis letters here and everywhere in the package: ``b`` batch, ``h`` heads, ``i``
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -17,11 +17,6 @@ from torch.autograd import forward_ad
 from selfattn.attention.masks import Mask, as_mask, check_broadcasts
 from selfattn.attention.normalizers import Normalizer, check_normalizer, softmax
 from selfattn.attention.scores import Score, check_score, scaled_dot
-
-_SECOND = (
-    "attend: the fused kernel has no second derivative; compute the output under "
-    "torch.nn.attention.sdpa_kernel(SDPBackend.MATH), with need_weights=True, or with torch.func"
-)
 
 
 def _reference(
@@ -316,7 +311,23 @@ def _with_explanation(gradients: tuple[Tensor | None, ...], _: object) -> tuple[
     """Wrap the gradients of the kernel, where they may be differentiated again."""
     if not torch.is_grad_enabled():
         return None
-    return tuple(None if x is None else torch._C._functions.DelayedError(_SECOND, 1)(x) for x in gradients)
+    # PyTorch has no types for `apply`.
+    return tuple(None if x is None else _NoSecondDerivative.apply(x) for x in gradients)  # type: ignore[no-untyped-call]
+
+
+class _NoSecondDerivative(torch.autograd.Function):
+    """Passes a gradient on; its own backward pass raises the error."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        raise RuntimeError(
+            "attend: the fused kernel has no second derivative; compute the output under "
+            "torch.nn.attention.sdpa_kernel(SDPBackend.MATH), with need_weights=True, or with torch.func"
+        )
 
 
 def _needs_reference(query: Tensor) -> bool:

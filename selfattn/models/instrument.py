@@ -16,9 +16,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfattn.attention import Attended, MultiHeadAttention
+from selfattn.attention.cache import Cache
+from selfattn.attention.masks import Mask
+from selfattn.attention.projections import KeyValue
 from selfattn.attention.steps import attend_watched
 from selfattn.layers import RecurrentStack, TokenEmbedding
-from selfattn.layers.trees import named_tensors, with_tensors
+from selfattn.layers.trees import map_leaves, named_tensors, with_tensors
 from selfattn.models.protocol import Decoded, EncoderMemory, Seq2Seq
 
 
@@ -130,12 +133,19 @@ def _visit_state(state: Any, step: int, visit: Visit) -> Any:
     changes = {}
     for part in dataclasses.fields(state):
         value = getattr(state, part.name)
-        tensors = dict(named_tensors(value, f"state.{part.name}"))
-        if "of_source" in part.metadata or any(name.endswith(".key") for name in tensors):
+        if "of_source" in part.metadata or _has_keys(value):
             continue
-        visited = [visit(tensor, Place(name, step, None)) for name, tensor in tensors.items()]
+        tensors = named_tensors(value, f"state.{part.name}")
+        visited = [visit(tensor, Place(name, step, None)) for name, tensor in tensors]
         changes[part.name] = with_tensors(value, iter(visited))
     return dataclasses.replace(state, **changes)
+
+
+def _has_keys(tree: Any) -> bool:
+    """Say whether keys, values or a mask stand in a part of a state: the layers that attend to them show them."""
+    kinds: list[type] = []
+    map_leaves(lambda leaf: kinds.append(type(leaf)), tree, (Cache, KeyValue, Mask))
+    return bool({Cache, KeyValue, Mask} & {*kinds})
 
 
 def _joined(parts: Sequence[Decoded]) -> Decoded:
