@@ -77,7 +77,7 @@ def read_given(label: str, encoding: str | None) -> Sequence[str]:
     """Read one text a line, as it is.
 
     Args:
-        label: a file, or FILE:COLUMN of a table.
+        label: a file, or ``FILE:COLUMN`` of a table.
         encoding: of the file; None for UTF-8, or what a byte order mark says.
 
     Raises:

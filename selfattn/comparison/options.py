@@ -60,7 +60,7 @@ class CompareOptions:
         margin: Smallest difference that matters, in points. Written into the plan.
         jobs: Trainings to run in parallel. Default: one per core or GPU.
         backend: Where trainings run: local processes, or workers of a Dask or Ray cluster.
-        address: Address of the cluster, such as tcp://10.0.0.1:8786 (Dask) or 10.0.0.1:6379 (Ray).
+        address: Address of the cluster, such as ``tcp://10.0.0.1:8786`` (Dask) or 10.0.0.1:6379 (Ray).
         threads: CPU threads per training.
         device: Device to compute on. auto takes a GPU if there is one.
         plan_only: Print the planned trainings and their time, and stop.
@@ -171,8 +171,8 @@ class OutputsOptions:
     """Options of a comparison of outputs: what is judged, and how.
 
     Attributes:
-        reference: File of the right outputs, one a line. Every file may also be FILE:COLUMN of a TSV or CSV file, with
-            the column's name or number.
+        reference: File of the right outputs, one a line. Every file may also be ``FILE:COLUMN`` of a TSV or CSV file,
+            with the column's name or number.
         system: A system and its output files, one for each training: NAME=FILE,FILE,... Repeat for each system.
         metric: Metrics by name, separated by commas, such as bleu or exact_match. The first decides.
         out: Directory for report, results and all outputs.

@@ -34,7 +34,7 @@ from selfattn.settings import changed, divide
 from selfattn.words.messages import SOURCE
 
 TextSource: TypeAlias = str | Path | Sequence[str]
-"""A file with a text a line, FILE:COLUMN of a table, or the texts themselves."""
+"""A file with a text a line, ``FILE:COLUMN`` of a table, or the texts themselves."""
 
 
 def compare_outputs(

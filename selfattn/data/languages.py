@@ -19,6 +19,7 @@ TARGETS = {"tgt", "trg", "target", "ref", "hyp"}
 """Names of targets that name no language."""
 LONGEST_NAME = 30
 """Characters that no name of a language exceeds. To read them all takes half a second, which longer texts spare."""
+NO_LANGUAGE = "und"  # ISO 639: text in no particular language
 NO_SCRIPT = "Zzzz"  # ISO 15924: unknown
 # The first word of a character's Unicode name, for scripts that are not divided into words by spaces, or by MeCab.
 _SCRIPTS = {
@@ -83,7 +84,7 @@ def read_language(name: str) -> Language:
     if not is_known or not subtags().issuperset(part.lower() for part in (script, territory, variant) if part):
         raise _unknown(name, codes)
     usual = likely.get(f"{language}_{territory}") or likely.get(language) or ""
-    scripts = [part for part in usual.split("_") if len(part) == 4 and language != "und"]
+    scripts = [part for part in usual.split("_") if len(part) == 4 and language != NO_LANGUAGE]
     locale = "_".join(filter(None, (language, script, territory)))
     return Language(language, script or next(iter(scripts), NO_SCRIPT), locale)
 

@@ -1,5 +1,7 @@
 """What the site changes in its pages; it needs docutils, which the extra [docs] installs."""
 
+import ast
+import re
 import sys
 from pathlib import Path
 
@@ -7,6 +9,8 @@ import pytest
 
 nodes = pytest.importorskip("docutils.nodes", reason="needs the extra [docs]")
 frontend = pytest.importorskip("docutils.utils", reason="needs the extra [docs]")
+schemes = pytest.importorskip("docutils.utils.urischemes", reason="needs the extra [docs]").schemes
+PACKAGE = Path(__file__).resolve().parents[2] / "selfattn"
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
 from pages import keep_code_whole, keep_words_whole, mark_wide_drawings, name_columns  # noqa: E402
 
@@ -77,3 +81,18 @@ def test_cells_of_a_wide_table_of_texts_name_their_columns() -> None:
     assert cells == [["1."], ["verdict", "holds"], ["measured", long], [""]]
     assert numbers["classes"] == ["numbers"]
     assert narrow["classes"] == []
+
+
+def test_no_word_of_a_docstring_becomes_a_link() -> None:
+    """Docutils links whatever begins with a scheme, such as FILE:COLUMN; the command line shows its own as they are."""
+    linked = []
+    for path in PACKAGE.rglob("*.py"):
+        documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+        nodes_of_file = ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if path.parent.name != "cli" else ()
+        for docstring in [ast.get_docstring(node) or "" for node in nodes_of_file if isinstance(node, documented)]:
+            text = re.sub("``.*?``|`[^`]*`|^ *>>>.*$", "", docstring, flags=re.DOTALL | re.MULTILINE)
+            for word in re.findall(r"(?<![\w/.-])[A-Za-z][\w.+-]*:[\w/]\S*", text):
+                scheme = word.partition(":")[0].lower()
+                if scheme in schemes and scheme not in ("http", "https"):
+                    linked.append(f"{path.name}: {word}")
+    assert linked == []

@@ -16,7 +16,7 @@ from selfattn.report.sections.fairness import fairness_section
 from selfattn.report.sections.quality import pair_table, statistics_section
 from selfattn.report.sections.training import rates_section
 from selfattn.report.verdict.ranking import difference_unit, headline_name, obstacles, ranked, set_aside
-from selfattn.report.verdict.verdict import badges, limits, question, standing, verdict
+from selfattn.report.verdict.verdict import badges, limits, origin, question, standing, verdict
 from selfattn.results.attention import HeadScore, HeadScores
 from selfattn.results.plan import AtBudget, Budgets, Interim
 from selfattn.results.quality import BudgetDifference, Crossing, Estimate
@@ -48,6 +48,14 @@ def texts(block: Any, lang: str = "en") -> str:
     if hasattr(block, "__dict__"):
         return " ".join(texts(value, lang) for value in vars(block).values())
     return " ".join(texts(part, lang) for part in block) if isinstance(block, tuple | list) else str(block)
+
+
+def test_languages_that_are_unknown_are_left_out(rich: Record) -> None:
+    shown = []
+    for languages in (("en", "de"), ("und", "und"), ("und", "de")):
+        settings = dict(zip(("source_language", "target_language"), languages, strict=True))
+        shown.append(origin(replace(rich, settings=settings))[1:-1])
+    assert [parts[0] for parts in shown] == ["en → de", rich.created[:10], "→ de"]
 
 
 def only(record: Record, *names: str) -> Record:

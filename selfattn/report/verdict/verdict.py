@@ -4,6 +4,7 @@ The words follow the tests of the record (`Record.pairs`). A gate that did not p
 to be equal, leave nothing to be said but that.
 """
 
+from selfattn.data.languages import NO_LANGUAGE
 from selfattn.evaluation.statistics.design import most_failing
 from selfattn.evaluation.statistics.mean_run import clopper_pearson
 from selfattn.report.blocks import Badge, Verdict
@@ -175,11 +176,13 @@ def _plan_sentence(record: Record) -> list[Message]:
 
 
 def origin(record: Record) -> tuple[str, ...]:
-    """Return where the record comes from: task, locales or languages, day, commit."""
+    """Return where the record comes from: task, locales or languages that are known, day, commit."""
     locales = record.settings.get("locales")
     languages = [record.settings.get(f"{side}_language") for side in ("source", "target")]
     data = ", ".join(map(str, locales)) if isinstance(locales, list) else ""
-    data = " → ".join(map(str, languages)) if all(languages) else data
+    if all(languages):
+        sides = ["" if language == NO_LANGUAGE else str(language) for language in languages]
+        data = " → ".join(sides).strip() if any(sides) else ""
     commit = str(record.environment.get("commit") or "")[:7]
     return tuple(part for part in (record.task, data, record.created[:10], commit) if part)
 
