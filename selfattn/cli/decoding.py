@@ -22,7 +22,7 @@ from selfattn.data.readers.recorded import recorded_reading
 from selfattn.data.readers.records import chosen_columns
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError, all_visible, say, visible
-from selfattn.settings import check_conditions, needs
+from selfattn.settings import check_conditions, excludes, needs
 from selfattn.words.messages import SOURCE
 
 MOST_LINES = 1_000_000
@@ -33,6 +33,18 @@ _ALIGN = (
     needs("`data`", lambda options: options.data, "columns", "encoding", "layer", "head", "shift", "words"),
     needs("`gold`", lambda options: options.gold, "sentences", "base"),
 )
+
+
+_PREDICT = (
+    excludes("`prefixes`", lambda options: options.prefixes, "prefix"),
+    needs("`engine` torch or onnx", lambda options: options.engine != "ctranslate2", "align", "glossary"),
+)
+
+
+def check_language(lang: str, *, json: bool) -> None:
+    """Refuse a language of lines where the results are printed as JSON."""
+    names = [] if lang == SOURCE else ["lang"]
+    check_conditions(names, None, (excludes("`json`", lambda _: json, "lang"),))
 
 
 def load_runs(*runs: Path, **options: Any) -> Any:
@@ -99,8 +111,7 @@ def evaluate(
         json_: Print the results as one JSON object.
     """
     options = DecodingOptions(beam=beam, length_penalty=length_penalty)
-    if json_ and lang != SOURCE:
-        raise UserError("--lang has no effect beside --json: leave one of them out")
+    check_language(lang, json=json_)
     from selfattn.runs.evaluate import evaluate_run, evaluation_lines
 
     loaded = load_runs(run, device=device)
@@ -147,10 +158,10 @@ def predict(
         raise UserError(f"--buffer {buffer}: expected a number of lines from 1 to {MOST_LINES:,}")
     if sys.stdin is None:
         raise UserError("standard input is closed; leave it open, or redirect it to a file")
+    chosen: dict[str, Any] = {"engine": engine, "align": align, "glossary": glossary, "prefixes": prefixes}
+    chosen["prefix"] = prefix is not None  # an empty one, too
+    check_conditions([name for name in chosen if chosen[name]], SimpleNamespace(**chosen), _PREDICT)
     from selfattn.cli.stream import predict_stream
-
-    if prefix is not None and prefixes is not None:
-        raise UserError("--prefix and --prefixes: give one of them")
     from selfattn.decoding.glossary import read_glossary
 
     words = None if glossary is None else read_glossary(glossary)
@@ -159,10 +170,6 @@ def predict(
         from selfattn.exports.ctranslate2 import check_options
 
         check_options(options, has_prefixes=beginning is not None)
-        if words is not None:
-            raise UserError("--glossary: not with CTranslate2; take --engine torch or onnx")
-        if align:
-            raise UserError("--align: CTranslate2 gives no attention of each step; take --engine torch or onnx")
     run = load_runs(*runs, engine=engine, device=device)
     numbered = decoding.get("n_best") is not None
     source: Any = sys.stdin.buffer  # which has read1

@@ -11,12 +11,14 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from selfattn.cli.config import MakeCommands, read_recipe
+from selfattn.cli.decoding import check_language
 from selfattn.cli.options import Lang, changed_settings, parameters_of, takes, unwrapped
 from selfattn.codec import encode
 from selfattn.command_lines import command_line
 from selfattn.data.readers.groups import named_sets
 from selfattn.errors import UserError, say
 from selfattn.runs.task import TaskData
+from selfattn.settings import check_conditions, needs
 from selfattn.training.config import TrainingConfig
 from selfattn.training.launch import is_main_process
 from selfattn.words.messages import SOURCE
@@ -24,6 +26,7 @@ from selfattn.words.messages import SOURCE
 _TRAINING = "Training (defaults: the recipe of the task)"
 _BASIC = ("epochs", "batch_size", "lr")
 _FOLDER = Path("compare/together")
+_RECIPE = (needs("`recipe`", lambda recipe: recipe is not None, "out", "resume"),)
 OUTPUTS_HELP = (
     "Compare systems by their outputs, whoever trained them.\n\n"
     "Each system has a file for each training (seed), with an output a line. With several files of each, intervals and "
@@ -138,11 +141,9 @@ def together_command(make_commands: MakeCommands) -> Callable[..., dict[str, Any
             lang: Language of the printed lines, and of reports.
             json_: Print the results as one JSON object.
         """
-        if json_ and lang != SOURCE:
-            raise UserError("--lang has no effect beside --json: leave one of them out")
-        if recipe is None and (out is not None or resume):
-            name = "--resume" if out is None else "--out"
-            raise UserError(f"{name} goes with --recipe: give that as well, or leave it out")
+        check_language(lang, json=json_)
+        chosen = {"out": out is not None, "resume": resume}
+        check_conditions([name for name in chosen if chosen[name]], recipe, _RECIPE)
         if recipe is not None and comparisons and not comparisons[0].startswith("-"):
             raise UserError(f"--recipe trains its own comparisons: leave it or {comparisons[0]} out")
         if recipe is not None:

@@ -1,12 +1,11 @@
 """How an output is decoded, as one frozen dataclass. Imports no torch, so that the command line can list it at once."""
 
 from dataclasses import dataclass
-from typing import Annotated, TypedDict
+from typing import Annotated, ClassVar, TypedDict
 
 from annotated_types import Ge, Gt, Le
 
-from selfattn.errors import SettingError
-from selfattn.settings import Count, Positive, Seed, check_bounds
+from selfattn.settings import Condition, Count, Positive, Seed, check_options, excludes, needs
 
 LARGEST_PENALTY = 10
 """Largest exponent of a length penalty; beyond it the powers of lengths overflow."""
@@ -40,8 +39,15 @@ class DecodingOptions:
         >>> DecodingOptions(top_k=5)
         Traceback (most recent call last):
         ...
-        selfattn.errors.SettingError: `top_k`: says how to draw; it needs `sample`
+        selfattn.settings.NoEffectError: `top_k` goes with `sample`: give that as well, or leave it out
     """
+
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        excludes("`sample`", lambda options: options.sample, "beam"),
+        needs("a `beam` of that size", lambda options: options.beam >= options.n_best, "n_best"),
+        needs("a `beam` of 2 or more", lambda options: options.beam > 1, "length_penalty"),
+        needs("`sample`", lambda options: options.sample, "temperature", "top_k", "top_p", "seed"),
+    )
 
     beam: Annotated[int, Ge(1), Le(_MOST_HYPOTHESES)] = 1
     length_penalty: Annotated[float, Ge(-LARGEST_PENALTY), Le(LARGEST_PENALTY)] = 0.0
@@ -55,17 +61,7 @@ class DecodingOptions:
     no_repeat_ngram: Count | None = None
 
     def __post_init__(self) -> None:
-        check_bounds(self)
-        if self.n_best > self.beam:
-            raise SettingError(f"`n_best`: {self.n_best} outputs need a beam of that size at least, got {self.beam}")
-        if self.length_penalty and self.beam == 1:
-            raise SettingError("`length_penalty`: ranks the outputs of a beam; give a beam of 2 or more")
-        if self.sample and self.beam > 1:
-            raise SettingError("`sample`: draws one output, a beam searches the best; give one of them")
-        if not self.sample:
-            for name, default in (("temperature", 1.0), ("top_k", None), ("top_p", None), ("seed", 0)):
-                if getattr(self, name) != default:
-                    raise SettingError(f"`{name}`: says how to draw; it needs `sample`")
+        check_options(self)
 
 
 class DecodingSettings(TypedDict, total=False):

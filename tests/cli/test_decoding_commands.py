@@ -1,6 +1,7 @@
 """Beam, sampling, scores and alignments on the command line and from Python."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,32 @@ def test_samples_depend_on_the_seed_and_not_on_the_chunks(
     assert first.splitlines()[0] != first.splitlines()[3]  # the same text twice is drawn twice
 
 
+@pytest.mark.parametrize(
+    ("text", "typed", "left_out"),
+    [
+        ("beam = 2\nn-best = 2", ("--sample",), {"beam": "has no effect beside --sample"}),
+        (
+            "sample = true\nseed = 3",
+            ("--beam", 2),
+            {"sample": "has no effect beside --beam", "seed": "goes with --sample"},
+        ),
+        ("prefixes = 'none'", ("--prefix", "20"), {"prefixes": "has no effect beside --prefix"}),
+        ("align = true", ("--engine", "ctranslate2"), {"align": "goes with --engine torch or onnx"}),
+    ],
+)
+def test_a_typed_option_of_decoding_goes_before_one_of_a_file(
+    cli: Cli, runs: dict[str, Run], tmp_path: Path, text: str, typed: tuple[object, ...], left_out: dict[str, str]
+) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text(text)
+    done = cli("predict", runs["transformer"].path, "--config", file, *typed, stdin="")
+    said = dict(re.findall(r"a.toml: (\S+) is left out: it (.*)", done.err))
+    assert said.items() >= left_out.items()
+    file.write_text("lang = 'ko'")
+    refusal = cli("evaluate", tmp_path / "no", "--config", file, "--json")
+    assert "lang is left out: it has no effect beside --json" in refusal.err
+
+
 def test_evaluate_against_another_run(cli: Cli, runs: dict[str, Run], pairs_file: Path) -> None:
     first, second = runs["rnn-plain"].path, runs["transformer"].path
     data = json.loads(cli("evaluate", first, "--against", second, "--data", pairs_file, "--json").out)
@@ -143,10 +170,10 @@ BAD = [
     (("align", "--data", "pairs.tsv", "--sentences", "pairs.tsv"), "--sentences goes with --gold"),
     (("align", "--gold", "pairs.tsv", "--words"), "--words goes with --data"),
     (("align", "--gold", "pairs.tsv", "--head", "0"), "--head goes with --data"),
-    (("predict", "--n-best", "2"), "--n-best: 2 outputs need a beam of that size at least, got 1"),
-    (("predict", "--length-penalty", "1"), "--length-penalty: ranks the outputs of a beam"),
-    (("predict", "--sample", "--beam", "2"), "--sample: draws one output"),
-    (("predict", "--temperature", "0.5"), "--temperature: says how to draw; it needs --sample"),
+    (("predict", "--n-best", "2"), "--n-best goes with a --beam of that size: give that as well"),
+    (("predict", "--length-penalty", "1"), "--length-penalty goes with a --beam of 2 or more"),
+    (("predict", "--sample", "--beam", "2"), "--beam has no effect beside --sample"),
+    (("predict", "--temperature", "0.5"), "--temperature goes with --sample"),
     (("predict", "--max-length", "0"), "--max-length: expected a whole number from 1 to 1,000,000,000, got 0"),
     (("score",), "--data"),
     (("align", "--data", "pairs.tsv", "--layer", "9"), "layer must be from"),

@@ -38,7 +38,7 @@ def test_prefixes_that_do_not_fit_are_refused(cli: Cli, runs: dict[str, Run], tm
         assert done.code == 2
         assert message in done.err.splitlines()[-1]
     refusal = cli("predict", run.path, "--prefixes", file, "--prefix", "1", stdin=STDIN).refusal()
-    assert "give one of them" in refusal
+    assert "--prefix has no effect beside --prefixes: leave one of them out" in refusal
     assert "the model cannot write '한'" in cli("predict", run.path, "--prefix", "한", stdin=STDIN).refusal()
     refusal = cli("predict", run.path, "--prefix", "2001-05", "--max-length", 7, stdin=STDIN).refusal()
     assert "a prefix of 7 tokens, but outputs have at most 7" in refusal
