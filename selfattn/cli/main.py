@@ -194,8 +194,8 @@ def _surplus(words: Sequence[str], arguments: Sequence[str]) -> str:
     Example:
         >>> _surplus(["b"], ["compare", "dates", "--models", "a", "b"])
         'b: belongs to no option; --models takes a list with commas, as in a,b'
-        >>> _surplus(["1", "2"], ["train", "translation", "--seed", "1", "--weights", "3", "1", "2"])
-        '1 2: belongs to no option; --weights takes a list with commas, as in 3,1,2'
+        >>> _surplus(["1", "2"], ["train", "translation", "--seed", "1", "--columns", "0", "1", "2"])
+        '1 2: belongs to no option; --columns takes a list with commas, as in 0,1,2'
         >>> _surplus(["b"], ["predict", "run", "--beam", "5", "b"])
         'b: belongs to no option; see selfattn predict --help'
         >>> _surplus(["list"], ["claims", "list"])

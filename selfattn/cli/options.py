@@ -73,6 +73,8 @@ Lang: TypeAlias = Literal[LANGS]  # type: ignore[valid-type]  # one for each fol
 # Names or numbers given as ``a,b,c``, or by naming the option again.
 Names = Annotated[tuple[str, ...], _COMMAS]
 Numbers = Annotated[tuple[int, ...], _COMMAS]
+# Shares as ``3,1`` or as ``3 1``; only for commands without arguments behind their options.
+Shares = Annotated[tuple[float, ...], Parameter(converter=_split_commas, n_tokens=1, consume_multiple=True)]
 # Files of pairs, or sources and targets in turn; to be read by `selfattn.data.readers.pairs.read_pairs`.
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True)]
 
@@ -88,7 +90,7 @@ _group_of = cache(Group.create_ordered)  # help shows groups in the order in whi
 _TYPES: dict[Any, Any] = {
     tuple[str, ...]: Names,
     tuple[int, ...]: Numbers,
-    tuple[float, ...]: Annotated[tuple[float, ...], _COMMAS],
+    tuple[float, ...]: Shares,
     tuple[Path, ...]: Files,
 }
 
@@ -149,7 +151,7 @@ def parameters_of(
         if name in getattr(kind, "repeated", ()):
             notes["consume_multiple"] = True
         else:
-            if type_ in _TYPES and type_ != tuple[Path, ...]:
+            if _TYPES.get(type_) in (Names, Numbers):
                 LISTS.add(name)
             type_ = _TYPES.get(type_, type_)
         if name in bounds:

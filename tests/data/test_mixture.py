@@ -91,7 +91,7 @@ def test_a_training_is_told_its_shares_and_resumes(files: tuple[Path, Path], tmp
         train("translation", out=tmp_path / "stopped", resume=True, **settings | {"weights": (1, 4)})
     words = ("--source", "en", "--target", "de", "--model", "rnn-plain", "--tokenizer", "words")
     steps = ("--max-steps", "2", "--validation-items", "5")
-    call = ("train", "translation", "--data", *files, "--weights", "1,3", *words, *steps, "--out", tmp_path / "told")
+    call = ("train", "translation", "--data", *files, "--weights", "1", "3", *words, *steps, "--out", tmp_path / "told")
     done = cli(*call)
     assert done.code == 0, done.err
     assert "large.tsv: 25.0 % of the training" in done.err
