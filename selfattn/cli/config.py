@@ -229,7 +229,7 @@ def write_config(path: Path, commands: App, words: Sequence[str]) -> str:
     if path.exists():
         raise UserError(f"--write-config {path}: is there already; choose another name")
     again = command_line(f"{' '.join(words[:2])} --config {shlex.quote(str(path))}", {})
-    if list(words[:1]) not in (["train"], ["compare"]):
+    if len(words) < 2 or words[0] not in ("train", "compare"):
         raise UserError("--write-config: is for `train TASK` and `compare TASK`; leave it out")
     try:
         settings = _checked_settings(commands, words)

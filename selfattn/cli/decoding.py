@@ -1,8 +1,7 @@
-"""The commands in which a run computes: evaluate, predict, score, align, attention."""
+"""The commands in which a run is measured or looked into: evaluate, score, align, attention."""
 
 # No `from __future__ import annotations`: the types of a command's arguments have to be known by value.
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,39 +11,23 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from selfattn.cli.options import Device, Files, Lang, Names, Numbers, changed_settings, parameters_of, takes
+from selfattn.cli.options import Device, Files, Lang, Names, Numbers, check_language, command
 from selfattn.console import steps_counted
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.groups import refuse_turned
-from selfattn.data.readers.lines import checked_encoding, lines_of
+from selfattn.data.readers.lines import checked_encoding
 from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.readers.recorded import recorded_reading
 from selfattn.data.readers.records import chosen_columns
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError, all_visible, say, visible
-from selfattn.settings import check_conditions, excludes, needs
+from selfattn.settings import check_conditions, needs
 from selfattn.words.messages import SOURCE
 
-MOST_LINES = 1_000_000
-_BASIC = ("beam", "sample", "n_best", "max_length")
-# Without --n-best, each input has one output line without a number in front.
-_DECODING = parameters_of(DecodingOptions, defaults={"n_best": None}, group="Decoding", basic=_BASIC)
 _ALIGN = (
     needs("`data`", lambda options: options.data, "columns", "encoding", "layer", "head", "shift", "words"),
     needs("`gold`", lambda options: options.gold, "sentences", "base"),
 )
-
-
-_PREDICT = (
-    excludes("`prefixes`", lambda options: options.prefixes, "prefix"),
-    needs("`engine` torch or onnx", lambda options: options.engine != "ctranslate2", "align", "glossary"),
-)
-
-
-def check_language(lang: str, *, json: bool) -> None:
-    """Refuse a language of lines where the results are printed as JSON."""
-    names = [] if lang == SOURCE else ["lang"]
-    check_conditions(names, None, (excludes("`json`", lambda _: json, "lang"),))
 
 
 def load_runs(*runs: Path, **options: Any) -> Any:
@@ -77,6 +60,7 @@ def _languages(run: Any) -> tuple[str, str] | None:
     return (languages[0], languages[1]) if all(languages) else None
 
 
+@command
 def evaluate(
     run: Path,
     /,
@@ -122,71 +106,7 @@ def evaluate(
     return result if json_ else evaluation_lines(result, lang)
 
 
-@takes(*_DECODING)
-def predict(
-    *runs: Path,
-    engine: Literal["torch", "onnx", "ctranslate2"] = "torch",
-    device: Device = "cpu",
-    buffer: int | None = None,
-    align: bool = False,
-    token_scores: bool = False,
-    prefix: str | None = None,
-    prefixes: Path | None = None,
-    glossary: Path | None = None,
-    **decoding: Any,
-) -> None:
-    """Read lines from standard input and write the model's output for each to standard output.
-
-    Every input line gives one output line, in the same order. A language model continues each line. Several runs with
-    the same task and vocabulary predict together: their probabilities are averaged. Memory use does not grow with the
-    input. Lines of a pipe are answered as they come; --buffer waits for several.
-
-    Args:
-        runs: Run directory. Several runs predict together.
-        engine: Library that computes. onnx and ctranslate2 export the run once, to RUN-onnx or RUN-ctranslate2.
-        buffer: Lines to wait for and predict together, for throughput. Default: those that are there, at most 1,024.
-        align: Write JSON lines with the tokens of each output and their links to source tokens, as align has them.
-        token_scores: Write JSON lines with the tokens of each output and the log-probability of each.
-        prefix: Text that every output begins with.
-        prefixes: File with a line for each input line: what its output begins with, perhaps nothing.
-        glossary: File with a source term, a tab, and the words that its output must have, on each line. Needs --beam.
-    """
-    if not runs:
-        raise UserError("predict: name a RUN, the directory of a trained model, or several to average")
-    options = DecodingOptions(**changed_settings(decoding, _DECODING))
-    if buffer is not None and not 1 <= buffer <= MOST_LINES:
-        raise UserError(f"--buffer {buffer}: expected a number of lines from 1 to {MOST_LINES:,}")
-    if sys.stdin is None:
-        raise UserError("standard input is closed; leave it open, or redirect it to a file")
-    chosen: dict[str, Any] = {"engine": engine, "align": align, "glossary": glossary, "prefixes": prefixes}
-    chosen["prefix"] = prefix is not None  # an empty one, too
-    check_conditions([name for name in chosen if chosen[name]], SimpleNamespace(**chosen), _PREDICT)
-    from selfattn.cli.stream import predict_stream
-    from selfattn.decoding.glossary import read_glossary
-
-    words = None if glossary is None else read_glossary(glossary)
-    beginning = prefix if prefixes is None else lines_of(prefixes)
-    if engine == "ctranslate2":  # refuse before anything is exported
-        from selfattn.exports.ctranslate2 import check_options
-
-        check_options(options, has_prefixes=beginning is not None)
-    run = load_runs(*runs, engine=engine, device=device)
-    numbered = decoding.get("n_best") is not None
-    source: Any = sys.stdin.buffer  # which has read1
-    predict_stream(
-        run,
-        source,
-        sys.stdout.buffer,
-        options,
-        numbered=numbered,
-        buffer=buffer,
-        align=align,
-        token_scores=token_scores,
-        prefix=beginning,
-        glossary=words,
-    )
-
-
+@command
 def score(
     run: Path, /, *, data: Files, columns: Names = (), encoding: str | None = None, device: Device = "cpu"
 ) -> Iterable[str]:
@@ -207,6 +127,7 @@ def score(
     return score_lines(loaded.score(_pairs(loaded, data, columns, encoding)))
 
 
+@command
 def align(
     run: Path,
     /,
@@ -259,6 +180,7 @@ def align(
     return gold_lines(align_against_gold(loaded, read_gold(gold, sentences=sentences, base=base)))
 
 
+@command
 def attention(
     run: Path,
     text: str,

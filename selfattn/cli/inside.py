@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from selfattn.cli.options import Device, Files, Names
+from selfattn.cli.options import Device, Files, Names, command
 from selfattn.codec import encode
 from selfattn.console import steps_counted
 from selfattn.data.readers.lines import checked_encoding
@@ -17,6 +17,7 @@ from selfattn.errors import UserError, say
 from selfattn.ownership import check_ours
 
 
+@command
 def heads(
     run: Path,
     /,

@@ -15,14 +15,10 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnknownCommandError, UnusedCliTokensError
+from cyclopts import App, CycloptsError, MissingArgumentError, UnknownCommandError, UnusedCliTokensError
 
-from selfattn import __version__
-from selfattn.cli import claims, decoding, inside, runs
 from selfattn.cli.config import OptionFiles, read_config, write_config
-from selfattn.cli.options import LISTS, BasicHelp, checked, unwrapped
-from selfattn.cli.tasks import OUTPUTS_HELP, compare_command, outputs_command, together_command, train_command
-from selfattn.cli.tokenizer import inspect, train
+from selfattn.cli.options import LISTS, BasicHelp, make_app
 from selfattn.errors import UserError, as_options, begin_command_line, say, visible
 from selfattn.files import writing
 from selfattn.plugin_loading import load_plugin
@@ -54,60 +50,51 @@ _GROUPS = {
     "Without a command, list the claims.",
 }
 
+# Where the functions are; each is imported when its command is called or listed.
 _COMMANDS = (
-    runs.report,
-    runs.verify,
-    decoding.evaluate,
-    decoding.predict,
-    decoding.score,
-    decoding.align,
-    decoding.attention,
-    runs.demo,
-    runs.average,
-    runs.export,
-    runs.push,
-    runs.models,
-    inside.heads,
+    "runs:report",
+    "runs:verify",
+    "decoding:evaluate",
+    "predict:predict",
+    "decoding:score",
+    "decoding:align",
+    "decoding:attention",
+    "runs:demo",
+    "runs:average",
+    "runs:export",
+    "runs:push",
+    "runs:models",
+    "inside:heads",
 )
 
 
 def make_commands(arguments: Sequence[str] = (), everything: bool = False) -> App:
-    """Make the program with the commands of every registered task.
+    """Make the program. Only what the arguments name is imported, which saves time.
 
     Args:
-        arguments: those of the call. Only the task command that they name gets its options, which saves time.
+        arguments: those of the call.
         everything: show all options in help, not only the basic ones.
     """
     app = make_app("selfattn", help=_HELP)
     app.help_formatter = BasicHelp(everything)
     groups = {name: make_app(name, help=help) for name, help in _GROUPS.items()}
-    for name, task in TASKS.items():
-        for group, make, help in (
-            ("train", train_command, task.train_help),
-            ("compare", compare_command, task.compare_help),
-        ):
-            if list(arguments[:2]) == [group, name]:
-                groups[group].command(make(task), name=name)
-            else:
-                groups[group].command(make_app(name, help=unwrapped(help or task.__doc__ or "")))
-    if "outputs" in TASKS:
-        raise UserError("task 'outputs': compare outputs judges files of outputs; give the task another name")
-    if list(arguments[:2]) == ["compare", "outputs"]:
-        groups["compare"].command(outputs_command(), name="outputs")
-    else:
-        groups["compare"].command(make_app("outputs", help=OUTPUTS_HELP))
-    groups["compare"].command(together_command(make_commands), name="together")
-    groups["claims"].default(claims.list_claims)
-    groups["tokenizer"].command(train)
-    groups["tokenizer"].command(inspect)
-    groups["claims"].command(claims.run)
-    groups["claims"].command(claims.new)
-    groups["claims"].command(claims.page)
+    for command in ("tokenizer:train", "tokenizer:inspect", "claims:run", "claims:new", "claims:page"):
+        groups[command.partition(":")[0]].command(f"selfattn.cli.{command}")
+    named = next((word for word in arguments if not word.startswith("-")), "")
+    if named == "claims":
+        from selfattn.cli.claims import list_claims
+
+        groups[named].default(list_claims)
+    elif named in ("train", "compare"):
+        from selfattn.cli.tasks import add_tasks
+
+        add_tasks(groups[named], arguments, make_commands)
     for part in groups.values():
         app.command(part)
     for command in _COMMANDS:
-        command.__doc__ = unwrapped(command.__doc__ or "")
-        app.command(command)
+        app.command(f"selfattn.cli.{command}")
+    if not any(command.endswith(f":{named}") for command in _COMMANDS):
+        groups.get(named, app).resolved_commands()  # for the list of them in the help
     return app
 
 
@@ -243,26 +230,6 @@ def split_options(arguments: Sequence[str]) -> tuple[dict[str, list[str]], list[
     return values, rest
 
 
-def make_app(name: str, *, help: str) -> App:
-    """Make a program, or a group of commands, whose errors :func:`main` prints in one line.
-
-    Args:
-        name: the word that calls it.
-        help: its description.
-    """
-    return App(
-        name=name,
-        help=help,
-        version=__version__,
-        default_parameter=Parameter(converter=checked, negative=(), show_default=_default_text),
-        help_format="plaintext",
-        result_action="return_value",
-        exit_on_error=False,
-        print_error=False,
-        suppress_keyboard_interrupt=False,
-    )
-
-
 def _refusal(error: Exception) -> str | None:
     """Describe what the operating system refused, in one line; return None for other errors.
 
@@ -308,13 +275,6 @@ def _flush() -> None:
 def _drop_output() -> None:
     """Discard what is left for standard output, so that the interpreter's last flush does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _default_text(value: Any) -> str | None:
-    """Write a default as the user would type it; leave out flags and empty lists."""
-    if isinstance(value, bool) or value in ((), None):
-        return None
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def fail(message: str) -> None:

@@ -16,12 +16,13 @@ from types import NoneType
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import docstring_parser
-from cyclopts import Group, Parameter, Token, convert
+from cyclopts import App, Group, Parameter, Token, convert
 from cyclopts.help import DefaultFormatter
 
+from selfattn import __version__
 from selfattn.errors import UserError, option
-from selfattn.settings import bounds_of
-from selfattn.words.messages import LANGS
+from selfattn.settings import bounds_of, check_conditions, excludes
+from selfattn.words.messages import LANGS, SOURCE
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -203,6 +204,33 @@ def changed_settings(settings: Mapping[str, Any], parameters: Iterable[inspect.P
     return {name: settings[name] for name in defaults if name in settings and settings[name] != defaults[name]}
 
 
+def make_app(name: str, *, help: str) -> App:
+    """Make a program, or a group of commands, whose errors :func:`selfattn.cli.main.main` prints in one line.
+
+    Args:
+        name: the word that calls it.
+        help: its description.
+    """
+    return App(
+        name=name,
+        help=help,
+        version=__version__,
+        default_parameter=Parameter(converter=checked, negative=(), show_default=_default_text),
+        help_format="plaintext",
+        result_action="return_value",
+        exit_on_error=False,
+        print_error=False,
+        suppress_keyboard_interrupt=False,
+    )
+
+
+def _default_text(value: Any) -> str | None:
+    """Write a default as the user would type it; leave out flags and empty lists."""
+    if isinstance(value, bool) or value in ((), None):
+        return None
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
 def unwrapped(docstring: str) -> str:
     """Put each paragraph, and each description of an argument, on one line, for the terminal to wrap.
 
@@ -212,6 +240,18 @@ def unwrapped(docstring: str) -> str:
     """
     text = re.sub(r"\n {8,}", " ", inspect.cleandoc(docstring))
     return re.sub(r"(?<=\S)\n(?=\S)", " ", text)
+
+
+def command(function: Command) -> Command:
+    """Let the terminal wrap the help of a command."""
+    function.__doc__ = unwrapped(function.__doc__ or "")
+    return function
+
+
+def check_language(lang: str, *, json: bool) -> None:
+    """Refuse a language of lines where the results are printed as JSON."""
+    names = [] if lang == SOURCE else ["lang"]
+    check_conditions(names, None, (excludes("`json`", lambda _: json, "lang"),))
 
 
 class BasicHelp(DefaultFormatter):

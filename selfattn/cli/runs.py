@@ -11,13 +11,14 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from selfattn.cli.decoding import load_runs
-from selfattn.cli.options import Lang
+from selfattn.cli.options import Lang, command
 from selfattn.command_lines import command_line
 from selfattn.errors import UserError, number_of, say, visible
 from selfattn.models.presets import PRESETS
 from selfattn.words.messages import SOURCE
 
 
+@command
 def report(
     comparison: Path,
     /,
@@ -52,6 +53,7 @@ def report(
     print_summary(record, report=files.html, lang=lang)
 
 
+@command
 def verify(report: Path, /, *, items: int | None = None) -> None:
     """Verify a report: decode its runs again, or score its archived outputs again, and compare every figure.
 
@@ -81,12 +83,14 @@ def verify(report: Path, /, *, items: int | None = None) -> None:
         raise SystemExit(1)
 
 
+@command
 def models() -> Iterable[str]:
     """List the named models with their sources."""
     width = max(map(len, PRESETS))
     return [f"{name:<{width}}  {preset.summary} ({preset.source})" for name, preset in PRESETS.items()]
 
 
+@command
 def demo(*runs: Path, out: Path = Path("demo.html"), lang: Lang = SOURCE, example: tuple[str, ...] = ()) -> None:
     """Write a web page on which models answer typed input side by side.
 
@@ -109,6 +113,7 @@ def demo(*runs: Path, out: Path = Path("demo.html"), lang: Lang = SOURCE, exampl
     say(f"{out}: open it in a browser")
 
 
+@command
 def export(
     run: Path,
     /,
@@ -133,6 +138,7 @@ def export(
     say(f"{path}: {size / 1e6:.1f} MB; try: {command_line(f'predict {shlex.quote(str(path))}', {})}")
 
 
+@command
 def average(run: Path, /, *, out: Path | None = None, last: int | None = None) -> None:
     """Average the weights that a run keeps of its last validations (train --keep) into a new run.
 
@@ -152,6 +158,7 @@ def average(run: Path, /, *, out: Path | None = None, last: int | None = None) -
     say(f"{path}: {averaged}; try: {command_line(f'evaluate {shlex.quote(str(path))}', {})}")
 
 
+@command
 def push(
     run: Path, name: str, /, *, private: bool = False, test: Annotated[bool, Parameter(negative="--no-test")] = True
 ) -> None:

@@ -4,19 +4,19 @@
 
 import inspect
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from selfattn.cli.config import MakeCommands, read_recipe
-from selfattn.cli.decoding import check_language
-from selfattn.cli.options import Lang, changed_settings, parameters_of, takes, unwrapped
+from selfattn.cli.options import Lang, changed_settings, check_language, make_app, parameters_of, takes, unwrapped
 from selfattn.codec import encode
 from selfattn.command_lines import command_line
 from selfattn.data.readers.groups import named_sets
 from selfattn.errors import UserError, say
+from selfattn.registry import TASKS
 from selfattn.runs.task import TaskData
 from selfattn.settings import check_conditions, needs
 from selfattn.training.config import TrainingConfig
@@ -32,6 +32,33 @@ OUTPUTS_HELP = (
     "Each system has a file for each training (seed), with an output a line. With several files of each, intervals and "
     "tests are over trainings and test items; with one, over the items alone. Nothing is trained."
 )
+
+
+def add_tasks(group: App, arguments: Sequence[str], make_commands: MakeCommands) -> None:
+    """Add the commands of every task to a group.
+
+    Args:
+        group: ``train`` or ``compare``.
+        arguments: those of the call. Only the command that they name gets its options.
+        make_commands: makes the program for a command line.
+    """
+    is_training = group.name == ("train",)
+    named = arguments[1] if len(arguments) > 1 else ""
+    for name, task in TASKS.items():
+        if name == named:
+            group.command(train_command(task) if is_training else compare_command(task), name=name)
+        else:
+            help = task.train_help if is_training else task.compare_help
+            group.command(make_app(name, help=unwrapped(help or task.__doc__ or "")))
+    if is_training:
+        return
+    if "outputs" in TASKS:
+        raise UserError("task 'outputs': compare outputs judges files of outputs; give the task another name")
+    if named == "outputs":
+        group.command(outputs_command(), name=named)
+    else:
+        group.command(make_app("outputs", help=OUTPUTS_HELP))
+    group.command(together_command(make_commands), name="together")
 
 
 def train_command(task: type[TaskData]) -> Callable[..., None]:

@@ -304,3 +304,9 @@ def test_help_and_lists_do_not_wait_for_torch() -> None:
     commands = ["--help", "models", "train dates --help-all", "compare translation --help", "", "--version"]
     code = f"from selfattn.cli.main import main\nfor words in {commands!r}: main(words.split())"
     assert not loaded_after(code) & {"torch", "numpy", "babel", "jinja2", "safetensors", "pydantic"}
+
+
+def test_a_command_imports_nothing_of_the_others() -> None:
+    code = "from selfattn.cli.main import main\nmain(['predict', '--help'])\nmodules = sorted(sys.modules)"
+    others = ("claims", "comparison", "report", "results", "runs", "tasks", "training.config", "data", "cli.tokenizer")
+    loaded_after(f"{code}\nothers = {[f'selfattn.{name}' for name in others]!r}\nassert not set(others) & set(modules)")

@@ -334,6 +334,7 @@ def test_options_are_written_for_a_file_and_from_a_run(
     [
         (("train", "dates", "--out", "a", "--write-config", "a.txt"), "a.txt: expected a file that ends in .toml"),
         (("train", "dates", "--out", "a", "--write-config", "old.toml"), "old.toml: is there already"),
+        (("train", "--write-config", "new.toml"), "--write-config: is for `train TASK` and `compare TASK`"),
         (("train", "dates", "--out", "a", "--write-config", "no/a.toml"), "no/a.toml: cannot be written"),
         (("models", "--write-config", "a.toml"), "is for `train TASK` and `compare TASK`"),
         (("train", "translation", "--config", "run"), "was made by `selfattn train dates`, which has other options"),
