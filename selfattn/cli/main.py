@@ -21,7 +21,7 @@ from selfattn.cli.config import OptionFiles, read_config, write_config
 from selfattn.cli.options import LISTS, BasicHelp, make_app
 from selfattn.errors import UserError, as_options, begin_command_line, say, visible
 from selfattn.files import writing
-from selfattn.plugin_loading import load_plugin
+from selfattn.plugin_loading import load_installed, load_plugin
 from selfattn.registry import TASKS
 from selfattn.settings import NoEffectError
 
@@ -125,6 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         anywhere, rest = split_options(sys.argv[1:] if arguments is None else arguments)
         for plugin in anywhere["--plugin"]:
             load_plugin(plugin)
+        load_installed()  # now, so that each command says which of them is broken
         if everything := "--help-all" in rest:
             rest = ["--help" if word == "--help-all" else word for word in rest]
         commands = make_commands(rest, everything)
