@@ -152,7 +152,7 @@ def main() -> None:
         train("translation", source="en", target="de", data=tuple(chosen.train), max_steps=400, out=chosen.run)
     run = load(chosen.run)
     exported = load(chosen.run, engine="ctranslate2")
-    exported._reference = None  # the comparison with torch, once a process, is no part of the speed
+    exported.reference = None  # the comparison with torch is no part of the speed
     texts = chosen.source.read_text(encoding="utf-8").splitlines()[: chosen.lines]
     outputs_of = run.decode(texts, beam=5, max_length=chosen.max_length)
     cut_off = {text for text, outputs in zip(texts, outputs_of, strict=True) if not outputs[0].finished}

@@ -10,8 +10,8 @@ from selfattn.comparison.options import CompareOptions as CompareOptions
 from selfattn.comparison.outputs import compare_outputs as compare_outputs
 from selfattn.data.pairs import Pair as Pair
 from selfattn.decoding.options import DecodingOptions as DecodingOptions
+from selfattn.decoding.output import Output as Output
 from selfattn.decoding.scoring import TargetScore as TargetScore
-from selfattn.decoding.texts import Output as Output
 from selfattn.errors import SettingError as SettingError
 from selfattn.errors import UserError as UserError
 from selfattn.integrations.explorer import explore as explore

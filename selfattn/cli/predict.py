@@ -65,15 +65,21 @@ def predict(
     from selfattn.cli.stream import predict_stream
     from selfattn.data.readers.lines import lines_of
     from selfattn.decoding.glossary import read_glossary
-    from selfattn.runs.load import load
+    from selfattn.runs.predictor import open_compared
 
     words = None if glossary is None else read_glossary(glossary)
     beginning = prefix if prefixes is None else lines_of(prefixes)
     if engine == "ctranslate2":  # refuse before anything is exported
-        from selfattn.exports.ctranslate2 import check_options
+        from selfattn.exports.ctranslate2_engine import check_options
 
         check_options(options, has_prefixes=beginning is not None)
-    run = load(*runs, engine=engine, device=device)
+    run = None
+    if engine == "ctranslate2" and len(runs) == 1 and device == "cpu":
+        run = open_compared(runs[0], options.beam)
+    if run is None:
+        from selfattn.runs.load import load  # and torch
+
+        run = load(*runs, engine=engine, device=device)
     numbered = decoding.get("n_best") is not None
     source: Any = sys.stdin.buffer  # which has read1
     predict_stream(

@@ -14,13 +14,13 @@ from rich.console import Console
 
 from selfattn.decoding.glossary import Glossary, missing
 from selfattn.decoding.options import DecodingOptions
-from selfattn.decoding.texts import NOTHING, Output
+from selfattn.decoding.output import NOTHING, Output
 from selfattn.errors import UserError, number_of, say, visible
 from selfattn.files import writing
 from selfattn.registry import TASKS
 from selfattn.runs.output_details import OutputDetails, output_details
+from selfattn.runs.predictor import Predictor
 from selfattn.runs.record import RunConfig
-from selfattn.runs.run import Run
 from selfattn.settings import shown
 from selfattn.tokenizers.protocol import unit_of, unknown_line
 
@@ -46,7 +46,7 @@ class Source(Protocol):
 
 
 def predict_stream(
-    run: Run,
+    run: Predictor,
     source: Source,
     target: BinaryIO,
     options: DecodingOptions,
@@ -274,7 +274,7 @@ def _chunks(lines: Iterable[str | None], most: int, is_more: Callable[[], bool])
         yield chunk
 
 
-def _fits(run: Run, text: str | None, limit: int) -> bool:
+def _fits(run: Predictor, text: str | None, limit: int) -> bool:
     """Return whether a line has at most ``limit`` tokens, with the end token."""
     if text is None:
         return False

@@ -14,7 +14,7 @@ import torch
 from selfattn.comparison.tested import SCHEMA, Answer, TestResult, keep
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example, Pair, encode_pairs
-from selfattn.decoding.texts import NOTHING, Output
+from selfattn.decoding.output import NOTHING, Output
 from selfattn.evaluation.alignment.attention_scores import best_head, gold_from_spans, score_attention
 from selfattn.evaluation.alignment.dependence import agreement
 from selfattn.evaluation.alignment.word_alignment import align_words

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from selfattn.decoding.common import NO_PENALTY, Hypothesis, LengthPenalty, check_number, evaluating, length_limits
+from selfattn.decoding.common import NO_PENALTY, LengthPenalty, check_number, evaluating, length_limits
+from selfattn.decoding.output import Hypothesis
 from selfattn.decoding.probabilities import chosen_log_probabilities, top
 from selfattn.decoding.restrictions import Restrictions
 from selfattn.interrupts import poll

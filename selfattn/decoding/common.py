@@ -1,4 +1,4 @@
-"""What all ways of decoding share: checked inputs, batches of similar length, hypotheses and their scores."""
+"""What all ways of decoding share: checked inputs, batches of similar length, the penalty of lengths."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -17,23 +17,6 @@ from selfattn.training.distributed import Processes
 
 M = TypeVar("M", bound=nn.Module)
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """One target for a source.
-
-    Attributes:
-        ids: its tokens, without ``<bos>`` and ``<eos>``.
-        log_probability: summed, natural, of those tokens and, where there is one, of the ``<eos>`` behind them.
-        score: the log-probability divided by the length penalty; what a search ranks by. Without one, the same.
-        finished: whether it ends with ``<eos>``; otherwise it was cut off at the longest length allowed.
-    """
-
-    ids: list[int]
-    log_probability: float
-    score: float
-    finished: bool
 
 
 @dataclass(frozen=True)

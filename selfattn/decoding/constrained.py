@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from selfattn.decoding.beam import Sentence
-from selfattn.decoding.common import Hypothesis, LengthPenalty, check_number, evaluating, length_limits
+from selfattn.decoding.common import LengthPenalty, check_number, evaluating, length_limits
 from selfattn.decoding.glossary import joins, missing
+from selfattn.decoding.output import Hypothesis
 from selfattn.decoding.probabilities import chosen_log_probabilities, top
 from selfattn.decoding.restrictions import Restrictions
 from selfattn.interrupts import poll

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from selfattn.decoding.common import Hypothesis, check_number, evaluating, length_limits
+from selfattn.decoding.common import check_number, evaluating, length_limits
 from selfattn.decoding.options import SAMPLED, DecodingOptions
+from selfattn.decoding.output import Hypothesis
 from selfattn.decoding.probabilities import chosen_log_probabilities, top
 from selfattn.decoding.restrictions import Restrictions
 from selfattn.interrupts import poll

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -93,14 +92,6 @@ def score_examples(model: Seq2Seq, examples: Sequence[Example]) -> list[TargetSc
         return list(map(TargetScore, sums, batch.target_mask.sum(dim=1).tolist()))
 
     return in_batches(model, examples, score, batch_size=BATCH_SIZE, max_tokens=MAX_TOKENS)
-
-
-@runtime_checkable
-class ScoresTargets(Protocol):
-    """A model that scores given targets by itself, such as one of another program that gives no steps."""
-
-    def score_tokens(self, examples: Sequence[Example]) -> list[list[float]]:
-        """Score the tokens of every target, as :func:`score_tokens` does."""
 
 
 def score_tokens(model: Seq2Seq, examples: Sequence[Example]) -> list[list[float]]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from annotated_types import Ge, Le
 
-from selfattn.codec import own_form
+from selfattn.codec import Plain, own_form
 from selfattn.errors import UserError
 from selfattn.registry import FAMILIES, Registry
 from selfattn.settings import Bounds, Share
@@ -129,7 +129,7 @@ class Width:
 
 
 @dataclass(frozen=True)
-class Limits:
+class Limits(Plain):
     """How many tokens a model can read and write, their ends counted; None where there is no limit.
 
     Attributes:
@@ -141,6 +141,20 @@ class Limits:
     source: int | None = None
     target: int | None = None
     together: int | None = None
+
+    def check(self, source: int, target: int) -> None:
+        """Check numbers of tokens.
+
+        Raises:
+            ValueError: there are too many.
+        """
+        for what, count, most in (
+            ("a source", source, self.source),
+            ("an output", target, self.target),
+            ("source and output", source + target, self.together),
+        ):
+            if most is not None and count > most:
+                raise ValueError(f"{what} of {count} tokens: this model has at most {most} positions")
 
 
 class ModelConfig(Checked):

@@ -13,8 +13,10 @@ last/checkpoint.safetensors everything that is needed to resume, see :mod:`selfa
 =========================== =================================================================================
 
 Every file is written aside and moved into place, so a killed process leaves no half a file. ``run.json`` has the
-checksums of all others; a file that it does not list, or that differs, is refused.
+checksums of all others; a file that it does not list, or that differs, is refused. Imports torch for weights alone.
 """
+
+from __future__ import annotations
 
 import math
 import os
@@ -25,11 +27,9 @@ from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
-from torch import nn
 
 from selfattn import plugin_loading
 from selfattn.codec import decode, encode, read, read_json, read_jsonl, refuse_newer, write, write_jsonl
@@ -40,7 +40,11 @@ from selfattn.runs.record import RunConfig, RunRecord
 from selfattn.tokenizers.load import load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.launch import is_main_process
-from selfattn.training.observer import CurveReport, EpochReport
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from selfattn.training.observer import CurveReport, EpochReport
 
 SCHEMA = 1
 CONFIG = "config.json"
@@ -80,7 +84,7 @@ class RunDirectory:
     @classmethod
     def create(
         cls, path: Path, config: RunConfig, tokenizer: Tokenizer, record: RunRecord, *, resume: bool = False
-    ) -> "RunDirectory":
+    ) -> RunDirectory:
         """Make the directory of a new run, with record, settings and tokenizer.
 
         The record comes first and says whose directory it is; while it lists no files, nothing has begun.
@@ -257,6 +261,8 @@ class RunDirectory:
 
     def save_weights(self, model: nn.Module, file: str = WEIGHTS) -> None:
         """Replace the weights, or those in another file of the run."""
+        from safetensors.torch import save_file
+
         tied = _tied_names(model)
         state = model.state_dict()
         # Projections that lie together in memory are views; the file has each by itself.
@@ -300,6 +306,8 @@ class RunDirectory:
         Raises:
             UserError: the file is missing, broken or of another model, or its numbers are not finite.
         """
+        from safetensors.torch import load_file
+
         path = self.path / file
         self.check(file)
         try:
@@ -325,6 +333,8 @@ class RunDirectory:
         Raises:
             UserError: the file is missing, damaged, or a line is not a report.
         """
+        from selfattn.training.observer import EpochReport
+
         path = self.path / METRICS
         lines = read_jsonl(dict[str, Any], path, advice=_ADVICE)
         reports = [EpochReport.from_line(line, f"{path}:{number}", _ADVICE) for number, line in enumerate(lines, 1)]
@@ -341,6 +351,8 @@ class RunDirectory:
         Raises:
             UserError: the file is damaged, or a line is not a point.
         """
+        from selfattn.training.observer import CurveReport
+
         path = self.path / CURVE
         if not path.is_file():
             return []

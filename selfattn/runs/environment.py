@@ -8,9 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import torch
-from babel import core as babel_core
-
 from selfattn import __version__
 
 _LIBRARIES = ("torch", "numpy", "babel", "safetensors")  # torch says which build it is, its metadata may not
@@ -23,6 +20,8 @@ def versions() -> dict[str, str]:
         >>> list(versions())
         ['selfattn', 'python', 'torch', 'numpy', 'babel', 'safetensors', 'cldr']
     """
+    from babel import core as babel_core
+
     numbers = {"selfattn": __version__, "python": platform.python_version()}
     numbers |= {name: str(importlib.import_module(name).__version__) for name in _LIBRARIES}
     cldr: Any = babel_core.get_global("cldr")  # type: ignore[arg-type]  # a key that the stubs do not list
@@ -36,6 +35,8 @@ def machine() -> dict[str, str | int | None]:
         >>> list(machine())
         ['platform', 'cpu', 'cores', 'threads', 'memory']
     """
+    import torch
+
     # In a container a process may have fewer cores than the machine.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
@@ -43,7 +44,7 @@ def machine() -> dict[str, str | int | None]:
     except (AttributeError, ValueError, OSError):  # not on this system
         memory = None
     threads = torch.get_num_threads()
-    return {"platform": platform.platform(), "cpu": _cpu(), "cores": cores, "threads": threads, "memory": memory}
+    return {"platform": platform.platform(), "cpu": cpu_name(), "cores": cores, "threads": threads, "memory": memory}
 
 
 def commit() -> str | None:
@@ -59,7 +60,8 @@ def commit() -> str | None:
     return described.stdout.strip() or None
 
 
-def _cpu() -> str:
+def cpu_name() -> str:
+    """Return the name of the processor, as the system says it."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith(("model name", "Hardware")):

@@ -15,20 +15,11 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.ownership import new_directory, remove_remains
 from selfattn.registry import TASKS
 from selfattn.runs.directory import CONFIG, TOKENIZER, RunDirectory, check_is_free
+from selfattn.runs.exported import MODEL_FILES, Format, export_place, format_of
 from selfattn.runs.record import RunConfig
 from selfattn.tokenizers.protocol import Tokenizer
 
-Format = Literal["onnx", "ctranslate2"]
-Engine = Literal["torch", "onnx", "ctranslate2"]
 Quantized = Literal["int8", "int8_float32", "int8_float16", "int16", "float16", "bfloat16"]
-_MODEL_FILES = "*.onnx*", "ctranslate2/*"
-
-
-def format_of(path: Path) -> Format | None:
-    """Return the format of an exported run; None for a run with its weights."""
-    if (path / "step.onnx").exists():
-        return "onnx"
-    return "ctranslate2" if (path / "ctranslate2/model.bin").exists() else None
 
 
 def open_exported(path: Path, kind: Format) -> Seq2Seq:
@@ -37,7 +28,7 @@ def open_exported(path: Path, kind: Format) -> Seq2Seq:
     Raises:
         UserError: the other program is not installed, or a file is missing, broken, or not of this run.
     """
-    RunDirectory(path).check(*_MODEL_FILES)
+    RunDirectory(path).check(*MODEL_FILES)
     if kind == "onnx":
         from selfattn.exports.onnx import OnnxModel
 
@@ -81,17 +72,6 @@ def export(
             to_ctranslate2(model, config.model, tokenizer, folder / to, lengths=lengths, quantize=quantize)
         RunDirectory(path).copy(folder, f"{TOKENIZER}/*", CONFIG)
         RunDirectory(folder).write_record(RunDirectory(path).record())
-
-
-def export_place(path: Path, engine: Format) -> Path:
-    """Return where :func:`export_once` keeps the export of a run."""
-    full = path.resolve()
-    if full.parent.name == "snapshots" and (full.parent.parent / "blobs").is_dir():  # in the cache of the Hub
-        from huggingface_hub import cached_assets_path
-
-        name = f"{full.parent.parent.name}-{full.name}-{engine}"
-        return cached_assets_path("selfattn", namespace="exports", subfolder=name)
-    return path.with_name(f"{full.name}-{engine}")
 
 
 def export_once(path: Path, config: RunConfig, model: Seq2Seq, tokenizer: Tokenizer, engine: Format) -> Path:

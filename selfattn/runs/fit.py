@@ -26,7 +26,7 @@ from selfattn.runs.directory import CHECKPOINT, CURVE, METRICS, UNFINISHED, RunD
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.kept import kept_name, kept_steps
 from selfattn.runs.load import load
-from selfattn.runs.model import build_model, check_limits
+from selfattn.runs.model import build_model
 from selfattn.runs.record import RunConfig, RunRecord, used_plugins
 from selfattn.runs.reopen import reopen
 from selfattn.runs.run import Run
@@ -186,7 +186,7 @@ def within_limits(examples: Iterable[Example], model: ModelConfig) -> Iterable[E
 
     def checked(source: int, target: int) -> None:
         try:
-            check_limits(model, source, target)
+            model.limits().check(source, target)
         except ValueError as error:
             raise UserError(f"training data: {error}; leave such pairs out, or give a model with more") from None
 
@@ -340,11 +340,11 @@ def _probe(model: Seq2Seq, config: RunConfig, data: TrainingSet) -> None:
     batch = collate([data.longest], tokenizer.pad_id, tokenizer.bos_id, [0])
     what = "read the longest pair of these data"
     try:
-        check_limits(config.model, len(data.longest.source), len(data.longest.target))
+        config.model.limits().check(len(data.longest.source), len(data.longest.target))
         with evaluating(model), torch.inference_mode():
             model(batch.source, batch.target_in, source_mask=batch.source_mask)
             what = f"write {config.max_length} tokens, the most that an output may have with these data"
-            check_limits(config.model, len(data.longest.source), config.max_length)
+            config.model.limits().check(len(data.longest.source), config.max_length)
             output = torch.full((1, config.max_length), tokenizer.bos_id)
             model(batch.source, output, source_mask=batch.source_mask)
     except (ValueError, IndexError) as error:

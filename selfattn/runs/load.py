@@ -8,13 +8,14 @@ from typing import get_args
 
 import torch
 
-from selfattn.decoding.texts import OwnSearch
+from selfattn.decoding.output import OwnSearch
 from selfattn.errors import SettingError, UserError
 from selfattn.layers.init import without_memory
 from selfattn.models.build import count_parameters
 from selfattn.models.ensemble import Ensemble, EnsembleConfig
 from selfattn.runs.directory import TOKENIZER, WEIGHTS, RunDirectory, files_in, is_marian
-from selfattn.runs.export import Engine, export_once, format_of, open_exported
+from selfattn.runs.export import export_once, open_exported
+from selfattn.runs.exported import Engine, format_of
 from selfattn.runs.model import build_model
 from selfattn.runs.run import Run
 from selfattn.settings import shown

@@ -11,8 +11,8 @@ from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.readers.records import Columns
 from selfattn.data.splits import seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.decoding.output import Output
 from selfattn.decoding.scoring import score_texts
-from selfattn.decoding.texts import Output
 from selfattn.errors import SettingError, say
 from selfattn.evaluation.metrics.evaluate import evaluate_outputs, evaluate_part
 from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch

@@ -1,4 +1,4 @@
-"""The model of a run: built for a tokenizer, and how long what it reads may be."""
+"""The model of a run: built for a tokenizer."""
 
 import torch
 
@@ -30,19 +30,3 @@ def build_model(config: ModelConfig, tokenizer: Tokenizer, seed: int) -> Seq2Seq
     except ValueError as error:
         advice = "" if tokenizer.source is tokenizer else "; leave `separate` out"
         raise UserError(f"this model cannot be built: {error}{advice}") from None
-
-
-def check_limits(config: ModelConfig, source: int, target: int) -> None:
-    """Check numbers of tokens against what a model has positions for.
-
-    Raises:
-        ValueError: there are too many.
-    """
-    limits = config.limits()
-    for what, count, most in (
-        ("a source", source, limits.source),
-        ("an output", target, limits.target),
-        ("source and output", source + target, limits.together),
-    ):
-        if most is not None and count > most:
-            raise ValueError(f"{what} of {count} tokens: this model has at most {most} positions")

@@ -2,16 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import repeat
-from typing import Any
 
 from selfattn.data.pairs import Example
-from selfattn.decoding.scoring import ScoresTargets, score_tokens
-from selfattn.decoding.texts import Output
-from selfattn.evaluation.alignment.attention_scores import token_links
+from selfattn.decoding.output import Output, ScoresTargets
 from selfattn.evaluation.alignment.links import Link
-from selfattn.runs.run import Run
+from selfattn.runs.predictor import Predictor
 from selfattn.tokenizers.kept import KeptTokenizer
 from selfattn.tokenizers.protocol import Tokenizer, token_texts
 
@@ -40,7 +36,7 @@ NO_DETAILS = OutputDetails((), (), None, None)
 
 
 def output_details(
-    run: Run,
+    run: Predictor,
     texts: Sequence[str],
     outputs: Sequence[Sequence[Output]],
     *,
@@ -80,10 +76,16 @@ def output_details(
                     # An output that was cut off has no end to be scored, and perhaps no position for one.
                     scored.append(Example(source, target if output.finished else target[:-1]))
         if token_scores:
-            scorer: Any = run.model
-            score = scorer.score_tokens if isinstance(scorer, ScoresTargets) else partial(score_tokens, scorer)
-            scores = map(tuple, score(scored))
+            if isinstance(run.model, ScoresTargets):
+                of_examples = run.model.score_tokens(scored)
+            else:
+                from selfattn.decoding.scoring import score_tokens
+
+                of_examples = score_tokens(run.model, scored)
+            scores = map(tuple, of_examples)
         if align:
+            from selfattn.evaluation.alignment.attention_scores import token_links
+
             links = map(tuple, token_links(run.model, examples))
     rows = []
     for text, row in zip(texts, outputs, strict=True):

@@ -10,7 +10,7 @@ import pytest
 
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import DecodingOptions
-from selfattn.decoding.texts import NOTHING
+from selfattn.decoding.output import NOTHING
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.alignment.links import GoldPair, Links
 from selfattn.evaluation.alignment.word_alignment import Way, word_links

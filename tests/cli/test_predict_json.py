@@ -8,7 +8,7 @@ import pytest
 from small_runs import Cli
 
 from selfattn.data.pairs import Pair
-from selfattn.decoding.texts import Output
+from selfattn.decoding.output import Output
 from selfattn.runs.load import load
 from selfattn.runs.output_details import output_tokens
 from selfattn.runs.run import Run

@@ -7,12 +7,12 @@ import torch
 
 from selfattn.data.pairs import Example
 from selfattn.decoding.beam import beam_search
-from selfattn.decoding.common import Hypothesis
 from selfattn.decoding.greedy import greedy, sample
 from selfattn.decoding.options import DecodingOptions
+from selfattn.decoding.output import Hypothesis
 from selfattn.decoding.restrictions import Restrictions
 from selfattn.decoding.scoring import score_tokens
-from selfattn.decoding.texts import decode_sources
+from selfattn.decoding.sources import decode_sources
 from selfattn.models.build import build
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from selfattn.data.batches import Batch
-from selfattn.decoding import texts as module
+from selfattn.decoding import sources as module
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import greedy
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.scoring import score_targets, score_texts, text_examples
-from selfattn.decoding.texts import continue_texts, decode_sources, decode_texts
+from selfattn.decoding.sources import decode_sources
+from selfattn.decoding.texts import continue_texts, decode_texts
 from selfattn.models.build import build
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
 from selfattn.models.decoder_only.model import Continuation, DecoderOnly

@@ -2,6 +2,8 @@
 
 import dataclasses
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,13 +14,16 @@ from small_runs import Cli
 
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError
-from selfattn.exports.ctranslate2 import Ctranslate2Model, first_limit, to_ctranslate2
+from selfattn.exports.ctranslate2 import Ctranslate2Model, to_ctranslate2
+from selfattn.exports.ctranslate2_engine import first_limit
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.presets import PRESETS
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.runs.directory import RunDirectory
+from selfattn.runs.exported import COMPARED, NOTE
 from selfattn.runs.load import load
+from selfattn.runs.predictor import open_compared
 from selfattn.runs.run import Run
 from selfattn.tokenizers.char import CharTokenizer
 
@@ -55,6 +60,58 @@ def test_predict_with_an_engine_exports_once(
     assert "export this model to onnx" in done.err
     with pytest.raises(UserError, match="engine: expected one of torch, onnx, ctranslate2, got 'jax'"):
         load(path, engine="jax")  # type: ignore[arg-type]
+
+
+def in_a_process(code: str, *arguments: object, stdin: str = "") -> tuple[str, set[str]]:
+    """Run code in a new process; return its output, and which of some large packages it has imported."""
+    script = f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=True)
+    large = {"torch", "numpy", "transformers", "datasets", "scipy", "einops", "babel", "safetensors.torch"}
+    return done.stdout, large & set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_predict_with_an_export_needs_no_torch(runs: dict[str, Run], tmp_path: Path, beam: int) -> None:
+    of_engine = in_a_process("import ctranslate2")[1]  # old versions import torch themselves
+    path = tmp_path / "run"
+    shutil.copytree(runs["transformer"].path, path)
+    texts = [pair.source for pair in runs["transformer"].task.held_out().pairs[:20]]
+    expected = load(path, engine="ctranslate2").predict(texts, beam=beam)  # exports, and compares with torch
+    code = "from selfattn.cli.main import main\nmain(sys.argv[1:])"
+    arguments = ("predict", path, "--engine", "ctranslate2", "--beam", beam)
+    output, imported = in_a_process(code, *arguments, stdin="\n".join(texts))
+    assert output.splitlines() == expected == runs["transformer"].predict(texts, beam=beam)
+    assert imported == of_engine
+
+
+def test_outputs_are_compared_with_those_of_torch_until_enough_were_alike(
+    runs: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run"
+    shutil.copytree(runs["transformer"].path, path)
+    texts = [pair.source for pair in runs["transformer"].task.held_out().pairs[:COMPARED]]
+    for part in (["", *texts[:5]], texts[5:]):  # nothing is decoded for an empty text
+        assert open_compared(path, 1) is None
+        load(path, engine="ctranslate2").predict(part)
+    opened = open_compared(path, 1)
+    assert opened is not None
+    assert opened.predict(texts) == runs["transformer"].predict(texts)
+    assert opened.config.output_limit(30) == runs["transformer"].config.output_limit(30)
+    other = load(path, engine="ctranslate2")
+    other.reference = runs["rnn-attention"]
+    other.predict(texts, beam=2)
+    assert open_compared(path, 2) is None  # what differed is not remembered
+    with monkeypatch.context() as patch:
+        patch.setattr("selfattn.runs.exported.cpu_name", lambda: "another processor")
+        assert open_compared(path, 1) is None
+    exported = Path(f"{path}-ctranslate2")
+    for file in (exported / "config.json", exported / "ctranslate2" / "model.bin", exported / NOTE, path / "run.json"):
+        content = file.read_bytes()
+        file.write_bytes(content[:-9])
+        assert open_compared(path, 1) is None, file
+        file.write_bytes(content)
+    assert open_compared(path, 1) is not None
 
 
 @pytest.mark.parametrize("beam", [1, 5])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from selfattn.runs.export import export_place
+from selfattn.runs.exported import export_place
 from selfattn.runs.load import load
 from selfattn.runs.run import Run
 

@@ -1,0 +1,187 @@
+"""CTranslate2's engine, which decodes and scores by itself. Imports no torch."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from selfattn.data.pairs import Example
+from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.decoding.output import Hypothesis
+from selfattn.errors import UserError
+from selfattn.tokenizers.protocol import EOS, SPECIALS
+
+BATCH_TOKENS = 32_768  # of sources that are decoded together, times hypotheses
+
+
+def check_options(options: DecodingOptions, *, has_prefixes: bool) -> None:
+    """Check that CTranslate2's engine decodes as selfattn does.
+
+    Args:
+        options: how to decode.
+        has_prefixes: whether outputs begin with texts.
+
+    Raises:
+        UserError: the options need samples, several outputs, a length penalty or no repetitions, which the engine
+            computes in another way; or a prefix and a beam together.
+    """
+    for name in ("sample", "length_penalty", "n_best", "no_repeat_ngram"):
+        if getattr(options, name) != getattr(GREEDY, name):
+            raise UserError(f"`{name}`: CTranslate2's differs; load the run that was exported, or export to onnx")
+    if has_prefixes and options.beam > 1:
+        raise UserError("`prefix` with a beam: CTranslate2's differs; leave `beam` out, or load the exported run")
+
+
+def first_limit(sources: Sequence[list[int]], longest: int) -> int:
+    """Return the most tokens of an output in the first of two searches.
+
+    An output is cut off where a model repeats itself. It is searched again, so the first time it need not be searched
+    to its end: half of the limit, which is the longest right output in a training, and at least twice the longest
+    source.
+
+    Example:
+        >>> first_limit([[5, 6, 2], [5, 2]], 40), first_limit([[5, 6, 2], [5, 2]], 8), first_limit([[5, 6, 2]], 4)
+        (20, 6, 4)
+    """
+    return min(longest, max(longest // 2, 2 * max(map(len, sources), default=1)))
+
+
+class Ctranslate2Engine:
+    """A model in a folder that :func:`~selfattn.exports.ctranslate2.to_ctranslate2` has written.
+
+    It runs on the CPU, in the type of its file.
+
+    Args:
+        folder: with ``model.bin``.
+        threads: how many it computes with; 0: as many as ``OMP_NUM_THREADS`` says, else at most four.
+
+    Raises:
+        UserError: the package ctranslate2 is missing, or a file is missing or broken.
+    """
+
+    def __init__(self, folder: Path, threads: int = 0) -> None:
+        super().__init__()
+        try:
+            import ctranslate2
+        except ImportError:
+            raise UserError(f"{folder}: a package is missing; pip install 'selfattn[ctranslate2]'") from None
+        try:
+            self.engine: Any = ctranslate2.Translator(str(folder), intra_threads=threads)
+        except (RuntimeError, ValueError) as error:
+            raise UserError(f"{folder}: CTranslate2 cannot read it ({error}); export the run again") from None
+        self._names: dict[int, str] = _Names()
+        self._numbers: dict[str, int] = _Numbers()
+
+    def hypotheses(
+        self,
+        sources: Sequence[list[int]],
+        options: DecodingOptions,
+        limits: Sequence[int],
+        prefixes: Sequence[Sequence[int]] = (),
+    ) -> list[list[Hypothesis]]:
+        """Decode every source, as :func:`selfattn.decoding.sources.decode_sources` does; the limits are all the same.
+
+        Raises:
+            UserError: the options need samples, several outputs, a length penalty or no repetitions, which the engine
+                computes in another way; or a prefix and a beam together.
+        """
+        check_options(options, has_prefixes=any(prefixes))
+        names = self._names
+        named = [[names[token] for token in source] for source in sources]
+        started = [[names[token] for token in prefix] for prefix in prefixes] if any(prefixes) else None
+        longest = max(limits, default=1)
+        first = first_limit(sources, longest) if options.beam > 1 else longest
+        best = [candidates[0] for candidates in self._search(named, started, options.beam, 1, first)]
+        # As in selfattn's beam search, a hypothesis that is cut off comes after any finished one: where one hypothesis
+        # was, all are searched. One that is finished is the best there is: the others can only become less probable.
+        cut_off = [place for place, hypothesis in enumerate(best) if not hypothesis.finished and options.beam > 1]
+        if cut_off:
+            again = [named[place] for place in cut_off]
+            several = self._search(again, None, options.beam, options.beam, longest)
+            for place, candidates in zip(cut_off, several, strict=True):
+                best[place] = max(candidates, key=lambda each: each.finished)
+        hypotheses = [[hypothesis] for hypothesis in best]
+        return self._scored_again(sources, hypotheses) if any(prefixes) else hypotheses
+
+    def _search(
+        self,
+        sources: list[list[str]],
+        prefixes: list[list[str]] | None,
+        beam: int,
+        count: int,
+        longest: int,
+    ) -> list[list[Hypothesis]]:
+        """Let the engine search ``count`` hypotheses for each source; the fewer, the sooner it ends."""
+        try:
+            results = self.engine.translate_batch(
+                sources,
+                target_prefix=prefixes,
+                beam_size=beam,
+                num_hypotheses=count,
+                length_penalty=0.0,
+                min_decoding_length=0,
+                max_decoding_length=longest,
+                max_input_length=0,
+                max_batch_size=max(1, BATCH_TOKENS // beam),
+                batch_type="tokens",
+                return_end_token=True,
+                return_scores=True,
+            )
+        except RuntimeError as error:  # such as a missing position
+            raise ValueError(str(error)) from None
+        hypotheses = []
+        for result in results:
+            candidates = []
+            for tokens, score in zip(result.hypotheses, result.scores, strict=True):
+                finished = tokens[-1:] == [SPECIALS[2]]
+                ids = [self._numbers[token] for token in (tokens[:-1] if finished else tokens)]
+                candidates.append(Hypothesis(ids, score, score, finished))
+            hypotheses.append(candidates)
+        return hypotheses
+
+    def _scored_again(
+        self, sources: Sequence[list[int]], hypotheses: Sequence[Sequence[Hypothesis]]
+    ) -> list[list[Hypothesis]]:
+        """Return hypotheses with the log-probability of all their tokens: the engine leaves out that of a prefix."""
+        examples = []
+        for source, (best, *_) in zip(sources, hypotheses, strict=True):
+            examples.append(Example(source, [*best.ids, EOS] if best.finished else best.ids))
+        scored = []
+        for scores, (best, *_) in zip(self.score_tokens(examples), hypotheses, strict=True):
+            total = math.fsum(scores)
+            scored.append([replace(best, log_probability=total, score=total)])
+        return scored
+
+    def score_tokens(self, examples: Sequence[Example]) -> list[list[float]]:
+        """Score the tokens of every target, as :func:`selfattn.decoding.scoring.score_tokens` does."""
+        try:
+            results = self.engine.score_batch(
+                [[self._names[token] for token in example.source] for example in examples],
+                [[self._names[token] for token in example.target if token != EOS] for example in examples],
+                max_batch_size=BATCH_TOKENS,
+                batch_type="tokens",
+                max_input_length=0,
+            )
+        except RuntimeError as error:  # such as a missing position
+            raise ValueError(str(error)) from None
+        # The engine also scores the end of a target that has none.
+        return [
+            list(result.log_probs[: len(example.target)]) for result, example in zip(results, examples, strict=True)
+        ]
+
+
+class _Names(dict[int, str]):
+    """The engine's names of tokens, as they are needed."""
+
+    def __missing__(self, token: int) -> str:
+        self[token] = SPECIALS[token] if token < len(SPECIALS) else str(token)
+        return self[token]
+
+
+class _Numbers(dict[str, int]):
+    """The tokens of the engine's names, as they are needed."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = SPECIALS.index(name) if name in SPECIALS else int(name)
+        return self[name]
