@@ -10,8 +10,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import BinaryIO, Protocol
 
-from rich.console import Console
-
+from selfattn.console import has_terminal
 from selfattn.decoding.glossary import Glossary, missing
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.output import NOTHING, Output
@@ -91,12 +90,14 @@ def predict_stream(
     unknown = Counter[str]()
     count = 0
     cut_off = 0
-    console = Console(stderr=True)
     started = time.monotonic()
-    status = console.status("")
+    status = None
+    if has_terminal() and not target.isatty():
+        from rich.console import Console
+
+        status = Console(stderr=True).status("")
+        status.start()
     try:
-        if console.is_terminal and not target.isatty():
-            status.start()
         for chunk in _chunks(lines, most, lambda: waits or arriving.has_line):
             readable = [text if _fits(run, text, limit) else None for text in chunk]
             for number, text in enumerate(readable, count + 1):
@@ -129,11 +130,13 @@ def predict_stream(
             count += len(chunk)
             cut_off += sum(not row[0].finished for row in outputs)
             speed = count / max(time.monotonic() - started, 1e-9)
-            status.update(f"{number_of(count, 'line')}, {speed:,.1f} a second")
+            if status is not None:
+                status.update(f"{number_of(count, 'line')}, {speed:,.1f} a second")
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the outputs of {number_of(count, 'line')} are written") from None
     finally:
-        status.stop()
+        if status is not None:
+            status.stop()
     if isinstance(prefix, Iterator) and next(prefix, None) is not None:
         raise UserError(f"--prefixes: has more lines than the input, which has {count:,}; give one for each")
     if unknown:

@@ -17,7 +17,8 @@ from selfattn.experiments import plan as experiments
 from selfattn.models.config import ModelConfig, override, probabilities
 from selfattn.registry import is_name
 from selfattn.results.quality import Headline
-from selfattn.results.record import ANALYSIS, UNMATCHED, Baseline, Matching, TuningTrial
+from selfattn.results.record import ANALYSIS, UNMATCHED, Matching, TuningTrial
+from selfattn.results.subject import Baseline
 from selfattn.training.config import TrainingConfig
 
 

@@ -13,6 +13,7 @@ from selfattn.results.pair_tests import PairTest
 from selfattn.results.parts import BucketGroup, NgramGroup
 from selfattn.results.plan import Budgets, Interim, PlanCheck, Seal
 from selfattn.results.quality import Curve, Estimate, Headline, IntervalMethod, Share, Unit
+from selfattn.results.subject import NO_SUBJECT, Subject
 
 SCHEMA = 2
 ANALYSIS = 2  # version of the analysis of new comparisons
@@ -51,25 +52,6 @@ class Gate(Plain):
     def at_most(cls, name: str, value: float, limit: float, reason: str, *, note: bool = False) -> Self:
         """Make a gate that values up to the limit pass."""
         return cls(name, value <= limit, reason, value=value, limit=limit, note=note)
-
-
-@dataclass(frozen=True)
-class Baseline(Plain):
-    """A published result on the same data: a model far below it may be broken.
-
-    Attributes:
-        metric: its name among the scores of a run.
-        value: what is expected at least, or at most where lower is better.
-        source: publication, figure and data.
-        examples: training pairs that it takes, repetitions counted; a model trained on fewer is not checked. Default 0.
-        distinct: how many of these have to be different; default 0.
-    """
-
-    metric: str
-    value: float
-    source: str
-    examples: int = 0
-    distinct: int = 0
 
 
 @dataclass(frozen=True)
@@ -266,25 +248,6 @@ class Matching(Plain):
 
 UNMATCHED = Matching()
 BODIES_APART = 1.0  # matched by all parameters outside embeddings, bodies still have to be within a factor of two
-
-
-@dataclass(frozen=True)
-class Subject(Plain):
-    """The question of a comparison, as its task states it.
-
-    Attributes:
-        pair: names of the two models that the question is about, in its order; None where it is about all.
-        words: by language, the task's own texts by message key, which override the report's: the question
-            (`question.pair.same`, `question.pair`, `question.pair.any`, `question.many`, `question.one`), what its
-            items are called (`items`), and names of its metrics, buckets and gates (`metric.NAME`, `bucket.NAME`,
-            `gate.NAME`).
-    """
-
-    pair: tuple[str, str] | None = None
-    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-
-NO_SUBJECT = Subject()
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from selfattn.errors import SettingError, UserError, described
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import USUAL
 from selfattn.registry import TASKS
-from selfattn.results.record import NO_SUBJECT, Baseline, Subject
+from selfattn.results.subject import NO_SUBJECT, Baseline, Subject
 from selfattn.settings import Condition, changed, divide, shown
 from selfattn.training.config import TrainingConfig
 

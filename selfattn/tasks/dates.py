@@ -16,7 +16,7 @@ from selfattn.data.readers.pairs import is_book_file
 from selfattn.data.readers.records import Columns, chosen_columns
 from selfattn.data.splits import Splits, book_split
 from selfattn.errors import SettingError, UserError
-from selfattn.results.record import Baseline, Subject
+from selfattn.results.subject import Baseline, Subject
 from selfattn.runs.task import RECIPE, HeldOut, TaskData, check_same_reading
 from selfattn.settings import Condition, check_options, excludes, needs
 from selfattn.tasks import baselines

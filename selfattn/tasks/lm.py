@@ -15,7 +15,7 @@ from selfattn.data.readers.lines import checked_encoding, read_texts
 from selfattn.data.splits import hold_out
 from selfattn.errors import SettingError, UserError
 from selfattn.models.config import ModelConfig
-from selfattn.results.record import Subject
+from selfattn.results.subject import Subject
 from selfattn.runs.text_task import TextData, Texts
 from selfattn.settings import Condition, Count, check_options, excludes, needs
 from selfattn.tasks.baselines import subject_of

@@ -21,7 +21,7 @@ from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError, number_of
 from selfattn.evaluation.alignment.links import GoldPair, read_gold
 from selfattn.models.config import ModelConfig, override
-from selfattn.results.record import Baseline, Subject
+from selfattn.results.subject import Baseline, Subject
 from selfattn.runs.task import LEARNED, RECIPE, HeldOut, TaskData, check_same_reading
 from selfattn.tasks import baselines
 from selfattn.tasks.translation_options import TranslationOptions, TranslationTests

@@ -27,7 +27,8 @@ from selfattn.report.sections import fairness
 from selfattn.report.sections.fairness import _method
 from selfattn.report.verdict.conditions import in_list
 from selfattn.report.write import _blocks, chart_svg, document
-from selfattn.results.record import Cost, Subject, Timing
+from selfattn.results.record import Cost, Timing
+from selfattn.results.subject import Subject
 from selfattn.words.messages import LANGS, SOURCE, Message, catalogue, message, phrase, read_words, text_of
 from selfattn.words.names import NameKind, name_key
 
