@@ -70,24 +70,25 @@ def of_ctranslate2(exported: Any, batch: int, most: int | None) -> Translate:
 
 ALONE = """
 import sys, ctranslate2, sentencepiece
-folder, model, beam, threads = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+folder, model, beam, threads, most = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])
 tokens = sentencepiece.SentencePieceProcessor(model_file=model)
 engine = ctranslate2.Translator(folder, intra_threads=threads, compute_type="float32")
 lines = [line.rstrip("\\n") for line in sys.stdin]
 for start in range(0, len(lines), 64):
     sources = [[*map(str, tokens.encode(line)), "<eos>"] for line in lines[start : start + 64]]
-    options = {"beam_size": beam, "length_penalty": 0.0, "min_decoding_length": 0}
+    options = {"beam_size": beam, "length_penalty": 0.0, "min_decoding_length": 0, "max_decoding_length": most}
     for result in engine.translate_batch(sources, **options):
         print(tokens.decode([int(token) for token in result.hypotheses[0]]))
 """
 
 
-def commands(run: Path, exported: Path, beam: int) -> dict[str, list[str]]:
-    """Return whole commands that translate standard input, 64 lines at a time."""
+def commands(run: Path, exported: Path, beam: int, most: int) -> dict[str, list[str]]:
+    """Return whole commands that translate standard input, 64 lines at a time, to outputs of at most so many tokens."""
     model = exported / "tokenizer" / "subword.model"
     threads = str(torch.get_num_threads())
-    alone = [sys.executable, "-c", ALONE, str(exported / "ctranslate2"), str(model), str(beam), threads]
+    alone = [sys.executable, "-c", ALONE, str(exported / "ctranslate2"), str(model), str(beam), threads, str(most)]
     ours = [sys.executable, "-m", "selfattn.cli", "predict", str(run), "--beam", str(beam), "--buffer", "64"]
+    ours += ["--max-length", str(most)]
     return {
         "CTranslate2": alone,
         "--engine ctranslate2": [*ours, "--engine", "ctranslate2"],
@@ -189,9 +190,12 @@ def main() -> None:
     if "commands" in chosen.only:
         data = "".join(f"{text}\n" for text in texts).encode()
         for beam in (1, 5):
-            taken = {name: [] for name in commands(chosen.run, exported.path, beam)}
+            whole = commands(chosen.run, exported.path, beam, chosen.max_length or run.config.max_length)
+            for command in whole.values():
+                _piped(command, data)  # the engine's first outputs are compared with those of torch, once
+            taken = {name: [] for name in whole}
             for _ in range(chosen.turns):
-                for name, command in commands(chosen.run, exported.path, beam).items():
+                for name, command in whole.items():
                     taken[name].append(processor_time(lambda command=command: _piped(command, data)))
             show(f"whole command, 64, {beam}", taken)
 
