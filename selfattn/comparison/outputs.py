@@ -31,7 +31,7 @@ from selfattn.report.write import ReportFiles, write_report
 from selfattn.results.reading import read_record
 from selfattn.results.record import ANALYSIS, SCHEMA, Model, Record
 from selfattn.settings import changed, divide
-from selfattn.words.messages import SOURCE
+from selfattn.words.messages import SOURCE, message
 
 TextSource: TypeAlias = str | Path | Sequence[str]
 """A file with a text a line, ``FILE:COLUMN`` of a table, or the texts themselves."""
@@ -109,6 +109,8 @@ def compare_outputs(
         None if tags is None else _read(tags, used),
     )
     files.check(metrics, options.language)
+    counts = {"systems": len(systems), "files": len(files.runs), "items": len(files.right.texts)}
+    say(message("progress.outputs", **counts).say(options.lang))
     task = JudgedOutputs(metrics[0].language, metrics[0].name)
     table = files.table({} if train is None else files.word_counts(task, _read(train, used)))
     data = {"kind": KIND, "language": metrics[0].language, "metric": metrics[0].name}

@@ -180,7 +180,9 @@ def test_right_answers_may_be_equal_where_a_share_is_counted(
     systems = {"a": [right, right], "b": [["1", "2", "-"], ["1", "-", "3"]]}
     record, _ = compare_outputs(right, systems, out=tmp_path, metric="exact_match")
     assert record.models[0].metrics["exact_match"].mean == 1
-    assert "make sure that the system wrote it" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "make sure that the system wrote it" in said
+    assert "2 systems, 4 files, 3 items: computing scores and intervals" in said
 
 
 def test_only_the_same_comparison_is_written_again(tmp_path: Path) -> None:
