@@ -48,7 +48,7 @@ def output_details(
     Args:
         run: that has written them; trained on pairs.
         texts: the inputs.
-        outputs: of each, from :meth:`selfattn.runs.run.Run.decode`.
+        outputs: of each, from :meth:`selfattn.runs.predictor.Predictor.decode`.
         align: link each token to the source token that it attends to most, as `Run.align` does.
         token_scores: give the log-probability of each token; their sum is that of the output.
 

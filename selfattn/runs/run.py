@@ -32,6 +32,8 @@ from selfattn.tokenizers.protocol import token_texts
 class Run(Predictor):
     """A trained model with its tokenizer and settings, from :func:`selfattn.load` or a training. Threads may share it.
 
+    It predicts as a :class:`selfattn.runs.predictor.Predictor` does: `predict`, `decode`, `clean`, `unknown`.
+
     Attributes:
         path: the run directory.
         config: settings of the run.
