@@ -4,8 +4,6 @@
 float32, the same tokens and the same outputs (differences are counted). Time is processor time of all threads of this
 process. Outputs that are cut off are searched a second time by `--engine ctranslate2` with a beam: their number is
 told, and `--ended` leaves them out. `--train SRC TGT` makes a run first, of a few hundred steps, where there is none.
-A last row has the time of PyTorch's matrix products and attention kernels within our own search: the least that a
-search by these kernels can take, whatever the program around them.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,14 +101,6 @@ def processor_time(call: Callable[[], object]) -> float:
 
 
 WHO = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-KERNELS = ("aten::addmm", "aten::mm", "aten::bmm", "aten::_scaled_dot_product_flash_attention_for_cpu")
-
-
-def kernel_time(call: Callable[[], object]) -> float:
-    """Return the time of PyTorch's matrix products and attention kernels within a call, without copies of biases."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
-        call()
-    return sum(event.self_cpu_time_total for event in profiler.key_averages() if event.key in KERNELS) / 1e6
 
 
 def show(title: str, taken: dict[str, list[float]], note: str = "") -> None:
@@ -178,8 +167,6 @@ def main() -> None:
                 started = time.process_time()
                 outputs[name] = way(texts, beam)
                 taken[name].append(time.process_time() - started)
-        ours = partial(ways["selfattn"], texts, beam)
-        taken["products and attention of selfattn alone"] = [kernel_time(ours) for _ in range(chosen.turns)]
         expected = outputs["CTranslate2"]
         other = {
             name: sum(a != b for a, b in zip(found, expected, strict=True))
