@@ -1,7 +1,6 @@
 """What each attention head is worth: the score of a run without it (Michel et al. 2019, section 3)."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from selfattn.attention import MultiHeadAttention
 from selfattn.data.pairs import Pair
@@ -51,7 +50,7 @@ def score_heads(run: Run, pairs: Sequence[Pair], measure: Metric, to: str = "zer
     sources = [pair.source for pair in pairs]
     plain = run.predict(sources)
     traces = [run.trace(source) for source in sources[:MEANS_OVER] if run.clean(source)] if to == "mean" else []
-    rows: list[tuple[str, int, dict[str, Any]]] = []
+    measured = {}
     for layer, module in layers.items():
         for head in range(module.num_heads):
             if to == "uniform":
@@ -59,15 +58,16 @@ def score_heads(run: Run, pairs: Sequence[Pair], measure: Metric, to: str = "zer
             else:
                 edit = ablate(layer, [head], to=head_means(traces, layer) if to == "mean" else 0.0)
             outputs = run.intervene(edit).predict(sources)
-            rows.append((layer, head, evaluate_outputs(outputs, pairs, [measure], plain)))
+            measured[layer, head] = evaluate_outputs(outputs, pairs, [measure], plain)
     name = measure.name
-    score = float(rows[0][2]["against"]["metrics"][name])
-    p_values = holm([results["against"]["p"][name] for _, _, results in rows])
+    first, *_ = measured.values()
+    score = first["against"]["metrics"][name]
+    p_values = holm([results["against"]["p"][name] for results in measured.values()])
     heads = []
-    for (layer, head, results), p in zip(rows, p_values, strict=True):
-        without = float(results["metrics"][name])
+    for ((layer, head), results), p in zip(measured.items(), p_values, strict=True):
+        without = results["metrics"][name]
         heads.append(HeadScore(layer, head, without, without - score, p))
-    signature = rows[0][2].get("signatures", {}).get(name, "")
+    signature = first.get("signatures", {}).get(name, "")
     return HeadScores(name, measure.unit, signature, len(pairs), score, to, tuple(heads))
 
 
@@ -97,4 +97,4 @@ def heads_svg(scores: HeadScores) -> str:
 
     layers, rows = scores.changes()
     title = f"change of {scores.metric} without each head, as a share of it"
-    return attention_svg(rows, [str(number) for number in range(len(rows[0]))], layers, title=title)
+    return attention_svg(rows, list(map(str, range(len(rows[0])))), layers, title=title)

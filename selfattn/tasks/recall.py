@@ -6,6 +6,7 @@ Delétang et al. 2023, "Neural Networks and the Chomsky Hierarchy", tested on lo
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass, replace
 from functools import partial
@@ -135,8 +136,7 @@ def multiquery_ar(
     drawn = np.random.RandomState(seed)
 
     def rows(choices: Any, p: Any = None) -> Any:
-        table = np.tile(choices, (num_examples, 1))
-        return np.apply_along_axis(drawn.choice, 1, table, replace=False, size=num_pairs, p=p)
+        return np.stack([drawn.choice(choices, num_pairs, replace=False, p=p) for _ in range(num_examples)])
 
     keys = rows(np.arange(1, vocab_size // 2))
     values = rows(np.arange(vocab_size // 2, vocab_size))
@@ -158,10 +158,6 @@ def _modular(chance: random.Random, length: int) -> tuple[list[str], str]:
     words = [str(chance.randrange(MODULUS))]
     for _ in range(length // 2):
         words += [chance.choice("+-*"), str(chance.randrange(MODULUS))]
-    terms = [0]
-    for sign, digit in zip(["+", *words[1::2]], words[::2], strict=True):
-        if sign == "*":
-            terms[-1] *= int(digit)
-        else:
-            terms.append(int(f"{sign}{digit}"))
-    return words, str(sum(terms) % MODULUS)
+    products = "".join(words).replace("-", "+-").split("+")
+    result = sum(math.prod(map(int, product.split("*"))) for product in products)
+    return words, str(result % MODULUS)

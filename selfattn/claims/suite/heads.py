@@ -186,8 +186,5 @@ class Pruning(Claim):
 
     def blocks(self, trials: Trials) -> Blocks:
         """Right tokens by the share of heads that is cut, the least and the most important ones first."""
-        lines = {}
-        for arm in trials.arms:
-            for kind in ("least", "most"):
-                lines[f"{arm}.{kind}"] = trials.spots(arm, kind)
+        lines = {f"{arm}.{kind}": trials.spots(arm, kind) for arm, kind in product(trials.arms, ("least", "most"))}
         return self.chart("pruning", lines, of="line"), self.means(trials)

@@ -108,11 +108,7 @@ class StateSize(Claim):
     quick_sizes = {"steps": 300, "tested": 50}
     figure = "recall"
     columns = {"recall@4": share, "recall@16": share, "recall@64": share, "difference": number}
-    shows = {
-        "attention": ("attention", "recall@64"),
-        "linear": ("linear", "recall@64"),
-        "delta": ("delta", "recall@64"),
-    }
+    shows = {arm: (arm, "recall@64") for arm in ("attention", "linear", "delta")}
 
     def measure(self, setup: Setup) -> dict[str, float]:
         """Train on all numbers of pairs in turn, and test each."""

@@ -215,7 +215,7 @@ def unigrams(train: Iterable[str], texts: Sequence[str], outputs: Sequence[str],
         >>> unigrams(["ab"], ["ba"], [f"{3 * math.log(len(tokenizer))} 3"], tokenizer).passed
         False
     """
-    counts = Counter(dict.fromkeys(range(len(tokenizer)), 1))
+    counts = Counter(range(len(tokenizer)))
     for text in train:
         counts.update([*tokenizer.encode(text), tokenizer.eos_id])
     total = counts.total()

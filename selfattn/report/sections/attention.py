@@ -83,7 +83,7 @@ def heads_section(record: Record) -> tuple[b.Block, ...]:
         if len(scores.heads) > 1:
             layers, shares = scores.changes()
             caption = message("heads.caption", model=model, metric=name)
-            columns = tuple(str(head) for head in range(len(shares[0])))
+            columns = tuple(map(str, range(len(shares[0]))))
             pictures.append(b.HeatMap(f"without-{number}", caption, tuple(layers), columns, tuple(map(tuple, shares))))
     heads = map(message, ("heads.score", "heads.count", "heads.needed", "heads.most", "heads.without"))
     return b.Paragraph(text), b.model_table("heads", heads, rows), *pictures
