@@ -106,12 +106,10 @@ def _lines(results: Mapping[str, Any], lang: str) -> Iterator[str]:
     if against:
         yield message("evaluate.against", model=against["model"], run=against["run"]).say(lang)
     if PERPLEXITY in metrics:
-        perplexity = metrics[PERPLEXITY]
         tokens = text("evaluate.tokens", results["tokens"])
-        yield _line(text("evaluate.perplexity"), f"{perplexity:.4f}  {tokens}")
-        bits = metrics[BITS_PER_CHARACTER]
+        yield _line(text("evaluate.perplexity"), f"{metrics[PERPLEXITY]:.4f}  {tokens}")
         characters = text("evaluate.characters", results["characters"])
-        yield _line(text("evaluate.bits"), f"{bits:.4f}  {characters}")
+        yield _line(text("evaluate.bits"), f"{metrics[BITS_PER_CHARACTER]:.4f}  {characters}")
     for name, value in metrics.items() if PERPLEXITY not in metrics else ():
         signature = results.get("signatures", {}).get(name)
         ends = results["intervals"].get(name)

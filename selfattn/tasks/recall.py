@@ -82,7 +82,7 @@ class Recall(TaskData):
         longest = options.test_length if test else options.length
         if options.problem == "mqar":
             inputs, labels = multiquery_ar(options.vocabulary, 1, longest, chance.getrandbits(32), options.pairs)
-            place = chance.choice([j for j, label in enumerate(labels[0]) if label >= 0])
+            place = chance.choice((labels[0] >= 0).nonzero()[0].tolist())
             words = [str(token) for token in inputs[0, : place + 1]]
             answer = str(labels[0, place])
         elif options.problem == "modular":

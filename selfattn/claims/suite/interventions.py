@@ -42,14 +42,9 @@ class Cause(Claim):
         "transformer": ("transformer", "looked_up"),
         "transformer_uniform": ("transformer", "looked_up.uniform"),
     }
-    columns = {
-        "looked_up": share,
-        "looked_up.uniform": share,
-        "looked_up.permuted": share,
-        "mark": share,
-        "mark.uniform": share,
-        "mark.permuted": share,
-    }
+    columns = dict.fromkeys(
+        ("looked_up", "looked_up.uniform", "looked_up.permuted", "mark", "mark.uniform", "mark.permuted"), share
+    )
 
     def measure(self, setup: Setup) -> dict[str, float]:
         """Learn to write a sequence from its end, each symbol with a mark behind it; then change the weights."""
