@@ -199,7 +199,7 @@ class LastAverage(Average):
         """Set the window to a quarter of the planned validations, at least 1 and at most ``count``."""
         window = max(1, min(self.count, validations // 4))
         if window < self.count and window != self.window:
-            why = f"of {validations} at most a quarter are averaged, so not {self.count}"
+            why = f"at most {self.count}, and at most a quarter of the {validations}"
             averaged = f"the mean of the last {window} validations" if window > 1 else "the last validation alone"
             say(f"average: {averaged} ({why})")
         self.window = window

@@ -18,7 +18,9 @@ from selfattn.comparison.archive import read_archive
 from selfattn.comparison.verify import verify
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.metric import make_metric
+from selfattn.report.blocks import Strip, Table
 from selfattn.report.render.markdown import markdown_of
+from selfattn.report.sections.quality import buckets_section
 from selfattn.report.write import document
 from selfattn.results.record import Record
 
@@ -105,6 +107,28 @@ def test_one_file_each_says_first_what_it_cannot_show(tmp_path: Path) -> None:
     assert "one file each cannot show" in lead.say("en")
     assert "다시 학습해도 같을지는 알 수 없습니다" in lead.say("ko")
     assert "seeds each" not in page(record)
+    assert "“Better”" not in page(record)  # no word beside a model speaks of tests
+
+
+def test_the_axis_of_parts_has_room_for_all_their_scores(tmp_path: Path) -> None:
+    right = references()
+    kinds = ["easy" if k < 20 else "hard" for k in range(len(right))]
+    systems = {}
+    for name, errors in (("a", 0.7), ("b", 0.8)):
+        systems[name] = [[*outputs(0.1, 1 + len(systems), right)[:20], *outputs(errors, 3, right)[20:]]]
+    record, _ = compare_outputs(right, systems, out=tmp_path, metric="bleu", language="en", tags=kinds)
+    highest = 0.0
+    for table in (block for block in buckets_section(record) if isinstance(block, Table)):
+        axis = table.columns[2].axis
+        assert axis is not None
+        for row in table.rows:
+            strip = row.cells[2]
+            assert isinstance(strip, Strip)
+            for _, score in strip.entries:
+                assert score is not None
+                assert (score.high or score.mean) <= axis.top
+                highest = max(highest, score.mean)
+    assert highest > 1.2 * max(model.metrics["bleu"].high or 0 for model in record.models)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_an_average_of_more_validations_than_there_are(cli: Cli, tmp_path: Path)
     )
     done = cli(*command, "--epochs", 4, "--out", tmp_path / "told")  # the default is 5
     assert done.code == 0
-    assert "average: the last validation alone (of 4 at most a quarter are averaged, so not 5)" in done.err
+    assert "average: the last validation alone (at most 5, and at most a quarter of the 4)" in done.err
 
 
 def test_options_are_written_without_a_directory(cli: Cli, tmp_path: Path) -> None:

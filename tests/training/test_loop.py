@@ -321,7 +321,7 @@ def test_the_mean_of_the_last_is_what_is_validated_and_kept(
     config = TrainingConfig(epochs=epochs, batch_size=8, average="last", average_last=3)
     model, _ = run(config, watcher=watcher, scores=tuple(range(epochs)))
     averaged = "the last validation alone" if window == 1 else f"the mean of the last {window} validations"
-    note = f"average: {averaged} (of {epochs} at most a quarter are averaged"
+    note = f"average: {averaged} (at most 3, and at most a quarter of the {epochs})"
     assert (note in capsys.readouterr().err) == (window < 3)
     at_validation = watcher.after_step[2::3]  # 3 steps an epoch
     for number in range(epochs):

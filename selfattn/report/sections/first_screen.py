@@ -11,7 +11,7 @@ from selfattn.report.verdict import ranking
 from selfattn.report.verdict.ranking import headline_name, headline_unit, is_single, quality, ranked, record_scale
 from selfattn.report.verdict.verdict import best_of, limits, standing, verdict
 from selfattn.results.record import MeanOverRuns, Model, Record
-from selfattn.words.messages import message
+from selfattn.words.messages import Message, message
 
 _WIDTHS = ("dim", "hidden_dim")
 
@@ -28,8 +28,13 @@ def first_screen(record: Record) -> tuple[b.Block, ...]:
     return (
         summary(record),
         *made_of(record),
-        b.Paragraph(interval_note(record, brief=True), nines, message("note.standing"), note=True),
+        b.Paragraph(interval_note(record, brief=True), nines, _words_of_tests(record), note=True),
     )
+
+
+def _words_of_tests(record: Record) -> Message | None:
+    """Explain the words beside the models, which say nothing of tests where each has one run."""
+    return None if is_single(record) else message("note.standing")
 
 
 def brief(record: Record) -> tuple[b.Block, ...]:
@@ -40,7 +45,7 @@ def brief(record: Record) -> tuple[b.Block, ...]:
         summary(record),
         *made_of(record),
         *rate_charts(record)[:1],
-        b.Paragraph(interval_note(record, brief=True), message("note.standing"), note=True),
+        b.Paragraph(interval_note(record, brief=True), _words_of_tests(record), note=True),
         b.Paragraph(message("terminal.limits") if open_points else None),
         b.Items(open_points),
     )

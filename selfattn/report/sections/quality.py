@@ -72,25 +72,29 @@ def _part(name: str) -> TextLike:
 
 
 def _scale(record: Record, group: BucketGroup) -> Scale:
-    """The axis of the headline metric where the parts are of that metric, else one of their own."""
+    """The axis of the headline metric where the parts are of that metric and lie on it, else one of their own."""
     scores = list(chain.from_iterable(bucket.models.values() for bucket in group.buckets))
-    if group.metric == record.headline.metric:
-        return record_scale(record, [score.mean for score in scores])
-    return quality_scale([score.mean if score.high is None else score.high for score in scores], 0, group.kind)
+    own = quality_scale([score.mean if score.high is None else score.high for score in scores], 0, group.kind)
+    if group.metric != record.headline.metric:
+        return own
+    shared = record_scale(record, [score.mean for score in scores])
+    return shared if shared.top >= own.top else own
 
 
 @b.section("ngrams", "head.ngrams", after="buckets")
 def ngrams_section(record: Record) -> tuple[b.Block, ...]:
     """Return a table for each pair."""
     blocks: list[b.Block] = []
+    tells_runs = not ranking.is_single(record)
     for number, group in enumerate(record.ngrams):
         if group.ngrams:
             head = message("ngrams.pair", first=group.first, second=group.second)
             blocks += [
                 b.Heading(head, f"ngrams-{number}"),
-                _ngram_table(group, f"ngrams-{number}", tells_runs=not ranking.is_single(record)),
+                _ngram_table(group, f"ngrams-{number}", tells_runs=tells_runs),
             ]
-    return (b.Paragraph(message("ngrams.text")), *blocks) if blocks else ()
+    every = message("ngrams.every") if tells_runs else None
+    return (b.Paragraph(message("ngrams.text"), every), *blocks) if blocks else ()
 
 
 def _ngram_table(group: NgramGroup, name: str, *, tells_runs: bool) -> b.Table:
