@@ -44,6 +44,13 @@ def test_right_to_left_sources_stand_as_they_are_read() -> None:
     assert read == ["1", "⏎", "ב", "א"]
 
 
+def test_single_hangul_letters_stand_over_their_own_columns() -> None:
+    letters = ["\u1100", "\u116e", "\u11a8", "\u113c", "국"]  # an initial, a vowel, a final, an old one, a syllable
+    lines = printed([[0.0, 1.0, 0.0, 0.0, 0.0]], letters, ["k"]).splitlines()
+    assert lines[0] == "  ㄱㅜㄱ\u113c국"
+    assert lines[1].split() == ["k", "██", "ㅜ", "1.00"]
+
+
 def test_hostile_tokens_stay_text() -> None:
     picture = attention_svg([[1.0]], ["<script>\x00"], ["&"], title="\x1b<x>")
     assert "<script>" not in picture

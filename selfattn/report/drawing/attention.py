@@ -5,7 +5,9 @@ target tokens down the side. The darker a cell, the larger its weight; zero is t
 its value on hover. The same input gives the same bytes.
 """
 
+import unicodedata
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import SupportsFloat
 
@@ -123,8 +125,8 @@ def attention_text(
         ⏎  █  ␣ 0.90
     """
     rows = weight_rows(weights, source_tokens, target_tokens, "attention_text")
-    source = [shown(token) for token in source_tokens]
-    target = [shown(token) for token in target_tokens]
+    source = [_apart(shown(token)) for token in source_tokens]
+    target = [_apart(shown(token)) for token in target_tokens]
     label, best = (max(map(width, tokens), default=0) for tokens in (target, source))
     sizes = [max(map(width, token), default=1) or 1 for token in source]
     return Group(*(_block(rows, source, target, sizes, k, label) for k in _blocks(sizes, columns - label - best - 9)))
@@ -159,6 +161,16 @@ def _block(
         text.append(f"  {source[top]} ", style="bold").append(f"{row[top]:.2f}\n", style="dim")
     text.rstrip()
     return text
+
+
+def _apart(token: str) -> str:
+    """Return a single Hangul letter in the form that does not join its neighbours in a syllable."""
+    if len(token) == 1:
+        kind, _, letter = unicodedata.name(token, "").partition("SEONG ")
+        if kind in ("HANGUL CHO", "HANGUL JUNG", "HANGUL JONG"):
+            with suppress(KeyError):  # a letter of old Korean that has no other form
+                return unicodedata.lookup(f"HANGUL LETTER {letter}")
+    return token
 
 
 def _characters(token: str) -> list[str]:
