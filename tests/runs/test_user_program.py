@@ -58,7 +58,7 @@ WRONG = {
     'compare("dates", seedz=3)': 'Unexpected keyword argument "seedz" for "compare"',
     'compare("dates", training={"lrr": 2.0})': 'Argument "training" to "compare" has incompatible type',
     'compare("dates", lr="high")': 'Argument "lr" to "compare" has incompatible type "str"; expected "float"',
-    'run.predict(["a"], beams=5)': 'Unexpected keyword argument "beams" for "predict" of "Predictor"; did you mean "beam"?',
+    'run.predict(["a"], beams=5)': 'Unexpected keyword argument "beams" for "predict" of "Predictor"',
     'run.score([("a", "b")])': 'List item 0 has incompatible type "tuple[str, str]"; expected "Pair"',
 }
 
