@@ -110,7 +110,8 @@ def compare_outputs(
     )
     files.check(metrics, options.language)
     counts = {"systems": len(systems), "files": len(files.runs), "items": len(files.right.texts)}
-    say(message("progress.outputs", **counts).say(options.lang))
+    written = {name: f"{count:,}" for name, count in counts.items()}
+    say(message("progress.outputs", **written).say(options.lang))
     task = JudgedOutputs(metrics[0].language, metrics[0].name)
     table = files.table({} if train is None else files.word_counts(task, _read(train, used)))
     data = {"kind": KIND, "language": metrics[0].language, "metric": metrics[0].name}

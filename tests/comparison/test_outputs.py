@@ -107,7 +107,64 @@ def test_one_file_each_says_first_what_it_cannot_show(tmp_path: Path) -> None:
     assert "one file each cannot show" in lead.say("en")
     assert "다시 학습해도 같을지는 알 수 없습니다" in lead.say("ko")
     assert "seeds each" not in page(record)
-    assert "“Better”" not in page(record)  # no word beside a model speaks of tests
+    assert "“Better”" not in page(record)  # the words beside a model are about these items
+    (behind,) = by_items(record, "en")
+    assert behind.startswith("| b |")
+    assert behind.endswith(r"| behind on these items, p \< 0.001 |")
+
+
+def by_items(record: Record, lang: str) -> list[str]:
+    """The lines of the first table that say how a system stands to the best one on the items."""
+    first, *_ = page(record, lang).replace("\u00a0", " ").split("\n## ")
+    return [line for line in first.splitlines() if line.startswith("| ") and " p " in line]
+
+
+def test_the_first_table_says_how_each_of_several_systems_with_one_file_stands_on_the_items(tmp_path: Path) -> None:
+    right = references()
+    best = outputs(0.1, 1, right)
+    near = [*outputs(0.5, 2, right)[:1], *best[1:]]
+    systems = {"a": [best], "b": [near], "c": [outputs(0.5, 3, right)]}
+    record, _ = compare_outputs(right, systems, out=tmp_path, metric="bleu", language="en")
+    corrected = {(test.first, test.second): test.p_holm for test in record.pairs if test.metric == "bleu"}
+    assert corrected["a", "c"] < 0.001
+    assert corrected["a", "b"] > 0.05
+    close, behind = by_items(record, "en")
+    assert close.endswith(f"| no difference seen on these items, p = {corrected['a', 'b']:.2f} |")
+    assert behind.endswith(r"| behind on these items, p \< 0.001 |")
+    close, behind = by_items(record, "ko")
+    assert close.endswith(f"| 이 항목에서는 차이 안 보임, p = {corrected['a', 'b']:.2f} |")
+    assert behind.endswith(r"| 이 항목에서는 뒤짐, p \< 0.001 |")
+    lead = document(record).verdict.lead
+    assert "a has the best score, but no difference from b is seen" in lead.say("en")
+    assert "b 쪽과는 테스트 항목의 선택을 넘는 차이가 보이지 않습니다" in lead.say("ko")
+    assert "one run each" not in page(record)
+    assert "ahead on these items |" in page(record)  # in the table of pairs
+    assert "Not decided: fewer than three runs" not in page(record)
+
+
+def test_a_system_ahead_of_all_others_on_the_items_is_named(tmp_path: Path) -> None:
+    right = references()
+    systems = {name: [outputs(wrong, 1, right)] for name, wrong in (("b", 0.4), ("a", 0.05), ("c", 0.5))}
+    record, _ = compare_outputs(right, systems, out=tmp_path, metric="ter", language="en")  # lower is better
+    lead = document(record).verdict.lead.say("en")
+    assert "a is ahead of every other system" in lead
+    assert "one file each cannot show" in lead
+    assert [line.partition("|")[2].split()[0] for line in by_items(record, "en")] == ["b", "c"]
+
+
+def test_nobody_counts_which_outputs_of_others_were_cut_off(tmp_path: Path) -> None:
+    right = references()
+    record, _ = compare_outputs(right, {"a": [outputs(0.1, 1, right)]}, out=tmp_path, metric="bleu", language="en")
+    assert "cut-off outputs" not in page(record)
+    assert "chrF" in page(record)  # the other measures are still there
+
+
+def test_what_was_read_is_said_with_a_separator_of_thousands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = [str(number) for number in range(1001)]
+    compare_outputs(right, {"a": [["0", *right[:-1]]]}, out=tmp_path, metric="exact_match")
+    assert "1 system, 1 file, 1,001 items: computing scores and intervals" in capsys.readouterr().err
 
 
 def test_the_axis_of_parts_has_room_for_all_their_scores(tmp_path: Path) -> None:

@@ -33,7 +33,9 @@ def first_screen(record: Record) -> tuple[b.Block, ...]:
 
 
 def _words_of_tests(record: Record) -> Message | None:
-    """Explain the words beside the models, which say nothing of tests where each has one run."""
+    """Explain the words beside the models, which say nothing of tests where each was trained once."""
+    if ranking.is_one_file(record):
+        return message("note.standing.items") if len(record.models) > 1 else None
     return None if is_single(record) else message("note.standing")
 
 
@@ -103,7 +105,8 @@ def _range(values: Sequence[float]) -> str:
 def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
     best = best_of(record)
     p = ""
-    if model is not best and not is_single(record, model, best) and ranking.comparable(record, model, best):
+    is_tested = ranking.is_one_file(record) or not is_single(record, model, best)
+    if model is not best and is_tested and ranking.comparable(record, model, best):
         p = f"p\u00a0{p_text(ranking.pair_test(record, model, best).p_holm)}"
     cells = (
         model.name,

@@ -17,11 +17,16 @@ from selfattn.results.record import Record
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 from selfattn.words.names import name_key
 
-# The words of the tests, explained: where all is about the runs that were seen, and where stuck runs are told apart.
+# The words of the tests, explained: where all is about the runs that were seen, where stuck runs are told apart, and
+# where each system has one file of outputs.
 _WORDS = ("statistics.mean.interval", "statistics.mean.few", "statistics.mean.better", "statistics.mean.same")
 _WORDS_OF_MEAN_RUNS = (
     *("statistics.mean.interval", "statistics.mean.few", "statistics.mean.better.stuck", "statistics.mean.trains"),
     *("statistics.mean.same", "statistics.mean.identical"),
+)
+_WORDS_ON_ITEMS = (
+    *("statistics.mean.interval", "statistics.mean.ahead", "statistics.mean.close"),
+    *("statistics.mean.identical", "statistics.mean.file"),
 )
 
 
@@ -155,7 +160,9 @@ def statistics_section(record: Record) -> tuple[b.Block, ...]:
     if further.rows:
         note = b.Paragraph(message("further.note"), note=True)
         blocks += [b.Heading(message("head.further"), "further"), further, note]
-    words = _WORDS_OF_MEAN_RUNS if record.analysis > 1 else _WORDS
+    words: Sequence[str] = _WORDS_OF_MEAN_RUNS if record.analysis > 1 else _WORDS
+    if ranking.is_one_file(record):
+        words = _WORDS_ON_ITEMS
     return *blocks, b.Heading(message("statistics.link"), "words"), b.Items(tuple(map(message, words)))
 
 
@@ -241,7 +248,8 @@ def further_table(record: Record) -> b.Table:
     """Return what was measured beside the headline metric."""
     names = dict.fromkeys(chain.from_iterable(model.metrics for model in record.models))
     names.pop(record.headline.metric, None)
-    counts_cut_off = any(model.cut_off is not None for model in record.models)
+    # Nobody knows of outputs that were made elsewhere whether they were cut off.
+    counts_cut_off = record.trained and any(model.cut_off is not None for model in record.models)
     heads: list[TextLike] = [named(record, "metric", name) for name in names]
     rows = []
     for model in ranked(record) if names or counts_cut_off else ():

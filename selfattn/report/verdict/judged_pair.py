@@ -88,11 +88,10 @@ class JudgedPair:
         order = (self.first, self.second)
         if test.word == "identical outputs":
             return message("verdict.file.identical", scores=ranking.scores_of(record, *order))
-        is_clear = test.p < test.alpha and (test.low > 0 or test.high < 0)
         if (test.difference < 0) == (test.better == "higher"):
             order = (self.second, self.first)
         values: dict[str, str | Message] = {"scores": ranking.scores_of(record, *order), "p": p_text(test.p)}
-        key = "verdict.file.clear" if is_clear else "verdict.file.same"
+        key = "verdict.file.same" if ranking.standing_on_items(test) == "close" else "verdict.file.clear"
         unit = ranking.difference_unit(record)
         gap = message("gap.items", difference=gap_text(test, record.headline.kind), unit=unit)
         return message(key, gap=gap, model=spoken(record, order[0]), **values)

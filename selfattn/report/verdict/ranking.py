@@ -37,6 +37,7 @@ UNITS: Mapping[Unit, UnitWords] = {
     "number": UnitWords("unit.number", "difference.number", "pairs.difference.number"),
 }
 HowTuned = Literal["tuned", "rates", "given", "same"]
+OnItems = Literal["ahead", "behind", "close"]
 _BUDGETS = {
     "none": "budget.none",
     "parameters": "budget.parameters",
@@ -141,6 +142,20 @@ def pair_test(record: Record, first: Model, second: Model) -> PairTest:
     return test if test.first == first.name else test.turned()
 
 
+def standing_on_items(test: PairTest) -> OnItems:
+    """Return how the first of two models with one run each stands on these test items; other runs may differ.
+
+    Example:
+        >>> test = PairTest("a", "b", "bleu", 2.0, 1.0, 3.0, 0.001, 0.003, "too few seeds to tell")
+        >>> standing_on_items(test), standing_on_items(test.turned())
+        ('ahead', 'behind')
+    """
+    is_clear = test.p_holm < test.alpha and (test.low > 0 or test.high < 0)
+    if not is_clear:
+        return "close"
+    return "ahead" if (test.difference > 0) == (test.better == "higher") else "behind"
+
+
 def spoken(record: Record, model: Model) -> Message | str:
     """Return a model as a sentence names it, such as "the Transformer"; by its name where it is changed."""
     if model.is_changed:
@@ -190,6 +205,11 @@ def is_single(record: Record, *models: Model) -> bool:
     if models:
         return min(len(model.seeds) for model in models) == 1
     return max(len(model.seeds) for model in record.models) == 1
+
+
+def is_one_file(record: Record) -> bool:
+    """Return whether outputs of one training each were judged: nothing can be said of other trainings."""
+    return not record.trained and is_single(record)
 
 
 # may they be compared?

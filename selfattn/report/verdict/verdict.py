@@ -4,6 +4,8 @@ The words follow the tests of the record (`Record.pairs`). A gate that did not p
 to be equal, leave nothing to be said but that.
 """
 
+from collections.abc import Sequence
+
 from selfattn.data.languages import NO_LANGUAGE
 from selfattn.evaluation.statistics.design import most_failing
 from selfattn.evaluation.statistics.mean_run import clopper_pearson
@@ -14,7 +16,7 @@ from selfattn.report.verdict.judged_pair import JudgedPair
 from selfattn.report.verdict.ranking import headline_name, pair_test, quality, spoken
 from selfattn.results.pair_tests import PairTest, Word
 from selfattn.results.record import Model, Record
-from selfattn.words.messages import Message, message
+from selfattn.words.messages import Message, TextLike, message
 
 SAME_SIZE = 0.05  # parameters at most this far apart, bodies twice, may be called "the same size"
 _SEEDS = 3  # fewer never decide
@@ -45,6 +47,11 @@ _STANDINGS: dict[Word, str] = {
     "no difference seen": "standing.no difference seen",
     "identical outputs": "standing.identical outputs",
     "too few seeds to tell": "standing.too few seeds to tell",
+}
+_ON_ITEMS: dict[ranking.OnItems, str] = {
+    "ahead": "standing.ahead",
+    "behind": "standing.behind",
+    "close": "standing.close",
 }
 
 
@@ -81,7 +88,7 @@ def verdict(record: Record) -> Verdict:
         sentences = [*reasons[1:], more, *remarks]
     elif pair:
         judged = JudgedPair(record, *pair)
-        lead = judged.answer_of_one_file() if is_one_file(record) else judged.answer()
+        lead = judged.answer_of_one_file() if ranking.is_one_file(record) else judged.answer()
         sentences = [
             *_attention_sentence(record),
             *conditions.wrong_rate(record, pair),
@@ -120,11 +127,6 @@ def limits(record: Record) -> tuple[Message, ...]:
     return (_seed_sentence(record), *design, *_ceiling_sentence(record), *_plan_sentence(record))
 
 
-def is_one_file(record: Record) -> bool:
-    """Return whether outputs of one training each were judged: nothing can be said of other trainings."""
-    return not record.trained and ranking.is_single(record)
-
-
 def _field_sentence(record: Record) -> Message:
     """Return the answer about any number of models: the best, or those that the best cannot be told from."""
     best, *further = ranking.sound(record)
@@ -133,8 +135,8 @@ def _field_sentence(record: Record) -> Message:
     if not further:
         return message("verdict.alone", scores=leader, **base)
     words = [pair_test(record, model, best).word for model in further]
-    if is_one_file(record):
-        return message("verdict.file.field", scores=ranking.scores(record, [best, *further]), metric=base["metric"])
+    if ranking.is_one_file(record) and set(words) != {"identical outputs"}:
+        return _field_sentence_on_items(record, best, further)
     near = [model for model, word in zip(further, words, strict=True) if not word.startswith("worse")]
     scores = ranking.scores(record, [best, *near])
     if not near:
@@ -145,6 +147,20 @@ def _field_sentence(record: Record) -> Message:
     if len(near) == words.count("identical outputs"):
         return message("verdict.field.identical outputs", scores=scores, **base)
     return message("verdict.field.no difference seen", scores=scores, **base)
+
+
+def _field_sentence_on_items(record: Record, best: Model, further: Sequence[Model]) -> Message:
+    """Return the answer about systems of one file each: the best, and those that the items do not tell from it."""
+    near = [model for model in further if ranking.standing_on_items(pair_test(record, model, best)) != "behind"]
+    values: dict[str, TextLike] = {
+        "model": spoken(record, best),
+        "scores": ranking.scores(record, [best, *further]),
+        "metric": headline_name(record),
+    }
+    if not near:
+        return message("verdict.file.field.best", **values)
+    values["names"] = conditions.listed([spoken(record, model) for model in near])
+    return message("verdict.file.field.close", **values)
 
 
 def _attention_sentence(record: Record) -> list[Message]:
@@ -201,6 +217,8 @@ def standing_word(record: Record, test: PairTest) -> Message:
     """Return the word of a test, from its first model's side."""
     if test.word != "identical outputs":
         models = [model for model in record.models if model.name in (test.first, test.second)]
+        if ranking.is_one_file(record):
+            return message(_ON_ITEMS[ranking.standing_on_items(test)])
         if ranking.is_single(record, *models):
             return message("standing.one" if ranking.is_single(record) else "standing.file")
     return message(_STANDINGS[test.word])
