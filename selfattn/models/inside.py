@@ -31,8 +31,8 @@ from torch import Tensor, nn
 
 from selfattn.attention import AttentionSteps, MultiHeadAttention
 from selfattn.errors import UserError
-from selfattn.models.instrument import Place, Visit, instrumented, joined_rows
-from selfattn.models.protocol import Seq2Seq
+from selfattn.models.instrument import Place, Visit, instrumented
+from selfattn.models.protocol import Seq2Seq, joined_rows
 
 OF_ATTENTION = ("query", "key", "value", "scores", "weights", "heads")
 

@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfattn.attention import Attended, MultiHeadAttention
@@ -22,7 +20,7 @@ from selfattn.attention.projections import KeyValue
 from selfattn.attention.steps import attend_watched
 from selfattn.layers import RecurrentStack, TokenEmbedding
 from selfattn.layers.trees import map_leaves, named_tensors, with_tensors
-from selfattn.models.protocol import Decoded, EncoderMemory, Seq2Seq
+from selfattn.models.protocol import EncoderMemory, Seq2Seq, token_by_token
 
 
 @dataclass(frozen=True)
@@ -78,19 +76,11 @@ def instrumented(model: Seq2Seq, visit: Visit, *, one_by_one: bool) -> Seq2Seq:
         result, new = take(tokens, state, **named)
         return result, _visit_state(new, clock.step, visit) if one_by_one else new
 
-    def advance(tokens: Tensor, state: Any, *, need_weights: bool = False) -> tuple[Decoded, Any]:
-        if not one_by_one or tokens.shape[1] == 1:
-            return counted(read, tokens, state, need_weights=need_weights)
-        parts = []
-        for token in torch.split(tokens, 1, dim=1):
-            decoded, state = counted(read, token, state, need_weights=need_weights)
-            parts.append(decoded)
-        return _joined(parts), state
-
     for name in ("encode", "start", "attention_maps"):
         vars(twin)[name] = partial(from_the_source, getattr(twin, name))
     if "advance" in model.defines:
-        read = twin.advance
+        advance = partial(counted, twin.advance)
+        advance = partial(token_by_token, advance) if one_by_one else advance
         vars(twin).update(advance=advance, pre_logits=partial(Seq2Seq.pre_logits, twin))
     else:
         vars(twin).update(step=partial(counted, twin.step))
@@ -148,18 +138,6 @@ def _has_keys(tree: Any) -> bool:
     return bool({Cache, KeyValue, Mask} & {*kinds})
 
 
-def _joined(parts: Sequence[Decoded]) -> Decoded:
-    """Join what a decoder returned for single steps."""
-    states = torch.cat([part.states for part in parts], dim=1)
-    self_weights = _joined_weights(part.self_weights for part in parts)
-    return Decoded(states, parts[0].output, self_weights, _joined_weights(part.cross_weights for part in parts))
-
-
-def _joined_weights(steps: Iterable[Sequence[Tensor]]) -> tuple[Tensor, ...]:
-    """Join the weights of each layer; a family may return None for weights that nobody asked for."""
-    return tuple(joined_rows(rows, dim=2) for rows in zip(*steps, strict=True) if rows[0] is not None)
-
-
 def _shown(model: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
     """Iterate over the parts that have a name of their own: not what is inside an attention layer or an RNN."""
     for name, module in model.named_children():
@@ -192,9 +170,3 @@ def sharing_weights(module: nn.Module) -> Any:
     for part in module.modules():
         twins[part]._modules = {name: twins[child] for name, child in part._modules.items()}
     return twins[module]
-
-
-def joined_rows(rows: Sequence[Tensor], dim: int) -> Tensor:
-    """Join rows of several steps; weights of earlier steps are 0 for the keys that they did not have."""
-    width = rows[-1].shape[-1]
-    return torch.cat([F.pad(part, (0, width - part.shape[-1])) for part in rows], dim=dim)

@@ -5,12 +5,13 @@ Decoding, training, evaluation and comparison know a model by this file alone.
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfattn.attention import KeyValue
@@ -264,3 +265,40 @@ def stepped_logits(model: Seq2Seq, tokens: Tensor, state: Any) -> Tensor:
         logits, state = model.step(token, state)
         rows.append(logits)
     return torch.stack(rows, dim=1)
+
+
+def token_by_token(
+    advance: Callable[..., tuple[Decoded, Any]], tokens: Tensor, state: Any, *, need_weights: bool = False
+) -> tuple[Decoded, Any]:
+    """Advance by one token at a time, and join what each step gives.
+
+    Args:
+        advance: reads tokens from a state on, as :meth:`Seq2Seq.advance` does.
+        tokens: ids ``[b t]``, or their vectors ``[b t d]``.
+        state: before the first token.
+        need_weights: see :meth:`Seq2Seq.advance`.
+
+    Returns:
+        The output at each token, and the state behind the last.
+    """
+    if tokens.shape[1] == 1:
+        return advance(tokens, state, need_weights=need_weights)
+    steps = []
+    for token in torch.split(tokens, 1, dim=1):
+        step, state = advance(token, state, need_weights=need_weights)
+        steps.append(step)
+    states = torch.cat([step.states for step in steps], dim=1)
+    self_weights = _joined_weights(step.self_weights for step in steps)
+    cross_weights = _joined_weights(step.cross_weights for step in steps)
+    return Decoded(states, steps[0].output, self_weights, cross_weights), state
+
+
+def _joined_weights(steps: Iterable[Sequence[Tensor]]) -> tuple[Tensor, ...]:
+    """Join the weights of each layer; a family may return None for weights that nobody asked for."""
+    return tuple(joined_rows(rows, dim=2) for rows in zip(*steps, strict=True) if rows[0] is not None)
+
+
+def joined_rows(rows: Sequence[Tensor], dim: int) -> Tensor:
+    """Join rows of several steps; weights of earlier steps are 0 for the keys that they did not have."""
+    width = rows[-1].shape[-1]
+    return torch.cat([F.pad(part, (0, width - part.shape[-1])) for part in rows], dim=dim)

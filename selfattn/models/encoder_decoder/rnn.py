@@ -1,7 +1,6 @@
 """The RNN family: an encoder, and decoders without attention, with attention after the RNN, and before it."""
 
 from abc import ABC
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -13,7 +12,7 @@ from selfattn.attention.masks import Mask
 from selfattn.layers import RecurrentStack, RecurrentState, TokenEmbedding
 from selfattn.layers.dropout import Dropout
 from selfattn.models.encoder_decoder.model import Decoder, Encoder
-from selfattn.models.protocol import OF_SOURCE, Decoded, DecoderState, EncoderMemory
+from selfattn.models.protocol import OF_SOURCE, Decoded, DecoderState, EncoderMemory, token_by_token
 
 
 class RNNEncoder(Encoder):
@@ -197,14 +196,12 @@ class AttentionDecoder(RNNDecoder):
         """Read tokens ``[b t]``: at once, or with input feeding one after the other."""
         x = self.embed(tokens)
         if self.input_feeding:
-            h, weights, new = _one_by_one(self._advance, x, state, need_weights=need_weights)
-        else:
-            h, weights, new = self._advance(x, state, need_weights=need_weights)
-        return Decoded(h, self.output, cross_weights=() if weights is None else (weights,)), new
+            return token_by_token(self._advance, x, state, need_weights=need_weights)
+        return self._advance(x, state, need_weights=need_weights)
 
-    def _advance(self, x: Tensor, state: RNNState, *, need_weights: bool) -> tuple[Tensor, Tensor | None, RNNState]:
-        """Return what the output layer reads ``[b t d]``, the weights, and the new state, for embedded tokens."""
-        if state.fed is not None:  # input feeding: x is a single token
+    def _advance(self, x: Tensor, state: RNNState, *, need_weights: bool) -> tuple[Decoded, RNNState]:
+        """Read embedded tokens ``[b t e]``; with input feeding a single one."""
+        if state.fed is not None:
             x = torch.cat([x, state.fed.unsqueeze(1)], dim=-1)
         h, recurrent = self.stack(x, state.recurrent)
         context, weights = self.cross_attn(h, state.memory, mask=state.memory_mask, need_weights=need_weights)
@@ -213,7 +210,9 @@ class AttentionDecoder(RNNDecoder):
             joined = torch.tanh(self.combine(joined))
         joined = self.dropout(joined)
         fed = joined[:, -1] if self.input_feeding else None
-        return joined, weights, replace(state, recurrent=recurrent, fed=fed)
+        cross_weights = () if weights is None else (weights,)
+        decoded = Decoded(joined, self.output, cross_weights=cross_weights)
+        return decoded, replace(state, recurrent=recurrent, fed=fed)
 
 
 class BahdanauDecoder(RNNDecoder):
@@ -240,31 +239,17 @@ class BahdanauDecoder(RNNDecoder):
 
     def forward(self, tokens: Tensor, state: RNNState, *, need_weights: bool = False) -> tuple[Decoded, RNNState]:
         """Read tokens ``[b t]``, one after the other."""
-        joined, weights, new = _one_by_one(self._advance, self.embed(tokens), state, need_weights=need_weights)
-        pairs = self.maxout(joined).unflatten(-1, (-1, 2))
+        joined, new = token_by_token(self._advance, self.embed(tokens), state, need_weights=need_weights)
+        pairs = self.maxout(joined.states).unflatten(-1, (-1, 2))
         h = self.dropout(pairs.amax(dim=-1))
-        return Decoded(h, self.output, cross_weights=() if weights is None else (weights,)), new
+        return replace(joined, states=h), new
 
-    def _advance(self, x: Tensor, state: RNNState, *, need_weights: bool) -> tuple[Tensor, Tensor | None, RNNState]:
-        """Return ``[state; context; embedding]``, the weights, and the new state, for a single embedded token."""
+    def _advance(self, x: Tensor, state: RNNState, *, need_weights: bool) -> tuple[Decoded, RNNState]:
+        """Read a single embedded token; the states are ``[state; context; embedding]``, for the maxout layer."""
         query = state.recurrent[-1][0].unsqueeze(1)  # the previous h of the top layer
         context, weights = self.cross_attn(query, state.memory, mask=state.memory_mask, need_weights=need_weights)
         h, recurrent = self.stack(torch.cat([x, context], dim=-1), state.recurrent)
         joined = torch.cat([h, context, x], dim=-1)
-        return joined, weights, replace(state, recurrent=recurrent)
-
-
-def _one_by_one(
-    advance: Callable[..., tuple[Tensor, Tensor | None, RNNState]], x: Tensor, state: RNNState, *, need_weights: bool
-) -> tuple[Tensor, Tensor | None, RNNState]:
-    """Advance by the embedded tokens ``[b t e]`` one at a time; join their vectors and weights along ``t``."""
-    if x.shape[1] == 1:
-        return advance(x, state, need_weights=need_weights)
-    vectors: list[Tensor] = []
-    weights: list[Tensor] = []
-    for token in torch.split(x, 1, dim=1):
-        vector, weights_of_token, state = advance(token, state, need_weights=need_weights)
-        vectors.append(vector)
-        if weights_of_token is not None:
-            weights.append(weights_of_token)
-    return torch.cat(vectors, dim=1), torch.cat(weights, dim=2) if need_weights else None, state
+        cross_weights = () if weights is None else (weights,)
+        decoded = Decoded(joined, self.output, cross_weights=cross_weights)
+        return decoded, replace(state, recurrent=recurrent)
