@@ -168,12 +168,16 @@ class MultiHeadAttention(nn.Module):
             query = self.q_proj(x)
         return Query(self._query_heads(query)), self._key_value(key, value, positions)
 
-    def project_context(self, context: Tensor, positions: Tensor | None = None) -> KeyValue:
+    def project_context(
+        self, context: Tensor, positions: Tensor | None = None, tokens: Tensor | None = None
+    ) -> KeyValue:
         """Project a context into keys and values, once for any number of calls of :meth:`forward`.
 
         Args:
             context: ``[b j d]``.
             positions: ``[j]`` or ``[b j]``; default 0, 1, 2, ... where this layer uses positions.
+            tokens: which of the context are real, bool ``[b j]``; default all. Layers that sum the context into a state
+                need them here. This class does not: the mask of :meth:`forward` hides the padding.
 
         Returns:
             :class:`KeyValue`, for :meth:`forward`, which never reads a masked key. This projection does read it: NaN
@@ -186,16 +190,6 @@ class MultiHeadAttention(nn.Module):
         if not self.project:
             return self._key_value(context, context, positions)
         return self._key_value(self.k_proj(context), self.v_proj(context), positions)
-
-    def project_memory(self, states: Tensor, tokens: Tensor | None) -> KeyValue:
-        """Project an encoder's states ``[b s d]`` as context, once for all target positions.
-
-        Args:
-            states: of the encoder.
-            tokens: which of them are real, bool ``[b s]``; None: all. Layers that sum the context into a state need
-                them here. This class does not: the mask of :meth:`forward` hides the padding.
-        """
-        return self.project_context(states)
 
     def advance(
         self,

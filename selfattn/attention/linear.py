@@ -239,10 +239,6 @@ class DeltaAttention(LinearAttention):
             written = corrected(keys.key.to(dtype), keys.value.to(dtype))
         return KeyValue(keys.key, written.to(keys.value.dtype))
 
-    def project_memory(self, states: Tensor, tokens: Tensor | None) -> KeyValue:
-        """Project what will be attended to, once; which of it is real is read here."""
-        return self.project_context(states, tokens=tokens)
-
     def forward(
         self,
         x: Tensor | Query,

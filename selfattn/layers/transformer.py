@@ -169,7 +169,7 @@ class TransformerBlock(nn.Module):
     def project_memory(self, states: Tensor, tokens: Tensor | None = None) -> KeyValue:
         """Project an encoder's states ``[b s d]``, of which ``tokens [b s]`` are real; once for all target tokens."""
         assert self.cross_attn is not None
-        return self.cross_attn.project_memory(states, tokens)
+        return self.cross_attn.project_context(states, tokens=tokens)
 
     def _join(self, x: Tensor, part: Tensor, norm: nn.Module) -> Tensor:
         x = x + self.dropout(part)
