@@ -77,7 +77,7 @@ class DecoderOnly(Seq2Seq):
             new = new + state.mask.sum(dim=1, keepdim=True)
             mask = torch.cat([state.mask, torch.ones_like(tokens, dtype=torch.bool)], dim=1)
         positions = torch.cat([state.positions, new], dim=1)
-        read = self._read(tokens, mask, positions, caches=state.caches, sees_itself=True, need_weights=need_weights)
+        read = self._read(tokens, mask, positions, caches=state.caches, need_weights=need_weights)
         return Decoded(read.x, self.output, read.self_weights), Prefix(read.caches, mask, positions)
 
     def pre_logits(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Decoded:
@@ -112,12 +112,11 @@ class DecoderOnly(Seq2Seq):
         *,
         caches: tuple[Past, ...] | None = None,
         prefix: int = 0,
-        sees_itself: bool = False,
         need_weights: bool = False,
     ) -> StackOutput:
         """Read ``tokens [b i]``, the last of the keys that ``mask [b j]`` and ``positions [b j]`` describe.
 
-        Without a mask all keys are real. ``sees_itself`` says that all of ``tokens`` are.
+        Without a mask all keys are real. Behind ``caches`` all of ``tokens`` are.
         """
         i = tokens.shape[1]
         new_positions = positions[:, positions.shape[1] - i :]
@@ -128,7 +127,7 @@ class DecoderOnly(Seq2Seq):
         if mask is not None or (self.bidirectional_prefix and prefix):
             allowed = self._allowed(new_positions, positions, mask, prefix)[:, None]
             # What stands at padding sees the row's first token, where that is real.
-            is_safe = sees_itself or mask is None or all_real(mask[:, 0])
+            is_safe = caches is not None or mask is None or all_real(mask[:, 0])
             attention = Mask.safe(allowed) if is_safe else Mask(allowed)
             if mask is not None and not (self.bidirectional_prefix and prefix):
                 attention = replace(attention, tokens=mask[:, -i:])
