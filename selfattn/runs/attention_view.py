@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from selfattn import codec
+from selfattn.data.batches import collate
+from selfattn.data.pairs import Pair, encode_pairs
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.dependence import by_blocking, by_gradient
 from selfattn.files import write_bytes, writing
@@ -18,7 +20,7 @@ from selfattn.models.instrument import sharing_weights
 from selfattn.models.protocol import Seq2Seq
 from selfattn.ownership import check_ours
 from selfattn.results.attention import AttentionExample, AttentionMap, Kind, ModelAttention
-from selfattn.tokenizers.protocol import BOS, SPECIALS, Tokenizer, token_texts
+from selfattn.tokenizers.protocol import BOS, PAD, SPECIALS, Tokenizer, token_texts
 from selfattn.words.messages import SOURCE, message
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -269,14 +271,11 @@ def view_attention(
     Raises:
         UserError: the model has no attention, or its weights overflow.
     """
-    source_ids = [*tokenizer.source.encode(text), tokenizer.eos_id]
     # The target is the model's output, so every row of weights belongs to one of its steps.
-    target_ids = [*tokenizer.target.encode(prediction), tokenizer.eos_id]
-    device = model.device
+    examples = encode_pairs([Pair(text, prediction)], tokenizer)
+    batch = collate(examples, PAD, BOS, [0]).to(model.device)
     with torch.inference_mode():
-        source = torch.tensor([source_ids], device=device)
-        target_in = torch.tensor([[tokenizer.bos_id, *target_ids[:-1]]], device=device)
-        maps = model.attention_maps(source, target_in, source_mask=torch.ones_like(source, dtype=torch.bool))
+        maps = model.attention_maps(batch.source, batch.target_in, source_mask=batch.source_mask)
     if not all(weights.isfinite().all() for weights in (*maps.cross, *maps.encoder, *maps.decoder)):
         raise UserError(f"{place}: the weights of this model overflow; train again")
     if not maps.cross:
@@ -287,10 +286,8 @@ def view_attention(
     blocking = None
     gradient = None
     if dependence:
-        ids = torch.tensor(source_ids, device=device)
-        target = torch.tensor(target_ids, device=device)
         unshared = sharing_weights(model)  # hooks and modes that other threads do not see
-        blocking = by_blocking(unshared, ids, torch.cat([target.new_tensor([tokenizer.bos_id]), target[:-1]]))
-        gradient = by_gradient(unshared, ids, target)
+        blocking = by_blocking(unshared, batch.source[0], batch.target_in[0])
+        gradient = by_gradient(unshared, batch.source[0], batch.target_out[0])
     tokens = token_texts(tokenizer.source, text), token_texts(tokenizer.target, prediction)
     return AttentionView(text, prediction, *tokens, cross, encoder, decoder, blocking, gradient, name)

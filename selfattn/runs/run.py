@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from selfattn.data.batches import collate
 from selfattn.data.pairs import Pair, encode_pairs
 from selfattn.data.text import clean_text
 from selfattn.decoding.scoring import TargetScore, TextScore, score_each_text, score_examples
@@ -26,7 +27,7 @@ from selfattn.runs.inputs import checked_pairs, checked_text, checked_texts
 from selfattn.runs.predictor import Predictor
 from selfattn.runs.task import TaskData, task_of_settings
 from selfattn.settings import shown
-from selfattn.tokenizers.protocol import token_texts
+from selfattn.tokenizers.protocol import BOS, PAD, token_texts
 
 
 class Run(Predictor):
@@ -189,15 +190,11 @@ class Run(Predictor):
             if not text:
                 raise UserError("trace: the text is empty; give an input, such as a date")
             written = self.predict([text])[0] if output is None else clean_text(checked_text("trace", output))
-            tokenizer = self.tokenizer
-            source_ids = [*tokenizer.source.encode(text), tokenizer.eos_id]
-            target_in = [tokenizer.bos_id, *tokenizer.target.encode(written)]
-            device = self.model.device
-            trace = trace_model(
-                self.model, torch.tensor(source_ids, device=device), torch.tensor(target_in, device=device)
-            )
-        sources = token_texts(tokenizer.source, text)
-        return replace(trace, source_tokens=sources, target_tokens=token_texts(tokenizer.target, written))
+            examples = encode_pairs([Pair(text, written)], self.tokenizer)
+            batch = collate(examples, PAD, BOS, [0]).to(self.model.device)
+            trace = trace_model(self.model, batch.source[0], batch.target_in[0])
+        sources = token_texts(self.tokenizer.source, text)
+        return replace(trace, source_tokens=sources, target_tokens=token_texts(self.tokenizer.target, written))
 
     def intervene(self, *edits: Edit) -> "Run":
         """Return this run with changes inside its model; this run itself stays as it is.

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 import torch
 from torch import Tensor, nn
 
+from selfattn.data.batches import collate
 from selfattn.data.pairs import Example
 from selfattn.decoding.common import evaluating
 from selfattn.decoding.probabilities import log_probabilities
@@ -21,7 +22,7 @@ from selfattn.evaluation.alignment.attention_scores import source_shares
 from selfattn.models.protocol import Seq2Seq, stepped_logits
 from selfattn.results.attention import Agreement
 from selfattn.streams import global_state
-from selfattn.tokenizers.protocol import BOS
+from selfattn.tokenizers.protocol import BOS, PAD
 
 _NUMBERS = 1 << 24  # probabilities held at once
 
@@ -137,12 +138,10 @@ def agreement(model: Seq2Seq, examples: Sequence[Example]) -> Agreement | None:
     for place, layers in source_shares(model, examples):
         if not layers:
             return None
-        example = examples[place]
-        source, target = (torch.tensor(ids, device=model.device) for ids in (example.source, example.target))
-        target_in = torch.cat([target.new_tensor([BOS]), target[:-1]])
+        batch = collate([examples[place]], PAD, BOS, [place]).to(model.device)
         attention = torch.stack([shares[-1] for shares in layers]).mean(dim=0)
-        blocked = by_blocking(model, source, target_in)
-        gradient = by_gradient(model, source, target)
+        blocked = by_blocking(model, batch.source[0], batch.target_in[0])
+        gradient = by_gradient(model, batch.source[0], batch.target_out[0])
         pairs = [(attention, blocked), (attention, gradient), (blocked, gradient)]
         for values, (first, second) in zip(correlations, pairs, strict=True):
             if second is not None:
