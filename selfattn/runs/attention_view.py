@@ -20,7 +20,8 @@ from selfattn.models.instrument import sharing_weights
 from selfattn.models.protocol import Seq2Seq
 from selfattn.ownership import check_ours
 from selfattn.results.attention import AttentionExample, AttentionMap, Kind, ModelAttention
-from selfattn.tokenizers.protocol import BOS, PAD, SPECIALS, Tokenizer, token_texts
+from selfattn.runs.predictor import Predictor
+from selfattn.tokenizers.protocol import BOS, PAD, SPECIALS, token_texts
 from selfattn.words.messages import SOURCE, message
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -254,32 +255,29 @@ class AttentionView:
         )
 
 
-def view_attention(
-    model: Seq2Seq, tokenizer: Tokenizer, text: str, prediction: str, name: str, place: str, *, dependence: bool
-) -> AttentionView:
+def view_attention(run: Predictor, text: str, prediction: str, *, dependence: bool) -> AttentionView:
     """Return the attention of a model while it writes its output for a text.
 
     Args:
-        model: in evaluation mode.
-        tokenizer: of both sides.
+        run: computes with torch.
         text: the input, as the model reads it.
         prediction: the output of the model.
-        name: of the model.
-        place: of its run, for messages.
         dependence: also measure which source tokens the output depends on, by a pass for each.
 
     Raises:
         UserError: the model has no attention, or its weights overflow.
     """
+    model: Seq2Seq = run.model
+    tokenizer = run.tokenizer
     # The target is the model's output, so every row of weights belongs to one of its steps.
     examples = encode_pairs([Pair(text, prediction)], tokenizer)
     batch = collate(examples, PAD, BOS, [0]).to(model.device)
     with torch.inference_mode():
         maps = model.attention_maps(batch.source, batch.target_in, source_mask=batch.source_mask)
     if not all(weights.isfinite().all() for weights in (*maps.cross, *maps.encoder, *maps.decoder)):
-        raise UserError(f"{place}: the weights of this model overflow; train again")
+        raise UserError(f"{run.path}: the weights of this model overflow; train again")
     if not maps.cross:
-        raise UserError(f"{place}: {name} has no attention to show; try a model that has")
+        raise UserError(f"{run.path}: {run.config.preset} has no attention to show; try a model that has")
     cross, encoder, decoder = (
         tuple(weights[0].float().cpu() for weights in layers) for layers in (maps.cross, maps.encoder, maps.decoder)
     )
@@ -290,4 +288,4 @@ def view_attention(
         blocking = by_blocking(unshared, batch.source[0], batch.target_in[0])
         gradient = by_gradient(unshared, batch.source[0], batch.target_out[0])
     tokens = token_texts(tokenizer.source, text), token_texts(tokenizer.target, prediction)
-    return AttentionView(text, prediction, *tokens, cross, encoder, decoder, blocking, gradient, name)
+    return AttentionView(text, prediction, *tokens, cross, encoder, decoder, blocking, gradient, run.config.preset)

@@ -1,17 +1,15 @@
 """Measure a run on unseen data: pairs by the metrics of its task, texts by their perplexity."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from selfattn.data.readers.lines import read_texts
 from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.readers.records import Columns
 from selfattn.data.splits import seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
-from selfattn.decoding.output import Output
 from selfattn.decoding.scoring import score_texts
 from selfattn.errors import SettingError, say
 from selfattn.evaluation.metrics.evaluate import evaluate_outputs, evaluate_part
@@ -19,51 +17,23 @@ from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
 from selfattn.evaluation.metrics.likelihood import BITS_PER_CHARACTER, PERPLEXITY
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.metrics.translation import script_warning
-from selfattn.models.protocol import Seq2Seq
-from selfattn.runs.record import RunConfig
+from selfattn.runs.predictor import Predictor
 from selfattn.runs.task import HeldOut, TaskData
 from selfattn.runs.task_metrics import metric_names
 from selfattn.runs.vocabulary import unknown_characters
-from selfattn.tokenizers.protocol import Tokenizer, unit_of
-
-
-class TrainedModel(Protocol):
-    """What is measured of a trained model; :class:`selfattn.runs.run.Run` is one.
-
-    Attributes:
-        path: the run directory.
-        config: settings of the run.
-        model: in evaluation mode.
-        tokenizer: of the training.
-    """
-
-    path: Path
-    config: RunConfig
-    model: Seq2Seq
-    tokenizer: Tokenizer
-
-    def decode(
-        self, texts: Iterable[str], options: DecodingOptions | None = None, *, targets: Iterable[str] = ()
-    ) -> list[list[Output]]:
-        """Return outputs for each text, with their scores."""
-
-    def unknown(self, texts: Iterable[str]) -> Counter[str]:
-        """Count the characters of texts that are not in the vocabulary."""
-
-    def about(self, data: object) -> dict[str, Any]:
-        """Return run and data as plain JSON values, for the head of results."""
+from selfattn.tokenizers.protocol import unit_of
 
 
 def measure_run(
     task: TaskData,
-    run: TrainedModel,
+    run: Predictor,
     data: Sequence[Path] = (),
     options: DecodingOptions = GREEDY,
     *,
     columns: Columns = None,
     encoding: str | None = None,
     tag: str | None = None,
-    against: TrainedModel | None = None,
+    against: Predictor | None = None,
 ) -> dict[str, Any]:
     """Measure a run on unseen data.
 
@@ -99,7 +69,7 @@ def measure_run(
 
 
 def measure_pairs(
-    task: TaskData, run: TrainedModel, test: HeldOut, options: DecodingOptions, against: TrainedModel | None
+    task: TaskData, run: Predictor, test: HeldOut, options: DecodingOptions, against: Predictor | None
 ) -> dict[str, Any]:
     """Measure a run on pairs; for the arguments see :func:`measure_run`.
 
@@ -139,7 +109,7 @@ def measure_pairs(
     return results
 
 
-def measure_texts(run: TrainedModel, file: Path, encoding: str | None = None) -> dict[str, Any]:
+def measure_texts(run: Predictor, file: Path, encoding: str | None = None) -> dict[str, Any]:
     """Measure the perplexity of a language model on a text.
 
     Args:

@@ -209,6 +209,10 @@ class Predictor:
         """Count the characters, or words, of texts that the vocabulary lacks, after cleaning (:meth:`clean`)."""
         return self.tokenizer.source.unknown(*map(self.clean, checked_texts("unknown", texts)))
 
+    def about(self, data: object) -> dict[str, Any]:
+        """Return run and data as plain JSON values, for the head of results."""
+        return {"task": self.config.task, "run": str(self.path), "model": self.config.preset, "data": str(data)}
+
     @contextmanager
     def of_pairs(self, what: str) -> Iterator[None]:
         """Check that the run was trained on pairs, and name the model in errors inside a ``with`` block.

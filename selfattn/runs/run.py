@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -164,9 +163,7 @@ class Run(Predictor):
             if not text:
                 raise UserError("attention: the text is empty; give an input, such as a date")
             prediction = self.predict([text])[0]
-            return view_attention(
-                self.model, self.tokenizer, text, prediction, self.config.preset, str(self.path), dependence=dependence
-            )
+            return view_attention(self, text, prediction, dependence=dependence)
 
     def trace(self, text: str, output: str | None = None) -> Trace:
         """Return every intermediate of the model while it writes an output, by name and decoding step.
@@ -254,10 +251,6 @@ class Run(Predictor):
 
         measure = (lambda: measure_run(self.task, self)) if test else None
         return push(self.path, self.config, len(self.tokenizer), name, private=private, measure=measure)
-
-    def about(self, data: object) -> dict[str, Any]:
-        """Return run and data as plain JSON values, for the head of results."""
-        return {"task": self.config.task, "run": str(self.path), "model": self.config.preset, "data": str(data)}
 
     def _filled_pairs(self, call: str, pairs: Iterable[Pair]) -> list[Pair]:
         """Return clean pairs; refuse one with an empty side, which has no score and no alignment."""
