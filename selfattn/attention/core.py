@@ -138,7 +138,7 @@ def attend(
     if output is None:  # the weights are needed, or the kernel does not apply
         output, weights = _reference(
             query,
-            *_for_heads(query, key, value),
+            *for_heads(query, key, value),
             score=partial(_scores, score),
             allowed=mask.for_sizes(query.shape[2], key.shape[2], query.device).allowed,
             bias=bias,
@@ -174,7 +174,7 @@ def _guard(
     if mask.allowed is not None and mask.additive is None:  # an additive mask promises that nothing needs a guard
         sees_nothing = ~mask.allowed.any(dim=-1, keepdim=True)
         unseen = ~mask.allowed.any(dim=-2, keepdim=True).transpose(-2, -1)
-        key, value = _for_heads(query, key, value)  # a mask may differ between the heads that share a key
+        key, value = for_heads(query, key, value)  # a mask may differ between the heads that share a key
         query = query.masked_fill(sees_nothing, 0)
         key = key.masked_fill(unseen, 0)
         value = value.masked_fill(unseen, 0)
@@ -202,7 +202,7 @@ def _fused(
     # Without gradients the CPU's kernel reads shared key-value heads in place, with the bits of repeated ones.
     grouped = key.shape[1] != query.shape[1] and query.device.type == "cpu" and not torch.is_grad_enabled()
     if not grouped:
-        key, value = _for_heads(query, key, value)
+        key, value = for_heads(query, key, value)
     as_dot = score.as_dot(query, key)
     if as_dot is None:
         return None
@@ -244,7 +244,7 @@ def _with_zeros(
     return F.pad(key, (0, 0, 0, zero_keys)), F.pad(value, (0, 0, 0, zero_keys)), attn_mask
 
 
-def _for_heads(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+def for_heads(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     """Repeat keys and values for the query heads that share them: ``[b g j e]`` to ``[b h j e]``."""
     groups = query.shape[1] // key.shape[1]
     if groups == 1:

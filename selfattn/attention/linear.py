@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from selfattn.attention.core import Attended
+from selfattn.attention.core import Attended, for_heads
 from selfattn.attention.layer import MultiHeadAttention
 from selfattn.attention.masks import Mask
 from selfattn.attention.positions import Alibi, AttentionPosition
@@ -138,9 +138,8 @@ class LinearAttention(MultiHeadAttention):
         b, h, i, _ = query.shape
         dtype = torch.promote_types(query.dtype, torch.float32)
         with torch.autocast(query.device.type, enabled=False):
-            key = keys.key.to(dtype).repeat_interleave(h // self.num_kv_heads, dim=1)
-            value = keys.value.to(dtype).repeat_interleave(h // self.num_kv_heads, dim=1)
             query = query.to(dtype)
+            key, value = for_heads(query, keys.key.to(dtype), keys.value.to(dtype))
             if not self.corrects:  # features, and a 1 behind each value, whose sum is z
                 query = positive_features(query)
                 key = positive_features(key)

@@ -230,8 +230,7 @@ class Alibi(AttentionPosition):
         power = 2 ** math.floor(math.log2(self.num_heads))
         slopes = [2.0 ** (-8.0 * (k + 1) / power) for k in range(power)]
         slopes += [2.0 ** (-4.0 * (2 * k + 1) / power) for k in range(self.num_heads - power)]
-        with torch.no_grad():
-            self.slopes.copy_(torch.tensor(slopes))
+        self.slopes.copy_(torch.tensor(slopes))
 
     def initialise(self, generator: torch.Generator) -> None:
         """Compute the slopes; nothing is drawn."""
@@ -259,8 +258,7 @@ class Retention(Alibi):
 
     def reset_parameters(self) -> None:
         """Compute the slopes, as in the constructor."""
-        with torch.no_grad():
-            self.slopes.copy_(torch.tensor([-math.log1p(-(2.0 ** (-5 - k))) for k in range(self.num_heads)]))
+        self.slopes.copy_(torch.tensor([-math.log1p(-(2.0 ** (-5 - k))) for k in range(self.num_heads)]))
 
 
 @register.position("t5")

@@ -11,7 +11,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from selfattn.attention.core import Attended
+from selfattn.attention.core import Attended, for_heads
 from selfattn.attention.layer import MultiHeadAttention
 from selfattn.attention.masks import Mask
 from selfattn.attention.projections import KeyValue, Query
@@ -146,8 +146,8 @@ def attend_watched(
     query = visit("query", query)
     key = visit("key", key)
     value = visit("value", value)
-    times = query.shape[1] // key.shape[1]
-    plain = score(query, key.repeat_interleave(times, dim=1))
+    keys, values = for_heads(query, key, value)
+    plain = score(query, keys)
     plain = plain if bias is None else plain + bias
     scores = visit("scores", plain)
     if scores is not plain:
@@ -159,7 +159,7 @@ def attend_watched(
     output = attended.output
     if weights is not attended.weights:
         dropped = F.dropout(weights, dropout_p, training=dropout_p > 0)
-        output = dropped @ value.repeat_interleave(times, dim=1)
+        output = dropped @ values
     return Attended(visit("heads", output), weights if need_weights else None)
 
 
