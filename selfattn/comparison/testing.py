@@ -15,7 +15,7 @@ from selfattn.comparison.tested import SCHEMA, Answer, TestResult, keep
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example, Pair, encode_pairs
 from selfattn.decoding.output import NOTHING, Output
-from selfattn.evaluation.alignment.attention_scores import best_head, gold_from_spans, score_attention
+from selfattn.evaluation.alignment.attention_scores import best_head, gold_from_spans, score_attention, source_shares
 from selfattn.evaluation.alignment.dependence import agreement
 from selfattn.evaluation.alignment.word_alignment import align_words
 from selfattn.evaluation.cost import BatchShape, count_flops, peak_memory
@@ -217,11 +217,9 @@ class RunTest:
         pairs = self.tests.pairs
         if not run.takes_pairs:
             return ()
-        source = torch.tensor([[run.tokenizer.eos_id]], device=run.model.device)
-        target = torch.tensor([[run.tokenizer.bos_id]], device=run.model.device)
-        with torch.inference_mode():
-            maps = run.model.attention_maps(source, target, source_mask=torch.ones_like(source).bool())
-        if not maps.cross:
+        end = [run.tokenizer.eos_id]
+        layers = dict(source_shares(run.model, [Example(end, end)]))[0]
+        if not layers:
             return ()
         places = [places[0] for places in by_tag(pairs).values()]
         places = places or list(range(min(_EXAMPLES_WITHOUT_TAGS, len(pairs))))

@@ -95,6 +95,6 @@ def heads_svg(scores: HeadScores) -> str:
     """Draw what each head is worth: a row for each layer, the darker the more the score changes without the head."""
     from selfattn.report.drawing.attention import attention_svg
 
-    layers, rows = scores.changes()
+    layers, heads, rows = scores.changes()
     title = f"change of {scores.metric} without each head, as a share of it"
-    return attention_svg(rows, list(map(str, range(len(rows[0])))), layers, title=title)
+    return attention_svg(rows, heads, layers, title=title)

@@ -81,10 +81,8 @@ def heads_section(record: Record) -> tuple[b.Block, ...]:
         place = message("heads.place", layer=most.layer, head=most.head)
         rows.append((model, [values[0], f"{len(scores.heads)}", f"{needed}", b.Styled(place), values[1]]))
         if len(scores.heads) > 1:
-            layers, shares = scores.changes()
             caption = message("heads.caption", model=model, metric=name)
-            columns = tuple(map(str, range(len(shares[0]))))
-            pictures.append(b.HeatMap(f"without-{number}", caption, tuple(layers), columns, tuple(map(tuple, shares))))
+            pictures.append(b.HeatMap(f"without-{number}", caption, *scores.changes()))
     heads = map(message, ("heads.score", "heads.count", "heads.needed", "heads.most", "heads.without"))
     return b.Paragraph(text), b.model_table("heads", heads, rows), *pictures
 
