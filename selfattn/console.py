@@ -1,6 +1,7 @@
 """How far some work is: a bar on the terminal of the command line, or a line every 30 seconds."""
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -51,6 +52,33 @@ def counted(what: str, total: int | None = None) -> Iterator[Callable[[int], Non
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda count: bar.update(task, completed=count)
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Tell that work goes on whose items cannot be counted, as :func:`counted` does for those that can.
+
+    Args:
+        what: the work, such as ``"learning the vocabulary"``.
+    """
+    if has_terminal():
+        with counted(what):
+            yield
+        return
+    started = time.monotonic()
+    ended = threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(EVERY):
+            say(f"{what}: {time.monotonic() - started:.0f} s so far")
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()
 
 
 def counting(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:

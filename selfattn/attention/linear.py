@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfattn.attention.core import Attended, for_heads
-from selfattn.attention.layer import MultiHeadAttention
+from selfattn.attention.layer import MultiHeadAttention, called_like
 from selfattn.attention.masks import Mask
 from selfattn.attention.positions import Alibi, AttentionPosition
 from selfattn.attention.projections import KeyValue, Query
@@ -269,4 +269,7 @@ class DeltaAttention(LinearAttention):
         return Attended(attended.output, attended.weights @ corrected(key, units))
 
     if TYPE_CHECKING:
-        __call__ = forward
+
+        @called_like(forward)
+        def __call__(self) -> None:
+            """See :meth:`forward`."""

@@ -20,8 +20,7 @@ from selfattn.training.distributed import Processes
 
 T = TypeVar("T")
 
-BATCH_SIZE = 256  # outputs that are decoded together
-BEAM_SIZE = 640  # hypotheses of a beam search that are: a step of few rows takes as long as one of many
+HYPOTHESES = 640  # outputs that are written together: a step of few rows takes nearly as long as one of many
 MAX_TOKENS = 32_768  # tokens of their sources
 
 
@@ -78,8 +77,10 @@ def decode_sources(
         starts = before or [[tokenizer.bos_id] for _ in sources]
         restrictions = Restrictions(prefixes or nothing, starts, options.no_repeat_ngram)
     examples = [Example(source, [tokenizer.eos_id]) for source in sources]
-    rows = BATCH_SIZE if options.beam == 1 else max(1, BEAM_SIZE // options.beam)
-    sizes: dict[str, Any] = {"batch_size": rows, "max_tokens": max(1, MAX_TOKENS // options.beam)}
+    sizes: dict[str, Any] = {
+        "batch_size": max(1, HYPOTHESES // options.beam),
+        "max_tokens": max(1, MAX_TOKENS // options.beam),
+    }
     ends = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
     penalty = LengthPenalty(options.length_penalty)
     of_beam: dict[str, Any] = {"beam_size": options.beam, "n_best": options.n_best, "length_penalty": penalty}

@@ -58,8 +58,8 @@ _ADVICE = "restore the file or train again"
 UNFINISHED = ("running", "interrupted", "failed")
 
 
-def is_marian(path: Path) -> bool:
-    """Say whether a directory holds a Marian model of Hugging Face; nothing of such models is imported.
+def foreign_kind(path: Path) -> str | None:
+    """Return the kind of a model of Hugging Face, such as ``"marian"``, in a directory; None if it holds none.
 
     Args:
         path: of the directory.
@@ -67,8 +67,8 @@ def is_marian(path: Path) -> bool:
     try:
         values = read_json(path / CONFIG, advice="")
     except UserError:
-        return False
-    return isinstance(values, dict) and values.get("model_type") == "marian"
+        return None
+    return str(values["model_type"]) if isinstance(values, dict) and "model_type" in values else None
 
 
 class RunDirectory:

@@ -47,10 +47,11 @@ def format_of(path: Path) -> Format | None:
 def export_place(path: Path, engine: Format) -> Path:
     """Return where :func:`export_once` keeps the export of a run."""
     full = path.resolve()
-    if full.parent.name == "snapshots" and (full.parent.parent / "blobs").is_dir():  # in the cache of the Hub
+    repository = full.parent.parent
+    if full.parent.name == "snapshots" and repository.name.startswith("models--"):  # in the cache of the Hub
         from huggingface_hub import cached_assets_path
 
-        name = f"{full.parent.parent.name}-{full.name}-{engine}"
+        name = f"{repository.name}-{full.name}-{engine}"
         return cached_assets_path("selfattn", namespace="exports", subfolder=name)
     return path.with_name(f"{full.name}-{engine}")
 

@@ -13,7 +13,7 @@ from selfattn.errors import SettingError, UserError
 from selfattn.layers.init import without_memory
 from selfattn.models.build import count_parameters
 from selfattn.models.ensemble import Ensemble, EnsembleConfig
-from selfattn.runs.directory import TOKENIZER, WEIGHTS, RunDirectory, files_in, is_marian
+from selfattn.runs.directory import TOKENIZER, WEIGHTS, RunDirectory, files_in, foreign_kind
 from selfattn.runs.export import export_once, open_exported
 from selfattn.runs.exported import Engine, format_of
 from selfattn.runs.model import build_model
@@ -63,9 +63,10 @@ def load(
     from selfattn.runs.hub import fetch, is_address
 
     directory = RunDirectory(fetch(path) if is_address(path) else Path(path))
-    if is_marian(directory.path):
-        reason = "a Marian model of Hugging Face, not a run"
-        raise UserError(f"{directory.path}: {reason}; a training with `init_from` makes a run of it")
+    kind = foreign_kind(directory.path)
+    if kind is not None:
+        advice = "; a training with `init_from` makes a run of it" if kind == "marian" else ""
+        raise UserError(f"{directory.path}: a model of Hugging Face ({kind}), not a run{advice}")
     config = directory.config()
     tokenizer = directory.tokenizer()
     if (kind := format_of(directory.path)) is not None:

@@ -9,7 +9,7 @@ from selfattn.convert.marian_directory import FILES, RECIPE, MarianDirectory
 from selfattn.data.kept_symbols import read_kept
 from selfattn.errors import SettingError
 from selfattn.files import sha256_of
-from selfattn.runs.directory import WEIGHTS, RunDirectory, is_marian
+from selfattn.runs.directory import WEIGHTS, RunDirectory, foreign_kind
 from selfattn.runs.hub import fetch, is_address
 from selfattn.runs.load import load
 from selfattn.runs.record import RunConfig
@@ -50,7 +50,10 @@ def open_start(path: Path, task: TaskData) -> Start:
         UserError: the model cannot be opened, or has other tokens or languages than the task's options say.
     """
     place = fetch(path, *FILES) if is_address(path) else path
-    if not is_marian(place):
+    kind = foreign_kind(place)
+    if kind not in (None, "marian"):
+        raise SettingError(f"`init_from` {path}: a model of Hugging Face ({kind}), of which only Marian can be a start")
+    if kind is None:
         run = load(place)
         if not list(run.model.parameters()):
             raise SettingError(f"`init_from` {run.path}: an exported run; take the run itself")

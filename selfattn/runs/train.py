@@ -155,7 +155,7 @@ def train(
     """
     from selfattn.data.readers.containers import file_sha256
     from selfattn.interrupts import first_interrupt
-    from selfattn.runs.directory import check_place
+    from selfattn.runs.directory import RECORD, check_place
     from selfattn.runs.embeddings import fill_tables
     from selfattn.runs.fit import fit
     from selfattn.runs.record import RunConfig, used_plugins
@@ -163,7 +163,7 @@ def train(
     from selfattn.runs.task_metrics import decided_by, validation_names
     from selfattn.runs.training_set import make_training_set
     from selfattn.training.device import choose_device
-    from selfattn.training.launch import process_count
+    from selfattn.training.launch import is_main_process, process_count
     from selfattn.training.observer import Observer, StopAtStep
     from selfattn.training.validation import LOSS
 
@@ -187,6 +187,8 @@ def train(
             raise SettingError(f"{METRICS.unknown(options.metric)}; loss is the lowest validation loss")
         task = decided_by(task, options.metric)
     check_place(options.out, resume=options.resume)
+    if options.resume and is_main_process() and not (options.out / RECORD).exists():
+        say(f"{options.out}: holds no run yet, so a new training begins")
     # model
     start = None if options.init_from is None else open_start(options.init_from, task)
     preset, model = _model_of(options, task, start)
@@ -277,7 +279,11 @@ def _model_of(options: TrainOptions, task: TaskData, start: "Start | None") -> t
     model = start.run.config.model
     if options.model not in ("", preset):
         raise SettingError(f"`model` {options.model}: the model is that of `init_from` ({preset}); leave it out")
-    if with_settings(model, options.set, preset) != model:
+    try:
+        is_other = with_settings(model, options.set, preset) != model
+    except UserError:  # that model cannot be made
+        is_other = True
+    if is_other:
         raise SettingError(f"`set` {options.set[0]}: the model is that of `init_from`, which is another; leave it out")
     return preset, model
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import accumulate, chain, islice
 from typing import Any
 
-from selfattn.console import counted
+from selfattn.console import waiting
 from selfattn.data.pairs import Example, Examples, Pair, encode_pairs, encode_stream, encode_together, sample_pairs
 from selfattn.data.splits import Splits, repeated
 from selfattn.data.text import unclean
@@ -98,7 +98,7 @@ def make_training_set(
     is_new = tokenizer is None
     splits = splits or task.splits(training.seed, training.validation_items)
     if tokenizer is None:
-        with counted("learning the vocabulary"):
+        with waiting("learning the vocabulary"):
             tokenizer = task.tokenizer(splits)
     if [tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id] != [PAD, BOS, EOS]:
         raise UserError(f"{type(tokenizer).__name__}: expected pad_id {PAD}, bos_id {BOS} and eos_id {EOS}")

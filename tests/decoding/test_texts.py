@@ -38,7 +38,7 @@ def test_order_is_kept_empty_lines_stay_and_batches_change_nothing(
     batch_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = build(PRESETS["rnn-attention"].config, vocab_size=len(TOKENIZER), pad_id=0, seed=1)
-    monkeypatch.setattr(module, "BATCH_SIZE", batch_size)
+    monkeypatch.setattr(module, "HYPOTHESES", batch_size)
     found = predict(model, TOKENIZER, TEXTS, max_length=6)
     alone = [predict(model, TOKENIZER, [text], max_length=6)[0] for text in TEXTS]
     assert found == alone

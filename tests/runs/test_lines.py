@@ -3,6 +3,7 @@
 import io
 import logging
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,26 @@ def test_a_test_tells_how_far_it_is(cli: Cli, runs: dict[str, Run], monkeypatch:
     done = cli("evaluate", runs["rnn-plain"].path)
     assert "evaluate: decoding steps: 2 so far\n" in done.err
     assert done.out == quiet.out
+
+
+def test_work_that_cannot_be_counted_tells_that_it_goes_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "EVERY", 0.05)
+    with console.waiting("learning the vocabulary"):
+        time.sleep(0.3)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert set(lines) == {"learning the vocabulary: 0 s so far"}
+    time.sleep(0.1)
+    assert capsys.readouterr().err == ""  # it has ended
+
+
+def test_a_resumption_without_a_run_says_that_it_begins(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = cli("train", *SMALL.split(), "--epochs", 1, "--out", out, "--resume")
+    assert done.code == 0
+    assert f"{out}: holds no run yet, so a new training begins\n" in done.err
 
 
 SMALL = "dates --model rnn-attention --items-per-epoch 64 --validation-items 8 --batch-size 8 --seed 1"

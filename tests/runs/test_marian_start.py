@@ -1,6 +1,7 @@
 """A published Marian model becomes a run: the same tokens and logits; fine-tuned, evaluated, explored, exported."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -229,6 +230,7 @@ def test_what_is_not_understood_is_refused(fault: str, data: Path, tmp_path: Pat
             ("--target", "de", "--set", "encoder.num_layers=1"),
             "--set encoder.num_layers=1: the model is that of --init-from",
         ),
+        (("--target", "de", "--set", "encoder.num_heads=7"), "--set encoder.num_heads=7: the model is that of"),
     ],
 )
 def test_other_settings_than_its_own(
@@ -245,9 +247,19 @@ def test_notes_and_what_is_no_run(folder: Path, data: Path, tmp_path: Path, cli:
     assert "a Marian model, en to de; its tokens and weights as they are" in done.err
     assert "2 language codes such as >>deu<<, >>nld<<: each source text begins with one of them" in done.err
     assert "6 beams are not part of a run; decode with --beam 6" in done.err
-    assert "a Marian model of Hugging Face, not a run" in cli("predict", folder).refusal()
+    refusal = cli("predict", folder).refusal()
+    assert "a model of Hugging Face (marian), not a run; a training with --init-from makes a run of it" in refusal
     with pytest.raises(UserError, match="is a model of pairs, and lm trains models of texts"):
         train("lm", init_from=folder, data=data, out=tmp_path / "lm")
+
+
+def test_a_model_of_another_kind(folder: Path, data: Path, tmp_path: Path, cli: Cli) -> None:
+    other = tmp_path / "bert"
+    shutil.copytree(folder, other)
+    change(other / "config.json", model_type="bert")
+    call = ("train", "translation", "--init-from", other, "--data", data, "--out", tmp_path / "run")
+    assert "a model of Hugging Face (bert), of which only Marian can be a start" in cli(*call).refusal()
+    assert cli("predict", other).refusal().endswith("a model of Hugging Face (bert), not a run\n")
 
 
 def test_a_damaged_tokenizer_of_a_run(run: Run, tmp_path: Path) -> None:

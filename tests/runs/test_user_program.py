@@ -1,7 +1,12 @@
-"""What `mypy --strict` says of a user's program: nothing of a right one, and the line of each wrong call."""
+"""What `mypy --strict` and pyright say of a user's program: nothing of a right one, and the line of each wrong call."""
 
+import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 from mypy import api
 
 import selfattn
@@ -53,7 +58,7 @@ weights = layer(states, causal=True, need_weights=True).weights
 
 WRONG = {
     "run.task.nam": '"TaskData" has no attribute "nam"; maybe "name"?',
-    "layer(states, casual=True)": 'Unexpected keyword argument "casual"; did you mean "causal"?',
+    "layer(states, casual=True)": 'Unexpected keyword argument "casual" for "__call__" of "MultiHeadAttention"',
     'train("dates", out="runs/a", lrr=2)': 'Unexpected keyword argument "lrr" for "train"; did you mean "lr"?',
     'compare("dates", seedz=3)': 'Unexpected keyword argument "seedz" for "compare"',
     'compare("dates", training={"lrr": 2.0})': 'Argument "training" to "compare" has incompatible type',
@@ -77,3 +82,20 @@ def test_mypy_accepts_a_program_and_finds_wrong_calls(tmp_path: Path) -> None:
     first = PROGRAM.count("\n") + 1
     for number, (line, message) in enumerate(zip(lines, WRONG.values(), strict=True), first):
         assert line.startswith(f"{number}: error: {message}")
+
+
+def test_pyright_accepts_the_program_and_finds_the_wrong_calls(tmp_path: Path) -> None:
+    root = Path(selfattn.__file__).parents[1]
+    installed = root / "tests" / "browser" / "node_modules" / ".bin"
+    pyright = shutil.which("pyright") or shutil.which("pyright", path=str(installed))
+    if pyright is None:
+        pytest.skip("pyright is not installed: npm install --no-package-lock --prefix tests/browser")
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM + "\n".join(WRONG), encoding="utf-8")
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(root)]}), encoding="utf-8")
+    command = [pyright, "--outputjson", "--pythonpath", sys.executable, "--project", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+    problems = json.loads(done.stdout)["generalDiagnostics"]
+    lines = {problem["range"]["start"]["line"] for problem in problems if problem["severity"] == "error"}
+    first = PROGRAM.count("\n")
+    assert sorted(lines) == [*range(first, first + len(WRONG))]

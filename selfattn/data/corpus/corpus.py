@@ -30,7 +30,7 @@ from selfattn.data.splits import FiniteSplits
 from selfattn.errors import SettingError, as_options, number_of, say
 from selfattn.streams import generator
 
-_MANY = 1_000_000  # pairs from which on streaming is proposed
+_MANY = 500_000  # pairs from which on streaming is proposed
 _SAMPLE = 10_000  # pairs of a stream whose median ratio of lengths is used for all
 _ADVICE = "name pairs to test on: `data` SOURCE TARGET, or one file of pairs"
 
