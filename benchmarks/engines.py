@@ -13,10 +13,12 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
@@ -67,27 +69,31 @@ def of_ctranslate2(exported: Any, batch: int, most: int | None) -> Translate:
 
 ALONE = """
 import sys, ctranslate2, sentencepiece
-folder, model, beam, threads, most = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])
+folder, model, beam, threads, most, at_once = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
 tokens = sentencepiece.SentencePieceProcessor(model_file=model)
 engine = ctranslate2.Translator(folder, intra_threads=threads, compute_type="float32")
 lines = [line.rstrip("\\n") for line in sys.stdin]
-for start in range(0, len(lines), 64):
-    sources = [[*map(str, tokens.encode(line)), "<eos>"] for line in lines[start : start + 64]]
-    options = {"beam_size": beam, "length_penalty": 0.0, "min_decoding_length": 0, "max_decoding_length": most}
-    for result in engine.translate_batch(sources, **options):
+at_once = at_once or len(lines)
+options = {"beam_size": beam, "length_penalty": 0.0, "min_decoding_length": 0, "max_decoding_length": most}
+for start in range(0, len(lines), at_once):
+    sources = [[*map(str, tokens.encode(line)), "<eos>"] for line in lines[start : start + at_once]]
+    for result in engine.translate_batch(sources, max_batch_size=64, **options):
         print(tokens.decode([int(token) for token in result.hypotheses[0]]))
 """
 
 
 def commands(run: Path, exported: Path, beam: int, most: int) -> dict[str, list[str]]:
-    """Return whole commands that translate standard input, 64 lines at a time, to outputs of at most so many tokens."""
+    """Return whole commands that translate standard input to outputs of at most so many tokens.
+
+    CTranslate2 is given 64 lines at a time, or all of them, which it sorts by length and takes in batches of 64.
+    """
     model = exported / "tokenizer" / "subword.model"
-    threads = str(torch.get_num_threads())
-    alone = [sys.executable, "-c", ALONE, str(exported / "ctranslate2"), str(model), str(beam), threads, str(most)]
-    ours = [sys.executable, "-m", "selfattn.cli", "predict", str(run), "--beam", str(beam), "--buffer", "64"]
-    ours += ["--max-length", str(most)]
+    numbers = [str(beam), str(torch.get_num_threads()), str(most)]
+    alone = [sys.executable, "-c", ALONE, str(exported / "ctranslate2"), str(model), *numbers]
+    ours = [sys.executable, "-m", "selfattn.cli", "predict", str(run), "--beam", str(beam), "--max-length", str(most)]
     return {
-        "CTranslate2": alone,
+        "CTranslate2": [*alone, "64"],
+        "CTranslate2, all lines at once": [*alone, "0"],
         "--engine ctranslate2": [*ours, "--engine", "ctranslate2"],
         "selfattn": ours,
     }
@@ -175,20 +181,26 @@ def main() -> None:
         }
         show(f"{batch}, {beam}", taken, f"other outputs: {other}" if other else "")
     if "commands" in chosen.only:
-        data = "".join(f"{text}\n" for text in texts).encode()
-        for beam in (1, 5):
-            whole = commands(chosen.run, exported.path, beam, chosen.max_length or run.config.max_length)
-            for command in whole.values():
-                _piped(command, data)  # the engine's first outputs are compared with those of torch, once
-            taken = {name: [] for name in whole}
-            for _ in range(chosen.turns):
-                for name, command in whole.items():
-                    taken[name].append(processor_time(lambda command=command: _piped(command, data)))
-            show(f"whole command, 64, {beam}", taken)
+        with tempfile.TemporaryFile() as lines:
+            lines.write("".join(f"{text}\n" for text in texts).encode())
+            for beam in (1, 5):
+                most = chosen.max_length or run.config.max_length
+                calls = {
+                    name: partial(_translate, command, lines)
+                    for name, command in commands(chosen.run, exported.path, beam, most).items()
+                }
+                for call in calls.values():
+                    call()  # the engine's first outputs are compared with those of torch, once
+                taken = {name: [] for name in calls}
+                for _ in range(chosen.turns):
+                    for name, call in calls.items():
+                        taken[name].append(processor_time(call))
+                show(f"whole command, beam {beam}", taken)
 
 
-def _piped(command: list[str], data: bytes) -> None:
-    subprocess.run(command, input=data, stdout=subprocess.DEVNULL, check=True)
+def _translate(command: list[str], lines: BinaryIO) -> None:
+    lines.seek(0)
+    subprocess.run(command, stdin=lines, stdout=subprocess.DEVNULL, check=True)
 
 
 if __name__ == "__main__":

@@ -91,6 +91,7 @@ def predict_stream(
     count = 0
     cut_off = 0
     started = time.monotonic()
+    is_detailed = align or token_scores
     status = None
     if has_terminal() and not target.isatty():
         from rich.console import Console
@@ -112,14 +113,16 @@ def predict_stream(
                 if len(beginnings) < len(texts):
                     number = count + len(beginnings) + 1
                     raise UserError(f"--prefixes: line {number:,} of the input has no prefix; add a line")
-            decoded = run.decode(texts, options, first=count, prefix=beginnings, glossary=glossary)
+            decoded = run.decode(
+                texts, options, first=count, prefix=beginnings, glossary=glossary, scored=numbered or is_detailed
+            )
             for number, (text, row) in enumerate(zip(texts, decoded, strict=True), count + 1):
                 words = [] if glossary is None else missing(glossary.required(text), row[0].text)
                 if words:
                     listed = ", ".join(map(shown, words))
                     say(f"standard input:{number}: the output was cut off without {listed} of the glossary")
             outputs = [[REFUSED] if text is None else row for text, row in zip(readable, decoded, strict=True)]
-            if align or token_scores:
+            if is_detailed:
                 details = output_details(run, texts, outputs, align=align, token_scores=token_scores)
                 rows = json_rows(outputs, details, count + 1, on_terminal=target.isatty())
             else:

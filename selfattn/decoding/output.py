@@ -59,6 +59,8 @@ class OwnSearch(Protocol):
         options: DecodingOptions,
         limits: Sequence[int],
         prefixes: Sequence[Sequence[int]] = (),
+        *,
+        scored: bool = True,
     ) -> list[list[Hypothesis]]:
         """Decode every source, as :func:`selfattn.decoding.sources.decode_sources` does."""
 

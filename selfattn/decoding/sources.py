@@ -36,6 +36,7 @@ def decode_sources(
     before: Sequence[Sequence[int]] = (),
     required: Sequence[Sequence[str]] = (),
     processes: Processes | None = None,
+    scored: bool = True,
 ) -> list[list[Hypothesis]]:
     """Decode every source.
 
@@ -51,6 +52,7 @@ def decode_sources(
         required: for each source words that its outputs must have; default none. Where the best outputs lack some, they
             are searched again, see :func:`selfattn.decoding.constrained.constrained_search`. Needs a beam.
         processes: those that share the batches out, each with the same model; default this one alone.
+        scored: see :func:`selfattn.decoding.greedy.greedy`; what is sampled, searched or restricted is scored always.
 
     Returns:
         For each source, in their order, its hypotheses: ``options.n_best`` of them, or fewer where a beam finds fewer.
@@ -98,7 +100,7 @@ def decode_sources(
             chance = [generator(options.seed, f"sampling/{streams[place]}") for place in places]
             drawn = search(sample, batch, places, generator=chance, options=options, **ends)
         else:
-            drawn = search(greedy, batch, places, **ends)
+            drawn = search(greedy, batch, places, **ends, scored=scored or restrictions is not None)
         return [[hypothesis] for hypothesis in drawn]
 
     decoded = in_batches(model, examples, decode, **sizes, processes=processes)

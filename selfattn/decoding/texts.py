@@ -26,6 +26,7 @@ def decode_texts(
     prefixes: Sequence[str] = (),
     required: Sequence[Sequence[str]] = (),
     processes: Processes | None = None,
+    scored: bool = True,
 ) -> list[list[Output]]:
     """Write outputs for each text.
 
@@ -41,6 +42,7 @@ def decode_texts(
         required: for each text words that its outputs must have; default none, see
             :func:`selfattn.decoding.sources.decode_sources`.
         processes: see :func:`selfattn.decoding.sources.decode_sources`.
+        scored: whether scores are wanted; without them greedy decoding takes less time, and they are NaN. Default True.
 
     Returns:
         For each text, in their order, its outputs, the best first.
@@ -71,7 +73,7 @@ def decode_texts(
             number = len(beginning)
             raise ValueError(f"a prefix of {number} tokens, but outputs have at most {limit}; allow longer ones")
     if isinstance(model, OwnSearch):
-        hypotheses = model.hypotheses(sources, options, limits, beginnings)
+        hypotheses = model.hypotheses(sources, options, limits, beginnings, scored=scored)
     else:
         from selfattn.decoding.sources import decode_sources
 
@@ -85,6 +87,7 @@ def decode_texts(
             prefixes=beginnings,
             required=[required[index] for index in filled] if any(required) else (),
             processes=processes,
+            scored=scored,
         )
     outputs = [[NOTHING] for _ in texts]
     for index, candidates in zip(filled, hypotheses, strict=True):

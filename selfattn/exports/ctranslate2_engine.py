@@ -12,7 +12,8 @@ from selfattn.decoding.output import Hypothesis
 from selfattn.errors import UserError
 from selfattn.tokenizers.protocol import EOS, SPECIALS
 
-BATCH_TOKENS = 32_768  # of sources that are decoded together, times hypotheses
+SEARCHED_TOKENS = 8_192  # of sources that are decoded together, times hypotheses; more at once takes longer
+SCORED_TOKENS = 32_768  # likewise, of sources whose targets are scored
 
 
 def check_options(options: DecodingOptions, *, has_prefixes: bool) -> None:
@@ -79,6 +80,8 @@ class Ctranslate2Engine:
         options: DecodingOptions,
         limits: Sequence[int],
         prefixes: Sequence[Sequence[int]] = (),
+        *,
+        scored: bool = True,
     ) -> list[list[Hypothesis]]:
         """Decode every source, as :func:`selfattn.decoding.sources.decode_sources` does; the limits are all the same.
 
@@ -92,17 +95,17 @@ class Ctranslate2Engine:
         started = [[names[token] for token in prefix] for prefix in prefixes] if any(prefixes) else None
         longest = max(limits, default=1)
         first = first_limit(sources, longest) if options.beam > 1 else longest
-        best = [candidates[0] for candidates in self._search(named, started, options.beam, 1, first)]
+        best = [candidates[0] for candidates in self._search(named, started, options.beam, 1, first, scored)]
         # As in selfattn's beam search, a hypothesis that is cut off comes after any finished one: where one hypothesis
         # was, all are searched. One that is finished is the best there is: the others can only become less probable.
         cut_off = [place for place, hypothesis in enumerate(best) if not hypothesis.finished and options.beam > 1]
         if cut_off:
             again = [named[place] for place in cut_off]
-            several = self._search(again, None, options.beam, options.beam, longest)
+            several = self._search(again, None, options.beam, options.beam, longest, scored)
             for place, candidates in zip(cut_off, several, strict=True):
                 best[place] = max(candidates, key=lambda each: each.finished)
         hypotheses = [[hypothesis] for hypothesis in best]
-        return self._scored_again(sources, hypotheses) if any(prefixes) else hypotheses
+        return self._scored_again(sources, hypotheses) if scored and any(prefixes) else hypotheses
 
     def _search(
         self,
@@ -111,6 +114,7 @@ class Ctranslate2Engine:
         beam: int,
         count: int,
         longest: int,
+        scored: bool,
     ) -> list[list[Hypothesis]]:
         """Let the engine search ``count`` hypotheses for each source; the fewer, the sooner it ends."""
         try:
@@ -123,17 +127,18 @@ class Ctranslate2Engine:
                 min_decoding_length=0,
                 max_decoding_length=longest,
                 max_input_length=0,
-                max_batch_size=max(1, BATCH_TOKENS // beam),
+                max_batch_size=max(1, SEARCHED_TOKENS // beam),
                 batch_type="tokens",
                 return_end_token=True,
-                return_scores=True,
+                return_scores=scored,
             )
         except RuntimeError as error:  # such as a missing position
             raise ValueError(str(error)) from None
         hypotheses = []
         for result in results:
             candidates = []
-            for tokens, score in zip(result.hypotheses, result.scores, strict=True):
+            scores = result.scores or [math.nan] * len(result.hypotheses)
+            for tokens, score in zip(result.hypotheses, scores, strict=True):
                 finished = tokens[-1:] == [SPECIALS[2]]
                 ids = [self._numbers[token] for token in (tokens[:-1] if finished else tokens)]
                 candidates.append(Hypothesis(ids, score, score, finished))
@@ -159,7 +164,7 @@ class Ctranslate2Engine:
             results = self.engine.score_batch(
                 [[self._names[token] for token in example.source] for example in examples],
                 [[self._names[token] for token in example.target if token != EOS] for example in examples],
-                max_batch_size=BATCH_TOKENS,
+                max_batch_size=SCORED_TOKENS,
                 batch_type="tokens",
                 max_input_length=0,
             )

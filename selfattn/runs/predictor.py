@@ -125,7 +125,7 @@ class Predictor:
             ``run.predict(["November 13, 2008", "11/13/08"], beam=5, prefix="20")``
         """
         chosen = decoding_options("predict", options, decoding)
-        decoded = self.decode(checked_texts("predict", texts), chosen, prefix=prefix, glossary=glossary)
+        decoded = self.decode(checked_texts("predict", texts), chosen, prefix=prefix, glossary=glossary, scored=False)
         return [outputs[0].text for outputs in decoded]
 
     def decode(
@@ -137,6 +137,7 @@ class Predictor:
         targets: Iterable[str] = (),
         prefix: Prefix = None,
         glossary: Glossary | None = None,
+        scored: bool = True,
         **decoding: Unpack[DecodingSettings],
     ) -> list[list[Output]]:
         """Return outputs for each text, with their scores.
@@ -151,6 +152,8 @@ class Predictor:
             prefix: what the outputs begin with, see :meth:`predict`; their scores include it.
             glossary: words that outputs must have, see :meth:`predict`. An output that the model ended has them; one
                 that is cut off may lack some (:func:`selfattn.decoding.glossary.missing`).
+            scored: whether scores are wanted. Without them greedy decoding takes less time, and they are NaN. Default
+                True.
             decoding: fields of :class:`selfattn.decoding.options.DecodingOptions`, instead of ``options``.
 
         Returns:
@@ -187,6 +190,7 @@ class Predictor:
                     longest = max((len(self.tokenizer.target.encode(target)) + 1 for target in targets), default=0)
                 limit = partial(self.config.output_limit, target=longest)
                 more: dict[str, Any] = {"max_length": limit, "first": first, "prefixes": prefixes, "required": required}
+                more["scored"] = scored
                 outputs = decode_texts(self.model, self.tokenizer, texts, options, **more)
             else:
                 context = self.config.max_length

@@ -279,7 +279,9 @@ def _criterion(
             raise UserError(f"metric {name!r}: cannot score {targets[:2]} ({described(error)})") from error
 
     def measure(model: Seq2Seq, loss: float, processes: Processes, first: int | None = None) -> Mapping[str, float]:
-        outputs = decode_texts(model, tokenizer, sources[:first], max_length=limits[:first], processes=processes)
+        outputs = decode_texts(
+            model, tokenizer, sources[:first], max_length=limits[:first], processes=processes, scored=False
+        )
         return score_outputs(names, [best[0].text for best in outputs], pairs[:first], language)
 
     def measure_part(model: Seq2Seq, processes: Processes) -> float:

@@ -11,8 +11,6 @@ from itertools import chain, groupby, repeat
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import regex  # type: ignore[import-untyped]  # its types are a package of their own
-
 from selfattn import codec
 from selfattn.errors import UserError
 from selfattn.tokenizers.protocol import BOS, EOS, PAD, Tokenizer, Unit, checked_id, printable, unit_of
@@ -257,6 +255,8 @@ class KeptSearch:
         self._lines = tuple(lines)
         # Long symbols first, then patterns in their order.
         order = sorted(range(len(lines)), key=lambda place: 0 if is_pattern(lines[place]) else -len(lines[place]))
+        import regex  # type: ignore[import-untyped]  # takes 20 ms; its types are a package of their own
+
         self._pattern = regex.compile("|".join(groups[place] for place in order))
 
     def finds(self, text: str) -> list[Any]:
@@ -288,6 +288,8 @@ class KeptSearch:
 
 
 def _is_slow(line: str, text: str) -> bool:
+    import regex
+
     try:
         regex.compile(line[1:-1]).findall(text, timeout=_SECONDS / 2)
     except TimeoutError:

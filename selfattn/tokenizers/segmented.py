@@ -64,10 +64,16 @@ class SegmentedTokenizer(Tokenizer):
         """Count the characters of the texts that are bytes or ``<unk>`` tokens."""
         counts = Counter[str]()
         for text in texts:
-            outside = {span for number, span in self._located(text) if number == UNK or self._is_byte[number]}
+            if not any(map(self._is_outside, self.encode(text))):
+                continue  # as most texts: without the places of their tokens this takes half of the time
+            outside = {span for number, span in self._located(text) if self._is_outside(number)}
             for start, end in outside:
                 counts.update(text[start:end].replace(" ", ""))
         return counts
+
+    def _is_outside(self, number: int) -> bool:
+        """Say whether a token stands for characters that no piece has."""
+        return number == UNK or self._is_byte[number]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of the ids without ``<pad>``, ``<bos>`` and ``<eos>``.

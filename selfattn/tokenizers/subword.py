@@ -84,7 +84,6 @@ class SubwordTokenizer(SegmentedTokenizer):
     def __init__(self, model: bytes, settings: SubwordSettings) -> None:
         self.settings = settings
         self._at_start = sentencepiece.SentencePieceProcessor(model_proto=model)
-        self._further_on = sentencepiece.SentencePieceProcessor(model_proto=model + _NO_SPACE_BEFORE)
         self._space_id: int = self._at_start.piece_to_id(SPACE_MARK)
         ids = list(range(len(self._at_start)))
         super().__init__(model, self._at_start.id_to_piece(ids), self._at_start.is_byte(ids))
@@ -183,6 +182,10 @@ class SubwordTokenizer(SegmentedTokenizer):
             else:
                 ids += self._ids(self._sampler.segments(reader.normalize(part), seed, alpha))
         return ids
+
+    @cached_property
+    def _further_on(self) -> sentencepiece.SentencePieceProcessor:
+        return sentencepiece.SentencePieceProcessor(model_proto=self.model + _NO_SPACE_BEFORE)
 
     @cached_property
     def _sampler(self) -> SegmentSampler:

@@ -1,6 +1,7 @@
 """Sentences that leave the batch, weights that overflow, joined projections."""
 
 import copy
+import math
 import pickle
 from collections.abc import Callable
 from functools import partial
@@ -48,8 +49,25 @@ def test_finished_sentences_leave_the_batch_and_the_order_is_kept() -> None:
     assert model.rows == [4, 3, 2, 1]
 
 
+def test_without_scores_the_same_tokens_are_written_and_nothing_is_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build("transformer", vocab_size=VOCAB, seed=0)
+    source, mask = sources()
+    write = partial(greedy, model, source, mask, bos_id=BOS, eos_id=2, max_length=9)
+    expected = write()
+    monkeypatch.setattr("selfattn.decoding.greedy.chosen_log_probabilities", None)
+    found = write(scored=False)
+    assert [(one.ids, one.finished) for one in found] == [(one.ids, one.finished) for one in expected]
+    assert all(math.isnan(one.score) and math.isnan(one.log_probability) for one in found)
+
+
 @pytest.mark.parametrize(
-    "decode", [greedy, partial(beam_search, beam_size=3), partial(sample, generator=torch.Generator())]
+    "decode",
+    [
+        greedy,
+        partial(greedy, scored=False),
+        partial(beam_search, beam_size=3),
+        partial(sample, generator=torch.Generator()),
+    ],
 )
 def test_weights_that_overflow_on_an_input_are_named(decode: Any) -> None:
     model = build("transformer", vocab_size=VOCAB)

@@ -1,6 +1,7 @@
 """Exported to CTranslate2, a Transformer writes what it writes here; what the engine cannot hold is refused."""
 
 import dataclasses
+import math
 import shutil
 import subprocess
 import sys
@@ -124,6 +125,29 @@ def test_an_exported_run_answers_as_the_run(runs: dict[str, Run], exported: Run,
     assert (found[0][0].score, expected[0][0].score) == (None, None)  # of an empty text
     scores = [torch.tensor([own[0].log_probability for own in outputs[1:]]) for outputs in (found, expected)]
     torch.testing.assert_close(*scores, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_texts_alone_need_no_scores(
+    engine: str, runs: dict[str, Run], exported: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = exported if engine == "ctranslate2" else runs["transformer"]
+    texts = [pair.source for pair in runs["transformer"].task.held_out().pairs[:9]]
+    expected = [own[0].text for own in run.decode(texts)]
+
+    class Engine:
+        def __init__(self, engine: Any) -> None:
+            self.engine = engine
+
+        def translate_batch(self, *arguments: Any, return_scores: bool, **options: Any) -> Any:
+            assert not return_scores
+            return self.engine.translate_batch(*arguments, **options)
+
+    if engine == "ctranslate2":
+        monkeypatch.setattr(run.model, "engine", Engine(exported.model.engine))
+    monkeypatch.setattr("selfattn.decoding.greedy.chosen_log_probabilities", None)
+    assert run.predict(texts) == expected
+    assert all(math.isnan(own[0].score or 0.0) for own in run.decode(texts, scored=False))
 
 
 def test_a_cut_off_hypothesis_comes_after_a_finished_one(exported: Run, monkeypatch: pytest.MonkeyPatch) -> None:
