@@ -204,6 +204,14 @@ def test_a_query_is_named_by_what_it_writes_and_what_was_read_last(open_page: Op
     assert "weight 0" in axes
 
 
+def test_one_key_is_one_and_two_are_several(open_page: Open) -> None:
+    page = open_page("transformer")
+    page.choose(f"{FIRST} input[name=kind-transformer][value=decoder]")
+    for row, words in enumerate(["Softmax over 1 key", "Softmax over 2 keys"]):
+        page.choose(f"{FIRST} td[data-row='{row}'][data-column='0']")
+        assert f"{words} " in page.text(f"{FIRST} .inside")
+
+
 def test_the_sum_below_the_exponentials_is_shown(open_page: Open) -> None:
     page = open_page("transformer")
     page.choose(f"{FIRST} td[data-row='2'][data-column='4']")

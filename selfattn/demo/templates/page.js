@@ -17,7 +17,8 @@
   /* ---------------------------------------------------------------- words and elements */
 
   function say(key, values = {}) {
-    const text = page.words[root.lang][key].replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+    const counted = page.words[root.lang][key].replace(/\{(\w+)\?([^{}|]*)\|([^{}|]*)\}/g, (whole, name, one, many) => (values[name] === 1 ? one : many));
+    const text = counted.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
     // A word joiner before a Korean particle: lines would break between it and the sign before.
     return text.replace(/(?<=[%)\]”’])(?=[가-힣])/g, "\u2060");
   }
