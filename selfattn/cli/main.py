@@ -77,6 +77,8 @@ def make_commands(arguments: Sequence[str] = (), everything: bool = False) -> Ap
     """
     app = make_app("selfattn", help=_HELP)
     app.help_formatter = BasicHelp(everything)
+    if everything:
+        app.help_epilogue = f"Anywhere: {', '.join(_ANYWHERE)}; see selfattn --help."
     groups = {name: make_app(name, help=help) for name, help in _GROUPS.items()}
     for command in ("tokenizer:train", "tokenizer:inspect", "claims:run", "claims:new", "claims:page"):
         groups[command.partition(":")[0]].command(f"selfattn.cli.{command}")

@@ -32,6 +32,7 @@ def test_version_and_help(cli: Cli) -> None:
     assert "--target-exact-match" not in basic
     assert "--target-exact-match" in everything
     assert "More:" not in everything
+    assert everything.endswith("Anywhere: --plugin, --config, --write-config; see selfattn --help.\n")
     assert "[default: compare/dates]" in cli("compare", "dates", "--help").out
 
 
