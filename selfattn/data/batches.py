@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from selfattn.collector import paused_collector
@@ -146,20 +148,21 @@ def batch_places(
         [[0, 1], [2]]
     """
     rows, tokens = _bounds(batch_size, max_tokens)
-    lengths = lengths_of(examples)
+    lengths = lengths_of(examples)  # of millions: in arrays, and as Python's numbers a window at a time
     if generator is None:
-        return list(_cut(range(len(lengths)), lengths, rows, tokens))
+        return list(_cut(range(len(lengths)), lengths.tolist(), rows, tokens))
     groups: list[list[int]] = []
-    window: list[int] = []
-    total = 0
-    for index in _order(len(lengths), generator):
-        window.append(index)
-        total += sum(lengths[index])
-        if len(window) >= _WINDOW * rows or total >= _WINDOW * tokens:
-            groups += _cut(sorted(window, key=lengths.__getitem__), lengths, rows, tokens)
-            window = []
+    order = torch.randperm(len(lengths), generator=generator).numpy()
+    start = total = 0
+    for end, size in enumerate(lengths.sum(axis=1)[order].tolist(), 1):
+        total += size
+        if end == len(order) or end - start >= _WINDOW * rows or total >= _WINDOW * tokens:
+            window = lengths[order[start:end]].tolist()
+            places = order[start:end].tolist()
+            for group in _cut(sorted(range(len(window)), key=window.__getitem__), window, rows, tokens):
+                groups.append([places[place] for place in group])
+            start = end
             total = 0
-    groups += _cut(sorted(window, key=lengths.__getitem__), lengths, rows, tokens)
     return [groups[place] for place in _order(len(groups), generator)]
 
 
@@ -201,7 +204,7 @@ def stream_batches(
     start = 0
     stream = iter(examples)
     while window := list(islice(stream, buffer)):
-        lengths = lengths_of(window)
+        lengths = lengths_of(window).tolist()
         order = sorted(_order(len(window), generator), key=lengths.__getitem__)
         groups = list(_cut(order, lengths, rows, tokens))
         for number in _order(len(groups), generator):
@@ -210,11 +213,12 @@ def stream_batches(
         start += len(window)
 
 
-def lengths_of(examples: Sequence[Example]) -> list[tuple[int, int]]:
-    """Return the number of ids of source and target of each example."""
+def lengths_of(examples: Sequence[Example]) -> NDArray[np.int64]:
+    """Return the number of ids of source and target of each example, ``[n 2]``."""
     if isinstance(examples, Examples):
         return examples.lengths()
-    return [(len(example.source), len(example.target)) for example in examples]
+    sizes = [(len(example.source), len(example.target)) for example in examples]
+    return np.array(sizes, dtype=np.int64).reshape(-1, 2)
 
 
 def _order(count: int, generator: torch.Generator) -> list[int]:
@@ -229,7 +233,7 @@ def _bounds(batch_size: int | None, max_tokens: int | None) -> tuple[float, floa
     return batch_size or math.inf, max_tokens or math.inf
 
 
-def _cut(order: Iterable[int], lengths: Sequence[tuple[int, int]], rows: float, tokens: float) -> Iterator[list[int]]:
+def _cut(order: Iterable[int], lengths: Sequence[Sequence[int]], rows: float, tokens: float) -> Iterator[list[int]]:
     """Cut the order into batches, each as large as the bounds allow."""
     group: list[int] = []
     source = target = 0
@@ -239,7 +243,7 @@ def _cut(order: Iterable[int], lengths: Sequence[tuple[int, int]], rows: float, 
         if group and (len(group) == rows or (len(group) + 1) * sum(longest) > tokens):
             yield group
             group = []
-            longest = size
+            longest = size[0], size[1]
         group.append(index)
         source, target = longest
     if group:

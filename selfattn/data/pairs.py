@@ -4,12 +4,16 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Self, overload
+from typing import TYPE_CHECKING, Self, overload
 
 from selfattn.collector import paused_collector
 from selfattn.console import counting
 from selfattn.streams import seed_for
 from selfattn.tokenizers.protocol import EncodesTogether, Tokenizer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +82,8 @@ class Examples(Sequence[Example]):
 
     Example:
         >>> examples = Examples([[4, 5, 2], [5, 2], [2], [4, 2]])
-        >>> len(examples), examples[1], examples.lengths()
-        (2, Example(source=[2], target=[4, 2]), [(3, 2), (1, 2)])
+        >>> len(examples), examples[1], examples.lengths().tolist()
+        (2, Example(source=[2], target=[4, 2]), [[3, 2], [1, 2]])
     """
 
     def __init__(self, sides: Iterable[Sequence[int]], last: int | None = None) -> None:
@@ -114,12 +118,14 @@ class Examples(Sequence[Example]):
         end = self.ends[2 * number + 1]
         return Example(self._ids[start:middle].tolist(), self._ids[middle:end].tolist())
 
-    def lengths(self) -> list[tuple[int, int]]:
-        """Return the number of ids of source and target of each example."""
+    def lengths(self) -> "NDArray[np.int64]":
+        """Return the number of ids of source and target of each example, ``[n 2]``."""
         import numpy as np
 
-        sizes = np.diff(np.asarray(self.ends), prepend=0)
-        return list(zip(sizes[::2].tolist(), sizes[1::2].tolist(), strict=True))
+        ends = np.asarray(self.ends, dtype=np.int64)
+        starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]])[: len(ends)]
+        sizes: NDArray[np.int64] = ends - starts
+        return sizes.reshape(-1, 2)
 
 
 @paused_collector()

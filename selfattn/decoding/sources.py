@@ -37,6 +37,7 @@ def decode_sources(
     required: Sequence[Sequence[str]] = (),
     processes: Processes | None = None,
     scored: bool = True,
+    most_written: int | None = None,
 ) -> list[list[Hypothesis]]:
     """Decode every source.
 
@@ -53,6 +54,8 @@ def decode_sources(
             are searched again, see :func:`selfattn.decoding.constrained.constrained_search`. Needs a beam.
         processes: those that share the batches out, each with the same model; default this one alone.
         scored: see :func:`selfattn.decoding.greedy.greedy`; what is sampled, searched or restricted is scored always.
+        most_written: most tokens that are written together, if all were as long as the longest limit; a model keeps
+            keys and values of each. Default no bound.
 
     Returns:
         For each source, in their order, its hypotheses: ``options.n_best`` of them, or fewer where a beam finds fewer.
@@ -79,8 +82,11 @@ def decode_sources(
         starts = before or [[tokenizer.bos_id] for _ in sources]
         restrictions = Restrictions(prefixes or nothing, starts, options.no_repeat_ngram)
     examples = [Example(source, [tokenizer.eos_id]) for source in sources]
+    together = HYPOTHESES
+    if most_written is not None:
+        together = min(together, most_written // max(limits, default=1))
     sizes: dict[str, Any] = {
-        "batch_size": max(1, HYPOTHESES // options.beam),
+        "batch_size": max(1, together // options.beam),
         "max_tokens": max(1, MAX_TOKENS // options.beam),
     }
     ends = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}

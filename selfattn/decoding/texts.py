@@ -27,6 +27,7 @@ def decode_texts(
     required: Sequence[Sequence[str]] = (),
     processes: Processes | None = None,
     scored: bool = True,
+    most_written: int | None = None,
 ) -> list[list[Output]]:
     """Write outputs for each text.
 
@@ -43,6 +44,7 @@ def decode_texts(
             :func:`selfattn.decoding.sources.decode_sources`.
         processes: see :func:`selfattn.decoding.sources.decode_sources`.
         scored: whether scores are wanted; without them greedy decoding takes less time, and they are NaN. Default True.
+        most_written: see :func:`selfattn.decoding.sources.decode_sources`.
 
     Returns:
         For each text, in their order, its outputs, the best first.
@@ -88,6 +90,7 @@ def decode_texts(
             required=[required[index] for index in filled] if any(required) else (),
             processes=processes,
             scored=scored,
+            most_written=most_written,
         )
     outputs = [[NOTHING] for _ in texts]
     for index, candidates in zip(filled, hypotheses, strict=True):

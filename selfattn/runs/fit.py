@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -197,7 +198,7 @@ def within_limits(examples: Iterable[Example], model: ModelConfig) -> Iterable[E
 
     if not isinstance(examples, Sequence):
         return stream()
-    for source, target in lengths_of(examples):
+    for source, target in np.unique(lengths_of(examples), axis=0).tolist():
         checked(source, target)
     return examples
 

@@ -35,6 +35,7 @@ from selfattn.training.validation import Criterion
 
 _SAMPLE = 20_000  # training pairs that are searched for the longest
 _READ = 2000  # pairs whose targets' script is compared with their language
+_WRITTEN = 24_576  # most tokens of validation outputs that are written together: an untrained model ends none
 CURVE_ITEMS = 100  # validation pairs of a point of the learning curve between validations
 _OF_START = "those of the model that the training starts from"
 _HELD = 1_000_000  # most pairs whose examples are held in memory
@@ -280,7 +281,13 @@ def _criterion(
 
     def measure(model: Seq2Seq, loss: float, processes: Processes, first: int | None = None) -> Mapping[str, float]:
         outputs = decode_texts(
-            model, tokenizer, sources[:first], max_length=limits[:first], processes=processes, scored=False
+            model,
+            tokenizer,
+            sources[:first],
+            max_length=limits[:first],
+            processes=processes,
+            scored=False,
+            most_written=_WRITTEN,
         )
         return score_outputs(names, [best[0].text for best in outputs], pairs[:first], language)
 

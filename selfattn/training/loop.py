@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import torch
 
+from selfattn.collector import give_back_memory
 from selfattn.data.batches import Batch, batch_places, collate, stream_batches
 from selfattn.data.pairs import Example
 from selfattn.errors import UserError
@@ -312,6 +313,7 @@ class _Loop:
         model = self.replica.model
         report: EpochReport | None = None
         state.average.validating()
+        give_back_memory()  # of training steps, before outputs are written
         with self.replica.shown(state.average):
             measured = self._measured()
             if self.processes.is_main and measured is not None:

@@ -59,6 +59,9 @@ def test_long_texts_go_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None
     texts = ["a" * 25, "b", "c", "d" * 25]
     assert len(predict(model, TOKENIZER, texts, max_length=2)) == 4
     assert rows == [2, 2]  # three rows of 26 + 1 tokens would be 81
+    rows.clear()
+    assert len(predict(model, TOKENIZER, ["a"] * 5, max_length=10, most_written=25)) == 5
+    assert rows == [2, 2, 1]  # three outputs of 10 tokens would be 30
 
 
 def test_64_sentences_are_one_batch_of_a_beam_search(monkeypatch: pytest.MonkeyPatch) -> None:

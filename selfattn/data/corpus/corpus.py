@@ -257,7 +257,8 @@ def read_corpus(
     if streaming:
         notes = [*_first_report(stream, train, tallies["train"]), *copies, *notes]
         return FiniteSplits(parts | {"train": stream}, seed, settings, _name(settings), notes, beside)
-    pairs = list(stream.pairs(train, tallies["train"], duplicates=not cleaning.duplicates))
+    read = _taken_out(train) if mixture is None else train  # a mixture asks for the file of each
+    pairs = list(stream.pairs(read, tallies["train"], duplicates=not cleaning.duplicates))
     if not pairs:
         tallies["train"].refuse_empty(0, sources["train"].about())
     parts |= _hold_out(pairs, missing, held_out, split_seed, tallies["train"]) if missing else {"train": pairs}
@@ -274,6 +275,13 @@ def read_corpus(
     mixed = MixedSplits(parts, seed, settings, _name(settings), notes, beside)
     mixed.mix(mixture, {(row.source, row.target): row.file for row in reversed(train)})
     return mixed
+
+
+def _taken_out(rows: list[RawPair]) -> Iterator[RawPair]:
+    """Yield the rows of a list in their order and take them out, so that each is freed at once."""
+    rows.reverse()
+    while rows:
+        yield rows.pop()
 
 
 def copied_note(pairs: Sequence[RawPair]) -> list[str]:
