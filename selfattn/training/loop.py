@@ -313,7 +313,6 @@ class _Loop:
         model = self.replica.model
         report: EpochReport | None = None
         state.average.validating()
-        give_back_memory()  # of training steps, before outputs are written
         with self.replica.shown(state.average):
             measured = self._measured()
             if self.processes.is_main and measured is not None:
@@ -343,6 +342,7 @@ class _Loop:
         with suppress(Stopped), polled(lambda: any(observer.requests_stop() for observer in self.observers)):
             loss = validation_loss(model, self.validation, self.config, self.processes)
             check_finite("validation loss", loss, progress.step, progress.lr, self.config.precision)
+            give_back_memory()  # of steps and losses, before outputs are written
             return loss, self.criterion.measure(model, loss, self.processes)
         return None
 
