@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -188,8 +187,16 @@ def sample(
         drawn = torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)[:, 0]
         return drawn.clamp(max=logits.shape[-1] - 1)  # NaN leads beyond the end; greedy() names it
 
-    ways: dict[str, Any] = {"choose": draw, "restrictions": restrictions}
-    return greedy(model, source, source_mask, bos_id=bos_id, eos_id=eos_id, max_length=limits, **ways)
+    return greedy(
+        model,
+        source,
+        source_mask,
+        bos_id=bos_id,
+        eos_id=eos_id,
+        max_length=limits,
+        choose=draw,
+        restrictions=restrictions,
+    )
 
 
 def token_distribution(logits: Tensor, options: DecodingOptions) -> Tensor:

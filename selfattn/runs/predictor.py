@@ -152,8 +152,8 @@ class Predictor:
             prefix: what the outputs begin with, see :meth:`predict`; their scores include it.
             glossary: words that outputs must have, see :meth:`predict`. An output that the model ended has them; one
                 that is cut off may lack some (:func:`selfattn.decoding.glossary.missing`).
-            scored: whether scores are wanted. Without them greedy decoding takes less time, and they are NaN. Default
-                True.
+            scored: whether scores are wanted. Without them greedy decoding takes less time, and they may be NaN; those
+                of a language model are computed all the same. Default True.
             decoding: fields of :class:`selfattn.decoding.options.DecodingOptions`, instead of ``options``.
 
         Returns:
