@@ -4,6 +4,7 @@ Axis letters: b batch, s source length, t target length.
 """
 
 import math
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -139,7 +140,7 @@ def batches(
 @paused_collector()
 def batch_places(
     examples: Sequence[Example], *, batch_size: int | None, max_tokens: int | None, generator: torch.Generator | None
-) -> list[list[int]]:
+) -> list[Sequence[int]]:
     """Return the places of the examples of each batch of `batches`, which has the same arguments.
 
     Example:
@@ -151,7 +152,7 @@ def batch_places(
     lengths = lengths_of(examples)  # of millions: in arrays, and as Python's numbers a window at a time
     if generator is None:
         return list(_cut(range(len(lengths)), lengths.tolist(), rows, tokens))
-    groups: list[list[int]] = []
+    groups: list[Sequence[int]] = []
     order = torch.randperm(len(lengths), generator=generator).numpy()
     start = total = 0
     for end, size in enumerate(lengths.sum(axis=1)[order].tolist(), 1):
@@ -160,7 +161,7 @@ def batch_places(
             window = lengths[order[start:end]].tolist()
             places = order[start:end].tolist()
             for group in _cut(sorted(range(len(window)), key=window.__getitem__), window, rows, tokens):
-                groups.append([places[place] for place in group])
+                groups.append(array("q", [places[place] for place in group]))
             start = end
             total = 0
     return [groups[place] for place in _order(len(groups), generator)]

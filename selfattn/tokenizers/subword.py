@@ -29,7 +29,7 @@ MODEL_NAME = "subword.model"
 # Appended to a model, this overrides: normalizer_spec { add_dummy_prefix: false }.
 _NO_SPACE_BEFORE = b"\x1a\x02\x18\x00"
 _APART = re.compile(f"{SPACE_MARK}|[\ud800-\udfff]")  # what sentencepiece cannot read
-_BLOCK = 2000  # texts that are encoded together: few enough for their words to stay in a cache of the processor
+_BLOCK = 2000  # texts that are encoded together
 _MOST_WORDS = 250_000  # words whose ids are held in memory, some 50 MB
 
 
@@ -50,6 +50,25 @@ class SubwordFile(codec.Plain):
     settings: SubwordSettings
     sentencepiece: str
     sha256: str
+
+
+class _Words(dict[str, bytes]):
+    """The ids of words, 4 bytes each; a word is encoded when it first comes.
+
+    Args:
+        processor: encodes a word.
+        space_id: what stands for the word between two spaces, which is none.
+    """
+
+    def __init__(self, processor: sentencepiece.SentencePieceProcessor, space_id: int) -> None:
+        super().__init__({"": array("i", [space_id]).tobytes()})
+        self._processor = processor
+
+    def __missing__(self, word: str) -> bytes:
+        ids = array("i", self._processor.encode(word)).tobytes()
+        if len(self) < _MOST_WORDS:
+            self[word] = ids
+        return ids
 
 
 class SubwordTokenizer(SegmentedTokenizer):
@@ -126,21 +145,18 @@ class SubwordTokenizer(SegmentedTokenizer):
     def encode_all(self, texts: Iterable[str]) -> "Iterator[array[int]]":
         """Return the ids of each text, the same as :meth:`encode` gives, with torch's number of threads."""
         # BPE merges neighbours, so it divides each word as if it stood alone, unless a piece crosses a space.
-        is_by_words = self.settings.kind == "bpe" and not any(SPACE_MARK in piece[1:] for piece in self._names)
-        space = array("i", [self._space_id]).tobytes()
-        words = {"": space}
+        if self.settings.kind == "bpe" and not any(SPACE_MARK in piece[1:] for piece in self._names):
+            words = _Words(self._at_start, self._space_id)
+            for text in texts:
+                if not text.isascii() and _APART.search(text):
+                    yield array("i", self.encode(text))
+                else:
+                    yield array("i", b"".join(map(words.__getitem__, text.split(" "))) if text else b"")
+            return
         stream = iter(texts)
         while block := list(islice(stream, _BLOCK)):
             plain = [text for text in block if text.isascii() or not _APART.search(text)]
-            encoded: Iterator[array[int]]
-            if is_by_words:
-                rows = [text.split(" ") if text else [] for text in plain]
-                words = words if len(words) < _MOST_WORDS else {"": space}
-                new = list(set[str]().union(*rows).difference(words))
-                words.update(zip(new, map(array.tobytes, self._encode_plain(new)), strict=True))
-                encoded = (array("i", b"".join(map(words.__getitem__, row))) for row in rows)
-            else:
-                encoded = self._encode_plain(plain)
+            encoded = self._encode_plain(plain)
             if len(plain) == len(block):
                 yield from encoded
                 continue

@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain, compress, islice
+from operator import not_
 from typing import Any, Literal
 
 import sentencepiece
@@ -139,8 +140,9 @@ def word_counts(texts: Iterable[str]) -> dict[str, int]:
     while block := list(islice(stream, _BLOCK)):
         words = " ".join(block).split(" ")
         if not all(words):  # a space at an end, or several together
-            rows = [text.split(" ") for text in block]
-            words = list(chain.from_iterable(row if all(row) else [" ".join(row)] for row in rows))
+            is_whole = ["  " in f" {text} " for text in block]
+            rest = " ".join(compress(block, map(not_, is_whole)))
+            words = [*rest.split(" "), *compress(block, is_whole)]
         counts.update(words)
     parts: dict[str, int] = {}
     for word, count in counts.items():

@@ -1,6 +1,7 @@
 """What makes reading a large corpus fast changes nothing: each fast way against the plain one."""
 
 import gc
+import gzip
 import hashlib
 import os
 import re
@@ -15,6 +16,7 @@ from selfattn.collector import give_back_memory, paused_collector
 from selfattn.data.corpus.cleaning import CleaningOptions
 from selfattn.data.corpus.corpus import loose, read_corpus
 from selfattn.data.pairs import Examples, Pair, encode_pairs, encode_together
+from selfattn.data.readers.lines import checked_encoding, count_lines, lines_of
 from selfattn.data.readers.pairs import file_sources
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer
@@ -27,6 +29,41 @@ PAIRS = [Pair(f"Line {number} is new, isn't it?", f"Zeile {number}: ist sie neu?
 @given(st.text(st.characters(max_codepoint=127)) | st.text())
 def test_loose_texts_are_the_letters_and_digits(text: str) -> None:
     assert loose(text) == (re.sub(r"[\W_]+", "", text.casefold()) or text)
+
+
+ENDINGS = [
+    "one",
+    "one\n",
+    "one\r\n\r\ntwo",
+    "\n\n",
+    "\ufeffone\ntwo\n",
+    "one\x0btwo\u2028three\rfour\n",
+    "é한\n" * 3 + "€",
+]
+
+
+@pytest.mark.parametrize("text", ENDINGS)
+@pytest.mark.parametrize("encoding", [None, "utf-16", "utf-16-le", "utf-32-be", "cp949", "cp037", "utf-8-sig"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_lines_are_counted_without_decoding_them(
+    text: str, encoding: str | None, packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("selfattn.data.readers.lines._COUNTED", 3)
+    path = tmp_path / ("a.txt.gz" if packed else "a.txt")
+    content = text.encode(encoding or "utf-8", "replace")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    used = checked_encoding(encoding)
+    assert count_lines(path, used) == len(list(lines_of(path, used)))
+
+
+def test_repeated_texts_are_left_out_whatever_their_tags(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    rows = [f"source {number}\ttarget {number}\t{tag}\n" for tag in ("", "a", "b") for number in range(40)]
+    path.write_text("source\ttarget\tkind\n" + "".join(rows))
+    sources = file_sources({"train": (path,)}, tags={"train": "kind"})
+    corpus = read_corpus(sources, ("en", "fr"), cleaning=CleaningOptions(), held_out=2)
+    assert sum(map(len, corpus.parts.values())) == 40
+    assert {pair.tag for part in corpus.parts.values() for pair in part} == {""}
 
 
 def test_parts_are_identified_by_all_their_texts(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ The test part of a run is made again from its settings.
 """
 
 import hashlib
-import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -34,8 +33,7 @@ _MANY = 500_000  # pairs from which on streaming is proposed
 _SAMPLE = 10_000  # pairs of a stream whose median ratio of lengths is used for all
 _ADVICE = "name pairs to test on: `data` SOURCE TARGET, or one file of pairs"
 
-_NOT_LETTERS = re.compile(r"[\W_]+")
-_ASCII_NOT_LETTERS = bytes(code for code in range(128) if _NOT_LETTERS.match(chr(code)))
+_ASCII_NOT_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
 _BLOCK = 1000  # pairs whose texts are hashed together
 
 
@@ -46,9 +44,11 @@ def loose(text: str) -> str:
         >>> loose("I'm tired!") == loose("I’m tired."), loose("?!")
         (True, '?!')
     """
-    if text.isascii():  # several times as fast
-        return text.lower().encode().translate(None, _ASCII_NOT_LETTERS).decode() or text
-    return _NOT_LETTERS.sub("", text.casefold()) or text
+    kept = text.casefold().encode("utf-8", "surrogatepass").translate(None, _ASCII_NOT_LETTERS)
+    letters = kept.decode("utf-8", "surrogatepass")
+    if not letters.isalnum():  # further signs are rare, and take several times as long
+        letters = "".join(filter(str.isalnum, letters))
+    return letters or text
 
 
 def components_of(pairs: Sequence[Pair]) -> NDArray[np.int64]:
@@ -161,11 +161,12 @@ class PairStream:
             tally: counts what is left out.
             duplicates: keep repeated pairs, and none in memory.
         """
-        seen: set[tuple[str, str]] = set()
+        seen: set[Pair] = set()  # of texts alone; most pairs are nothing more, and take no memory twice
         ratio = self.length_ratio
         limit = self.options.max_ratio
         for row in rows:
-            texts = row.source, row.target
+            pair = Pair(row.source, row.target, row.tag)
+            texts = Pair(row.source, row.target) if row.tag else pair
             if ratio and limit and is_unlikely(row, ratio, limit):
                 tally.drop("length ratio", row)
             elif texts in seen:
@@ -173,7 +174,7 @@ class PairStream:
             elif self.options.overlap and (row.source in self.held_out[0] or row.target in self.held_out[1]):
                 tally.drop("shared with valid or test", row)
             else:
-                yield Pair(*texts, row.tag)
+                yield pair
             if not duplicates:
                 seen.add(texts)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from selfattn.codec import parse
 from selfattn.data.readers.formats import SCAN
-from selfattn.data.readers.lines import BAD_BYTE, lines_of
+from selfattn.data.readers.lines import BAD_BYTE, count_lines, lines_of
 from selfattn.data.readers.records import BadRecord, RawPair, check_columns, pair_of
 from selfattn.errors import SettingError, UserError, number_of
 
@@ -18,7 +18,7 @@ def parallel_pairs(source: Path, target: Path, encoding: str | None) -> Iterator
     Raises:
         UserError: they have different numbers of lines; or see `lines_of`.
     """
-    counts = [sum(1 for _ in lines_of(path, encoding)) for path in (source, target)]
+    counts = [count_lines(path, encoding) for path in (source, target)]
     if counts[0] != counts[1]:
         raise UserError(
             f"{source} has {number_of(counts[0], 'line')} and {target} {counts[1]:,}; parallel files need as many"

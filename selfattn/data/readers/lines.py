@@ -21,6 +21,7 @@ _REPORTED = 5_000_000  # lines between two reports of progress
 _SEARCHED = 100_000  # lines that are searched for bytes that are not UTF-8
 _SAMPLE = 200  # such lines that an encoding is guessed from
 _BLOCK = 1 << 16  # bytes that are held against UTF-8
+_COUNTED = 1 << 20  # bytes whose lines are counted together
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -107,6 +108,27 @@ def lines_of(path: Path, encoding: str | None = None) -> Iterator[str]:
         place = f"{path}: near line {number + 1}"
         reason = error.reason if isinstance(error, UnicodeDecodeError) else str(error)
         raise UserError(f"{place}: not valid {used} ({reason}); save it as UTF-8") from None
+
+
+def count_lines(path: Path, encoding: str | None = None) -> int:
+    """Count the lines of a file, as `lines_of` reads them; in most encodings without decoding them.
+
+    Args:
+        path: the file.
+        encoding: see `lines_of`.
+
+    Raises:
+        UserError: `lines_of` refuses the beginning of the file.
+    """
+    next(lines_of(path, encoding))
+    if "\n".encode(_encoding_of(path, encoding)) != b"\n":
+        return sum(1 for _ in lines_of(path, encoding))
+    ends = last = 0
+    with opened(path) as file:
+        while block := file.read(_COUNTED):
+            ends += block.count(b"\n")
+            last = block[-1]
+    return ends + (last != ord("\n"))
 
 
 def _encoding_of(path: Path, encoding: str | None) -> str:
