@@ -198,6 +198,11 @@ class TaskData:
         """
         return replace(RECIPE, epochs=2, items_per_epoch=8_000, validation_items=200) if quick else RECIPE
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether training pairs are read during the training, so that nobody knows their number; default False."""
+        return False
+
     def training_conditions(self) -> tuple[Condition, ...]:
         """Return when settings of a training have an effect with these options; default always."""
         return ()

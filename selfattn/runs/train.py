@@ -197,6 +197,8 @@ def train(
     usual = {} if start is None else start.recipe
     recipe = replace(task.recipe(options.quick), **{**usual, **of_training, "seed": options.seed})
     check_conditions(of_training, recipe, (*TrainingConfig.conditions, *task.training_conditions()))
+    if task.is_stream and recipe.max_steps is None:
+        raise SettingError("`max_steps`: the data are a stream of unknown length; give the number of steps")
     if "average_last" in of_training:
         _check_average(recipe)
     start_run = None if start is None else start.run

@@ -223,6 +223,11 @@ class Translation(TaskData):
         records = file_records(options.data, chosen_columns(options.columns), checked_encoding(options.encoding))
         return sum(1 for _ in islice(records, SMALL)) < SMALL
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether the corpus is read during the training."""
+        return self.options.streaming
+
     def sampling(self) -> float:
         """Return the strength of subword sampling."""
         return self.options.sampling

@@ -94,6 +94,14 @@ def test_one_file_is_divided_and_separate_vocabularies_and_sampling_work(tmp_pat
         )
 
 
+def test_a_stream_without_a_number_of_steps_is_refused_before_it_is_read(
+    tmp_path: Path, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Translation, "splits", lambda *arguments: pytest.fail("read"))
+    with pytest.raises(UserError, match="`max_steps`: the data are a stream of unknown length"):
+        train(tmp_path / "run", **parts(files, "tsv"), target="de", streaming=True)
+
+
 def test_a_stream_trains_without_being_held(tmp_path: Path, files: Path) -> None:
     training = {name: value for name, value in ALL.items() if name != "epochs"} | {"max_steps": 6, "validate_every": 3}
     run = train(tmp_path / "run", **parts(files, "tsv"), target="de", streaming=True, training=training, vocab_size=300)
