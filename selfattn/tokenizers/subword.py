@@ -143,7 +143,7 @@ class SubwordTokenizer(SegmentedTokenizer):
         return super().encode(text) if _APART.search(text) else list(self._at_start.encode(text))
 
     def encode_all(self, texts: Iterable[str]) -> "Iterator[array[int]]":
-        """Return the ids of each text, the same as :meth:`encode` gives, with torch's number of threads."""
+        """Return the ids of each text, the same as :meth:`encode` gives; unigram uses torch's number of threads."""
         # BPE merges neighbours, so it divides each word as if it stood alone, unless a piece crosses a space.
         if self.settings.kind == "bpe" and not any(SPACE_MARK in piece[1:] for piece in self._names):
             words = _Words(self._at_start, self._space_id)
