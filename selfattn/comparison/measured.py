@@ -2,7 +2,7 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -24,7 +24,7 @@ from selfattn.evaluation.statistics.variances import ALPHA, LEVEL
 from selfattn.results.pair_tests import Comparison, PairTest
 from selfattn.results.parts import Bucket, BucketGroup, NgramGroup
 from selfattn.results.plan import Budgets
-from selfattn.results.quality import BudgetDifference, Estimate, IntervalMethod
+from selfattn.results.quality import BudgetDifference, Estimate, Headline, IntervalMethod
 from selfattn.results.record import Difference, Record
 from selfattn.runs.task import TaskData
 
@@ -169,6 +169,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         test_items=len(pairs),
         models=tuple(measured),
         units={name: each.unit for name, each in metrics.items()},
+        signatures={name: metrics[name].signature for name in record.signatures if name in metrics},
         headline=metric.headline,
         interval=IntervalMethod(LEVEL, "closed form" if metric.is_mean else "bootstrap", over, repeated),
         pairs=tuple(tests),
@@ -177,6 +178,11 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         differences=_differences(models, pairs) if task.takes_pairs else (),
         budgets=record.budgets and _with_quality(record.budgets, outputs, analysis),
     )
+
+
+def signatures_beside(headline: Headline, metrics: Iterable[Metric]) -> dict[str, str]:
+    """Return how the metrics beside the headline are computed, by name, where something is left open."""
+    return {metric.name: metric.signature for metric in metrics if metric.signature and metric.name != headline.metric}
 
 
 def _tunings(record: Record) -> Tunings | None:

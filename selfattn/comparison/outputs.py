@@ -14,7 +14,7 @@ from selfattn.codec import short
 from selfattn.command_lines import command_line
 from selfattn.comparison.archive import ARCHIVE, archive_sha256, read_archive, write_archive
 from selfattn.comparison.judged import KIND, JudgedOutputs, read_given
-from selfattn.comparison.measured import measure
+from selfattn.comparison.measured import measure, signatures_beside
 from selfattn.comparison.options import OutputsOptions
 from selfattn.comparison.report import check_free_of_others, outputs_for_sections
 from selfattn.comparison.run_table import RunTable
@@ -276,6 +276,7 @@ class JudgedFiles:
             models=tuple(models),
             headline=metrics[0].headline,
             units={metric.name: metric.unit for metric in metrics},
+            signatures=signatures_beside(metrics[0].headline, metrics),
             margin=options.margin,
             analysis=ANALYSIS,
             trained=False,

@@ -11,7 +11,7 @@ from typing import Any
 from selfattn.codec import encode
 from selfattn.comparison.check import make_gates
 from selfattn.comparison.costs import ModelTimes, read_costs, step_key
-from selfattn.comparison.measured import measure
+from selfattn.comparison.measured import measure, signatures_beside
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answered, Tested
@@ -97,6 +97,7 @@ def make_record(
         attention=Attention(_examples(firsts, pairs)),
         subject=task.subject(),
         units={name: metric.unit for name, metric in metrics.items()},
+        signatures=signatures_beside(plan.headline, metrics.values()),
         interim=Interim(plan.looks, plan.bounds, plan.ended) if plan.ended else None,
         budgets=_budgets(trained, plan) if len(plan.budgets) > 1 else None,
         margin=plan.margin,

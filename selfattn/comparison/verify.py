@@ -40,7 +40,7 @@ from selfattn.training.validation import validation_loss
 
 RESULTS = "results.json"
 # Fields of the record that follow from the outputs.
-_OF_OUTPUTS = {"test_items", "headline", "units", "interval", "pairs", "buckets"}
+_OF_OUTPUTS = {"test_items", "headline", "units", "signatures", "interval", "pairs", "buckets"}
 _OF_OUTPUTS |= {"differences", "gates", "budgets", "ngrams"}
 _OF_MODELS = (("metrics",), ("cut_off",))
 _ADVICE = "take the report and its archive from where they were published"
@@ -140,6 +140,7 @@ def _from_weights(comparison: Path, record: Record, items: int | None) -> Iterat
         gates=_gates_again(again.gates, outputs),
         outputs_sha256=record.outputs_sha256,
         demo=record.demo,
+        signatures=again.signatures if record.signatures else {},  # older records have none
     )
     with use_threads(plan.threads):
         yield from _trials_again(comparison, plan, every=items is None)

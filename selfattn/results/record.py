@@ -263,6 +263,7 @@ class Record(Plain):
         gates: results of all gates.
         subject: what is asked, in the words of the task.
         units: how metrics beside the headline are shown, by name; one that is not listed is shown as it is.
+        signatures: how metrics beside the headline were computed, by name; older records have none.
         budgets: results at several budgets; None with a single budget.
         margin: smallest difference worth having, in points (percentage points of a share); None if not stated.
         analysis: its version: 1 is about the runs that were seen, 2 about the mean run, stuck ones included.
@@ -294,6 +295,7 @@ class Record(Plain):
     differences: tuple[Difference, ...] = ()
     subject: Subject = NO_SUBJECT
     units: Mapping[str, Unit] = field(default_factory=dict)
+    signatures: Mapping[str, str] = field(default_factory=dict)
     outputs_sha256: str = ""
     demo: bool = False
     budgets: Budgets | None = None

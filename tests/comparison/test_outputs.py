@@ -2,6 +2,7 @@
 
 import gzip
 import importlib
+import json
 import random
 import re
 from collections.abc import Callable
@@ -94,6 +95,21 @@ def test_scores_are_those_of_sacrebleu_to_the_last_digit(tmp_path: Path) -> None
             assert model.metrics["bleu"].runs[run] == sacrebleu.corpus_bleu(texts, [right]).score
             assert model.metrics["chrf"].runs[run] == sacrebleu.corpus_chrf(texts, [right]).score
             assert model.metrics["ter"].runs[run] == sacrebleu.corpus_ter(texts, [right]).score
+
+
+def test_every_metric_has_its_signature_which_is_verified(tmp_path: Path) -> None:
+    right = references()
+    systems = {name: [outputs(wrong, seed, right) for seed in (1, 2)] for name, wrong in (("a", 0.1), ("b", 0.3))}
+    record, files = compare_outputs(right, systems, out=tmp_path, metric=("bleu", "ter"), language="en")
+    theirs = {"chrf": sacrebleu.CHRF(references=[right]), "ter": sacrebleu.TER(references=[right])}
+    assert record.signatures == {name: str(metric.get_signature()) for name, metric in theirs.items()}
+    text = files.markdown.read_text()
+    for name, signature in record.signatures.items():
+        assert signature.replace("|", r"\|") in text, name
+    results = json.loads(files.results.read_text())
+    for changed, differing in (({}, []), (record.signatures | {"ter": "tok:other"}, ["signatures"])):
+        files.results.write_text(json.dumps(results | {"signatures": dict(changed)}))
+        assert [finding.name for finding in verify(tmp_path) if finding.differences] == differing
 
 
 def test_one_file_each_says_first_what_it_cannot_show(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sacrebleu
 
 import selfattn
 from selfattn.comparison.compare import compare
@@ -183,6 +184,8 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> Non
     )  # fmt: skip
     assert (record.headline.metric, record.headline.kind) == ("bleu", "points")
     assert "tok:13a" in record.headline.signature
+    assert record.signatures["chrf"] == str(sacrebleu.CHRF(references=[["a"]]).get_signature())
+    assert set(record.signatures) == {"chrf", "ter", "bleu_lowercased_tokenised"}
     assert record.interval is not None
     assert record.interval.method == "bootstrap"  # BLEU is no mean over items
     assert {pair.metric for pair in record.pairs} == {"bleu", "chrf"}

@@ -160,6 +160,9 @@ def statistics_section(record: Record) -> tuple[b.Block, ...]:
     if further.rows:
         note = b.Paragraph(message("further.note"), note=True)
         blocks += [b.Heading(message("head.further"), "further"), further, note]
+    for metric, signature in record.signatures.items():
+        text = message("statistics.signature_of", metric=named(record, "metric", metric))
+        blocks.append(b.Paragraph(text, note=True, code=signature))
     words: Sequence[str] = _WORDS_OF_MEAN_RUNS if record.analysis > 1 else _WORDS
     if ranking.is_one_file(record):
         words = _WORDS_ON_ITEMS
