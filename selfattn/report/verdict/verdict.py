@@ -204,10 +204,10 @@ def origin(record: Record) -> tuple[str, ...]:
 
 
 def standing(record: Record, model: Model) -> Message:
-    """Return how a model stands to the one with the best mean, in two words."""
+    """Return how a model stands to the one with the best mean (or score, where it ran once), in two words."""
     best = best_of(record)
     if quality(record, model).mean == quality(record, best).mean:
-        return message("standing.highest")
+        return message("standing.highest_run" if ranking.is_single(record, model) else "standing.highest")
     if not ranking.comparable(record, model, best):
         return message("standing.stopped")
     return standing_word(record, pair_test(record, model, best))
