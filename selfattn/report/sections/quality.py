@@ -149,24 +149,29 @@ def differences_section(record: Record) -> tuple[b.Block, ...]:
 def statistics_section(record: Record) -> tuple[b.Block, ...]:
     """Return the tests of pairs by metric, the headline's first; further metrics; the meaning of the words."""
     blocks: list[b.Block] = [b.Paragraph(method_note(record), link=(message("statistics.link"), "#words"))]
+    signatures = {record.headline.metric: record.headline.signature, **record.signatures}
     for metric in dict.fromkeys([record.headline.metric, *(test.metric for test in record.pairs)]):
         table = pair_table(record, metric)
         if table.rows:
             head = message("statistics.metric", metric=named(record, "metric", metric))
-            blocks += [b.Heading(head, table.name), table]
-    if record.headline.signature:
-        blocks.append(b.Paragraph(message("statistics.signature"), note=True, code=record.headline.signature))
+            blocks += [b.Heading(head, table.name), table, *_cited(record, metric, signatures.pop(metric, ""))]
     further = further_table(record)
     if further.rows:
-        note = b.Paragraph(message("further.note"), note=True)
-        blocks += [b.Heading(message("head.further"), "further"), further, note]
-    for metric, signature in record.signatures.items():
-        text = message("statistics.signature_of", metric=named(record, "metric", metric))
-        blocks.append(b.Paragraph(text, note=True, code=signature))
+        blocks += [b.Heading(message("head.further"), "further"), further]
+        if not ranking.is_single(record):
+            blocks.append(b.Paragraph(message("further.note"), note=True))
+    for metric, signature in signatures.items():
+        blocks += _cited(record, metric, signature)
     words: Sequence[str] = _WORDS_OF_MEAN_RUNS if record.analysis > 1 else _WORDS
     if ranking.is_one_file(record):
         words = _WORDS_ON_ITEMS
     return *blocks, b.Heading(message("statistics.link"), "words"), b.Items(tuple(map(message, words)))
+
+
+def _cited(record: Record, metric: str, signature: str) -> tuple[b.Block, ...]:
+    """Say how a metric was computed, where something is left open."""
+    text = message("statistics.signature", metric=named(record, "metric", metric))
+    return (b.Paragraph(text, note=True, code=signature),) if signature else ()
 
 
 def pair_table(record: Record, metric: str, pairs: Sequence[PairTest] | None = None, name: str = "") -> b.Table:
