@@ -180,7 +180,7 @@ def _guard(
         value = value.masked_fill(unseen, 0)
         mask = Mask(mask.allowed | sees_nothing)
     can_shift = query.dtype == torch.float16 and normalize.zero_keys == 0  # a zero key would not shift along
-    if bias is not None and can_shift and bias.dtype != torch.float16:
+    if bias is not None and can_shift and bias.dtype != torch.float16 and j > 0:
         bias = _within_float16(bias, mask.for_sizes(i, j, query.device).allowed)
     return query, key, value, mask, bias, sees_nothing
 
@@ -373,11 +373,14 @@ def _check(query: Tensor, key: Tensor, value: Tensor, score: Score, bias: Tensor
     if key.shape[1] == 0 or query.shape[1] % key.shape[1]:
         raise ValueError(f"attend: {key.shape[1]} key-value heads do not divide {query.shape[1]} query heads")
     if bias is not None:
+        if not isinstance(bias, Tensor) or not bias.is_floating_point():
+            kind = bias.dtype if isinstance(bias, Tensor) else type(bias).__name__
+            raise TypeError(
+                f"attend: expected bias as a floating point tensor, got {kind}; keys are hidden by the mask"
+            )
         check_broadcasts("bias", bias, (*query.shape[:3], key.shape[2]))
-        if not bias.is_floating_point():
-            raise TypeError(f"attend: expected a floating point bias, got {bias.dtype}; what hides keys is the mask")
     dtypes = query.dtype, key.dtype, value.dtype
     if len(set(dtypes)) > 1 and not torch.is_autocast_enabled(query.device.type):
         raise TypeError(f"attend: expected query, key and value of one dtype, got {dtypes}")
-    if not 0.0 <= dropout_p < 1.0:
-        raise ValueError(f"attend: dropout_p must be in [0, 1), got {dropout_p}")
+    if not isinstance(dropout_p, float | int) or not 0.0 <= dropout_p < 1.0:
+        raise ValueError(f"attend: dropout_p must be a number in [0, 1), got {dropout_p!r}")

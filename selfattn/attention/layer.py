@@ -59,8 +59,9 @@ class MultiHeadAttention(nn.Module):
 
     Raises:
         ValueError: a width is below 1 or not divisible by its number of heads; the key-value heads do not divide the
-            heads.
-        TypeError: the score is no :class:`~selfattn.attention.scores.Score`, or ``normalize`` no
+            heads; dropout is outside [0, 1).
+        TypeError: ``position`` is no :class:`~selfattn.attention.positions.AttentionPosition`, the score no
+            :class:`~selfattn.attention.scores.Score`, or ``normalize`` no
             :class:`~selfattn.attention.normalizers.Normalizer`.
 
     Example:
@@ -94,6 +95,10 @@ class MultiHeadAttention(nn.Module):
                 raise ValueError(f"MultiHeadAttention: {name} must be at least 1, got {size}")
         if min(num_heads, num_kv_heads) < 1 or num_heads % num_kv_heads:
             raise ValueError(f"MultiHeadAttention: {num_kv_heads} key-value heads do not divide {num_heads} heads")
+        if position is not None and not (isinstance(position, nn.Module) and hasattr(position, "rotate")):
+            raise TypeError(f"MultiHeadAttention: expected position as an AttentionPosition, got {position!r}")
+        if not isinstance(dropout, float | int) or not 0 <= dropout < 1:
+            raise ValueError(f"MultiHeadAttention: dropout must be a number in [0, 1), got {dropout!r}")
         self.query_dim = query_dim
         self.context_dim = context_dim
         self.project = project
@@ -216,12 +221,14 @@ class MultiHeadAttention(nn.Module):
             past: what the previous call returned; None at the start.
             mask: see :meth:`forward`; the keys of ``past`` come first.
             causal: see :meth:`forward`.
-            positions: of ``x``; needed with a past where the layer uses positions.
+            positions: of ``x``, see :meth:`forward`; default those behind the last one of ``past``.
             need_weights: see :meth:`forward`.
 
         Returns:
             Output and weights, and the past of the next call: here the :class:`~selfattn.attention.cache.Cache`.
         """
+        if positions is None and past is not None and self.position is not None:
+            positions = past.following(x.shape[1])
         query, new = self.project_self(x, positions)
         cache = Cache(new) if past is None else past.append(new)
         attended = self(query, cache.entries, mask=mask, causal=causal, positions=positions, need_weights=need_weights)

@@ -20,6 +20,11 @@ from selfattn.attention.recurrence import AttentionState, corrected, read_on
 from selfattn.attention.scores import positive_features
 
 
+def _unit(x: Tensor) -> Tensor:
+    """Shorten vectors to length 1; those of length 0, as padding makes them, stay 0 in half precision too."""
+    return F.normalize(x, dim=-1, eps=max(1e-12, torch.finfo(x.dtype).tiny))
+
+
 class LinearAttention(MultiHeadAttention):
     """Linear attention: multi-head attention with the score ``log phi(q) . phi(k)``, and its recurrent form.
 
@@ -205,14 +210,14 @@ class DeltaAttention(LinearAttention):
     corrects = True
 
     def _query_heads(self, query: Tensor) -> Tensor:
-        return F.normalize(F.silu(super()._query_heads(query)), dim=-1)
+        return _unit(F.silu(super()._query_heads(query)))
 
     def strengthened(self, keys: KeyValue, x: Tensor, tokens: Tensor | None) -> KeyValue:
         """Shorten the keys, and multiply keys and values by the root of ``beta``, which is 0 at padding."""
         root = self.beta_proj(x).sigmoid().sqrt().transpose(1, 2)[..., None]
         if tokens is not None:
             root = root.masked_fill(~tokens[:, None, :, None], 0)
-        key = F.normalize(F.silu(keys.key), dim=-1)
+        key = _unit(F.silu(keys.key))
         return KeyValue(root * key, root * keys.value)
 
     def project_self(self, x: Tensor, positions: Tensor | None = None) -> tuple[Query, KeyValue]:

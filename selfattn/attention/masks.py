@@ -106,6 +106,8 @@ def as_mask(mask: Tensor | Mask | None, causal: bool, full: tuple[int, int, int,
         TypeError: attend: expected a bool mask, True = may attend, got torch.float32
     """
     if isinstance(mask, Mask):
+        if mask.allowed is not None and not torch.compiler.is_compiling():  # a graph compares no sizes
+            check_broadcasts("mask", mask.allowed, full)
         return Mask(mask.allowed, mask.additive, True) if causal and not mask.causal else mask
     if mask is None:
         return _CAUSAL if causal else _NOTHING_HIDDEN

@@ -168,7 +168,7 @@ class Rotary(AttentionPosition):
         base: the slowest pair turns by about ``1 / base`` a position; default 10000.
 
     Raises:
-        ValueError: ``head_dim`` is odd.
+        ValueError: ``head_dim`` is odd or below 2, or ``base`` not above 0. Queries or keys have another width.
 
     Example:
         >>> x = torch.ones(1, 1, 1, 2)
@@ -183,13 +183,17 @@ class Rotary(AttentionPosition):
 
     def __init__(self, head_dim: int, base: float = 10000.0) -> None:
         super().__init__()
-        if head_dim % 2:
+        if head_dim % 2 or head_dim < 2:
             raise ValueError(f"rotary positions need an even head width, got {head_dim}")
+        if not base > 0:
+            raise ValueError(f"rotary positions need a base above 0, got {base}")
         self.head_dim = head_dim
         self.base = base
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
         """Turn coordinates ``(2k, 2k+1)`` of ``x [b h i e]`` by ``position * base^(-2k/e)``."""
+        if x.shape[-1] != self.head_dim:
+            raise ValueError(f"rotary positions for heads {self.head_dim} wide, got heads {x.shape[-1]} wide")
         dtype = torch.promote_types(x.dtype, torch.float32)  # an angle in half precision is wrong by whole turns
         steps = torch.arange(0, self.head_dim, 2, device=x.device, dtype=dtype)
         angles = positions[..., None].to(dtype) * self.base ** (-steps / self.head_dim)
@@ -210,7 +214,10 @@ class Alibi(AttentionPosition):
     rest is taken from every other slope of the next power, as the authors' code does.
 
     Args:
-        num_heads: ``h``.
+        num_heads: ``h``, at least 1.
+
+    Raises:
+        ValueError: ``num_heads`` is below 1.
 
     Example:
         >>> Alibi(2).bias(torch.arange(2), torch.arange(2))[0].tolist()
@@ -221,6 +228,8 @@ class Alibi(AttentionPosition):
 
     def __init__(self, num_heads: int) -> None:
         super().__init__()
+        if num_heads < 1:
+            raise ValueError(f"positions by head need at least 1 head, got {num_heads}")
         self.num_heads = num_heads
         self.register_buffer("slopes", torch.empty(num_heads), persistent=False)
         self.reset_parameters()
@@ -274,6 +283,9 @@ class RelativeBias(AttentionPosition):
         max_distance: where the last bucket begins, beyond the distances that have a bucket each; default 128.
         bidirectional: keys may lie after the query (an encoder); half of the buckets are for those. Default False.
 
+    Raises:
+        ValueError: there are too few buckets, or ``max_distance`` lies among those that hold one distance each.
+
     Example:
         >>> RelativeBias(2).bias(torch.arange(3), torch.arange(5)).shape
         torch.Size([2, 3, 5])
@@ -283,6 +295,12 @@ class RelativeBias(AttentionPosition):
         self, num_heads: int, *, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = False
     ) -> None:
         super().__init__()
+        exact = num_buckets // (4 if bidirectional else 2)
+        if exact < 1 or max_distance <= exact:
+            raise ValueError(
+                f"t5 positions need at least {4 if bidirectional else 2} buckets, and max_distance above {exact}; got "
+                f"{num_buckets} buckets and max_distance {max_distance}"
+            )
         self.num_buckets = num_buckets
         self.max_distance = max_distance
         self.bidirectional = bidirectional

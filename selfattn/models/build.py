@@ -38,8 +38,13 @@ def build(
         config = get_preset(config).config
     if not isinstance(config, ModelConfig):
         raise UserError(f"build: expected the name of a model, or its configuration, got {shown(config)}")
-    if not isinstance(vocab_size, int):
-        raise UserError(f"build: `vocab_size`: expected a whole number, got {shown(vocab_size)}")
+    for name, size in (("vocab_size", vocab_size), ("source_vocab_size", source_vocab_size)):
+        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
+            raise UserError(f"build: `{name}`: expected a whole number from 1, got {shown(size)}")
+    if not isinstance(pad_id, int) or not 0 <= pad_id < vocab_size:
+        raise UserError(f"build: `pad_id`: expected one of the ids 0 to {vocab_size - 1}, got {shown(pad_id)}")
+    if not isinstance(seed, int):
+        raise UserError(f"build: `seed`: expected a whole number, got {shown(seed)}")
     if source_vocab_size not in (None, vocab_size) and config.shares_vocabulary():
         raise ValueError(
             f"build: source and target share one embedding, so that source_vocab_size={source_vocab_size} "

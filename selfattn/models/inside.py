@@ -20,7 +20,9 @@ Transformer. The number of a row is that of the decoding step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import copy
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -33,6 +35,7 @@ from selfattn.attention import AttentionSteps, MultiHeadAttention
 from selfattn.errors import UserError
 from selfattn.models.instrument import Place, Visit, instrumented
 from selfattn.models.protocol import Seq2Seq, joined_rows
+from selfattn.settings import shown
 
 OF_ATTENTION = ("query", "key", "value", "scores", "weights", "heads")
 
@@ -85,6 +88,9 @@ class Trace:
     def names(self) -> tuple[str, ...]:
         """The names of all intermediates, in the order in which they are computed."""
         return tuple(self.axes)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.axes)
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self.axes:
@@ -150,7 +156,7 @@ def trace_model(model: Seq2Seq, source: Tensor, target_in: Tensor) -> Trace:
     steps: list[dict[str, Tensor]] = []
     axes: dict[str, int | None] = {}
 
-    original, edits = _edits_of(model)
+    original, edits = edits_of(model)
 
     def keep(tensor: Tensor, place: Place) -> Tensor:
         tensor = _changed(tensor, place, edits)
@@ -177,7 +183,8 @@ def edited(model: Seq2Seq, *edits: Edit) -> Seq2Seq:
         edits: applied in their order, after those of the model.
 
     Raises:
-        UserError: there is no intermediate of a name. A change to another shape is refused when it runs.
+        UserError: something else than an edit is given, or there is no intermediate of its name. A change to another
+            shape or dtype is refused when it runs.
 
     Example:
         >>> from selfattn.models.build import build
@@ -188,18 +195,22 @@ def edited(model: Seq2Seq, *edits: Edit) -> Seq2Seq:
         >>> torch.equal(logits, model(source, target_in, source_mask=source > 0))
         False
     """
-    original, earlier = _edits_of(model)
+    original, earlier = edits_of(model)
     names = intermediates(original)
     for edit in edits:
+        if not isinstance(edit, Edit):
+            raise UserError(f"intervene: expected edits, such as ablate(...), got {shown(edit)}")
         if edit.name not in names:
             raise UserError(_unknown(edit.name, names))
     edits = (*earlier, *edits)
     twin = instrumented(original, partial(_changed, edits=edits), one_by_one=any(edit.by_step for edit in edits))
     vars(twin)["inside"] = (original, edits)
+    # Hooks and replaced methods of a copy would go on with this one's steps.
+    vars(twin)["__deepcopy__"] = lambda memo: edited(copy.deepcopy(original, memo), *edits)
     return twin
 
 
-def _edits_of(model: Seq2Seq) -> tuple[Seq2Seq, tuple[Edit, ...]]:
+def edits_of(model: Seq2Seq) -> tuple[Seq2Seq, tuple[Edit, ...]]:
     """Return the model that an edited one was made from, and its edits."""
     original, edits = vars(model).get("inside", (model, ()))
     return original, edits
@@ -208,25 +219,37 @@ def _edits_of(model: Seq2Seq) -> tuple[Seq2Seq, tuple[Edit, ...]]:
 def _changed(tensor: Tensor, place: Place, edits: Sequence[Edit]) -> Tensor:
     for edit in edits:
         if edit.name == place.name:
-            shape = tensor.shape
-            tensor = edit.change(tensor, place)
-            if tensor.shape != shape:
-                raise UserError(f"{edit.name}: a change must keep the shape {[*shape]}, got {[*tensor.shape]}")
+            changed = edit.change(tensor, place)
+            if not isinstance(changed, Tensor):
+                raise UserError(f"{edit.name}: a change must return a tensor, got {shown(changed)}")
+            if (changed.shape, changed.dtype) != (tensor.shape, tensor.dtype):
+                kinds = f"{[*tensor.shape]} {tensor.dtype}, got {[*changed.shape]} {changed.dtype}"
+                raise UserError(f"{edit.name}: a change must keep shape and dtype {kinds}")
+            tensor = changed
     return tensor
 
 
-def ablate(layer: str, heads: Sequence[int] | None = None, *, to: Tensor | float = 0.0) -> Edit:
+def ablate(layer: str, heads: Iterable[int] | None = None, *, to: Tensor | float = 0.0) -> Edit:
     """Replace the output of heads by a constant (Michel et al. 2019, section 2.3: by zero).
 
     Args:
         layer: name of the attention layer.
         heads: numbers of the heads; default all.
         to: a number, or a vector for each head of the layer ``[h c]``, as :func:`head_means` returns them; default 0.
+
+    Raises:
+        UserError: ``heads`` or ``to`` is not as described.
     """
+    if not isinstance(to, Tensor) and not (isinstance(to, int | float) and math.isfinite(to)):
+        raise UserError(f"ablate: `to`: expected a finite number or a tensor [h c], got {shown(to)}")
 
     def change(tensor: Tensor, place: Place) -> Tensor:
-        constant = to.to(tensor)[:, None] if isinstance(to, Tensor) else tensor.new_tensor(to)
-        return constant.expand_as(tensor)
+        if not isinstance(to, Tensor):
+            return torch.full_like(tensor, to)
+        if to.shape != (tensor.shape[1], tensor.shape[3]):
+            sizes = f"{[tensor.shape[1], tensor.shape[3]]}, got {[*to.shape]}"
+            raise UserError(f"ablate: `to`: expected a vector for each head of {layer} [h c] {sizes}")
+        return to.to(tensor)[:, None].expand_as(tensor)
 
     return Edit(f"{layer}.heads", _of_heads(change, heads), by_step=False)
 
@@ -237,13 +260,18 @@ def head_means(traces: Sequence[Trace], layer: str) -> Tensor:
     Args:
         traces: at least one.
         layer: name of the attention layer.
+
+    Raises:
+        UserError: there is no trace.
     """
+    if not traces:
+        raise UserError("head_means: there are no traces; give at least one")
     rows = torch.cat([trace[f"{layer}.heads"] for trace in traces], dim=1)
     return rows.mean(dim=1)
 
 
 def reweigh(
-    layer: str, to: Literal["uniform", "permuted"] | Trace, heads: Sequence[int] | None = None, *, seed: int = 0
+    layer: str, to: Literal["uniform", "permuted"] | Trace, heads: Iterable[int] | None = None, *, seed: int = 0
 ) -> Edit:
     """Replace attention weights.
 
@@ -253,11 +281,16 @@ def reweigh(
             Wallace 2019, section 4.2.1); or a trace of another input, whose weights are taken step by step.
         heads: numbers of the heads; default all.
         seed: of the permutation; the same for every batch and step.
+
+    Raises:
+        UserError: ``to``, ``heads`` or ``seed`` is not as described.
     """
     if isinstance(to, Trace):
         return patch(f"{layer}.weights", to, heads=heads)
     if to not in ("uniform", "permuted"):
-        raise UserError(f"reweigh: expected 'uniform', 'permuted' or a trace, got {to!r}")
+        raise UserError(f"reweigh: expected 'uniform', 'permuted' or a trace, got {shown(to)}")
+    if not isinstance(seed, int):
+        raise UserError(f"reweigh: `seed`: expected a whole number, got {shown(seed)}")
 
     def change(weights: Tensor, place: Place) -> Tensor:
         allowed = torch.ones_like(weights, dtype=torch.bool)
@@ -270,7 +303,7 @@ def reweigh(
     return Edit(f"{layer}.weights", _of_heads(change, heads), by_step=False)
 
 
-def patch(name: str, trace: Trace, *, steps: Sequence[int] | None = None, heads: Sequence[int] | None = None) -> Edit:
+def patch(name: str, trace: Trace, *, steps: Iterable[int] | None = None, heads: Iterable[int] | None = None) -> Edit:
     """Replace an intermediate by that of another input (activation patching; Vig et al. 2020).
 
     For what is computed while the source is read, both sources need as many tokens. Steps beyond the end of the trace
@@ -281,15 +314,26 @@ def patch(name: str, trace: Trace, *, steps: Sequence[int] | None = None, heads:
         trace: of the other input, by the same model.
         steps: numbers of the decoding steps that are patched; default all, and the reading of the source.
         heads: numbers of the heads, where the intermediate has heads; default all.
+
+    Raises:
+        UserError: there is no trace, or it has no such intermediate; it has none of the steps, or the intermediate no
+            steps at all; the intermediate has no heads.
     """
+    if not isinstance(trace, Trace):
+        raise UserError(f"patch: expected a trace, such as run.trace(text), got {shown(trace)}")
     if name not in trace.axes:
         raise UserError(_unknown(name, trace.axes))
+    chosen = None if steps is None else _numbers("steps", steps)
+    traced = [number for number, step in enumerate(trace.steps) if name in step]
+    if chosen is not None and not {*chosen} & {*traced}:
+        there = f"the trace has steps 0 to {traced[-1]}" if traced else "it is computed while the source is read"
+        raise UserError(f"patch: {name}: steps {', '.join(map(str, chosen))}: {there}")
     if heads is not None and name.rpartition(".")[2] not in OF_ATTENTION:
         raise UserError(f"patch: {name} has no heads; leave `heads` out")
 
     def change(tensor: Tensor, place: Place) -> Tensor:
         values = [trace.source] if place.step is None else trace.steps[place.step :][:1]
-        is_chosen = steps is None or place.step in steps
+        is_chosen = chosen is None or place.step in chosen
         if not (is_chosen and values and name in values[0]):
             return tensor
         return torch.empty_like(tensor).copy_(_fitted(values[0][name], tensor))
@@ -297,20 +341,33 @@ def patch(name: str, trace: Trace, *, steps: Sequence[int] | None = None, heads:
     return Edit(name, _of_heads(change, heads))
 
 
-def _of_heads(change: Callable[[Tensor, Place], Tensor], heads: Sequence[int] | None) -> Visit:
+def _of_heads(change: Callable[[Tensor, Place], Tensor], heads: Iterable[int] | None) -> Visit:
     """Restrict a change to some heads."""
     if heads is None:
         return change
+    numbers = _numbers("heads", heads)
 
     def chosen(tensor: Tensor, place: Place) -> Tensor:
         count = tensor.shape[1]
-        if wrong := [head for head in heads if not 0 <= head < count]:
-            raise UserError(f"{place.name}: head {wrong[0]}: the layer has heads 0 to {count - 1}")
+        if max(numbers) >= count:
+            raise UserError(f"{place.name}: head {max(numbers)}: the layer has heads 0 to {count - 1}")
         result = tensor.clone()
-        result[:, list(heads)] = change(tensor, place)[:, list(heads)]
+        result[:, numbers] = change(tensor, place)[:, numbers]
         return result
 
     return chosen
+
+
+def _numbers(name: str, values: Iterable[int]) -> list[int]:
+    """Return numbers of heads or steps, read once.
+
+    Raises:
+        UserError: there are none, or something else is given.
+    """
+    numbers = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else []
+    if not numbers or any(not isinstance(number, int) or isinstance(number, bool) or number < 0 for number in numbers):
+        raise UserError(f"`{name}`: expected whole numbers from 0, such as [0, 2], got {shown(numbers or values)}")
+    return numbers
 
 
 def _permuted(weights: Tensor, allowed: Tensor, seed: int) -> Tensor:

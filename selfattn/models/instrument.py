@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -44,9 +45,8 @@ Visit = Callable[[Tensor, Place], Tensor]
 """Sees an intermediate and returns what the model computes on with."""
 
 
-@dataclass
-class _Clock:
-    """Knows which decoding step is being computed; None while the source is read."""
+class _Clock(threading.local):
+    """Knows, for each thread, which decoding step is being computed; None while the source is read."""
 
     step: int | None = None
 

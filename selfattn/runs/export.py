@@ -6,7 +6,7 @@ Besides the other program's files they have the settings, tokenizer and record o
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from selfattn.errors import SettingError, UserError, say
 from selfattn.files import names_in, writing
@@ -17,6 +17,7 @@ from selfattn.registry import TASKS
 from selfattn.runs.directory import CONFIG, TOKENIZER, RunDirectory, check_is_free
 from selfattn.runs.exported import MODEL_FILES, Format, export_place, format_of
 from selfattn.runs.record import RunConfig
+from selfattn.settings import shown
 from selfattn.tokenizers.protocol import Tokenizer
 
 Quantized = Literal["int8", "int8_float32", "int8_float16", "int16", "float16", "bfloat16"]
@@ -50,6 +51,8 @@ def export(
     advice: str = "choose another `out`",
 ) -> None:
     """Write the run at ``path`` in another format; see :meth:`selfattn.runs.run.Run.export`."""
+    if to not in get_args(Format):
+        raise SettingError(f"export: `to`: expected one of {', '.join(get_args(Format))}, got {shown(to)}")
     if format_of(path) is not None:
         raise UserError(f"{path}: is an exported run already; export the run that it was made from")
     if quantize is not None and to != "ctranslate2":

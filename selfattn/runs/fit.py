@@ -27,7 +27,7 @@ from selfattn.runs.directory import CHECKPOINT, CURVE, METRICS, UNFINISHED, RunD
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.kept import kept_name, kept_steps
 from selfattn.runs.load import load
-from selfattn.runs.model import build_model
+from selfattn.runs.model import build_model, check_default_device
 from selfattn.runs.record import RunConfig, RunRecord, used_plugins
 from selfattn.runs.reopen import reopen
 from selfattn.runs.run import Run
@@ -98,6 +98,7 @@ def fit(
     training = config.training
     config = replace(config, plugins=used_plugins(config.task, data.metrics, config.model))
     checkpoints = CheckpointFile(out / CHECKPOINT, save_every)
+    check_default_device()
     model = build_model(config.model, tokenizer, training.seed)
     if start is not None:
         model.load_state_dict(start.model.state_dict())

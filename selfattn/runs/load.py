@@ -16,7 +16,7 @@ from selfattn.models.ensemble import Ensemble, EnsembleConfig
 from selfattn.runs.directory import TOKENIZER, WEIGHTS, RunDirectory, files_in, foreign_kind
 from selfattn.runs.export import export_once, open_exported
 from selfattn.runs.exported import Engine, format_of
-from selfattn.runs.model import build_model
+from selfattn.runs.model import build_model, check_default_device
 from selfattn.runs.run import Run
 from selfattn.settings import shown
 from selfattn.training.device import choose_device
@@ -73,6 +73,7 @@ def load(
         if device.type != "cpu":
             raise UserError(f"{directory.path}: an exported run computes on the CPU; load the run")
         return Run(directory.path, config, open_exported(directory.path, kind).eval(), tokenizer)
+    check_default_device()
     with without_memory():  # the model may not be the right one
         parameters, _ = count_parameters(build_model(config.model, tokenizer, config.training.seed))
     directory.check_size(parameters)

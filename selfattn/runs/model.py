@@ -30,3 +30,14 @@ def build_model(config: ModelConfig, tokenizer: Tokenizer, seed: int) -> Seq2Seq
     except ValueError as error:
         advice = "" if tokenizer.source is tokenizer else "; leave `separate` out"
         raise UserError(f"this model cannot be built: {error}{advice}") from None
+
+
+def check_default_device() -> None:
+    """Check that tensors are made on the CPU where no device is given.
+
+    Raises:
+        UserError: ``torch.set_default_device`` has set another.
+    """
+    device = torch.get_default_device()
+    if device.type != "cpu":
+        raise UserError(f"torch's default device is {device}; set it to cpu, and give `device` to train or load")

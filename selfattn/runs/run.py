@@ -16,7 +16,7 @@ from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.alignment.attention_scores import token_links
 from selfattn.evaluation.alignment.links import Link
 from selfattn.evaluation.alignment.word_alignment import Way, word_links, words_of_pair
-from selfattn.models.inside import Edit, Trace, edited, trace_model
+from selfattn.models.inside import Edit, Trace, edited, edits_of, trace_model
 from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.attention_view import AttentionView, view_attention
 from selfattn.runs.directory import CONFIG
@@ -73,7 +73,7 @@ class Run(Predictor):
 
         Raises:
             SettingError: `texts` is a single text or no list of texts.
-            UserError: the run was trained on pairs.
+            UserError: the run was trained on pairs, or a text is empty.
 
         Example:
             ``run.score_texts(["A man"])[0].bits_per_character``
@@ -81,6 +81,8 @@ class Run(Predictor):
         cleaned = [self.clean(text) for text in checked_texts("score_texts", texts)]
         if self.takes_pairs:
             raise UserError(f"score_texts: {self.path} was trained on pairs; take a language model, or `score`")
+        if "" in cleaned:
+            raise UserError(f"score_texts: text {cleaned.index('') + 1} is empty; leave it out")
         return score_each_text(self.model, self.tokenizer, cleaned, context=self.config.max_length)
 
     def align(
@@ -110,8 +112,8 @@ class Run(Predictor):
             UserError: the run is a language model, the model has no attention to its source or no such layer or head,
                 a text is longer than the model can read, or a source or a target is empty.
         """
-        for name, value in (("layer", layer), ("head", head or 0)):
-            if not isinstance(value, int):
+        for name, value in (("layer", layer), ("head", 0 if head is None else head)):
+            if not isinstance(value, int) or isinstance(value, bool):
                 raise SettingError(f"align: `{name}`: expected a whole number, got {shown(value)}")
         with self.of_pairs("align"):
             cleaned = self._filled_pairs("align", pairs)
@@ -224,8 +226,11 @@ class Run(Predictor):
             The directory.
 
         Raises:
-            UserError: a package is missing, the format does not support the model, or the directory cannot be written.
+            SettingError: there is no such format.
+            UserError: a package is missing, the format does not support the model, the run has interventions, or the
+                directory cannot be written.
         """
+        self._refuse_edits("export")
         export(self.path, self.config, self.model, self.tokenizer, to, Path(out), quantize)
         return Path(out)
 
@@ -244,13 +249,19 @@ class Run(Predictor):
             The URL of the commit.
 
         Raises:
-            UserError: the name is not valid, the Hub cannot be reached, or it refuses.
+            UserError: the name is not valid, the run has interventions, the Hub cannot be reached, or it refuses.
         """
         from selfattn.runs.hub import push
         from selfattn.runs.measure import measure_run  # imports scipy
 
+        self._refuse_edits("push")
         measure = (lambda: measure_run(self.task, self)) if test else None
         return push(self.path, self.config, len(self.tokenizer), name, private=private, measure=measure)
+
+    def _refuse_edits(self, call: str) -> None:
+        """Refuse a run whose model computes otherwise than its files say."""
+        if edits_of(self.model)[1]:
+            raise UserError(f"{call}: interventions are computed in this process alone; {call} the run without them")
 
     def _filled_pairs(self, call: str, pairs: Iterable[Pair]) -> list[Pair]:
         """Return clean pairs; refuse one with an empty side, which has no score and no alignment."""

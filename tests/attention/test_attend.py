@@ -16,6 +16,7 @@ from selfattn.attention import (
     MultiHeadAttention,
     Rotary,
     Score,
+    Sinusoidal,
     attend,
     dot,
     make_score,
@@ -255,10 +256,12 @@ BAD_CALLS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ),
     ({"mask": x(5, 7)}, TypeError, "expected a bool mask, True = may attend, got torch.float32"),
     ({"bias": x(2, 5, 7)}, ValueError, "expected a bias that broadcasts to [b h i j] (2, 3, 5, 7), got (2, 5, 7)"),
-    ({"bias": x(5, 7).bool()}, TypeError, "expected a floating point bias, got torch.bool"),
+    ({"bias": x(5, 7).bool()}, TypeError, "expected bias as a floating point tensor, got torch.bool"),
     ({"value": x(2, 3, 7, 13, dtype=torch.float64)}, TypeError, "expected query, key and value of one dtype, got ("),
-    ({"dropout_p": 1.0}, ValueError, "dropout_p must be in [0, 1), got 1.0"),
-    ({"dropout_p": -0.5}, ValueError, "dropout_p must be in [0, 1), got -0.5"),
+    ({"dropout_p": 1.0}, ValueError, "dropout_p must be a number in [0, 1), got 1.0"),
+    ({"bias": 0.5}, TypeError, "expected bias as a floating point tensor, got float"),
+    ({"dropout_p": "0.1"}, ValueError, "dropout_p must be a number in [0, 1), got '0.1'"),
+    ({"dropout_p": -0.5}, ValueError, "dropout_p must be a number in [0, 1), got -0.5"),
 ]
 
 
@@ -279,12 +282,15 @@ class TestErrors:
             ({"query_dim": 12, "num_heads": 6, "num_kv_heads": 4}, "4 key-value heads do not divide 6 heads"),
             ({"query_dim": -8, "num_heads": 2}, "query_dim must be at least 1, got -8"),
             ({"query_dim": 12, "num_heads": 0}, "0 key-value heads do not divide 0 heads"),
+            ({"query_dim": 12, "num_heads": 3, "dropout": 1.5}, "dropout must be a number in [0, 1), got 1.5"),
+            ({"query_dim": 12, "num_heads": 3, "position": "rotary"}, "position as an AttentionPosition, got 'rotary'"),
+            ({"query_dim": 12, "num_heads": 3, "position": Sinusoidal(4)}, "position as an AttentionPosition, got Sin"),
             ({"query_dim": 12, "num_heads": 3, "score": "angle"}, "score 'angle' is not known; known: dot, scaled_dot"),
         ],
         ids=str,
     )
     def test_building_a_layer(self, arguments: dict[str, Any], message: str) -> None:
-        with pytest.raises((ValueError, UserError), match=re.escape(message)):
+        with pytest.raises((TypeError, ValueError, UserError), match=re.escape(message)):
             MultiHeadAttention(**arguments)
 
     def test_a_context_without_the_positions_that_the_layer_needs(self) -> None:

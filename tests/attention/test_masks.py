@@ -7,7 +7,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.attention import KeyValue, attend, causal_mask, key_mask, padding_mask
+from selfattn.attention import (
+    Alibi,
+    KeyValue,
+    MultiHeadAttention,
+    RelativeBias,
+    Rotary,
+    attend,
+    causal_mask,
+    key_mask,
+    padding_mask,
+)
 from selfattn.attention.cache import Cache
 from selfattn.attention.masks import Mask, unread
 
@@ -174,6 +184,26 @@ def test_positions_of_all_rows_meet_those_of_each(shapes: tuple[tuple[int, ...],
 def test_a_cache_goes_on_with_keys_of_its_kind_alone(new: KeyValue, with_gradients: bool) -> None:
     with torch.set_grad_enabled(with_gradients), pytest.raises(ValueError, match=r"cache: expected keys \[b h j e\]"):
         Cache(entries(2)).append(new)
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 1, 5), (1, 1, 1, 4)])
+def test_a_mask_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
+    x = torch.randn(1, 2, 3, 4)
+    key = torch.randn(1, 2, 5, 4)
+    with pytest.raises(ValueError, match="expected a mask that broadcasts"):
+        attend(x, key, key, mask=Mask(torch.ones(shape, dtype=torch.bool)))
+
+
+def test_positions_follow_those_of_the_past() -> None:
+    for position in (Rotary(4), Alibi(2), RelativeBias(2)):
+        layer = MultiHeadAttention(8, num_heads=2, position=position).eval()
+        x = torch.randn(2, 5, 8)
+        for first in (None, torch.arange(7, 10), torch.tensor([[0, 1, 2], [4, 5, 6]])):
+            begun, past = layer.advance(x[:, :3], None, causal=True, positions=first)
+            rest, _ = layer.advance(x[:, 3:], past, causal=True)
+            every = None if first is None else torch.cat([first, first[..., -1:] + 1, first[..., -1:] + 2], dim=-1)
+            whole = layer(x, causal=True, positions=every).output
+            torch.testing.assert_close(torch.cat([begun.output, rest.output], dim=1), whole, rtol=1e-5, atol=1e-6)
 
 
 def test_a_mask_says_one_thing_on_both_paths() -> None:

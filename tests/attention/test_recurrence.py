@@ -19,6 +19,7 @@ from selfattn.attention import (
     read_on,
 )
 from selfattn.attention.masks import Mask, key_mask
+from selfattn.models.build import build
 
 KINDS: dict[str, Any] = {
     "linear": lambda **more: LinearAttention(6, num_heads=2, **more),
@@ -193,6 +194,13 @@ def test_a_row_without_tokens_gives_zero_and_finite_gradients(kind: str) -> None
         assert (output[1] == 0).all()
         gradients = torch.autograd.grad(output.sum(), list(layer.parameters()))
         assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("preset", ["transformer-delta", "decoder-only-delta-hybrid"])
+def test_padding_is_zero_in_half_precision_too(preset: str) -> None:
+    model = build(preset, vocab_size=20).eval().half()
+    source, target = torch.tensor([[5, 6, 2], [7, 2, 0]]), torch.tensor([[1, 4], [1, 4]])
+    assert model(source, target, source_mask=source != 0).isfinite().all()
 
 
 @every

@@ -1,5 +1,6 @@
 """From configuration to model: vocabularies, shared tables, parameters; the named models."""
 
+import re
 from functools import cache
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 from selfattn.attention import RelativeBias
+from selfattn.errors import UserError
 from selfattn.layers import TokenEmbedding, TransformerBlock
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig, override
@@ -43,6 +45,23 @@ def test_one_table_has_one_size(config: ModelConfig) -> None:
     with pytest.raises(ValueError, match="source_vocab_size=11 must be vocab_size=7"):
         build(config, vocab_size=7, source_vocab_size=11, pad_id=0, seed=0)
     assert build(config, vocab_size=7, source_vocab_size=7, pad_id=0, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"vocab_size": 0}, "`vocab_size`: expected a whole number from 1, got 0"),
+        ({"vocab_size": True}, "`vocab_size`: expected a whole number from 1, got True"),
+        ({"source_vocab_size": -1}, "`source_vocab_size`: expected a whole number from 1, got -1"),
+        ({"pad_id": 9}, "`pad_id`: expected one of the ids 0 to 8, got 9"),
+        ({"pad_id": None}, "`pad_id`: expected one of the ids 0 to 8, got None"),
+        ({"seed": 1.5}, "`seed`: expected a whole number, got 1.5"),
+    ],
+    ids=str,
+)
+def test_sizes_that_cannot_be_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
+        build("transformer", **{"vocab_size": 9} | settings)
 
 
 @pytest.mark.parametrize("tie", [False, True])

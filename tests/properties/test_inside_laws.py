@@ -1,7 +1,10 @@
 """What is changed inside a model is changed alike however it is computed; nothing else changes."""
 
+import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -169,10 +172,30 @@ def test_a_model_that_computes_elsewhere_is_refused() -> None:
         edited(model, Edit("state.tensor", lambda tensor, place: 2 * tensor))
 
 
+def test_heads_and_steps_are_read_once_and_a_copy_counts_its_own_steps() -> None:
+    model = build("transformer", vocab_size=11, seed=0).eval()
+    source, target = torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7, 8, 9]])
+    trace = trace_model(model, torch.tensor([7, 8, 2]), target[0])
+    assert list(trace) == list(trace.names)
+
+    def logits(model: Seq2Seq) -> Tensor:
+        found: Tensor = model(source, target, source_mask=source > 0)
+        return found
+
+    cross = "decoder.layers.0.cross_attn"
+    for make, name in ((partial(patch, cross, trace), "steps"), (partial(ablate, cross), "heads")):
+        changed = edited(model, make(**{name: [1, 2]}))
+        once = edited(model, make(**{name: iter([1, 2])}))
+        for twin in (once, once, copy.deepcopy(changed), copy.deepcopy(copy.deepcopy(changed))):
+            assert torch.equal(logits(twin), logits(changed))
+        assert not torch.equal(logits(changed), logits(model))
+
+
 def test_what_cannot_be_done_is_refused() -> None:
     model = build("transformer", vocab_size=11, seed=0).eval()
     source, target = torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7]])
-    trace = trace_model(model, torch.tensor([5, 2]), target[0])
+    trace: Any = trace_model(model, torch.tensor([5, 2]), target[0])
+    cross: Any = "decoder.layers.0.cross_attn"
 
     def run(make: Callable[[], Any]) -> None:
         make()(source, target, source_mask=source > 0)
@@ -184,7 +207,10 @@ def test_what_cannot_be_done_is_refused() -> None:
             lambda: edited(model, patch("encoder.embed", trace)),
             r"\[2, 96\] and here \[3, 96\]; take inputs of as",
         ),
-        (lambda: edited(model, Edit("encoder.embed", lambda x, place: x[:, :1])), r"keep the shape \[1, 3, 96\], got"),
+        (
+            lambda: edited(model, Edit("encoder.embed", lambda x, place: x[:, :1])),
+            r"dtype \[1, 3, 96\] torch.float32, got",
+        ),
         (lambda: patch("encoder.embed", trace, heads=[0]), "encoder.embed has no heads; leave `heads` out"),
         (lambda: patch("encoder.nothing", trace), "there is no 'encoder.nothing'"),
         (
@@ -192,6 +218,23 @@ def test_what_cannot_be_done_is_refused() -> None:
             "expected 'uniform', 'permuted' or a trace, got 'even'",
         ),  # type: ignore[arg-type]
         (lambda: trace["decoder"], "there is no 'decoder'; there is encoder.embed"),
+        (lambda: edited(model, Edit("encoder.embed", lambda x, place: None)), "must return a tensor, got None"),
+        (lambda: edited(model, Edit("encoder.embed", lambda x, place: x.double())), "float32, got .* torch.float64"),
+        (lambda: edited(model, [ablate(cross)]), r"expected edits, such as ablate\(...\), got \[Edit"),
+        (lambda: ablate(cross, 0), r"`heads`: expected whole numbers from 0, such as \[0, 2\], got 0"),
+        (lambda: ablate(cross, []), "`heads`: expected whole numbers from 0"),
+        (lambda: ablate(cross, [True, False]), "`heads`: expected whole numbers from 0"),
+        (lambda: ablate(cross, to=math.nan), "`to`: expected a finite number or a tensor"),
+        (lambda: ablate(cross, to="mean"), "`to`: expected a finite number or a tensor"),
+        (lambda: edited(model, ablate(cross, to=torch.zeros(3))), r"\[h c\] \[4, 24\], got \[3\]"),
+        (lambda: reweigh(cross, "permuted", seed="a"), "`seed`: expected a whole number, got 'a'"),
+        (lambda: head_means([], cross), "there are no traces"),
+        (lambda: patch(cross, None), "expected a trace"),
+        (lambda: patch(cross, trace, steps=2), "`steps`: expected whole numbers from 0"),
+        (lambda: patch(cross, trace, steps="23"), "`steps`: expected whole numbers from 0"),
+        (lambda: patch(cross, trace, steps=[-1]), "`steps`: expected whole numbers from 0"),
+        (lambda: patch(cross, trace, steps=[2, 99]), "steps 2, 99: the trace has steps 0 to 1"),
+        (lambda: patch("encoder.embed", trace, steps=[0]), "it is computed while the source is read"),
     ):
         with pytest.raises(UserError, match=message):
             run(make)

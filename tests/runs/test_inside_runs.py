@@ -2,13 +2,14 @@
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from selfattn import Run, ablate, load, patch
+from selfattn import Pair, Run, ablate, load, patch
 from selfattn.cli.main import main
 from selfattn.comparison.testing import RunTest
 from selfattn.errors import SettingError, UserError
@@ -136,6 +137,34 @@ def test_what_cannot_be_looked_into_is_refused(
             main(["heads", str(runs["transformer"].path), *arguments])
         assert caught.value.code == 2
         assert message in capsys.readouterr().err
+
+
+def test_threads_share_a_changed_run(runs: dict[str, Run]) -> None:
+    run = runs["transformer"]
+    changed = run.intervene(patch("decoder.layers.0.cross_attn", run.trace("1 June 1963"), steps=[2, 3]))
+    texts = [TEXT, "25 December 1999"] * 8
+    alone = [changed.predict([text]) for text in texts]
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda text: changed.predict([text]), texts)) == alone
+
+
+@pytest.mark.parametrize("to", ["onnx", "ctranslate2"])
+def test_what_is_changed_here_is_neither_exported_nor_published(runs: dict[str, Run], to: Any, tmp_path: Path) -> None:
+    run = runs["transformer"]
+    changed = run.intervene(ablate("decoder.layers.0.cross_attn"))
+    for call in (lambda: changed.export(to, tmp_path / "out"), lambda: changed.push("user/name")):
+        with pytest.raises(UserError, match="interventions are computed in this process alone"):
+            call()
+    with pytest.raises(SettingError, match="expected one of onnx, ctranslate2, got 'ONNX'"):
+        run.export("ONNX", tmp_path / "out")  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_head_is_a_number(runs: dict[str, Run]) -> None:
+    run: Any = runs["transformer"]
+    for head in (True, False, [], "", 0.0):
+        with pytest.raises(SettingError, match="align: `head`: expected a whole number"):
+            run.align([Pair(TEXT, "2008-05-13")], head=head)
 
 
 @pytest.mark.slow

@@ -45,13 +45,15 @@ def test_finite_weights_that_overflow_are_refused(runs: dict[str, Run], tmp_path
         load(copy)
 
 
-def test_another_default_dtype_is_named(runs: dict[str, Run]) -> None:
+def test_another_default_dtype_or_device_is_named(runs: dict[str, Run]) -> None:
     torch.set_default_dtype(torch.float64)
     try:
         with pytest.raises(UserError, match=r"torch's default dtype is torch\.float64, and models of runs are float32"):
             load(runs["transformer"].path)
     finally:
         torch.set_default_dtype(torch.float32)
+    with torch.device("meta"), pytest.raises(UserError, match="torch's default device is meta; set it to cpu"):
+        load(runs["transformer"].path)
 
 
 def test_the_limits_of_a_model_hold_in_training_and_prediction(
