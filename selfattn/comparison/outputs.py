@@ -287,17 +287,21 @@ def _label(texts: TextSource | None) -> str | None:
     """Return the name of a file; of texts their number."""
     if texts is None:
         return None
-    return str(texts) if isinstance(texts, str | Path) else f"<{number_of(len(texts), 'text')}>"
+    if isinstance(texts, str | Path):
+        return str(texts)
+    if not isinstance(texts, Sequence):
+        raise SettingError(f"expected the file of outputs, or a list of texts, got {short(texts)}")
+    return f"<{number_of(len(texts), 'text')}>"
 
 
 def _systems(systems: Mapping[str, Sequence[TextSource]]) -> Iterator[str]:
     """Check systems, and yield each as the command line has it."""
-    if not systems:
-        raise SettingError("`system`: expected one or more, each as NAME=FILE,FILE,...")
+    if not systems or not isinstance(systems, Mapping):
+        raise SettingError("`system`: expected one or more, each as NAME=FILE,FILE,... (in Python {name: [outputs]})")
     for name, runs in systems.items():
-        if not is_name(name):
+        if not isinstance(name, str) or not is_name(name):
             raise SettingError(f"`system`: a name has at most 100 letters, digits, - and _, found {short(name)}")
-        if isinstance(runs, str | Path) or not runs:
+        if isinstance(runs, str | Path) or not isinstance(runs, Sequence) or not runs:
             raise SettingError(f"`system` {name}: expected a list of outputs, one for each training")
         yield f"{name}={','.join(str(_label(run)) for run in runs)}"
 

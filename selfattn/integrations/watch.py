@@ -195,6 +195,8 @@ def watch(
     from transformers import PreTrainedModel
 
     model = getattr(model, "_orig_mod", model)  # compiled
+    if not hasattr(model, "set_attn_implementation"):  # as adapters around one have it, too
+        raise UserError(f"watch: expected a model of transformers, got {type(model).__name__}")
     watched = Watch(model, layers, heads)
     before = [(part, part.config._attn_implementation) for part in model.modules() if isinstance(part, PreTrainedModel)]
     token = WATCHERS.set((*WATCHERS.get(), watched))

@@ -22,6 +22,7 @@ from selfattn.runs.directory import CONFIG, RunDirectory
 from selfattn.runs.exported import COMPARED, MODEL_FILES, compared, export_place, remember
 from selfattn.runs.inputs import checked_prefixes, checked_texts, decoding_options
 from selfattn.runs.record import RunConfig
+from selfattn.settings import shown
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.kept import KeptTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
@@ -167,9 +168,14 @@ class Predictor:
         """
         options = decoding_options("decode", options, decoding)
         read = checked_texts("decode", texts)
+        targets = checked_texts("decode: `targets`", targets)
+        if not isinstance(first, int):
+            raise SettingError(f"decode: `first`: expected a whole number, got {shown(first)}")
         texts = [self.clean(text) for text in read]
         required: list[list[str]] = []
         if glossary is not None:
+            if not isinstance(glossary, Glossary):
+                raise SettingError(f"`glossary`: expected a Glossary({{term: words}}), got {shown(glossary)}")
             if not self.takes_pairs or isinstance(self.model, OwnSearch):
                 kind = "CTranslate2" if isinstance(self.model, OwnSearch) else "a language model"
                 raise UserError(f"`glossary`: not for {kind}; load a run of pairs, with engine torch or onnx")

@@ -17,7 +17,7 @@ import sacrebleu
 from selfattn import compare_outputs
 from selfattn.comparison.archive import read_archive
 from selfattn.comparison.verify import verify
-from selfattn.errors import UserError
+from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.report.blocks import Strip, Table
 from selfattn.report.render.markdown import markdown_of
@@ -110,6 +110,22 @@ def test_every_metric_has_its_signature_which_is_verified(tmp_path: Path) -> Non
     for changed, differing in (({}, []), (record.signatures | {"ter": "tok:other"}, ["signatures"])):
         files.results.write_text(json.dumps(results | {"signatures": dict(changed)}))
         assert [finding.name for finding in verify(tmp_path) if finding.differences] == differing
+
+
+@pytest.mark.parametrize(
+    ("reference", "systems", "message"),
+    [
+        (np.array(["a", "b"]), {"x": [["a", "b"]]}, "expected the file of outputs, or a list of texts"),
+        (["a", "b"], {"x": [iter(["a", "b"])]}, "expected the file of outputs, or a list of texts"),
+        (["a", "b"], {"x": iter([["a", "b"]])}, "`system` x: expected a list of outputs, one for each training"),
+        (["a", "b"], [["a", "b"]], "`system`: expected one or more"),
+        (["a", "b"], {1: [["a", "b"]]}, "`system`: a name has at most 100 letters"),
+    ],
+    ids=str,
+)
+def test_what_is_no_list_of_outputs_is_refused(reference: Any, systems: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=message):
+        compare_outputs(reference, systems, out=tmp_path / "out", metric="exact_match")
 
 
 def test_one_file_each_says_first_what_it_cannot_show(tmp_path: Path) -> None:

@@ -239,6 +239,12 @@ def test_no_layers_and_no_heads_are_refused(numbers: dict[str, list[int]]) -> No
         pass
 
 
+def test_a_model_of_torch_is_refused() -> None:
+    module: Any = torch.nn.Linear(2, 2)
+    with pytest.raises(UserError, match="watch: expected a model of transformers, got Linear"), watch(module):
+        pass
+
+
 @pytest.mark.parametrize("numbers", [1, [True], ["0"], [0.0]])
 def test_what_is_no_number_of_a_layer_is_refused(numbers: Any) -> None:
     with pytest.raises(UserError, match="expected a list of whole numbers from 0"), watch(made("Bert"), layers=numbers):

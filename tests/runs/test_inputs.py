@@ -36,12 +36,21 @@ def test_the_keywords_have_the_names_and_types_of_the_options() -> None:
         ({"beam": 0}, "`beam`: expected"),
         ({"options": 5}, "predict: expected DecodingOptions, got 5"),
         ({"options": DecodingOptions(), "beam": 2}, "predict: `beam` beside DecodingOptions"),
+        ({"glossary": {"May": "05"}, "beam": 2}, "`glossary`: expected a Glossary({term: words}), got {"),
     ],
 )
 def test_wrong_options_are_named(runs: dict[str, Run], settings: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingError) as error:
         runs["transformer"].predict(TEXTS, **settings)
     assert str(error.value).startswith(message)
+
+
+def test_targets_are_a_list_and_the_first_is_a_number(runs: dict[str, Run]) -> None:
+    run: Any = runs["transformer"]
+    with pytest.raises(SettingError, match="decode: `targets`: expected a list of texts, got '2008-11-13'"):
+        run.decode(TEXTS, targets="2008-11-13")
+    with pytest.raises(SettingError, match=r"decode: `first`: expected a whole number, got 1\.5"):
+        run.decode(TEXTS, first=1.5)
 
 
 @pytest.mark.parametrize("call", ["predict", "decode", "score", "align", "unknown"])
