@@ -121,7 +121,7 @@ def test_every_metric_has_its_signature_which_is_verified(tmp_path: Path) -> Non
         (["a", "b"], [["a", "b"]], "`system`: expected one or more"),
         (["a", "b"], {1: [["a", "b"]]}, "`system`: a name has at most 100 letters"),
     ],
-    ids=str,
+    ids=["array", "iterator", "generator", "list", "number"],
 )
 def test_what_is_no_list_of_outputs_is_refused(reference: Any, systems: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=message):
