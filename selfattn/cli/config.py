@@ -233,6 +233,8 @@ def write_config(path: Path, commands: App, words: Sequence[str]) -> str:
         raise UserError("--write-config: is for `train TASK` and `compare TASK`; leave it out")
     try:
         settings = _checked_settings(commands, words)
+        if Path(settings.get("out", "")).is_dir() and "out" in settings:  # as that of a run which was given as --config
+            again += " --out DIRECTORY"
     except MissingArgumentError:  # neither the command line nor its configuration says where to
         settings = _checked_settings(commands, [*words, "--out", "DIRECTORY"])
         settings.pop("out")
@@ -298,7 +300,8 @@ def _options_of_run(path: Path, make_commands: MakeCommands, command: Sequence[s
     except ValueError as error:
         reason = f"the command in its record cannot be read ({str(error).lower()})"
         raise UserError(f"--config {path}: {reason}; {_ADVICE}") from None
-    words = words[next((place for place, word in enumerate(words) if word in ("train", "compare")), 0) :]
+    words = words[next((place for place, word in enumerate(words) if word in ("train", "compare")), 1) :]
     if words[:2] != list(command):
-        raise UserError(f"--config {path}: was made by `selfattn {' '.join(words[:2])}`, which has other options")
+        made_by = f"was made by `selfattn {' '.join(words[:2])}`, which has other options"
+        raise UserError(f"--config {path}: {made_by}; name a run of `selfattn {' '.join(command)}`")
     return _plain(_settings_of(make_commands(words), words))

@@ -63,12 +63,12 @@ def predict(
     chosen["prefix"] = prefix is not None  # an empty one, too
     check_conditions([name for name in chosen if chosen[name]], SimpleNamespace(**chosen), _PREDICT)
     from selfattn.cli.stream import predict_stream
-    from selfattn.data.readers.lines import lines_of
+    from selfattn.data.readers.lines import whole_lines_of
     from selfattn.decoding.glossary import read_glossary
     from selfattn.runs.predictor import open_compared
 
     words = None if glossary is None else read_glossary(glossary)
-    beginning = prefix if prefixes is None else lines_of(prefixes)
+    beginning = prefix if prefixes is None else whole_lines_of(prefixes)
     if engine == "ctranslate2":  # refuse before anything is exported
         from selfattn.exports.ctranslate2_engine import check_options
 

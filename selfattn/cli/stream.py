@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +17,7 @@ from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.output import NOTHING, Output
 from selfattn.errors import UserError, number_of, say, visible
 from selfattn.files import writing
+from selfattn.interrupts import first_interrupt
 from selfattn.registry import TASKS
 from selfattn.runs.output_details import OutputDetails, output_details
 from selfattn.runs.predictor import Predictor
@@ -92,6 +94,8 @@ def predict_stream(
     cut_off = 0
     started = time.monotonic()
     is_detailed = align or token_scores
+    interrupts = threading.Event()
+    is_writing = False  # then the first interrupt waits for the whole lines
     status = None
     if has_terminal() and not target.isatty():
         from rich.console import Console
@@ -127,16 +131,21 @@ def predict_stream(
                 rows = json_rows(outputs, details, count + 1, on_terminal=target.isatty())
             else:
                 rows = _rows(outputs, count + 1 if numbered else None, on_terminal=target.isatty())
-            with writing("standard output", "free some space and try again"):
+            is_writing = True
+            with writing("standard output", "free some space and try again"), first_interrupt(interrupts.set):
                 target.write(rows)
                 target.flush()
+            is_writing = False
             count += len(chunk)
             cut_off += sum(not row[0].finished for row in outputs)
             speed = count / max(time.monotonic() - started, 1e-9)
+            if interrupts.is_set():
+                raise KeyboardInterrupt
             if status is not None:
                 status.update(f"{number_of(count, 'line')}, {speed:,.1f} a second")
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"the outputs of {number_of(count, 'line')} are written") from None
+        least = "at least " if is_writing else ""
+        raise KeyboardInterrupt(f"{least}the outputs of {number_of(count, 'line')} are written") from None
     finally:
         if status is not None:
             status.stop()

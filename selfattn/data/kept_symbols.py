@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from selfattn.data.readers.lines import lines_of
+from selfattn.data.readers.lines import whole_lines_of
 from selfattn.data.text import clean_text
 from selfattn.errors import UserError
 from selfattn.tokenizers.kept import KeptSearch
@@ -16,7 +16,7 @@ def read_kept(path: Path) -> tuple[str, ...]:
     Raises:
         UserError: the file cannot be read, or a line cannot be used.
     """
-    lines = tuple(line for line in map(clean_text, lines_of(path)) if line)
+    lines = tuple(line for line in map(clean_text, whole_lines_of(path)) if line)
     if "//" in lines:
         raise UserError(
             f"{path}: //: a pattern without content; write one between the slashes, such as /[/]{{2}}/ for //"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from selfattn.data.readers.lines import lines_of
+from selfattn.data.readers.lines import whole_lines_of
 from selfattn.data.text import clean_text
 from selfattn.errors import UserError
 from selfattn.settings import shown
@@ -77,7 +77,7 @@ def read_glossary(path: Path) -> Glossary:
         UserError: the file cannot be read, a line has not two columns, one of them is empty, or a term stands twice.
     """
     terms: dict[str, str] = {}
-    for number, line in enumerate(lines_of(path), 1):
+    for number, line in enumerate(whole_lines_of(path), 1):
         if not line.strip():
             continue
         columns = [clean_text(column) for column in line.split("\t")]

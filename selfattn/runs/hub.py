@@ -39,7 +39,7 @@ def is_address(path: object) -> bool:
         >>> is_address("hf://user/name@main"), is_address(Path("runs/a"))
         (True, False)
     """
-    return _plain(path).startswith("hf:/")
+    return _plain(path) == "hf:" or _plain(path).startswith("hf:/")
 
 
 def fetch(address: object, *further: str) -> Path:
@@ -55,7 +55,7 @@ def fetch(address: object, *further: str) -> Path:
     """
     parts = _ADDRESS.fullmatch(_plain(address))
     if parts is None:
-        raise UserError(f"{_plain(address)}: expected hf://user/name or hf://user/name@revision")
+        raise UserError(f"{address}: expected hf://user/name or hf://user/name@revision")
     from huggingface_hub import snapshot_download
 
     name, revision = parts.groups()

@@ -31,10 +31,6 @@ class OutputDetails:
     alignment: tuple[Link, ...] | None
 
 
-NO_DETAILS = OutputDetails((), (), None, None)
-"""Of an output for which nothing was decoded."""
-
-
 def output_details(
     run: Predictor,
     texts: Sequence[str],
@@ -92,7 +88,8 @@ def output_details(
         source_tokens = token_texts(tokenizer.source, run.clean(text))[:-1]
         of_text = []
         for output in row:
-            details = NO_DETAILS
+            # Of an input that is empty or too long nothing was decoded.
+            details = OutputDetails((), (), () if token_scores else None, () if align else None)
             if output.score is not None:
                 details = OutputDetails(source_tokens, output_tokens(tokenizer, output), next(scores), next(links))
             of_text.append(details)

@@ -281,12 +281,16 @@ def _model_of(options: TrainOptions, task: TaskData, start: "Start | None") -> t
     model = start.run.config.model
     if options.model not in ("", preset):
         raise SettingError(f"`model` {options.model}: the model is that of `init_from` ({preset}); leave it out")
-    try:
-        is_other = with_settings(model, options.set, preset) != model
-    except UserError:  # that model cannot be made
-        is_other = True
-    if is_other:
-        raise SettingError(f"`set` {options.set[0]}: the model is that of `init_from`, which is another; leave it out")
+
+    def changes(settings: Sequence[str]) -> bool:
+        try:
+            return with_settings(model, settings, preset) != model
+        except UserError:  # that model cannot be made
+            return True
+
+    if changes(options.set):
+        first = next((setting for setting in options.set if changes([setting])), options.set[0])
+        raise SettingError(f"`set` {first}: the model is that of `init_from`, which is another; leave it out")
     return preset, model
 
 

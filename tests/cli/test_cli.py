@@ -320,7 +320,8 @@ def test_options_are_written_for_a_file_and_from_a_run(
         again = again.replace(after, before)
     assert again == Path("new.toml").read_text()
     run = runs["transformer"].path
-    cli("train", "dates", "--config", run, "--write-config", "run.toml")
+    done = cli("train", "dates", "--config", run, "--write-config", "run.toml")
+    assert done.out.endswith("--config run.toml --out DIRECTORY\n")
     assert f'out = "{run}"\nset = ["encoder.dim=16", ' in Path("run.toml").read_text()
     assert "already holds a run" in cli("train", "dates", "--config", "run.toml").err
     cli("compare", "dates", "--no-tune", "--write-config", "compare.toml")
@@ -338,7 +339,10 @@ def test_options_are_written_for_a_file_and_from_a_run(
         (("train", "--write-config", "new.toml"), "--write-config: is for `train TASK` and `compare TASK`"),
         (("train", "dates", "--out", "a", "--write-config", "no/a.toml"), "no/a.toml: cannot be written"),
         (("models", "--write-config", "a.toml"), "is for `train TASK` and `compare TASK`"),
-        (("train", "translation", "--config", "run"), "was made by `selfattn train dates`, which has other options"),
+        (
+            ("train", "translation", "--config", "run"),
+            "was made by `selfattn train dates`, which has other options; name a run of `selfattn train translation`",
+        ),
         (("train", "dates", "--config", "."), "run.json: no such file"),
     ],
 )

@@ -32,7 +32,8 @@ def test_scores_and_links_are_those_of_score_and_align(cli: Cli, runs: dict[str,
     texts = run.predict(TEXTS, beam=beam)
     assert [row["output"] for row in rows] == texts
     assert [row["line"] for row in rows] == [1, 2, 3]
-    assert rows[1] == {"line": 2, "state": "empty", "score": None, "output": "", "source_tokens": [], "tokens": []}
+    nothing: dict[str, Any] = {"source_tokens": [], "tokens": [], "token_scores": [], "alignment": []}
+    assert rows[1] == {"line": 2, "state": "empty", "score": None, "output": "", **nothing}
     for row, source, target in zip(rows, TEXTS, texts, strict=True):
         if not source:
             continue

@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import subprocess
 import sys
 import unicodedata
@@ -216,6 +217,26 @@ def test_an_interrupt_says_how_far_it_came(runs: dict[str, Run], monkeypatch: py
     with pytest.raises(KeyboardInterrupt, match="the outputs of 4 lines are written"):
         predict_stream(runs["rnn-plain"], Interrupted(), target, GREEDY)
     assert target.getvalue().count(b"\n") == 4
+
+
+@pytest.mark.parametrize(
+    ("times", "said", "lines"), [(1, "^the outputs of 2 lines", 2), (2, "^at least the outputs of 0", 0)]
+)
+def test_an_interrupt_waits_for_whole_lines(
+    runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch, times: int, said: str, lines: int
+) -> None:
+    monkeypatch.setattr("selfattn.cli.stream._CHUNK", 2)
+
+    class Slow(io.BytesIO):
+        def write(self, data: Any, /) -> int:
+            for _ in range(times):
+                signal.raise_signal(signal.SIGINT)
+            return super().write(data)
+
+    target = Slow()
+    with pytest.raises(KeyboardInterrupt, match=said):
+        predict_stream(runs["rnn-plain"], io.BytesIO(b"1/2/03\n" * 4), target, GREEDY)
+    assert target.getvalue().count(b"\n") == lines
 
 
 def in_a_shell(command: str, run: Path, data: bytes = b"1/2/03\n" * 5) -> subprocess.CompletedProcess[bytes]:

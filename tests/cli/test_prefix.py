@@ -37,6 +37,9 @@ def test_prefixes_that_do_not_fit_are_refused(cli: Cli, runs: dict[str, Run], tm
         done = cli("predict", run.path, "--prefixes", file, stdin=STDIN)
         assert done.code == 2
         assert message in done.err.splitlines()[-1]
+    (tmp_path / "latin.txt").write_bytes(b"19\n\n\xe4\n")
+    refused = cli("predict", run.path, "--prefixes", tmp_path / "latin.txt", stdin=STDIN)
+    assert (refused.code, refused.err.splitlines()[-1].partition("latin.txt:")[2][:21]) == (2, "3: not valid UTF-8 (b")
     refusal = cli("predict", run.path, "--prefixes", file, "--prefix", "1", stdin=STDIN).refusal()
     assert "--prefix has no effect beside --prefixes: leave one of them out" in refusal
     assert "the model cannot write '한'" in cli("predict", run.path, "--prefix", "한", stdin=STDIN).refusal()

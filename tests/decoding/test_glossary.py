@@ -123,8 +123,9 @@ def test_a_glossary_that_does_not_fit_is_refused(cli: Cli, runs: dict[str, Run],
         ("May\t5\nMay\t6\n", "glossary.tsv:2: 'May' has other words above"),
         ("\n", "no terms"),
         ("May\t한\n", "'May': the model cannot write '한'"),
+        ("May\t5\nK\udce4se\t6\n", "glossary.tsv:2: not valid UTF-8 (byte 0xe4); save the file as UTF-8"),
     ):
-        file.write_text(content)
+        file.write_bytes(content.encode("utf-8", "surrogateescape"))
         assert message in cli("predict", run.path, "--beam", 2, "--glossary", file, stdin="May 1\n").refusal()
     file.write_text("May\t5\n")
     assert "needs a beam" in cli("predict", run.path, "--glossary", file, stdin="May 1\n").refusal()

@@ -87,3 +87,6 @@ def test_a_training_starts_from_the_weights_of_a_run(runs: dict[str, Run], tmp_p
         train_on("dates", out=tmp_path / "run", model="rnn-plain", resume=True, locales=("en_US",), **settings)
     with pytest.raises(SettingError, match="`model` transformer: the model is that of `init_from`"):
         train_on("dates", out=tmp_path / "other", init_from=first.path, model="transformer")
+    changed = (f"encoder.hidden_dim={first.config.model.encoder.hidden_dim}", "decoder.hidden_dim=7")  # type: ignore[attr-defined]
+    with pytest.raises(SettingError, match=r"`set` decoder\.hidden_dim=7: the model is that of `init_from`"):
+        train_on("dates", out=tmp_path / "other", init_from=first.path, set=changed)

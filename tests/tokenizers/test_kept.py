@@ -108,6 +108,7 @@ def test_what_finds_nothing_is_no_symbol() -> None:
         ("", "has no text|is empty|0 lines"),
         ("a\na\n", "line 2 is empty or stands above"),
         ("/(/\n", "no regular expression"),
+        ("a\ncaf\udcff\n", r"symbols\.txt:2: not valid UTF-8 \(byte 0xff\); save the file as UTF-8"),
         ("/(a)b/\n", "has groups or flags"),
         ("/a*/\n", "finds nothing"),
         ("/(?i)a/\n", "has groups or flags"),
@@ -119,7 +120,7 @@ def test_what_finds_nothing_is_no_symbol() -> None:
 )
 def test_lines_that_cannot_be_used_are_refused(content: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "symbols.txt"
-    file.write_text(content)
+    file.write_bytes(content.encode("utf-8", "surrogateescape"))
     with pytest.raises(UserError, match=message):
         read_kept(file)
 

@@ -110,6 +110,19 @@ def lines_of(path: Path, encoding: str | None = None) -> Iterator[str]:
         raise UserError(f"{place}: not valid {used} ({reason}); save it as UTF-8") from None
 
 
+def whole_lines_of(path: Path) -> Iterator[str]:
+    """Read the lines of a file of which every line matters, such as a glossary; see `lines_of`.
+
+    Raises:
+        UserError: a line is not UTF-8; and what `lines_of` raises.
+    """
+    for number, line in enumerate(lines_of(path), 1):
+        if bad := BAD_BYTE.search(line):
+            byte = ord(bad[0]) - 0xDC00
+            raise UserError(f"{path}:{number}: not valid UTF-8 (byte 0x{byte:02x}); save the file as UTF-8")
+        yield line
+
+
 def count_lines(path: Path, encoding: str | None = None) -> int:
     """Count the lines of a file, as `lines_of` reads them; in most encodings without decoding them.
 
