@@ -55,10 +55,14 @@ class Mask:
     def of_keys(cls, tokens: Tensor) -> Mask:
         """Return the mask of keys whose hidden numbers are finite, from a token mask ``[b s]``, reading it if it may.
 
+        Raises:
+            TypeError: the token mask is not bool.
+
         Example:
             >>> Mask.of_keys(torch.ones(2, 5, dtype=torch.bool)).allowed is None
             True
         """
+        _check_tokens(tokens)
         if not _readable(tokens):
             return cls(key_mask(tokens))
         if tokens.all():
@@ -161,11 +165,21 @@ def unread() -> Iterator[None]:
 def all_real(tokens: Tensor) -> bool:
     """Whether a token mask is known to hide nothing, so that work for padding can be left out.
 
+    Raises:
+        TypeError: the token mask is not bool.
+
     Example:
         >>> all_real(torch.ones(2, 5, dtype=torch.bool)), all_real(torch.tensor([[True, False]]))
         (True, False)
     """
+    _check_tokens(tokens)
     return _readable(tokens) and bool(tokens.all())
+
+
+def _check_tokens(tokens: Tensor) -> None:
+    if not isinstance(tokens, Tensor) or tokens.dtype != torch.bool:
+        kind = tokens.dtype if isinstance(tokens, Tensor) else type(tokens).__name__
+        raise TypeError(f"expected a mask of tokens [b s] as bool, True = real token, got {kind}")
 
 
 def padding_mask(lengths: Tensor, size: int) -> Tensor:

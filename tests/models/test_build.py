@@ -64,6 +64,17 @@ def test_sizes_that_cannot_be_are_named(settings: dict[str, Any], message: str) 
         build("transformer", **{"vocab_size": 9} | settings)
 
 
+@pytest.mark.parametrize(
+    "name", ["transformer", "rnn-attention", "decoder-only", "decoder-only-rnn", "transformer-delta"]
+)
+def test_a_mask_of_tokens_is_bool(name: str) -> None:
+    model = build(name, vocab_size=9).eval()
+    source = torch.tensor([[5, 6, 2]])
+    for mask in (torch.ones(1, 3), torch.ones(1, 3, dtype=torch.int64)):
+        with pytest.raises(TypeError, match=r"mask of tokens \[b s\] as bool, True = real token, got"):
+            model(source, source, source_mask=mask)
+
+
 @pytest.mark.parametrize("tie", [False, True])
 @pytest.mark.parametrize("share", [False, True])
 def test_what_is_shared_is_one_tensor(share: bool, tie: bool) -> None:
