@@ -77,6 +77,7 @@ def test_optuna_prunes(place: Path) -> None:
     assert names["study"].best_value == min(complete)
 
 
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")  # of MLflow's own database
 def test_mlflow_has_the_curves(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow", reason="needs MLflow")
     mlflow.set_tracking_uri(f"sqlite:///{place / 'mlflow.db'}")
