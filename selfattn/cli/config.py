@@ -233,7 +233,7 @@ def write_config(path: Path, commands: App, words: Sequence[str]) -> str:
         raise UserError("--write-config: is for `train TASK` and `compare TASK`; leave it out")
     try:
         settings = _checked_settings(commands, words)
-        if Path(settings.get("out", "")).is_dir() and "out" in settings:  # as that of a run which was given as --config
+        if "out" in settings and Path(settings["out"]).is_dir():  # as that of a run which was given as --config
             again += " --out DIRECTORY"
     except MissingArgumentError:  # neither the command line nor its configuration says where to
         settings = _checked_settings(commands, [*words, "--out", "DIRECTORY"])
