@@ -44,7 +44,7 @@ class DecodingOptions:
 
     conditions: ClassVar[tuple[Condition, ...]] = (
         excludes("`sample`", lambda options: options.sample, "beam"),
-        needs("a `beam` of that size", lambda options: options.beam >= options.n_best, "n_best"),
+        needs("a `beam` of at least that size", lambda options: options.beam >= options.n_best, "n_best"),
         needs("a `beam` of 2 or more", lambda options: options.beam > 1, "length_penalty"),
         needs("`sample`", lambda options: options.sample, "temperature", "top_k", "top_p", "seed"),
     )

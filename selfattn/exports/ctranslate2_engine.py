@@ -29,9 +29,9 @@ def check_options(options: DecodingOptions, *, has_prefixes: bool) -> None:
     """
     for name in ("sample", "length_penalty", "n_best", "no_repeat_ngram"):
         if getattr(options, name) != getattr(GREEDY, name):
-            raise UserError(f"`{name}`: CTranslate2's differs; load the run that was exported, or export to onnx")
+            raise UserError(f"`{name}`: CTranslate2 computes it in another way; load the run that was exported, or export to onnx")
     if has_prefixes and options.beam > 1:
-        raise UserError("`prefix` with a beam: CTranslate2's differs; leave `beam` out, or load the exported run")
+        raise UserError("`prefix` with a beam: CTranslate2 computes it in another way; leave `beam` out, or load the exported run")
 
 
 def first_limit(sources: Sequence[list[int]], longest: int) -> int:

@@ -170,7 +170,7 @@ BAD = [
     (("align", "--data", "pairs.tsv", "--sentences", "pairs.tsv"), "--sentences goes with --gold"),
     (("align", "--gold", "pairs.tsv", "--words"), "--words goes with --data"),
     (("align", "--gold", "pairs.tsv", "--head", "0"), "--head goes with --data"),
-    (("predict", "--n-best", "2"), "--n-best goes with a --beam of that size: give that as well"),
+    (("predict", "--n-best", "2"), "--n-best goes with a --beam of at least that size: give that as well"),
     (("predict", "--length-penalty", "1"), "--length-penalty goes with a --beam of 2 or more"),
     (("predict", "--sample", "--beam", "2"), "--beam has no effect beside --sample"),
     (("predict", "--temperature", "0.5"), "--temperature goes with --sample"),

@@ -64,7 +64,7 @@ def test_engines_begin_with_a_prefix_too(runs: dict[str, Run], tmp_path: Path, e
     prefix = ["1", "", "2008-1"]
     options = DecodingOptions(beam=beam, max_length=12)
     if engine == "ctranslate2" and beam > 1:
-        with pytest.raises(UserError, match="`prefix` with a beam: CTranslate2's differs"):
+        with pytest.raises(UserError, match="`prefix` with a beam: CTranslate2 computes it in another way"):
             exported.decode(TEXTS, options, prefix=prefix)
         return
     ended = [output.text if output.finished else output.text[:5] for (output, *_) in run.decode(TEXTS, options)]
@@ -76,7 +76,7 @@ def test_engines_begin_with_a_prefix_too(runs: dict[str, Run], tmp_path: Path, e
     if engine == "onnx":
         assert exported.predict(TEXTS, no_repeat_ngram=1) == run.predict(TEXTS, no_repeat_ngram=1)
     else:
-        with pytest.raises(UserError, match="`no_repeat_ngram`: CTranslate2's differs"):
+        with pytest.raises(UserError, match="`no_repeat_ngram`: CTranslate2 computes it in another way"):
             exported.predict(TEXTS, no_repeat_ngram=1)
 
 
