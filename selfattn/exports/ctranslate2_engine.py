@@ -14,6 +14,7 @@ from selfattn.tokenizers.protocol import EOS, SPECIALS
 
 SEARCHED_TOKENS = 8_192  # of sources that are decoded together, times hypotheses; more at once takes longer
 SCORED_TOKENS = 32_768  # likewise, of sources whose targets are scored
+_OTHERWISE = "CTranslate2 computes it in another way"
 
 
 def check_options(options: DecodingOptions, *, has_prefixes: bool) -> None:
@@ -29,9 +30,9 @@ def check_options(options: DecodingOptions, *, has_prefixes: bool) -> None:
     """
     for name in ("sample", "length_penalty", "n_best", "no_repeat_ngram"):
         if getattr(options, name) != getattr(GREEDY, name):
-            raise UserError(f"`{name}`: CTranslate2 computes it in another way; load the run that was exported, or export to onnx")
+            raise UserError(f"`{name}`: {_OTHERWISE}; load the run that was exported, or export to onnx")
     if has_prefixes and options.beam > 1:
-        raise UserError("`prefix` with a beam: CTranslate2 computes it in another way; leave `beam` out, or load the exported run")
+        raise UserError(f"`prefix` with a beam: {_OTHERWISE}; leave `beam` out, or load the exported run")
 
 
 def first_limit(sources: Sequence[list[int]], longest: int) -> int:
