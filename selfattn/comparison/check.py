@@ -203,7 +203,7 @@ def _departures(
 
 def _changed_trials(comparison: Path, plan: ComparisonPlan) -> list[str]:
     """Name what was changed of the tuning since its line in the ledger, which comes before the first test."""
-    if not plan.space:
+    if not plan.tuning_trials:
         return []
     entries = read_ledger(comparison)
     tested = [place for place, entry in enumerate(entries) if entry.run]

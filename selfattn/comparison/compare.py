@@ -103,7 +103,7 @@ def compare(
             check_free_of_others(options.out)
             tested = [options.out / run.path for run in plan.runs() if is_tested(options.out / run.path)]
             backfill_ledger(options.out, plan, {path: Tested(path).digest for path in tested})
-            if len(tested) == len(plan.runs()):
+            if plan.tuned and len(tested) == len(plan.runs()):
                 say(f"{options.out}: all runs are finished; only the report is written again")
         else:
             check_out(options.out)
@@ -113,9 +113,11 @@ def compare(
             plan = stack.enter_context(begin(options.out, plan, decisions(plan, trainings)))
         # tuning
         if not plan.tuned:
-            counts = {"trials": sum(map(len, planned_trials(plan).values())), "runs": len(plan.runs())}
-            counts |= {"tunings": plan.tunings, "each": plan.tuning_trials}
-            say(message("progress.plan", **counts, space=", ".join(plan.space)).say(options.lang))
+            trials = sum(map(len, planned_trials(plan).values()))
+            counts = {"trials": trials, "tunings": plan.tunings, "each": plan.tuning_trials}
+            key = "progress.plan" if plan.until is None else "progress.plan.target"
+            text = message(key, **counts, runs=len(plan.runs()), space=", ".join(plan.space) or "–")
+            say(text.say(options.lang))
             plan = tune(plan, options.out, trainings.run_all)
             digest = digest_of_trials(plan, options.out)
             seal_step(options.out, TUNING, plan.command, plan=plan.seal.sha256, digest=digest)
@@ -199,6 +201,8 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Compa
     recipe = trainings.recipe
     primary = primary_pair(task, list(chosen))
     looks = options.seeds if len(options.seeds) > 1 else ()
+    if options.until is not None and (looks or options.margin is not None):
+        raise SettingError("`until`: has no interim analyses, and no `margin`; give one number of `seeds`")
     if primary is None and (looks or options.margin is not None):
         raise SettingError("`margin`, and several `seeds`, are about one difference: name two models")
     data = trainings.data(trainings.first_seed)[0]
@@ -227,6 +231,13 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Compa
             "tunings": options.tunings,
             "read_in_a_step": {name: value for name, value in read_in_a_step.items() if value is not None},
         }
+    if options.until is not None:
+        tuning |= {
+            "until": options.until,
+            "tuning_seed": options.first_seed or 0,
+            "tuning_trials": options.trials if options.tune else 1,
+            "tunings": max(options.seeds),
+        }
     return ComparisonPlan(
         **{name: getattr(options, name) for name in copied},
         task=task.name,
@@ -242,7 +253,7 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Compa
         looks=looks,
         bounds=obrien_fleming(looks) if looks else (),
         baseline=task.stated_baseline,
-        tuned=not options.tune,
+        tuned=not options.tune and options.until is None,
         analysis=ANALYSIS,
         test_set=str(data.settings.get("test_set", "")),
         plugins=used_plugins(task.name, metric_names(task), *(model.config for model in chosen.values())),

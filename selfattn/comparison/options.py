@@ -12,7 +12,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from selfattn.errors import SettingError
 from selfattn.runs.task import Match
-from selfattn.settings import LARGEST, Condition, Count, CountOrZero, check_bounds, needs
+from selfattn.settings import LARGEST, Condition, Count, CountOrZero, check_bounds, excludes, needs
 from selfattn.training.config import MOST_THREADS, DeviceName, TrainingSettings
 from selfattn.words.messages import LANGS, SOURCE
 
@@ -24,6 +24,10 @@ SEEDS = 3
 MOST_SEEDS = 10_000  # from it on seeds are those of the tuning
 MOST_TRIALS = 4096
 TRIALS = 4
+# Of a comparison by target.
+RUNS = 5
+QUICK_RUNS = 3
+TRIALS_TO_TARGET = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +38,10 @@ class CompareOptions:
         models: Models to compare, separated by commas. `all`: every model that `selfattn models` lists.
         seeds: Trainings per model, one per seed. Default: 3, or the number that the task sets; 1 with --quick. 3,5,8:
             test after each of these numbers and stop once decided.
-        quick: Train briefly, for a first try.
+        quick: Train briefly, for a first try. With a target: the same question with fewer runs.
+        until: Compare how many training examples models read until this share of validation items is right, such as
+            0.9. Default: that of the task; otherwise models are compared after the same training.
+        at_most: Most examples that a training reads until the target. A run that has not arrived needs more.
         out: Directory for report, results and runs. Must be new.
         resume: Continue the comparison in --out. Finished runs are not repeated.
         lang: Language of the report and of the printed summary.
@@ -52,7 +59,7 @@ class CompareOptions:
         tune: Tune settings of the training for each model. On by default, except with --quick or --lr.
         space: What tuning tries of a setting: lr=1e-3..1e-2:log, batch=8,16,32, warmup=0..0.4; MODEL:lr=... for one
             model. Several may follow. Default: that of the task, without settings that are given.
-        trials: Trainings that a tuning tries, each with settings and a seed of its own. Default: 4.
+        trials: Trainings that a tuning tries, each with settings and a seed of its own. Default: 4; 2 with a target.
         tunings: Independent tunings of each model; their final runs are compared as clusters. Default: one for each
             seed up to 5, more only as the number of seeds demands.
         tuning_seed: First seed of the trials; it also draws their settings. Default: 10,000.
@@ -70,6 +77,7 @@ class CompareOptions:
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "Fairness": ("match", "apart"),
         "Tuning (on validation items)": ("tune", "space", "trials", "tunings", "tuning_seed"),
+        "Target": ("until", "at_most"),
         "Budgets": ("budgets", "budget_in"),
         "Plan": ("metric", "margin", "first_seed", "test_draw", "pilot"),
         "Parallel training": ("jobs", "backend", "address", "threads", "device"),
@@ -78,11 +86,15 @@ class CompareOptions:
     conditions: ClassVar[tuple[Condition, ...]] = (
         needs("`tune`", lambda options: options.tune, "space", "trials", "tunings", "tuning_seed"),
         needs("`budgets`", lambda options: options.budgets != (1.0,), "budget_in"),
+        needs("`until`", lambda options: options.until is not None, "at_most"),
+        excludes("`until`", lambda options: options.until is not None, "budgets", "budget_in", "tunings", "tuning_seed"),
     )
 
     models: tuple[str, ...]
     seeds: tuple[int, ...] = ()
     quick: bool = False
+    until: Annotated[float, Gt(0), Le(1)] | None = None
+    at_most: Count = 20_000
     out: Path
     resume: bool = False
     lang: Lang = SOURCE
@@ -127,6 +139,8 @@ class CompareSettings(TrainingSettings, total=False):
     models: str | Sequence[str]
     seeds: int | Sequence[int]
     quick: bool
+    until: float | None
+    at_most: int
     out: str | os.PathLike[str]
     resume: bool
     lang: Lang

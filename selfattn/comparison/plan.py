@@ -22,6 +22,9 @@ from selfattn.results.subject import Baseline
 from selfattn.training.config import TrainingConfig
 
 
+TUNING = "tuning"  # folder of the trials, and their step in the ledger
+
+
 @dataclass(frozen=True)
 class PlannedModel(Plain):
     """One model of a comparison.
@@ -121,6 +124,22 @@ class Training:
         return Path(self.path).name
 
 
+@dataclass(frozen=True)
+class Race:
+    """The trials of one tuning towards a target, trained one after the other.
+
+    A trial that has read more than the best one before it cannot be the best any more, and stops. So the choice is that
+    of trials which all go on to the end.
+
+    Attributes:
+        label: name of the race.
+        trials: in their order.
+    """
+
+    label: str
+    trials: tuple[Training, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPlan(experiments.Plan):
     """A comparison, besides what every plan has.
@@ -147,6 +166,8 @@ class ComparisonPlan(experiments.Plan):
         tunings: number of tunings of each model; run k has the choice of tuning k modulo this number.
         read_in_a_step: settings of the recipe that decide how much a step reads, where they are tuned.
         trials: of the tuning, by model, the largest budget first.
+        until: share of validation items that have to be right, where models are compared by the examples that they
+            read until then; None where all are trained equally long.
         looks: numbers of seeds at which interim analyses are planned; empty without.
         bounds: two-sided p below which each look decides.
         ended: number of seeds at which a look ended the comparison; None without.
@@ -178,6 +199,7 @@ class ComparisonPlan(experiments.Plan):
     tunings: Annotated[int, Ge(1)] = 1
     read_in_a_step: Mapping[str, int] = field(default_factory=dict)
     trials: Mapping[str, tuple[TuningTrial, ...]] = field(default_factory=dict)
+    until: float | None = None
     looks: tuple[int, ...] = ()
     bounds: tuple[float, ...] = ()
     ended: int | None = None
@@ -205,8 +227,29 @@ class ComparisonPlan(experiments.Plan):
         """The largest budget; the figures of the report are about this one."""
         return max(self.budgets)
 
+    def _best_trials(self) -> list[Training]:
+        """Return the chosen trial of each tuning as a run to be tested; none before the tuning."""
+        runs = []
+        for number, name in product(range(self.tunings), self.models):
+            for trial in self.trials.get(name, ()):
+                if trial.chosen and trial.tuning == number:
+                    run = Training(
+                        trial_path(name, trial.seed - self.tuning_seed),
+                        name,
+                        self.models[name].at_point(trial.settings),
+                        trial.seed,
+                        self.main,
+                        self.variants[self.main],
+                        leading=number == 0,
+                        seal=self.seal.sha256,
+                    )
+                    runs.append(run)
+        return runs
+
     def tuning_of(self, seed: int) -> int:
         """Return the number of the tuning whose choice the runs with a seed have."""
+        if self.until is not None:
+            return (seed - self.tuning_seed) // self.tuning_trials
         return (seed - self.first_seed) % self.tunings
 
     def chosen(self, name: str, budget: float, seed: int) -> Mapping[str, Any]:
@@ -228,7 +271,12 @@ class ComparisonPlan(experiments.Plan):
         return round(steps)
 
     def runs(self) -> list[Training]:
-        """List every run, seed after seed, up to the look that ended the comparison."""
+        """List every run, seed after seed, up to the look that ended the comparison.
+
+        With a target, these are the best trials of the tunings: nothing is trained again.
+        """
+        if self.until is not None:
+            return self._best_trials()
         runs: list[Training] = []
         seeds = range(self.first_seed, self.first_seed + (self.ended or self.seeds))
         for seed, (budget, variant), name in product(seeds, self.variants.items(), self.models):
@@ -255,6 +303,21 @@ def read_plan(out: Path) -> ComparisonPlan:
         UserError: there is none, it is broken, or a plugin is missing that it needs.
     """
     return experiments.read_plan(ComparisonPlan, out)
+
+
+def trial_path(name: str, number: int, part: str = "") -> str:
+    """Return the directory of a trial of the tuning, relative to the comparison.
+
+    Args:
+        name: of the model.
+        number: of the trial.
+        part: of the name, for a smaller budget.
+
+    Example:
+        >>> trial_path("transformer", 3)
+        'tuning/transformer-trial3'
+    """
+    return f"{TUNING}/{name}{part}-trial{number}"
 
 
 def run_name(name: str, seed: int, variant: Variant) -> str:

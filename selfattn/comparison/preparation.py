@@ -7,18 +7,27 @@ from functools import lru_cache, partial
 from typing import Any
 
 from selfattn.command_lines import command_line
-from selfattn.comparison.options import NOT_THE_RESULT, SEEDS, TRIALS, CompareOptions
+from selfattn.comparison.options import (
+    NOT_THE_RESULT,
+    QUICK_RUNS,
+    RUNS,
+    SEEDS,
+    TRIALS,
+    TRIALS_TO_TARGET,
+    CompareOptions,
+)
 from selfattn.comparison.plan import PlannedModel
 from selfattn.comparison.trainings import Trainings
 from selfattn.comparison.tuning import check_space, check_tunings, default_space, default_tunings, tuned_settings
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.cost import BatchShape, training_flops
+from selfattn.evaluation.metrics.exact import EXACT_MATCH
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import PRESETS, get_preset
 from selfattn.models.sizing import body, match, parameters, spread
 from selfattn.results.record import BODIES_APART, Gate, Matching
 from selfattn.runs.task import Resource, TaskData, make_task, task_class
-from selfattn.runs.task_metrics import decided_by
+from selfattn.runs.task_metrics import decided_by, headline
 from selfattn.runs.train import with_settings
 from selfattn.settings import Settings, changed, check_conditions, divide
 from selfattn.training.config import TrainingConfig
@@ -45,6 +54,8 @@ def prepare(task: str | TaskData, settings: Settings) -> tuple[Trainings, dict[s
     task = make_task(task, of_task | of_tests)
     usual, usual_training = _usual_settings(task, of_comparison, of_training)
     options = CompareOptions(**usual | of_comparison)
+    if options.until is not None:
+        usual_training = _towards_target(task, options, of_training) | usual_training
     recorded = _to_record(options, CompareOptions(**usual))
     options = _completed(options, of_comparison, of_training)
     check_conditions(changed(options).keys() & of_comparison.keys(), options, CompareOptions.conditions)
@@ -62,13 +73,46 @@ def prepare(task: str | TaskData, settings: Settings) -> tuple[Trainings, dict[s
 def _usual_settings(task: TaskData, of_comparison: Settings, of_training: Settings) -> list[dict[str, Any]]:
     """Return the task's usual settings of a comparison, and of its trainings.
 
-    They are few in a quick comparison, and where trainings have another length than the task's own.
+    They are few where trainings have another length than the task's own, and in a quick comparison without a target.
     """
     usual = task.usual_comparison()
-    has_other_length = any(name in of_training for name in _LENGTH) and any(name in usual for name in _LENGTH)
-    if of_comparison.get("quick") or has_other_length:
+    has_other_length = any(name in of_training for name in _LENGTH) or "budgets" in of_comparison
+    is_quick = of_comparison.get("quick") and "until" not in usual
+    if is_quick or (has_other_length and any(name in usual for name in ("until", *_LENGTH))):
         usual = {name: usual[name] for name in ("models", "out", "match")}
     return divide(usual, CompareOptions, TrainingConfig)
+
+
+def _towards_target(task: TaskData, options: CompareOptions, of_training: Settings) -> dict[str, Any]:
+    """Return the usual settings of trainings towards a target: a constant rate, averaged weights, frequent looks.
+
+    At a constant rate the single weights never settle; their average does. A schedule would have to know beforehand how
+    long the training will be.
+
+    Raises:
+        SettingError: a setting of the training contradicts the target, or exact match does not decide.
+    """
+    if task.chosen_metric not in (None, EXACT_MATCH) or headline(task).metric != EXACT_MATCH:
+        raise SettingError(f"`until`: {headline(task).metric} decides on this task; a target is a share of exact matches")
+    for name in (*_LENGTH, "target_exact_match", "max_tokens", "patience"):
+        if name in of_training:
+            raise SettingError(f"`{name}`: has no effect beside `until`, see `at_most`; leave one of them out")
+    return {
+        "epochs": 1,
+        "items_per_epoch": options.at_most,
+        "max_steps": None,
+        "max_tokens": None,
+        "patience": None,
+        "target_exact_match": options.until,
+        "batch_size": 8,
+        "schedule": "constant",
+        "warmup_steps": 100,
+        "average": "ema",
+        "ema_decay": 0.99,
+        "validation_items": 1000,
+        "validate_every": 25,
+        "look_items": 100,
+    }
 
 
 def _to_record(options: CompareOptions, usual: CompareOptions) -> dict[str, Any]:
@@ -85,13 +129,19 @@ def _to_record(options: CompareOptions, usual: CompareOptions) -> dict[str, Any]
 def _completed(options: CompareOptions, of_comparison: Settings, of_training: Settings) -> CompareOptions:
     """Fill in the defaults that depend on other settings."""
     is_tuned = options.tune
+    seeds = 1 if options.quick else SEEDS
+    if options.until is not None:
+        is_tuned = "lr" not in of_training if is_tuned is None else is_tuned
+        seeds = QUICK_RUNS if options.quick else RUNS
+        if options.quick and "seeds" not in of_comparison:
+            options = replace(options, seeds=(seeds,), trials=options.trials if "trials" in of_comparison else 1)
     if is_tuned is None:
         is_usual = not options.quick and "lr" not in of_training
         is_tuned = is_usual or any(of_comparison.get(name) for name in ("space", "trials", "tunings"))
     return replace(
         options,
         tune=is_tuned,
-        seeds=options.seeds or (1 if options.quick else SEEDS,),
+        seeds=options.seeds or (seeds,),
         first_seed=options.first_seed or 0,
         budgets=options.budgets or (1.0,),
     )
@@ -113,6 +163,9 @@ def _with_tuning(
     """
     space: list[str] = []
     for text in options.space or task.tuning_space or default_space(recipe):
+        owner, colon, _ = text.partition("=")[0].rpartition(":")
+        if not is_chosen and colon and owner not in models:  # the task's own space names models that may be left out
+            continue
         names = tuned_settings([text], list(models))
         fixed = names & training.keys()
         if fixed and is_chosen:
@@ -122,6 +175,9 @@ def _with_tuning(
     if not space:
         raise SettingError("`tune`: nothing is left to be tried, because all settings of the space are given")
     check_space(space, models, recipe)
+    if options.until is not None:
+        trials = options.trials or TRIALS_TO_TARGET
+        return replace(options, space=tuple(space), trials=trials)
     tunings = options.tunings or default_tunings(options.seeds)
     check_tunings(tunings, options.seeds)
     trials = options.trials or TRIALS

@@ -15,14 +15,17 @@ from selfattn.comparison.measured import measure, signatures_beside
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answered, Tested
+from selfattn.comparison.trainings import examples_until
 from selfattn.comparison.tuning import space_texts, tuned_settings
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.metric import make_metric
+from selfattn.evaluation.statistics.arrivals import compare_arrivals, describe_arrivals
 from selfattn.evaluation.statistics.design import ALL_BUDGETS
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
 from selfattn.models.sizing import body
+from selfattn.results.arrivals import Target
 from selfattn.results.attention import Attention, AttentionExample, ModelAttention
 from selfattn.results.plan import AtBudget, Budgets, Interim, PlanCheck
 from selfattn.results.record import SCHEMA, MeanOverRuns, Model, Record, Timing, Tuning
@@ -105,7 +108,25 @@ def make_record(
         tuning=Tuning(plan.tuning_trials, plan.tunings, plan.tuning_seed, space_texts(plan)) if plan.space else None,
         plan=PlanCheck(plan.seal, plan.pilot),  # to be checked against what was done
     )
+    if plan.until is not None:
+        record = replace(record, target=_target(trained, plan))
     return measure(record, first.config.data, outputs or outputs_of(trained))
+
+
+def _target(trained: RunTable[Tested], plan: ComparisonPlan) -> Target:
+    """Return what the runs read until they reached the target, and the tests of all pairs of models."""
+    first = trained.first.config.training
+    cap = first.items_per_epoch or 0
+    examples = {name: [examples_until(run.directory) for run in runs] for name, runs in trained.main.items()}
+    return Target(
+        plan.until or 0.0,
+        cap,
+        first.batch_size * first.accumulate * (first.validate_every or 1),
+        first.look_items or first.validation_items,
+        first.validation_items,
+        {name: describe_arrivals(counts, cap) for name, counts in examples.items()},
+        compare_arrivals(examples, cap, plan.primary),
+    )
 
 
 def outputs_of(trained: RunTable[Tested]) -> RunTable[Answered]:
@@ -185,7 +206,7 @@ def _model(
         trials=plan.trials.get(name, ()),
         curves=tuple(run.curve(plan.headline.metric) for run in runs),
         config=config_to_dict(first.config.model) | ({"training": training} if training else {}),
-        run_dirs=tuple(f"runs/{run.path.name}" for run in runs),
+        run_dirs=tuple(f"{run.path.parent.name}/{run.path.name}" for run in runs),
         failed=tuple(run.seed for run in runs if run.failed),
         tunings=tuple(plan.tuning_of(run.seed) for run in runs) if plan.tunings > 1 else (),
     )

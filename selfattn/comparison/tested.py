@@ -197,6 +197,7 @@ class Tested:
                 report.train_loss,
                 report.valid_loss,
                 report.measures.get(metric),
+                report.examples or None,
             )
             points.append(point)
         validated = {report.step for report in self.metrics}

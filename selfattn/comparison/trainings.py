@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from selfattn.comparison.options import CompareOptions
-from selfattn.comparison.plan import Training
+from selfattn.comparison.plan import Race, Training
 from selfattn.comparison.tested import Tested, is_tested
 from selfattn.comparison.testing import RunTest, count_failed
 from selfattn.errors import DivergedError, UserError, number_of, say
@@ -20,14 +20,34 @@ from selfattn.runs.record import RunConfig
 from selfattn.runs.task import TaskData
 from selfattn.runs.training_set import TestSet, TrainingSet, first_pairs, make_training_set
 from selfattn.training.config import TrainingConfig
+from selfattn.training.observer import Observer, StepReport, StopTraining
 
 _CURVE_POINTS = 10  # of a learning curve, the last validation included
 DIVERGED = "diverged"  # status of a trial of the tuning
-ENDED = ("finished", "target reached", "stopped early")  # of a training that did not diverge
+BEATEN = "stopped by an observer"  # status of a trial that read more than the best of its tuning
+ENDED = ("finished", "target reached", "stopped early", BEATEN)  # of a training that did not diverge
 _DONE = (*ENDED, DIVERGED)
 
 
-class Trainings(Runner[Training]):
+class _Limit(Observer):
+    """Stops a trial that has read as many examples as the best of its tuning: it cannot be better any more."""
+
+    def __init__(self, examples: float) -> None:
+        self.examples = examples
+
+    def stepped(self, report: StepReport) -> None:
+        if report.examples >= self.examples:
+            raise StopTraining
+
+
+def examples_until(directory: RunDirectory) -> int | None:
+    """Return the training examples that a run read until it reached its target; None where it did not."""
+    if directory.record().status != "target reached":
+        return None
+    return directory.metrics()[-1].examples
+
+
+class Trainings(Runner[Training | Race]):
     """Trains and tests the models of a comparison, and keeps the data of a seed for the next model.
 
     Args:
@@ -45,7 +65,7 @@ class Trainings(Runner[Training]):
         self.first_seed = options.first_seed or 0
         shared = {each.name: getattr(options, each.name) for each in fields(Workers)}
         self.workers = Workers(**shared)
-        self._data: dict[tuple[int, int | None], tuple[TrainingSet, TestSet]] = {}
+        self._data: dict[tuple[int, int | None], tuple[TrainingSet, TestSet]] = {}  # the last ones
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the data out; workers make them again."""
@@ -72,7 +92,8 @@ class Trainings(Runner[Training]):
                 self.task.gold,
                 self.task.has_words,
             )
-            self._data = {(seed, first): (data, tests)}
+            kept = list(self._data.items())[1 - (self.options.trials or 1) :] if self.options.until else []
+            self._data = dict(kept) | {(seed, first): (data, tests)}
         return self._data[seed, first]
 
     def is_trained(self, training: Training) -> bool:
@@ -80,11 +101,13 @@ class Trainings(Runner[Training]):
         path = self.options.out / training.path
         return (path / RECORD).is_file() and RunDirectory(path).record().status in _DONE
 
-    def is_done(self, trial: Training) -> bool:
-        """Whether the run is trained and, where it has to be, tested."""
+    def is_done(self, trial: Training | Race) -> bool:
+        """Whether the run is trained and, where it has to be, tested; of a race, whether all trials are trained."""
+        if isinstance(trial, Race):
+            return all(map(self.is_trained, trial.trials))
         return is_tested(self.options.out / trial.path) if trial.tested else self.is_trained(trial)
 
-    def run_all(self, trainings: Sequence[Training]) -> None:
+    def run_all(self, trainings: Sequence[Training | Race]) -> None:
         """Run trainings, several at once.
 
         Raises:
@@ -95,8 +118,26 @@ class Trainings(Runner[Training]):
             reasons = "; ".join(f"{label}: {reason} (log: {logs.log(label)})" for label, reason in failed.items())
             raise UserError(f"{len(failed)} of {number_of(len(trainings), 'training')} failed: {reasons}")
 
-    def run(self, trial: Training, reporter: Reporter) -> None:
+    def run(self, trial: Training | Race, reporter: Reporter) -> None:
         """Train and test, or do what is left of it. A training that diverges counts as a failed run."""
+        if isinstance(trial, Race):
+            best = math.inf
+            for each in trial.trials:
+                self._train(each, reporter, best)
+                best = min(best, examples_until(RunDirectory(self.options.out / each.path)) or math.inf)
+            return
+        self._train(trial, reporter)
+        if trial.tested:
+            self._test(trial)
+
+    def _train(self, trial: Training, reporter: Reporter, at_most: float = math.inf) -> None:
+        """Train a model, or what is left of it.
+
+        Args:
+            trial: the training.
+            reporter: shows its progress.
+            at_most: examples after which it stops; default no limit.
+        """
         path = self.options.out / trial.path
         data, tests = self.data(trial.seed, trial.variant.pairs)
         if not self.is_trained(trial):
@@ -121,7 +162,7 @@ class Trainings(Runner[Training]):
                     device=self.options.device,
                     label=trial.label,
                     resume=True,
-                    observers=[reporter],
+                    observers=[reporter, _Limit(at_most)],
                     curve_points=_CURVE_POINTS if trial.tested else 0,
                     notes=data.notes if reporter.is_first else (),
                 )
@@ -131,10 +172,17 @@ class Trainings(Runner[Training]):
                     count_failed(path, self.task, tests, data.tokenizer, str(error))
                 else:
                     RunDirectory(path).update(status=DIVERGED)
-        if trial.tested:
-            if not is_tested(path):
+
+    def _test(self, trial: Training) -> None:
+        """Test a trained model, unless that is done, and note it in the ledger."""
+        path = self.options.out / trial.path
+        if not is_tested(path):
+            data, tests = self.data(trial.seed, trial.variant.pairs)
+            if RunDirectory(path).record().status == DIVERGED:  # the best trial of a tuning in which none converged
+                count_failed(path, self.task, tests, data.tokenizer, "no trial of its tuning converged")
+            else:
                 leading = trial.leading
                 share = trial.variant.share
                 thorough = leading and not self.options.quick
                 RunTest(load(path), self.task, tests).write(leading=leading, thorough=thorough, share=share)
-            record_access(path, self.command, plan=trial.seal, answers=Tested(path).digest)
+        record_access(path, self.command, plan=trial.seal, answers=Tested(path).digest)

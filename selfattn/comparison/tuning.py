@@ -13,14 +13,14 @@ from itertools import chain
 from pathlib import Path
 
 from selfattn.codec import encode, fingerprint
-from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Training
-from selfattn.comparison.trainings import DIVERGED
+from selfattn.comparison.plan import TUNING, ComparisonPlan, PlannedModel, Race, Training, trial_path
+from selfattn.comparison.tested import ANSWERS, RESULT
+from selfattn.comparison.trainings import DIVERGED, examples_until
 from selfattn.errors import SettingError, UserError
 from selfattn.experiments.tuning import Rank, draw_points, search
-from selfattn.files import reading, sha256_of
 from selfattn.results.record import TuningTrial
 from selfattn.results.space import Axis, parse_axis
-from selfattn.runs.directory import RECORD, RunDirectory
+from selfattn.runs.directory import RunDirectory
 from selfattn.settings import bounds_of
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
@@ -31,7 +31,6 @@ _NOT_TUNED = (
     "seed", "epochs", "max_steps", "items_per_epoch",  # how much is trained
     "validation_items", "validate_every", "patience", "target_exact_match",  # how it is judged
 )  # fmt: skip
-TUNING = "tuning"  # folder of the trials, and their step in the ledger
 READ_IN_A_STEP = ("batch_size", "max_tokens", "accumulate")  # settings that decide how many steps a training has
 TuningKey = tuple[float, str, int]  # budget, model, tuning
 
@@ -164,14 +163,16 @@ def planned_trials(plan: ComparisonPlan) -> dict[TuningKey, list[Training]]:
     trials: dict[TuningKey, list[Training]] = {}
     for name, axes in read_space(plan.space, list(plan.models)).items():
         count = plan.tunings * plan.tuning_trials
-        points = draw_points(axes, count, seed_for(plan.tuning_seed, f"tuning/{name}")) if count else []
+        points: Sequence[Mapping[str, float]] = [{}] * count
+        if axes and count:
+            points = draw_points(axes, count, seed_for(plan.tuning_seed, f"tuning/{name}"))
         for number, point in enumerate(points):
             model = plan.models[name].at_point(point)
             steps = plan.steps_with(model.training)
             seed = plan.tuning_seed + number
             for budget, variant in plan.variants.items():
                 part = "" if budget == plan.main else f"-budget{budget!r}"
-                path = f"{TUNING}/{name}{part}-trial{number}"
+                path = trial_path(name, number, part)
                 trial = Training(path, name, model, seed, budget, variant, steps, tested=False, point=point)
                 arm = (budget, name, number // plan.tuning_trials)
                 trials.setdefault(arm, []).append(trial)
@@ -179,7 +180,7 @@ def planned_trials(plan: ComparisonPlan) -> dict[TuningKey, list[Training]]:
 
 
 def choose(
-    plan: ComparisonPlan, comparison: Path, run: Callable[[Sequence[Training]], None] | None = None
+    plan: ComparisonPlan, comparison: Path, run: Callable[[Sequence[Training | Race]], None] | None = None
 ) -> dict[str, tuple[TuningTrial, ...]]:
     """Choose the best settings of every tuning by the validation metric; ties go to the lower validation loss.
 
@@ -202,7 +203,8 @@ def choose(
     def measure(tried: Mapping[TuningKey, Sequence[Training]]) -> dict[TuningKey, list[Rank]]:
         if run is not None:
             all_trials = chain.from_iterable(tried.values())
-            run(sorted(all_trials, key=lambda trial: trial.seed))  # a worker keeps the data of the last seed
+            in_order = sorted(all_trials, key=lambda trial: trial.seed)  # a worker keeps the data of the last seed
+            run(in_order if plan.until is None else _races(tried))
         for arm, trials in tried.items():
             results[arm] = [_read(plan, comparison, arm, trial) for trial in trials]
         return {arm: [_rank(plan, result) for result in results[arm]] for arm in tried}
@@ -214,6 +216,14 @@ def choose(
         best_number = planned[arm].index(best[arm])
         chosen[name] += tuple(replace(result, chosen=k == best_number) for k, result in enumerate(results[arm]))
     return chosen
+
+
+def _races(tried: Mapping[TuningKey, Sequence[Training]]) -> list[Race]:
+    """Return a race for each tuning; models follow one another, for they share the data of its seeds."""
+    races = []
+    for (_, name, number), trials in sorted(tried.items(), key=lambda item: item[0][2]):
+        races.append(Race(f"{name}-tuning{number}", tuple(trials)))
+    return races
 
 
 def _read(plan: ComparisonPlan, comparison: Path, arm: TuningKey, trial: Training) -> TuningTrial:
@@ -228,13 +238,24 @@ def _read(plan: ComparisonPlan, comparison: Path, arm: TuningKey, trial: Trainin
         valid = best(report.measures[plan.headline.metric] for report in reports)
         loss = min(report.valid_loss for report in reports)
     budget = None if arm[0] == plan.main else arm[0]
-    return TuningTrial(trial.point, trial.seed, valid, record.train_seconds, loss=loss, budget=budget, tuning=arm[2])
+    return TuningTrial(
+        trial.point,
+        trial.seed,
+        valid,
+        record.train_seconds,
+        loss=loss,
+        budget=budget,
+        tuning=arm[2],
+        examples=examples_until(directory) if plan.until is not None else None,
+    )
 
 
 def _rank(plan: ComparisonPlan, trial: TuningTrial) -> Rank:
-    """Return the trial's rank, lower is better: the metric, then the loss."""
+    """Return the trial's rank, lower is better: what it read until the target; the metric, then the loss."""
     if trial.valid is None:
         return math.inf, math.inf
+    if trial.examples is not None:
+        return -math.inf, trial.examples
     sign = -1 if plan.headline.better == "higher" else 1
     return sign * trial.valid, trial.loss or 0.0
 
@@ -242,17 +263,19 @@ def _rank(plan: ComparisonPlan, trial: TuningTrial) -> Rank:
 def digest_of_trials(plan: ComparisonPlan, comparison: Path) -> str:
     """Return a SHA-256 over the choice and the record of every trial; a record holds the SHA-256 of its files.
 
+    Files of a later test do not count.
+
     Raises:
         UserError: a trial is missing.
     """
     digests = {}
     for trial in chain.from_iterable(planned_trials(plan).values()):
-        path = comparison / trial.path / RECORD
-        with reading(path, "restore it, or compare again"):
-            digests[trial.label] = sha256_of(path)
+        record = RunDirectory(comparison / trial.path).record()
+        files = {name: digest for name, digest in record.files.items() if name not in (RESULT, ANSWERS)}
+        digests[trial.label] = fingerprint(encode(replace(record, files=files)))
     return fingerprint({"trials": encode(plan.trials), "digests": digests})
 
 
-def tune(plan: ComparisonPlan, comparison: Path, run: Callable[[Sequence[Training]], None]) -> ComparisonPlan:
+def tune(plan: ComparisonPlan, comparison: Path, run: Callable[[Sequence[Training | Race]], None]) -> ComparisonPlan:
     """Run the trials of every tuning, and return the plan with their results and the choice."""
     return replace(plan, trials=choose(plan, comparison, run), tuned=True)

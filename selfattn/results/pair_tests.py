@@ -11,6 +11,7 @@ from selfattn.codec import Plain
 from selfattn.results.quality import Better, BudgetDifference, Estimate, Share, Unit
 
 Word = Literal[
+    "not told apart",
     "better",
     "worse",
     "better where it trains",

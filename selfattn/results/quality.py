@@ -104,6 +104,7 @@ class Point(Plain):
     Attributes:
         flops: floating-point operations of training so far.
         valid: the headline metric on the validation items.
+        examples: training examples read so far; None where not counted.
     """
 
     epoch: float
@@ -114,6 +115,7 @@ class Point(Plain):
     train_loss: float | None = None
     valid_loss: float | None = None
     valid: float | None = None
+    examples: int | None = None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from annotated_types import Ge, Gt, Le, MinLen
 
 from selfattn.codec import Plain
+from selfattn.results.arrivals import Target
 from selfattn.results.attention import Agreement, Attention, HeadScores, ModelAlignment
 from selfattn.results.pair_tests import PairTest
 from selfattn.results.parts import BucketGroup, NgramGroup
@@ -137,6 +138,7 @@ class TuningTrial(Plain):
         loss: lowest on validation items, nats a token; None if unknown.
         budget: share of the training; None for the largest.
         tuning: number of the tuning that it belongs to, from 0.
+        examples: read until it reached the target of the comparison; None where it did not, or there is no target.
     """
 
     settings: Mapping[str, object]
@@ -147,6 +149,7 @@ class TuningTrial(Plain):
     loss: float | None = None
     budget: Share | None = None
     tuning: Annotated[int, Ge(0)] = 0
+    examples: int | None = None
 
 
 @dataclass(frozen=True)
@@ -274,6 +277,7 @@ class Record(Plain):
         demo: whether the page on which the models answer, `demo.html`, lies beside the report.
         trained: whether selfattn trained the models. False where files of outputs were judged: then nothing is known of
             sizes (`parameters` is 0), training and plan, and the seeds are the numbers of a model's files.
+        target: what models read until they reached a target; None where all were trained equally long.
         ngrams: for pairs of models whose outputs were judged, the runs of words that tell them apart.
     """
 
@@ -306,6 +310,7 @@ class Record(Plain):
     trained: bool = True
     ngrams: tuple[NgramGroup, ...] = ()
     tuning: Tuning | None = None
+    target: Target | None = None
 
     @property
     def seal(self) -> Seal | None:

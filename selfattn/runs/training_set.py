@@ -49,7 +49,7 @@ class TrainingSet:
         tokenizer: of all models.
         epoch: returns the training examples of an epoch, counted from 0; an iterable that is not a sequence is read as
             a stream, which may be larger than memory or endless.
-        validation: unseen examples for the loss.
+        validation: unseen examples for the loss; with `look_items`, these alone.
         criterion: chooses the best weights.
         longest: the longest source with the longest target, to check that a model can read them.
         max_length: most tokens of an output, ``<eos>`` included.
@@ -139,12 +139,13 @@ def make_training_set(
     if not (is_new or allow_unknown):
         refuse_unknown([pair.target for pair in known], tokenizer.target)
     validation_examples = encode_pairs(validation, tokenizer)
+    look = training.look_items if training.look_items and training.look_items < len(validation) else None
     limits = output_limits(validation, validation_examples, known, tokenizer)
     return TrainingSet(
         tokenizer,
         epoch,
-        validation_examples,
-        _criterion(validation_names(task), task.language, tokenizer, validation, limits),
+        validation_examples[:look],
+        _criterion(validation_names(task), task.language, tokenizer, validation, limits, look, training.target_exact_match),
         longest,
         max_length,
         metric_names(task),
@@ -266,9 +267,19 @@ def length_in(tokenizer: Tokenizer) -> Callable[[str], int]:
 
 
 def _criterion(
-    names: Sequence[str], language: str, tokenizer: Tokenizer, pairs: Sequence[Pair], limits: Sequence[int]
+    names: Sequence[str],
+    language: str,
+    tokenizer: Tokenizer,
+    pairs: Sequence[Pair],
+    limits: Sequence[int],
+    look: int | None,
+    target: float | None,
 ) -> Criterion:
-    """Measure a model by its greedy outputs for the validation pairs, each of at most its limit of tokens."""
+    """Measure a model by its greedy outputs for the validation pairs, each of at most its limit of tokens.
+
+    With a ``look``, the first pairs are answered alone; all are answered where these reach the target. So a few lucky
+    pairs never end a training.
+    """
     sources = [pair.source for pair in pairs]
     targets = [pair.target for pair in pairs]
     for name in names:  # a plugin's metric fails here, not after the first epoch
@@ -279,7 +290,7 @@ def _criterion(
         except Exception as error:
             raise UserError(f"metric {name!r}: cannot score {targets[:2]} ({described(error)})") from error
 
-    def measure(model: Seq2Seq, loss: float, processes: Processes, first: int | None = None) -> Mapping[str, float]:
+    def measure_first(model: Seq2Seq, processes: Processes, first: int | None) -> Mapping[str, float]:
         outputs = decode_texts(
             model,
             tokenizer,
@@ -291,8 +302,14 @@ def _criterion(
         )
         return score_outputs(names, [best[0].text for best in outputs], pairs[:first], language)
 
+    def measure(model: Seq2Seq, loss: float, processes: Processes) -> Mapping[str, float]:
+        measures = measure_first(model, processes, look)
+        if look is None or target is None or measures[names[0]] < target:
+            return measures
+        return measure_first(model, processes, None)
+
     def measure_part(model: Seq2Seq, processes: Processes) -> float:
-        return measure(model, math.nan, processes, CURVE_ITEMS)[names[0]]
+        return measure_first(model, processes, CURVE_ITEMS)[names[0]]
 
     is_higher_better = make_metric(names[0], language).better == "higher"
     return Criterion(measure, names[0], higher_is_better=is_higher_better, part=measure_part)

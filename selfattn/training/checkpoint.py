@@ -54,6 +54,7 @@ class TrainingProgress(Plain):
         since_seconds: of training since the last validation.
         since_places: positions of the batches since then, source and target, padding included.
         since_padding: padding among these positions.
+        examples: training examples read.
     """
 
     epoch: int = 0
@@ -69,6 +70,7 @@ class TrainingProgress(Plain):
     since_seconds: float = 0.0
     since_places: int = 0
     since_padding: int = 0
+    examples: int = 0
 
     @property
     def tokens_per_second(self) -> float:
@@ -94,6 +96,7 @@ class TrainingProgress(Plain):
             tokens_per_second=self.tokens_per_second,
             lr=self.lr,
             padding=self.since_padding / self.since_places,
+            examples=self.examples,
         )
 
     @contextmanager
@@ -111,6 +114,7 @@ class TrainingProgress(Plain):
             padding, places = padding_of(batch)
             self.since_padding += padding
             self.since_places += places
+            self.examples += len(batch.indices)
         self.step += 1
         self.position += 1
         self.tokens += tokens

@@ -60,6 +60,8 @@ class TrainingConfig(Plain):
         validate_every: Steps between validations. Default: once per epoch.
         patience: Stop after this many validations without improvement. Default: never.
         target_exact_match: Stop when exact match on validation reaches this share. Default: never.
+        look_items: Validation pairs of a first look. Only where these reach the target, all validation pairs are
+            answered, and decide. Default: all at every validation.
 
     Raises:
         SettingError: a value is out of its range.
@@ -75,6 +77,7 @@ class TrainingConfig(Plain):
 
     # Checked for the settings that a user gives; a recipe may hold values for another average.
     conditions: ClassVar[tuple[Condition, ...]] = (
+        needs("`target_exact_match`", lambda config: config.target_exact_match is not None, "look_items"),
         excludes("`max_steps`", lambda config: config.max_steps is not None, "epochs"),
         excludes("`warmup_steps`", lambda config: config.warmup_steps is not None, "warmup"),
         needs("`average` ema", lambda config: config.average == "ema", "ema_decay"),
@@ -107,6 +110,7 @@ class TrainingConfig(Plain):
     validate_every: Count | None = None
     patience: Count | None = None
     target_exact_match: Annotated[float, Gt(0), Le(1)] | None = None
+    look_items: Count | None = None
 
     def __post_init__(self) -> None:
         check_bounds(self)
@@ -144,6 +148,7 @@ class TrainingSettings(TypedDict, total=False):
     validate_every: int | None
     patience: int | None
     target_exact_match: float | None
+    look_items: int | None
 
 
 def _are_betas(values: tuple[Any, ...]) -> bool:

@@ -282,7 +282,13 @@ class _Loop:
         progress.lr = taken.lr
         progress.stepped(taken.loss, taken.tokens, taken.group)
         report = StepReport(
-            progress.epoch + 1, progress.step, progress.total_steps, taken.loss, taken.lr, progress.tokens_per_second
+            progress.epoch + 1,
+            progress.step,
+            progress.total_steps,
+            taken.loss,
+            taken.lr,
+            progress.tokens_per_second,
+            progress.examples,
         )
         for observer in self.observers:
             try:

@@ -26,6 +26,7 @@ class StepReport:
         loss: training objective of the step's batches, nats per token.
         lr: learning rate.
         tokens_per_second: target tokens, without padding, since the last validation.
+        examples: training examples read so far.
     """
 
     epoch: int
@@ -34,6 +35,7 @@ class StepReport:
     loss: float
     lr: float
     tokens_per_second: float
+    examples: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class EpochReport(Plain):
         padding: share of padding in the batches, source and target, since the last validation.
         tokens_per_second: target tokens per second since the last validation.
         lr: learning rate of the last step.
+        examples: training examples read so far; 0 in older files.
     """
 
     epoch: int
@@ -82,6 +85,7 @@ class EpochReport(Plain):
     lr: float
     measures: Mapping[str, float] = field(default_factory=dict)
     padding: float = 0.0
+    examples: int = 0
 
     def to_line(self) -> dict[str, Any]:
         """Return the flat JSON object of ``metrics.jsonl``; a measure ``x`` becomes ``valid_x``.
