@@ -2,7 +2,7 @@
 
     python -m benchmarks.outputs ARCHIVE ... --metric bleu --language de     # a table in Markdown
 
-An archive is `outputs.jsonl.gz` of a comparison. Real runs: the runs of each model are divided into two groups of three
+An archive is `packed.tar.xz` of a comparison. Real runs: the runs of each model are divided into two groups of three
 in every way, and any two of them are set beside each other as two systems with one file each. Drawn runs: for each, a
 draw says how often it answers as which of the real ones; items are drawn, too. Neither group is better.
 """
@@ -17,7 +17,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from selfattn.comparison.archive import read_archive
+from selfattn.comparison.packed import unpacked
+from selfattn.comparison.plan import read_plan
+from selfattn.comparison.record import outputs_of
+from selfattn.comparison.tested import read_runs
 from selfattn.evaluation.metrics.metric import Metric, make_metric
 from selfattn.evaluation.statistics.significance import score_counts
 
@@ -59,7 +62,8 @@ def drawn(counts: Array, rng: np.random.Generator) -> tuple[Array, Array]:
 
 def rows(path: Path, metric: Metric, repeats: int) -> Iterator[str]:
     """Yield a line for each model of an archive."""
-    _, outputs = read_archive(path)
+    with unpacked(path) as (folder, _):
+        outputs = outputs_of(read_runs(folder, read_plan(folder)))
     rng = np.random.default_rng(0)
     for name, runs in outputs.main.items():
         counts = np.stack([metric.count(run.outputs, outputs.first.pairs) for run in runs])

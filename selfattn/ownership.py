@@ -4,6 +4,7 @@ The content answers, never the name alone: the form of our JSON files and their 
 pictures. New directories are written beside their place and moved there, so that they are complete or not there.
 """
 
+import lzma
 import os
 import shutil
 import tempfile
@@ -37,6 +38,7 @@ _FIELDS = (
     {"source", "prediction", "source_tokens", "target_tokens", "maps"},
 )
 _SAVED_ATTENTION = _FIELDS[-1]  # which is no record: it may be saved again
+_PACKED = (b"plan.json", b"outputs.json")  # the first file of what is packed
 _ARCHIVE = b'{"schema": 1, "data": {'
 _MARKS = (b'<meta name="generator" content="selfattn', PNG_MARK)
 _PICTURES = (
@@ -69,6 +71,9 @@ def is_ours(path: Path) -> bool:
             end = (start + file.read())[-len(MARKDOWN_MARK) :] if len(start) == _START else start
     except (OSError, UserError):
         return False
+    if start.startswith(b"\xfd7zXZ"):
+        with suppress(lzma.LZMAError):
+            return lzma.LZMADecompressor().decompress(start, 100).partition(b"\0")[0] in _PACKED
     if start.startswith(b"\x1f\x8b"):
         with suppress(zlib.error):
             return zlib.decompressobj(wbits=31).decompress(start, len(_ARCHIVE)) == _ARCHIVE
@@ -101,7 +106,7 @@ def is_record(path: Path) -> bool:
     with open_regular(path) as file:
         data = file.read(_LARGEST)
     if data[:1] != b"{":
-        return data.startswith(b"\x1f\x8b")  # an archive
+        return data.startswith((b"\x1f\x8b", b"\xfd7zXZ"))  # an archive
     try:
         return not parse(data).keys() >= _SAVED_ATTENTION
     except ValueError:  # each line is a value

@@ -191,7 +191,9 @@ def run_claims(
         if plan.seal.decides != decides:
             raise SettingError(f"{out}: the claims have changed since this run began; choose another `out`")
         runner = Measurements(workers, command, plan.seal.sha256)
-        backfill_ledger(out, plan, {file: sha256_of(file) for file in sorted((out / TRIALS).glob("*-seed*.json"))})
+        backfill_ledger(
+            out, plan, {file: {"answers": sha256_of(file)} for file in sorted((out / TRIALS).glob("*-seed*.json"))}
+        )
         rates = _tune(runner, claims)
         confirming = {claim.name: _confirming(claim, rates, seeds[claim.name]) for claim in claims}
         trials = list(chain.from_iterable(confirming.values()))

@@ -10,7 +10,8 @@ from selfattn.comparison.costs import COSTS, digest_of_costs
 from selfattn.comparison.plan import ComparisonPlan, Training
 from selfattn.comparison.preparation import check_sizes
 from selfattn.comparison.run_table import RunTable
-from selfattn.comparison.tested import Tested
+from selfattn.comparison.tested import Tested, came_to_its_end
+from selfattn.comparison.trainings import DIVERGED
 from selfattn.comparison.tuning import TUNING, choose, digest_of_trials, planned_trials, tuned_settings
 from selfattn.errors import UserError
 from selfattn.evaluation.gates.output_gates import baseline_gate
@@ -186,6 +187,10 @@ def _departures(
         others += [run.path.name for run in tested if seal.digest_of_tests(run.answered) != sealed["tested"]]
     yield from check_ledger(comparison, plan.seal, changed, {run.path.name: run.digest for run in tested})
     names = {run.path.name for run in tested}
+    outputs = {entry.run: entry.outputs for entry in entries if entry.outputs}
+    changed_outputs = [
+        name for run in tested if outputs.get(name := run.path.name) not in (None, run.digests["outputs"])
+    ]
     times = [entry.when for entry in entries]
     is_ordered = times == sorted(times)  # otherwise the clock went back, and the order of the ledger alone decides
     shared = seal.validation_in_test(plan.seal)
@@ -196,7 +201,8 @@ def _departures(
         validation=[shared] if shared else [],
         missing=[entry.run for entry in entries if entry.run and entry.run not in names],
         settings=unplanned,
-        test=others,
+        unrecorded=changed_outputs,
+        test=others + [run.path.name for run in tested if run.failed and came_to_its_end(run.directory)],
         before=[run.path.name for run in tested if is_ordered and run.record.created < plan.seal.created],
     )
 
@@ -215,8 +221,9 @@ def _changed_trials(comparison: Path, plan: ComparisonPlan) -> list[str]:
         if not is_sealed(entries, TUNING, digest_of_trials(plan, comparison)):
             problems.append(TUNING)
         for trial in chain.from_iterable(planned_trials(plan).values()):
-            config = RunDirectory(comparison / trial.path).config()
-            if not _is_as_planned(plan, trial, config):
+            directory = RunDirectory(comparison / trial.path)
+            is_diverged = directory.record().status == DIVERGED
+            if not _is_as_planned(plan, trial, directory.config()) or (is_diverged and came_to_its_end(directory)):
                 problems.append(trial.label)
     except UserError as error:  # a trial is gone or damaged
         problems.append(str(error))

@@ -102,7 +102,7 @@ def compare(
             plan = stack.enter_context(resume(ComparisonPlan, options.out, trainings.command))
             check_free_of_others(options.out)
             tested = [options.out / run.path for run in plan.runs() if is_tested(options.out / run.path)]
-            backfill_ledger(options.out, plan, {path: Tested(path).digest for path in tested})
+            backfill_ledger(options.out, plan, {path: Tested(path).digests for path in tested})
             if plan.tuned and len(tested) == len(plan.runs()):
                 say(f"{options.out}: all runs are finished; only the report is written again")
         else:

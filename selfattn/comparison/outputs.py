@@ -1,25 +1,25 @@
 """Judge outputs of systems that were trained anywhere: from files of lines to the same record and report."""
 
 import platform
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain, combinations
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from selfattn import __version__
-from selfattn.codec import short
+from selfattn.codec import Plain, line_of, read, short
 from selfattn.command_lines import command_line
-from selfattn.comparison.archive import ARCHIVE, archive_sha256, read_archive, write_archive
 from selfattn.comparison.judged import KIND, JudgedOutputs, read_given
 from selfattn.comparison.measured import measure, signatures_beside
 from selfattn.comparison.options import OutputsOptions
+from selfattn.comparison.packed import PACKED, pack, unpacked
 from selfattn.comparison.report import check_free_of_others, outputs_for_sections
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered
-from selfattn.comparison.verify import RESULTS
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.errors import SettingError, UserError, number_of, say
 from selfattn.evaluation.metrics.metric import Metric, make_metric
@@ -27,14 +27,17 @@ from selfattn.evaluation.metrics.translation import Bleu, missing_tokeniser, scr
 from selfattn.experiments.plan import PLAN
 from selfattn.files import make_directory
 from selfattn.registry import is_name
-from selfattn.report.write import ReportFiles, write_report
+from selfattn.report.write import RESULTS, ReportFiles, write_report
 from selfattn.results.reading import read_record
 from selfattn.results.record import ANALYSIS, SCHEMA, Model, Record
+from selfattn.results.verified import Recomputation
 from selfattn.settings import changed, divide
 from selfattn.words.messages import SOURCE, message
 
 TextSource: TypeAlias = str | Path | Sequence[str]
 """A file with a text a line, ``FILE:COLUMN`` of a table, or the texts themselves."""
+_JUDGED = "outputs.json"
+_ADVICE = "take the report from where it was published, or compare the outputs again"
 
 
 def compare_outputs(
@@ -84,41 +87,52 @@ def compare_outputs(
         >>> [model.metrics["exact_match"].mean for model in record.models], record.interval.over
         ([0.75, 0.25], 'items')
     """
-    values = {
-        "reference": _label(reference),
-        "system": tuple(_systems(systems)),
-        "metric": metric,
-        "out": out,
-        "source": _label(source),
-        "language": language,
-        "tags": _label(tags),
-        "train": _label(train),
-        "margin": margin,
-        "encoding": encoding,
-        "lang": lang,
-    }
-    options = OutputsOptions(**divide(values, OutputsOptions)[0])
+    options = OutputsOptions(
+        **divide(
+            {
+                "reference": _label(reference),
+                "system": tuple(_systems(systems)),
+                "metric": metric,
+                "out": out,
+                "source": _label(source),
+                "language": language,
+                "tags": _label(tags),
+                "train": _label(train),
+                "margin": margin,
+                "encoding": encoding,
+                "lang": lang,
+            },
+            OutputsOptions,
+        )[0]
+    )
     command = command_line("compare outputs", changed(options))
     _check_out(options.out, command)
-    metrics = _metrics(options)
     used = checked_encoding(encoding)
-    files = JudgedFiles(
+    judged = Judged(
+        command,
+        datetime.now().astimezone().isoformat(timespec="seconds"),
+        {"selfattn": __version__, "python": platform.python_version()},
+        options.metric,
         _read(reference, used),
-        {name: [_read(run, used) for run in runs] for name, runs in systems.items()},
+        {name: tuple(_read(run, used) for run in runs) for name, runs in systems.items()},
         None if source is None else _read(source, used),
         None if tags is None else _read(tags, used),
+        language,
+        margin,
+        encoding,
+        options.train,
     )
-    files.check(metrics, options.language)
-    counts = {"systems": len(systems), "files": len(files.runs), "items": len(files.right.texts)}
-    written = {name: f"{count:,}" for name, count in counts.items()}
-    say(message("progress.outputs", **written).say(options.lang))
-    task = JudgedOutputs(metrics[0].language, metrics[0].name)
-    table = files.table({} if train is None else files.word_counts(task, _read(train, used)))
-    data = {"kind": KIND, "language": metrics[0].language, "metric": metrics[0].name}
-    record = measure(files.frame(options, command, metrics), data, table)
+    judged.check()
+    counts = {"systems": len(systems), "files": len(judged.runs), "items": len(judged.reference.texts)}
+    say(message("progress.outputs", **{name: f"{count:,}" for name, count in counts.items()}).say(options.lang))
+    if train is not None:
+        judged = replace(judged, words=judged.word_counts(_read(train, used)))
+    record = judged.record()
     make_directory(options.out)
-    record = replace(record, outputs_sha256=write_archive(options.out / ARCHIVE, data, table))
-    return record, write_report(record, options.out, options.lang, outputs_for_sections(table))
+    sha256 = pack({_JUDGED: line_of(judged).encode()}, options.out / PACKED)
+    outputs = outputs_for_sections(judged.table())
+    record = replace(record, outputs_sha256=sha256)
+    return record, write_report(record, options.out, options.lang, outputs)
 
 
 def is_judged(folder: Path) -> bool:
@@ -128,7 +142,7 @@ def is_judged(folder: Path) -> bool:
 
 
 def rewrite_outputs(folder: Path, out: Path, lang: str = SOURCE) -> tuple[Record, ReportFiles]:
-    """Write the report of a comparison of outputs again, from its record and its archive.
+    """Write the report of a comparison of outputs again, from its record and what is packed beside it.
 
     Args:
         folder: of the comparison.
@@ -136,19 +150,41 @@ def rewrite_outputs(folder: Path, out: Path, lang: str = SOURCE) -> tuple[Record
         lang: language of the report.
 
     Raises:
-        UserError: the archive is not that of the record, or the report cannot be written.
+        UserError: what is packed does not belong to the record, or the report cannot be written.
     """
     record = read_record(folder / RESULTS)
-    data, table = read_archive(folder / ARCHIVE)
     _check_out(out, record.command)
-    if archive_sha256(folder / ARCHIVE) != record.outputs_sha256:
-        raise UserError(f"{folder / ARCHIVE}: is not the archive of {folder / RESULTS}; compare the outputs again")
+    with unpacked(folder / PACKED) as (files, sha256):
+        if sha256 != record.outputs_sha256:
+            raise UserError(f"{folder / PACKED}: is not that of {folder / RESULTS}; compare the outputs again")
+        judged = read(Judged, files / _JUDGED, advice=_ADVICE)
     make_directory(out)
-    write_archive(out / ARCHIVE, data, table)
-    return record, write_report(record, out, lang, outputs_for_sections(table))
+    if not out.samefile(folder):
+        shutil.copy(folder / PACKED, out / PACKED)
+    return record, write_report(record, out, lang, outputs_for_sections(judged.table()))
 
 
-class TextFile(NamedTuple):
+def is_packed_outputs(folder: Path) -> bool:
+    """Return whether what was packed, and is unpacked in a directory, is a comparison of outputs."""
+    return (folder / _JUDGED).is_file()
+
+
+def judged_again(folder: Path) -> Record:
+    """Make the record again of a comparison of outputs that was packed, and is unpacked in a directory.
+
+    Raises:
+        UserError: what is there is damaged.
+    """
+    return read(Judged, folder / _JUDGED, advice=_ADVICE).record()
+
+
+def files_again(folder: Path) -> Iterator[Recomputation]:
+    """Compare the files that are still where they were with what was packed, and is unpacked in a directory."""
+    return read(Judged, folder / _JUDGED, advice=_ADVICE).files_again()
+
+
+@dataclass(frozen=True)
+class TextFile(Plain):
     """A file, or texts that were handed over.
 
     Attributes:
@@ -157,130 +193,173 @@ class TextFile(NamedTuple):
     """
 
     label: str
-    texts: Sequence[str]
+    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class JudgedFiles:
-    """The files of a comparison of outputs; line k of each belongs to item k.
+class Judged(Plain):
+    """Outputs and what they are judged by: the record is a function of it. Line k of each file belongs to item k.
 
     Attributes:
-        right: the references.
-        outputs: of each training, by system.
-        sources: the inputs; None where they are unknown.
+        command: that judges them.
+        created: ISO 8601 date and time with offset.
+        environment: versions of the programs.
+        metric: names of the metrics; the first decides.
+        reference: the right outputs.
+        systems: outputs of each training, by system.
+        source: the inputs; None where they are unknown.
         tags: kind of each item; None without.
+        language: that the user stated; None without.
+        margin: smallest difference that matters.
+        encoding: of the files.
+        train: label of the training text.
+        words: how often the training text has the words of references and outputs.
     """
 
-    right: TextFile
-    outputs: Mapping[str, Sequence[TextFile]]
-    sources: TextFile | None
-    tags: TextFile | None
+    command: str
+    created: str
+    environment: Mapping[str, str]
+    metric: tuple[str, ...]
+    reference: TextFile
+    systems: Mapping[str, tuple[TextFile, ...]]
+    source: TextFile | None = None
+    tags: TextFile | None = None
+    language: str | None = None
+    margin: float | None = None
+    encoding: str | None = None
+    train: str | None = None
+    words: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def runs(self) -> list[TextFile]:
         """The outputs of all trainings."""
-        return list(chain.from_iterable(self.outputs.values()))
+        return list(chain.from_iterable(self.systems.values()))
 
-    def check(self, metrics: Sequence[Metric], language: str | None) -> None:
+    @property
+    def metrics(self) -> list[Metric]:
+        """The metrics, the one that decides first, and those that stand beside it.
+
+        Raises:
+            UserError: a metric is named twice, or there is no such metric or language.
+        """
+        if not self.metric or len(set(self.metric)) < len(self.metric):
+            raise SettingError(f"`metric` {','.join(self.metric)}: expected different names")
+        first = make_metric(self.metric[0], self.language or "")
+        return [make_metric(name, self.language or "") for name in dict.fromkeys([*self.metric, *first.beside])]
+
+    def check(self) -> None:
         """Check that the files can be compared by these metrics.
-
-        Args:
-            metrics: the one that decides first.
-            language: that the user stated; None without.
 
         Raises:
             UserError: a file has another number of lines, an empty reference or the lines of another file, or the
                 references need their language.
         """
-        expected = len(self.right.texts)
-        for file in (self.sources, self.tags, *self.runs):
-            if file is not None and len(file.texts) != expected:
-                counts = f"{number_of(len(file.texts), 'line')}, but {self.right.label} has {expected:,}"
+        right = self.reference
+        metrics = self.metrics
+        for file in (self.source, self.tags, *self.runs):
+            if file is not None and len(file.texts) != len(right.texts):
+                counts = f"{number_of(len(file.texts), 'line')}, but {right.label} has {len(right.texts):,}"
                 raise UserError(f"{file.label}: {counts}; line k of every file has to belong to item k")
-        for number, text in enumerate(self.right.texts, 1):
+        for number, text in enumerate(right.texts, 1):
             if not text.strip():
-                raise UserError(f"{self.right.label}:{number}: an empty reference; leave this line out of every file")
+                raise UserError(f"{right.label}:{number}: an empty reference; leave this line out of every file")
         self._refuse_copies(metrics[0])
         if any(metric.name == Bleu.name for metric in metrics):
-            self._check_script(language)
+            self._check_script()
 
     def _refuse_copies(self, metric: Metric) -> None:
         """Refuse outputs that are the reference, or those of another training.
 
         Answers that are all right are equal by themselves, and a share of right answers may well reach 100 %.
         """
-        right = self.right
-        runs: list[TextFile] = []
-        for name, several in self.outputs.items():
-            runs += [TextFile(f"{name}: {run.label}", run.texts) for run in several]
-        for run in runs:
-            if run.texts == right.texts:
+        right = self.reference
+        runs = [(f"{name}: {run.label}", run.texts) for name, several in self.systems.items() for run in several]
+        for label, texts in runs:
+            if texts == right.texts:
                 if not metric.is_mean:
-                    raise UserError(f"{run.label}: equals {right.label} in every line; give what the system wrote")
-                say(f"{run.label}: equals {right.label} in every line; make sure that the system wrote it")
-        for first, second in combinations(runs, 2):
-            if first.texts == second.texts and first.texts != right.texts:
-                raise UserError(
-                    f"{second.label}: has the same lines as {first.label}; give each training's own outputs"
-                )
+                    raise UserError(f"{label}: equals {right.label} in every line; give what the system wrote")
+                say(f"{label}: equals {right.label} in every line; make sure that the system wrote it")
+        for (first, texts), (second, others) in combinations(runs, 2):
+            if texts == others != right.texts:
+                raise UserError(f"{second}: has the same lines as {first}; give each training's own outputs")
 
-    def _check_script(self, language: str | None) -> None:
+    def _check_script(self) -> None:
         """Refuse text that BLEU would cut wrongly because nobody named its language; only say it where somebody did."""
-        if missing := missing_tokeniser(language or ""):
+        if missing := missing_tokeniser(self.language or ""):
             say(missing)
-        warning = script_warning(self.right.texts, language or "")
-        if warning and language is None:
+        warning = script_warning(self.reference.texts, self.language or "")
+        if warning and self.language is None:
             advice = "`language`; und leaves it as it is"
-            raise UserError(f"{self.right.label}: {warning.removeprefix('targets: ')} ({advice})")
+            raise UserError(f"{self.reference.label}: {warning.removeprefix('targets: ')} ({advice})")
         if warning:
             say(warning)
 
-    def word_counts(self, task: JudgedOutputs, training: TextFile) -> dict[str, int]:
+    def word_counts(self, training: TextFile) -> dict[str, int]:
         """Count in the training text the words that references and outputs have."""
-        texts = list(chain.from_iterable(file.texts for file in (self.right, *self.runs)))
+        first = self.metrics[0]
+        task = JudgedOutputs(first.language, first.name)
+        texts = list(chain.from_iterable(file.texts for file in (self.reference, *self.runs)))
         counts = Counter(chain.from_iterable(task.words(training.texts)))
         return {word: counts[word] for word in chain.from_iterable(task.words(texts))}
 
-    def table(self, counts: Mapping[str, int]) -> RunTable[Answered]:
-        """Return the outputs in the form in which a comparison has those of its runs; files count from 1.
-
-        Args:
-            counts: of words in the training text.
-        """
-        nothing = [""] * len(self.right.texts)
-        inputs = self.sources.texts if self.sources else nothing
+    def table(self) -> RunTable[Answered]:
+        """Return the outputs in the form in which a comparison has those of its runs; files count from 1."""
+        nothing = [""] * len(self.reference.texts)
+        inputs = self.source.texts if self.source else nothing
         kinds = self.tags.texts if self.tags else nothing
         rows: list[tuple[float, str, Answered]] = []
-        for name, runs in self.outputs.items():
+        for name, runs in self.systems.items():
             for number, run in enumerate(runs, 1):
-                items = zip(inputs, self.right.texts, kinds, run.texts, strict=True)
+                items = zip(inputs, self.reference.texts, kinds, run.texts, strict=True)
                 answers = [Answer(source, target, tag, (), output, True) for source, target, tag, output in items]
-                rows.append((1.0, name, Answered(number, False, answers, {}, counts)))
+                rows.append((1.0, name, Answered(number, False, answers, {}, self.words)))
         return RunTable.gather(rows)
 
-    def frame(self, options: OutputsOptions, command: str, metrics: Sequence[Metric]) -> Record:
-        """Return the record without what follows from the outputs."""
-        settings = {name: getattr(options, name) for name in ("reference", "source", "tags", "train", "language")}
+    def record(self) -> Record:
+        """Score the outputs."""
+        metrics = self.metrics
+        first = metrics[0]
+        labels = {name: file.label for name in ("reference", "source", "tags") if (file := getattr(self, name))}
+        settings = labels | {"train": self.train, "language": self.language}
         models = []
-        for name, runs in self.outputs.items():
+        for name, runs in self.systems.items():
             seeds = tuple(range(1, len(runs) + 1))
             models.append(Model(name, False, 0, seeds, {}, run_dirs=tuple(run.label for run in runs)))
-        return Record(
+        frame = Record(
             schema=SCHEMA,
             task=KIND,
-            created=datetime.now().astimezone().isoformat(timespec="seconds"),
-            command=command,
-            environment={"selfattn": __version__, "python": platform.python_version()},
+            created=self.created,
+            command=self.command,
+            environment=self.environment,
             settings={name: value for name, value in settings.items() if value is not None},
-            test_items=len(self.right.texts),
+            test_items=len(self.reference.texts),
             models=tuple(models),
-            headline=metrics[0].headline,
+            headline=first.headline,
             units={metric.name: metric.unit for metric in metrics},
-            signatures=signatures_beside(metrics[0].headline, metrics),
-            margin=options.margin,
+            signatures=signatures_beside(first.headline, metrics),
+            margin=self.margin,
             analysis=ANALYSIS,
             trained=False,
         )
+        return measure(frame, {"kind": KIND, "language": first.language, "metric": first.name}, self.table())
+
+    def files_again(self) -> Iterator[Recomputation]:
+        """Read the files again that are where the command had them, and compare."""
+        for file in filter(None, (self.reference, self.source, self.tags, *self.runs)):
+            if not Path(file.label).exists() and not Path(file.label.rpartition(":")[0] or file.label).is_file():
+                continue
+            try:
+                texts = read_given(file.label, checked_encoding(self.encoding))
+                count = sum(was != now for was, now in zip(file.texts, texts, strict=False))
+                count += abs(len(file.texts) - len(texts))
+                problems = (f"not as in the archive: {number_of(count, 'line')}",) if count else ()
+            except UserError as error:
+                problems = (str(error),)
+            yield Recomputation(f"lines of {file.label}", problems, len(file.texts))
+        if self.train and Path(self.train).is_file():
+            now = self.word_counts(_read(self.train, checked_encoding(self.encoding)))
+            problems = () if now == self.words else ("counts of words not as in the archive",)
+            yield Recomputation(f"words of {self.train}", problems, len(now))
 
 
 def _label(texts: TextSource | None) -> str | None:
@@ -317,21 +396,11 @@ def _check_out(out: Path, command: str) -> None:
         raise SettingError(f"{out}: holds the report of another comparison; {advice}")
 
 
-def _metrics(options: OutputsOptions) -> list[Metric]:
-    """Return the metrics, the one that decides first, and those that stand beside it."""
-    if not options.metric or len(set(options.metric)) < len(options.metric):
-        raise SettingError(f"`metric` {','.join(options.metric)}: expected different names")
-    language = options.language or ""
-    first = make_metric(options.metric[0], language)
-    names = dict.fromkeys([*options.metric, *first.beside])
-    return [make_metric(name, language) for name in names]
-
-
 def _read(texts: TextSource, encoding: str | None) -> TextFile:
     """Read one text a line, as it is."""
     label = str(_label(texts))
     if isinstance(texts, str | Path):
-        return TextFile(label, read_given(label, encoding))
+        return TextFile(label, tuple(read_given(label, encoding)))
     if not texts or not all(isinstance(text, str) for text in texts):
         raise SettingError(f"{label}: expected a file, or a list of texts")
-    return TextFile(label, list(texts))
+    return TextFile(label, tuple(texts))

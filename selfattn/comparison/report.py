@@ -6,8 +6,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from selfattn.comparison.archive import ARCHIVE, write_archive
 from selfattn.comparison.check import check_plan
+from selfattn.comparison.packed import PACKED, files_of, pack
 from selfattn.comparison.plan import read_plan
 from selfattn.comparison.record import make_record, outputs_of
 from selfattn.comparison.run_table import RunTable
@@ -33,7 +33,7 @@ _MOST_WEIGHTS = 1_000_000  # of a model on that page, which nobody asked for
 def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[Record, ReportFiles]:
     """Write the report of a comparison from its tested runs on disk; the same runs give the same bytes.
 
-    The demo page and the archive of all outputs are written beside it.
+    The demo page and the packed comparison are written beside it.
 
     Args:
         comparison: its directory.
@@ -53,14 +53,15 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
     runs = read_runs(comparison, plan)
     record = make_record(comparison, runs, plan)
     make_directory(out)
-    answered = outputs_of(runs)
+    demo = _write_best(record, runs, out, lang)
+    files = files_of(comparison, plan) | ({DEMO: b""} if demo else {})  # whether there is one is part of the record
     record = replace(
         record,
         plan=check_plan(comparison, plan, runs, record.pairs),
-        outputs_sha256=write_archive(out / ARCHIVE, runs.first.config.data, answered),
-        demo=_write_best(record, runs, out, lang),
+        outputs_sha256=pack(files, out / PACKED),
+        demo=demo,
     )
-    return record, write_report(record, out, lang, outputs_for_sections(answered))
+    return record, write_report(record, out, lang, outputs_for_sections(outputs_of(runs)))
 
 
 def outputs_for_sections(table: RunTable[Answered]) -> Outputs:
@@ -77,7 +78,7 @@ def check_free_of_others(out: Path) -> None:
         UserError: there is a file of one of their names that selfattn did not write.
     """
     check_report(out)
-    for name in (ARCHIVE, DEMO):
+    for name in (PACKED, DEMO):
         check_ours(out / name)
 
 

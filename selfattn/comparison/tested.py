@@ -8,9 +8,11 @@ test.json             :class:`TestResult`: scores, gates, cost, attention, probe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from selfattn import codec
@@ -24,7 +26,7 @@ from selfattn.files import sha256_of, writing
 from selfattn.results.attention import Agreement, HeadScores, ModelAlignment, ShownAttention
 from selfattn.results.quality import Curve, Headline, Point
 from selfattn.results.record import Cost, Gate
-from selfattn.runs.directory import RECORD, RunDirectory
+from selfattn.runs.directory import METRICS, RECORD, RunDirectory
 from selfattn.runs.record import RunConfig, RunRecord
 from selfattn.training.observer import EpochReport
 
@@ -173,6 +175,11 @@ class Tested:
         """SHA-256 of ``run.json``, which has those of all files of the run: the one digest of all that was tested."""
         return sha256_of(self.path / RECORD)
 
+    @property
+    def digests(self) -> dict[str, str]:
+        """What the ledger has of a test: the digest, and that of the outputs alone."""
+        return {"answers": self.digest, "outputs": sha256_of(self.path / ANSWERS)}
+
     @cached_property
     def record(self) -> RunRecord:
         """Content of ``run.json``."""
@@ -234,6 +241,21 @@ def keep(path: Path, result: TestResult, answers: Sequence[Answer]) -> None:
         codec.write(path / RESULT, result, checksum=True)
     files = {name: (sha256_of(path / name),) for name in (ANSWERS, RESULT)}
     directory.update(files={**directory.record().files, **files})
+
+
+def came_to_its_end(directory: RunDirectory) -> bool:
+    """Whether a training took its last step, with losses that are finite: then it cannot have diverged."""
+    if not (directory.path / METRICS).is_file():
+        return False
+    training = directory.config().training
+    reports = directory.metrics()
+    losses = chain.from_iterable((report.train_loss, report.valid_loss) for report in reports)
+    if not reports or not all(map(math.isfinite, losses)):
+        return False
+    last = reports[-1]
+    if training.max_steps:
+        return last.step >= training.max_steps
+    return last.epoch >= training.epochs and bool(not training.validate_every or last.step % training.validate_every)
 
 
 def is_tested(path: Path) -> bool:

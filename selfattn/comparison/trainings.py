@@ -185,4 +185,4 @@ class Trainings(Runner[Training | Race]):
                 share = trial.variant.share
                 thorough = leading and not self.options.quick
                 RunTest(load(path), self.task, tests).write(leading=leading, thorough=thorough, share=share)
-        record_access(path, self.command, plan=trial.seal, answers=Tested(path).digest)
+        record_access(path, self.command, plan=trial.seal, **Tested(path).digests)

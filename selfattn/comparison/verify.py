@@ -1,23 +1,21 @@
-"""Verify a report: decode again from the weights, or score the archived outputs again, and compare every figure."""
+"""Verify a report: make its record again from its runs, decoded again where there are weights, and compare the two."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from itertools import chain
 from math import isclose
 from pathlib import Path
 from random import SystemRandom
 from typing import Any
 
-from selfattn.codec import encode, short
-from selfattn.comparison.archive import ARCHIVE, archive_sha256, read_archive
+from selfattn.codec import short
 from selfattn.comparison.check import check_plan
-from selfattn.comparison.derived import files_again, underived, unlike_the_command
-from selfattn.comparison.measured import measure
+from selfattn.comparison.outputs import files_again, is_packed_outputs, judged_again
+from selfattn.comparison.packed import PACKED, unpacked
 from selfattn.comparison.plan import ComparisonPlan, read_plan
 from selfattn.comparison.record import make_record
 from selfattn.comparison.run_table import RunTable
-from selfattn.comparison.seal import unkept
 from selfattn.comparison.tested import Answer, Answered, Tested, read_runs
 from selfattn.comparison.trainings import ENDED
 from selfattn.comparison.tuning import planned_trials
@@ -26,6 +24,8 @@ from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.gates.output_gates import output_gates
 from selfattn.evaluation.metrics.likelihood import agree
 from selfattn.experiments.plan import PLAN
+from selfattn.report.sections.attention import DEMO
+from selfattn.report.write import RESULTS
 from selfattn.results.reading import read_record
 from selfattn.results.record import Gate, Record
 from selfattn.results.verified import Recomputation
@@ -38,22 +38,16 @@ from selfattn.training.device import use_threads
 from selfattn.training.distributed import Processes
 from selfattn.training.validation import validation_loss
 
-RESULTS = "results.json"
-# Fields of the record that follow from the outputs.
-_OF_OUTPUTS = {"test_items", "headline", "units", "signatures", "interval", "pairs", "buckets"}
-_OF_OUTPUTS |= {"differences", "gates", "budgets", "ngrams"}
-_OF_MODELS = (("metrics",), ("cut_off",))
-_ADVICE = "take the report and its archive from where they were published"
 _OUTPUT_GATES = ("endings", "repetition", "variety")
-_DEPTHS = defaultdict(lambda: 1, models=3, pairs=2, buckets=2, gates=2)  # of a figure in the record
+_DEPTHS = {"models": 3, "pairs": 2, "buckets": 2, "gates": 2}  # of a figure in the record; else 1
 _LABELS = ("name", "first", "second", "metric", "model", "seed", "budget")
 
 
 def verify(place: Path, items: int | None = None) -> Iterator[Recomputation]:
-    """Compute the figures of a report again.
+    """Compute a report again.
 
-    The runs of a comparison are decoded again from their weights. Where there are no runs, the archive of outputs
-    beside the record is scored again.
+    Its record is made again from the runs: from their weights, which are decoded again, or from the packed comparison
+    beside the report, which has everything but the weights.
 
     Args:
         place: directory of a comparison or of a report, or the record itself.
@@ -70,81 +64,53 @@ def verify(place: Path, items: int | None = None) -> Iterator[Recomputation]:
         raise SettingError(f"`items` {items}: expected a whole number of at least 1")
     file = place / RESULTS if place.is_dir() else place
     record = read_record(file)
-    if file.name == RESULTS and (file.parent / PLAN).is_file() and (file.parent / "runs").is_dir():
-        yield from _from_weights(file.parent, record, items)
-    else:
-        yield from _from_archive(file.with_name(ARCHIVE if file.name == RESULTS else f"{file.stem}-{ARCHIVE}"), record)
-
-
-def _check_archive(sha256: str, name: str, record: Record) -> Recomputation:
-    return Recomputation(name, () if sha256 == record.outputs_sha256 else ("is not the archive of this record",), 1)
-
-
-def _from_archive(path: Path, record: Record) -> Iterator[Recomputation]:
-    sha256 = archive_sha256(path)
-    yield _check_archive(sha256, path.name, record)
-    if sha256 != record.outputs_sha256:
+    start = "" if file.name == RESULTS else f"{file.stem}-"
+    packed = file.with_name(start + PACKED)
+    plan = read_plan(file.parent) if not start and (file.parent / PLAN).is_file() else None
+    if plan and any((file.parent / run.path).is_dir() for run in plan.runs()):
+        runs = read_runs(file.parent, plan)
+        rows: list[tuple[float, str, Answered]] = []
+        with use_threads(plan.threads):
+            for cell in runs.cells():
+                for run in cell.runs:
+                    finding, answered = _decode(run, items)
+                    rows.append((cell.budget, cell.model, answered))
+                    yield finding
+            yield from _trials_again(file.parent, plan, every=items is None)
+        again = _made_again(file.parent, plan, runs, RunTable.gather(rows))
+        yield from compare_records(record, replace(again, outputs_sha256=record.outputs_sha256))
         return
-    data, outputs = read_archive(path)
-    _check_runs(path, outputs, record)
-    if record.plan is not None:
-        yield Recomputation("plan.seal", tuple(unkept(record, data, outputs)), 1)
-    yield Recomputation("what follows from plan and archive", tuple(underived(record, data, outputs)), 1)
-    if not record.trained:
-        yield Recomputation("what follows from the command", tuple(unlike_the_command(record)), 1)
-        for name, differences in files_again(record, outputs):
-            yield Recomputation(f"lines of {name}", differences, record.test_items)
-    record = replace(record, gates=tuple(gate for gate in record.gates if gate.name in _OUTPUT_GATES))
-    again = replace(measure(record, data, outputs), gates=_gates_again(record.gates, outputs))
-    yield from _compare(record, again, outputs_alone=True)
+    with unpacked(packed) as (folder, sha256):
+        if sha256 != record.outputs_sha256:
+            yield Recomputation(packed.name, ("is not the archive of this record",), 1)
+            return
+        if not record.trained:
+            yield from files_again(folder)
+        yield from compare_records(record, record_of(folder, sha256))
 
 
-def _check_runs(path: Path, outputs: RunTable[Answered], record: Record) -> None:
-    """Check that an archive has the runs of its record, no more and no fewer.
+def record_of(folder: Path, sha256: str) -> Record:
+    """Make the record again of what was packed, with every score computed from the outputs.
 
-    Raises:
-        UserError: it has others.
+    Args:
+        folder: see `selfattn.comparison.packed.unpacked`.
+        sha256: of what is packed.
     """
-    runs = {model.name: model.seeds for model in record.models}
-    for budget in outputs.budgets:
-        archived = {name: tuple(run.seed for run in of_model) for name, of_model in outputs.at(budget).items()}
-        if archived != runs:
-            seeds = f"runs with seeds {archived} at budget {budget:g}, the record has {runs}"
-            raise UserError(f"{path}: {seeds}; {_ADVICE}")
-        for name, of_model in outputs.at(budget).items():
-            if all(run.failed for run in of_model):
-                raise UserError(f"{path}: no training of {name} came to an end; {_ADVICE}")
-    budgets = {cell.budget for cell in record.budgets.cells} if record.budgets else {max(outputs.budgets)}
-    if budgets != set(outputs.budgets):
-        numbers = f"outputs at budgets {sorted(outputs.budgets)}, the record has {sorted(budgets)}"
-        raise UserError(f"{path}: {numbers}; {_ADVICE}")
+    if is_packed_outputs(folder):
+        return replace(judged_again(folder), outputs_sha256=sha256)
+    plan = read_plan(folder)
+    runs = read_runs(folder, plan)
+    rows = []
+    for cell in runs.cells():
+        rows += [(cell.budget, cell.model, replace(run.answered, scores={})) for run in cell.runs]
+    return replace(_made_again(folder, plan, runs, RunTable.gather(rows)), outputs_sha256=sha256)
 
 
-def _from_weights(comparison: Path, record: Record, items: int | None) -> Iterator[Recomputation]:
-    plan = read_plan(comparison)
-    runs = read_runs(comparison, plan)
-    rows: list[tuple[float, str, Answered]] = []
-    with use_threads(plan.threads):
-        for cell in runs.cells():
-            for run in cell.runs:
-                finding, answered = _decode(run, items)
-                rows.append((cell.budget, cell.model, answered))
-                yield finding
-    outputs = RunTable.gather(rows)
-    if (comparison / ARCHIVE).is_file():
-        yield _check_archive(archive_sha256(comparison / ARCHIVE), ARCHIVE, record)
+def _made_again(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested], outputs: RunTable[Answered]) -> Record:
     again = make_record(comparison, runs, plan, outputs)
-    again = replace(
-        again,
-        plan=check_plan(comparison, plan, runs, again.pairs),
-        gates=_gates_again(again.gates, outputs),
-        outputs_sha256=record.outputs_sha256,
-        demo=record.demo,
-        signatures=again.signatures if record.signatures else {},  # older records have none
-    )
-    with use_threads(plan.threads):
-        yield from _trials_again(comparison, plan, every=items is None)
-    yield from _compare(record, again)
+    checked = check_plan(comparison, plan, runs, again.pairs)
+    gates = _gates_again(again.gates, outputs)
+    return replace(again, plan=checked, gates=gates, demo=(comparison / DEMO).is_file())
 
 
 def _decode(run: Tested, items: int | None) -> tuple[Recomputation, Answered]:
@@ -229,42 +195,47 @@ def _gates_again(gates: Sequence[Gate], outputs: RunTable[Answered]) -> tuple[Ga
     return tuple(again)
 
 
-def _compare(record: Record, again: Record, *, outputs_alone: bool = False) -> Iterator[Recomputation]:
-    """Compare two records value by value, or those values alone that follow from the outputs."""
-    before = dict(_leaves(encode(record)))
-    after = dict(_leaves(encode(again)))
+def compare_records(record: Record, again: Record) -> Iterator[Recomputation]:
+    """Compare all values of a record with those that were made again, and yield a finding for each figure."""
     figures: dict[str, list[str]] = {}
     counts: Counter[str] = Counter()
-    for place in dict.fromkeys((*before, *after)):
-        was = before.get(place)
-        now = after.get(place)
-        of_model = place[2:3]
-        if outputs_alone and place[0] not in _OF_OUTPUTS and of_model not in _OF_MODELS:
-            continue
-        depth = 4 if of_model in (("metrics",), ("buckets",)) else 3 if place[1:2] == ("cells",) else _DEPTHS[place[0]]
+    for place, was, now in _leaves(record, again):
+        is_metric = place[2:3] in (("metrics",), ("buckets",))
+        depth = 4 if is_metric else 3 if place[1:2] == ("cells",) else _DEPTHS.get(place[0], 1)
         figure = ".".join(place[:depth])
-        value = ".".join(place[depth:]) or "value"
         counts[figure] += 1
         if not _agree(was, now):
+            value = ".".join(place[depth:]) or "value"
             figures.setdefault(figure, []).append(f"{value} {short(was)} in the record, {short(now)} again")
     for figure, count in counts.items():
         yield Recomputation(figure, tuple(figures.get(figure, ())), count)
 
 
-def _leaves(value: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Yield every plain value with its place, a key for each level; items of a list have their labels or numbers."""
-    if isinstance(value, list):
-        items: dict[str, Any] = {}
-        for number, item in enumerate(value):
-            labels = [item.get(key) for key in _LABELS] if isinstance(item, dict) else []
-            label = " ".join(str(text) for text in labels if text not in ("", None))
-            items[str(number) if not label else f"{label} {number}" if label in items else label] = item
-        value = items
+def _leaves(was: Any, now: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """Yield the plain values of two values side by side, each with its place."""
+    parts = [_parts(value) for value in (was, now)]
+    if parts == [None, None]:
+        yield place, was, now
+        return
+    first, second = ({} if part is None else part for part in parts)
+    for key in dict.fromkeys((*first, *second)):
+        yield from _leaves(first.get(key), second.get(key), (*place, str(key)))
+
+
+def _parts(value: Any) -> Mapping[str, Any] | None:
+    """Return what a value consists of: fields, or items by their labels or numbers; None of a plain value."""
     if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _leaves(item, (*place, str(key)))
-    else:
-        yield place, value
+        return value
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    if not isinstance(value, list | tuple):
+        return None
+    items: dict[str, Any] = {}
+    for number, item in enumerate(value):
+        labels = [getattr(item, name, None) for name in _LABELS]
+        label = " ".join(str(text) for text in labels if text not in ("", None) and not callable(text))
+        items[str(number) if not label else f"{label} {number}" if label in items else label] = item
+    return items
 
 
 def _agree(was: object, now: object) -> bool:

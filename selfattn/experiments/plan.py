@@ -115,20 +115,20 @@ def resume(kind: type[P], out: Path, command: str) -> Iterator[P]:
         yield plan if plan.command == command else write_plan(out, replace(plan, command=command))
 
 
-def backfill_ledger(out: Path, plan: Plan, tested: Mapping[Path, str]) -> None:
+def backfill_ledger(out: Path, plan: Plan, tested: Mapping[Path, Mapping[str, str]]) -> None:
     """Record what a killed experiment had tested, but had not recorded yet.
 
     Args:
         out: directory of the experiment.
         plan: sealed.
-        tested: SHA-256 of the answers, by the path of the tested trial.
+        tested: by the path of the tested trial, what the ledger has of it, see `record_access`.
     """
     recorded = {entry.run for entry in read_ledger(out)}
     if not (tested or recorded):
         begin_ledger(out, plan.seal, plan.command)
-    for run, answers in tested.items() if recorded else ():
+    for run, digests in tested.items() if recorded else ():
         if run.name not in recorded:
-            record_access(run, plan.command, plan=plan.seal.sha256, answers=answers)
+            record_access(run, plan.command, plan=plan.seal.sha256, **digests)
 
 
 def decide_alike(first: str, second: str) -> bool:

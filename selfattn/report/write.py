@@ -73,6 +73,7 @@ def _part(record: Record, key: str, outputs: Outputs | None) -> Part:
     return Part(key, instance.title, blocks, is_plugin)
 
 
+RESULTS = "results.json"
 _LINE = 110
 _plain = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _ADVICE = "free some disk space, or give another directory"

@@ -48,6 +48,7 @@ class LedgerEntry(Plain):
             of a step that of what it left; empty where nothing was kept.
         previous: SHA-256 of the line before; empty in the first entry.
         sealed: the step, such as `tuning`; empty for the plan and accesses.
+        outputs: SHA-256 of the run's outputs, `test.jsonl`; empty in older lines, and where nothing was written.
     """
 
     when: str
@@ -57,6 +58,7 @@ class LedgerEntry(Plain):
     answers: str = ""
     previous: str = ""
     sealed: str = ""
+    outputs: str = ""
 
 
 @dataclass(frozen=True)

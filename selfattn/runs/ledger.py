@@ -31,7 +31,7 @@ def begin_ledger(experiment: Path, seal: Seal, command: str) -> None:
         append_line(experiment / LEDGER, line_of(LedgerEntry(seal.created, "", command, seal.sha256), checksum=True))
 
 
-def record_access(run: Path, command: str, *, plan: str = "", answers: str = "") -> None:
+def record_access(run: Path, command: str, *, plan: str = "", answers: str = "", outputs: str = "") -> None:
     """Record that a run was tested, in the ledger of its experiment; a run outside of one is not recorded.
 
     The content of its plan or its ledger tells an experiment, not their names.
@@ -41,9 +41,10 @@ def record_access(run: Path, command: str, *, plan: str = "", answers: str = "")
         command: that tested it.
         plan: SHA-256 of the plan that the run belongs to; default none.
         answers: SHA-256 of what was tested; default it is not kept.
+        outputs: SHA-256 of the outputs of a model; default none.
     """
     place = run.resolve()
-    _append(place.parent.parent, LedgerEntry("", place.name, command, plan, answers))
+    _append(place.parent.parent, LedgerEntry("", place.name, command, plan, answers, outputs=outputs))
 
 
 def seal_step(experiment: Path, step: str, command: str, *, plan: str, digest: str) -> None:

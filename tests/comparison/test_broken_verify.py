@@ -1,94 +1,12 @@
 """Forged or damaged runs and archives that do not fit together: one line that says what, from `verify` and `report`."""
 
-import gzip
-import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from small_runs import Cli, accept_changes
 
-from selfattn.comparison.archive import ARCHIVE, archive_sha256
 from selfattn.comparison.tested import ANSWERS
-from selfattn.comparison.verify import RESULTS
-
-Lines = list[dict[str, Any]]
-
-
-def report_of(comparison: Path, out: Path) -> Path:
-    """Return a report with its archive, without the runs."""
-    out.mkdir()
-    for name in (RESULTS, ARCHIVE):
-        shutil.copy(comparison / name, out)
-    return out
-
-
-def change_archive(report: Path, change: Callable[[Lines], None]) -> None:
-    """Change an archive, and let the record have its digest, as whoever forges one would."""
-    lines = [json.loads(line) for line in gzip.decompress((report / ARCHIVE).read_bytes()).splitlines()]
-    change(lines)
-    (report / ARCHIVE).write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
-    record = json.loads((report / RESULTS).read_text("utf-8"))
-    record["outputs_sha256"] = archive_sha256(report / ARCHIVE)
-    (report / RESULTS).write_text(json.dumps(record))
-
-
-def without_run(lines: Lines) -> None:
-    lines[0]["runs"].pop()
-    for line in lines[1:]:
-        line["outputs"].pop()
-
-
-def with_other_seed(lines: Lines) -> None:
-    lines[0]["runs"][0]["seed"] += 1
-
-
-def with_other_model(lines: Lines) -> None:
-    lines[0]["runs"][0]["model"] = "other"
-
-
-def with_other_budget(lines: Lines) -> None:
-    for run in lines[0]["runs"]:
-        run["budget"] /= 2
-
-
-def that_all_failed(lines: Lines) -> None:
-    for run in lines[0]["runs"]:
-        run["failed"] = True
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (without_run, "runs with seeds"),
-        (with_other_seed, "runs with seeds"),
-        (with_other_model, "runs with seeds"),
-        (that_all_failed, "no training of rnn-plain came to an end"),
-    ],
-)
-def test_an_archive_has_the_runs_of_its_record(
-    change: Callable[[Lines], None], said: str, tuned: Path, finished: Path, tmp_path: Path, cli: Cli
-) -> None:
-    for number, comparison in enumerate((tuned, finished)):
-        report = report_of(comparison, tmp_path / str(number))
-        change_archive(report, change)
-        assert cli("verify", report).refusal().startswith(f"error: {report / ARCHIVE}: {said}")
-
-
-def test_an_archive_has_the_budgets_of_its_record(finished: Path, tmp_path: Path, cli: Cli) -> None:
-    report = report_of(finished, tmp_path / "report")
-    change_archive(report, with_other_budget)
-    assert "outputs at budgets [0.125, 0.5], the record has [0.25, 1.0]" in cli("verify", report).refusal()
-
-
-def test_tunings_of_a_record_have_as_many_runs_each(tuned: Path, tmp_path: Path, cli: Cli) -> None:
-    report = report_of(tuned, tmp_path / "report")
-    record = json.loads((report / RESULTS).read_text("utf-8"))
-    record["models"][0]["tunings"] = [0, 0]
-    (report / RESULTS).write_text(json.dumps(record))
-    assert "seeds [5, 6] have the settings of tunings [0, 0]" in cli("verify", report).refusal()
 
 
 @pytest.mark.parametrize("command", ["verify", "report"])

@@ -51,7 +51,7 @@ def compared(
 
 def test_three_files_and_the_runs(compared: tuple[Path, dict[str, Any]]) -> None:
     out, results = compared
-    reports = ["demo.html", "outputs.jsonl.gz", "report.html", "report.md", "results.json"]
+    reports = ["demo.html", "packed.tar.xz", "report.html", "report.md", "results.json"]
     plans = [".ledger.jsonl.lock", ".lock", "plan.json", "costs.json", "ledger.jsonl", "logs", "runs"]
     assert {path.name for path in out.iterdir()} == {*plans, *reports}
     assert sorted(path.name for path in (out / "runs").iterdir()) == sorted(f"{model}-seed0" for model in MODELS)

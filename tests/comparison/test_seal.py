@@ -1,6 +1,5 @@
 """Whatever decides what is printed is sealed or computed again: cheats that `verify` or the report catch."""
 
-import gzip
 import json
 import shutil
 from dataclasses import replace
@@ -11,23 +10,22 @@ from typing import Any
 import pytest
 from small_runs import accept_changes
 
-from selfattn import plugin_loading
-from selfattn.codec import encode, fingerprint, write
+from selfattn.codec import encode
 from selfattn.comparison import check, tested
-from selfattn.comparison.archive import ARCHIVE, archive_sha256, read_archive
 from selfattn.comparison.costs import COSTS, digest_of_costs
-from selfattn.comparison.measured import measure
+from selfattn.comparison.packed import PACKED, pack, unpacked
 from selfattn.comparison.plan import read_plan
 from selfattn.comparison.report import write_comparison
-from selfattn.comparison.seal import decisions, unkept, validation_in_test
+from selfattn.comparison.seal import decisions, validation_in_test
 from selfattn.comparison.tested import RESULT
 from selfattn.comparison.tuning import TUNING, choose, digest_of_trials
-from selfattn.comparison.verify import RESULTS, verify
+from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair
+from selfattn.errors import UserError
 from selfattn.experiments.plan import write_plan
 from selfattn.plugin_loading import changed_plugins
-from selfattn.results.plan import PlanCheck, Seal
-from selfattn.results.reading import read_record
+from selfattn.report.write import RESULTS
+from selfattn.results.plan import Seal
 from selfattn.results.subject import Subject
 from selfattn.runs.directory import METRICS
 from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access, seal_step
@@ -142,69 +140,56 @@ def test_a_limit_that_was_widened_afterwards_is_a_changed_plan(copy: Path, tmp_p
     assert departures(copy, tmp_path / "report")["plan"] == ("matching",)
 
 
-def test_a_report_is_held_against_its_seal_without_the_runs(tuned: Path, tmp_path: Path) -> None:
+def test_a_published_report_follows_from_plan_and_runs(tuned: Path, tmp_path: Path) -> None:
     out = tmp_path / "report"
     out.mkdir()
-    for name in (RESULTS, ARCHIVE):
+    for name in (RESULTS, PACKED):
         shutil.copy(tuned / name, out)
     assert differing(out) == []
 
-    def caught(change: Any) -> bool:
+    def caught(change: Any) -> list[str]:
         shutil.copy(tuned / RESULTS, out)
         edit(out / RESULTS, change)
-        return "plan.seal" in differing(out)
+        return differing(out)
 
-    assert caught(lambda values: values.update(margin=30.0))  # the margin that suits
+    assert caught(lambda values: values.update(margin=30.0)) == ["margin"]  # the margin that suits
     assert caught(lambda values: [model.pop("tunings") for model in values["models"]])  # runs instead of tunings
-    assert caught(lambda values: values["plan"]["seal"]["decides"].update(primary=None))
-    assert caught(lambda values: values["matching"].update(limit=10.0))
-    lines = gzip.decompress((out / ARCHIVE).read_bytes()).splitlines(keepends=True)
-    (out / ARCHIVE).write_bytes(gzip.compress(b"".join(lines[:-3]), mtime=0))  # without the hardest test items
-    assert caught(lambda values: values.update(test_items=17, outputs_sha256=archive_sha256(out / ARCHIVE)))
-
-
-def test_settings_groups_and_runs_of_a_published_report_are_those_of_its_plan(tuned: Path, tmp_path: Path) -> None:
-    out = tmp_path / "report"
-    out.mkdir()
-    for name in (RESULTS, ARCHIVE):
-        shutil.copy(tuned / name, out)
-
-    def caught(change: Any, item: dict[str, Any] | None = None, head: dict[str, Any] | None = None) -> bool:
-        """Whether an edited record, with an archive of edited items and head, is seen after all is scored again."""
-        first, *rest = gzip.decompress((tuned / ARCHIVE).read_bytes()).splitlines()
-        lines = [json.loads(first) | (head or {}), *(json.loads(line) | (item or {}) for line in rest)]
-        content = "".join(json.dumps(line) + "\n" for line in lines).encode()
-        (out / ARCHIVE).write_bytes(gzip.compress(content, mtime=0))
-        shutil.copy(tuned / RESULTS, out)
-        edit(out / RESULTS, lambda values: values.update(outputs_sha256=archive_sha256(out / ARCHIVE)))
-        edit(out / RESULTS, change)
-        data, outputs = read_archive(out / ARCHIVE)
-        write(out / RESULTS, measure(read_record(out / RESULTS), data, outputs), checksum=True)
-        return "plan.seal" in differing(out)
-
-    assert not caught(lambda values: None)
-    assert caught(lambda values: None, item={"tag": "easy"})
-    assert caught(lambda values: None, item={"spans": [["year", [0, 1], [0, 1]]]})
-    assert caught(lambda values: None, head={"data": {"kind": "embedded", "locales": ["en_US", "de_DE"]}})
-    assert caught(lambda values: values["tuning"].update(trials=20))
-    assert caught(lambda values: values["tuning"]["space"]["rnn-plain"].update(lr="0.0001..0.1:log"))
-    assert caught(lambda values: values["settings"].update(epochs=99))
-    assert caught(lambda values: values["settings"].update(beam=8))
+    assert caught(lambda values: values["plan"]["seal"]["decides"].update(primary=None)) == ["plan"]
+    assert caught(lambda values: values["matching"].update(limit=10.0)) == ["matching"]
+    assert caught(lambda values: values["tuning"].update(trials=20)) == ["tuning"]
+    assert caught(lambda values: values["tuning"]["space"]["rnn-plain"].update(lr="0.0001..0.1:log")) == ["tuning"]
+    assert caught(lambda values: values["settings"].update(epochs=99)) == ["settings"]
+    assert caught(lambda values: values["settings"].update(beam=8)) == ["settings"]
+    assert caught(lambda values: values["settings"].update(pretrained="none")) == ["settings"]
     assert caught(lambda values: values["models"][0]["config"]["encoder"].update(hidden_dim=64))
-    assert caught(lambda values: values["plan"].update(seeds=9, planned_seeds=9))
-    assert caught(lambda values: values["plan"].pop("entries"))
-    assert caught(lambda values: values["plan"].pop("seal"))
-    assert caught(lambda values: values.update(trained=False, margin=30.0))
+    assert caught(lambda values: values["models"][0].update(failed=[6]))
+    assert caught(lambda values: values["models"][0].update(preset="transformer"))
+    assert caught(lambda values: values["models"][0].update(changes={}))
+    assert caught(lambda values: values["models"][0].update(parameters_body=1))
+    assert caught(lambda values: values["plan"].update(seeds=9, planned_seeds=9)) == ["plan"]
+    assert caught(lambda values: values["plan"].pop("entries")) == ["plan"]
+    assert caught(lambda values: values["plan"].pop("seal")) == ["plan"]
+    assert caught(lambda values: values.update(command=values["command"] + " --patience 2")) == ["command"]
+    assert caught(lambda values: values["subject"]["words"]["en"].update({"metric.exact_match": "accuracy"}))
+    assert caught(lambda values: values["units"].pop("character_error_rate"))
+    assert caught(lambda values: values["models"][0]["cost"].update(training_flops=1.0))  # not seen before
+    assert caught(lambda values: values["models"][0]["curves"][0]["points"].pop())  # not seen before
 
 
-def test_the_last_seed_of_a_published_report_is_missed(finished: Path) -> None:
-    record = read_record(finished / RESULTS)
-    data, outputs = read_archive(finished / ARCHIVE)
-    assert list(unkept(record, data, outputs)) == []
-    models = tuple(replace(model, seeds=model.seeds[:1], run_dirs=model.run_dirs[:1]) for model in record.models)
-    assert record.plan is not None
-    fewer = replace(record, models=models, plan=replace(record.plan, seeds=1, planned_seeds=1))
-    assert [line.partition(":")[0] for line in unkept(fewer, data, outputs)] == ["seeds", "seeds"]
+def test_runs_that_were_packed_otherwise_are_refused(tuned: Path, tmp_path: Path) -> None:
+    """Outputs, tags and the number of items are those that the ledger has."""
+    with unpacked(tuned / PACKED) as (folder, _):
+        run = folder / "runs" / "rnn-plain-seed5"
+        lines = [json.loads(line) | {"tag": "easy"} for line in (run / "test.jsonl").read_text().splitlines()]
+        (run / "test.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        files = {
+            path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.*") if path.is_file()
+        }
+        shutil.copy(tuned / RESULTS, tmp_path)
+        sha256 = pack(files, tmp_path / PACKED)
+    edit(tmp_path / RESULTS, lambda values: values.update(outputs_sha256=sha256))
+    with pytest.raises(UserError, match=r"test\.jsonl: was changed or damaged"):
+        differing(tmp_path)
 
 
 def forge_ledger(place: Path) -> None:
@@ -289,15 +274,7 @@ def read_plan_of_nothing() -> Any:
     return ComparisonPlan(task="dates", command="", quick=True, seeds=1, models=models)
 
 
-def test_a_changed_plugin_is_a_departure(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sealed = Seal("", "", {"plugins": {"mine.py": "1"}})
-    sealed = replace(sealed, sha256=fingerprint(encode(dict(sealed.decides))))
-    record = read_record(copy / RESULTS)
-    data, outputs = read_archive(copy / ARCHIVE)
-    record = replace(record, plan=PlanCheck(sealed))
-    assert not any(line.startswith("plugins") for line in unkept(record, data, outputs))
-    monkeypatch.setitem(plugin_loading._loaded, "there/mine.py", "2")
-    assert "plugins: mine.py differ from those in the plan" in unkept(record, data, outputs)
+def test_a_changed_plugin_is_a_departure() -> None:
     assert changed_plugins({"a/mine.py": "1"}, {"b/mine.py": "1"}) == []
     assert changed_plugins({"mine.py": "1", "other": "2", "third": "3"}, {"mine": "2", "other": ""}) == [
         "mine.py",

@@ -2,10 +2,10 @@
 
 import gzip
 import json
+import lzma
 import shutil
 import tracemalloc
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -15,14 +15,14 @@ import pytest
 from safetensors.torch import load_file, save_file
 from small_runs import accept_changes
 
+from selfattn.comparison import packed, tested
 from selfattn.comparison import seal as sealing
-from selfattn.comparison import tested
-from selfattn.comparison.archive import ARCHIVE, archive_sha256
+from selfattn.comparison.packed import PACKED
 from selfattn.comparison.plan import read_plan
 from selfattn.comparison.report import write_comparison
-from selfattn.comparison.verify import RESULTS, verify
-from selfattn.errors import UserError
+from selfattn.comparison.verify import verify
 from selfattn.experiments.plan import write_plan
+from selfattn.report.write import RESULTS
 from selfattn.results.reading import read_record
 from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access, seal_step
@@ -38,7 +38,7 @@ def differing(place: Path, items: int | None = None) -> list[str]:
 def published(copy: Path, out: Path) -> Path:
     """A report with its archive, without the runs."""
     out.mkdir()
-    for name in (RESULTS, ARCHIVE):
+    for name in (RESULTS, PACKED):
         shutil.copy(copy / name, out)
     return out
 
@@ -58,9 +58,9 @@ def test_a_published_report_is_scored_again_from_its_archive(finished: Path, tmp
     assert differing(out) == []
     names = {finding.name for finding in verify(out)}
     assert "pairs.rnn-plain rnn-attention exact_match" in names
-    assert not any("curves" in name or "cost" in name for name in names)  # which the outputs do not tell
-    for name in (RESULTS, ARCHIVE):
-        (out / name).rename(out / name.replace("results", "dates").replace("outputs", "dates-outputs"))
+    assert {f"models.rnn-plain.{name}" for name in ("curves", "cost")} <= names
+    for name in (RESULTS, PACKED):
+        (out / name).rename(out / name.replace("results", "dates").replace("packed", "dates-packed"))
     assert differing(out / "dates.json") == []
     values = json.loads((out / "dates.json").read_text())
     values["models"][0]["metrics"]["character_error_rate"]["runs"][1] += 0.01
@@ -76,49 +76,33 @@ def test_a_published_report_is_scored_again_from_its_archive(finished: Path, tmp
     assert (done.code, done.out.splitlines()[-1].endswith("not equal: 3 figures")) == (1, True)
 
 
-def test_an_archive_is_read_line_by_line(finished: Path, tmp_path: Path) -> None:
-    """What unpacks to much is refused before it takes memory, and a foreign archive is not parsed."""
+def test_what_cannot_be_verified_is_bad_input(finished: Path, tmp_path: Path, cli: Cli, monkeypatch: Any) -> None:
     out = published(finished, tmp_path / "report")
-    other = gzip.compress(b"[0,0,0,0,0,0,0]\n" * (1 << 18), compresslevel=1)
-    bomb = gzip.compress(b" " * (96 << 20), compresslevel=1)
-    (tmp_path / "bomb").write_bytes(bomb)
-    (out / ARCHIVE).write_bytes(other)
-    tracemalloc.start()
-    try:
-        archive_sha256(out / ARCHIVE)
-        with pytest.raises(UserError, match=r"is not an archive of outputs \(too large\)"):
-            archive_sha256(tmp_path / "bomb")
-        most = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert most < 32 << 20
-    assert differing(out) == [ARCHIVE]
-
-
-def test_what_cannot_be_verified_is_bad_input(finished: Path, tmp_path: Path, cli: Cli) -> None:
-    out = published(finished, tmp_path / "report")
-    lines = gzip.decompress((out / ARCHIVE).read_bytes()).splitlines()
-    for content, words in (
-        (gzip.compress(b"\n".join(lines)), None),
-        (b"\x1f\x8b", "is not an archive of outputs (cut short)"),
-        ((out / ARCHIVE).read_bytes()[:-20], "cut short"),
-        (gzip.compress(b"\n".join([lines[0], lines[1][:50]])), "is not an archive of outputs"),
-        (gzip.compress(b"\n".join([lines[0], b"{}"])), f"{ARCHIVE}:2: source: is missing"),
-        (gzip.compress(lines[1]), f"{ARCHIVE}:1: schema: is missing"),
-        (gzip.compress(lines[0]), "does not hold an output of every run"),
+    content = lzma.decompress((out / PACKED).read_bytes())
+    (out / PACKED).write_bytes(lzma.compress(content + bytes(512)))
+    assert differing(out) == [PACKED]
+    for data, words in (
+        (b"\xfd7zXZ", "is not packed by selfattn"),
+        ((out / PACKED).read_bytes()[:-400], "is not packed by selfattn"),
+        (lzma.compress(b"[]"), "is not packed by selfattn"),
         (None, "no such file"),
     ):
-        (out / ARCHIVE).write_bytes(content) if content is not None else (out / ARCHIVE).unlink()
-        if words is None:
-            assert differing(out) == [ARCHIVE]  # a line end is gone
-            continue
-        with suppress(UserError):  # as whoever forges an archive would
-            record = json.loads((out / RESULTS).read_text()) | {"outputs_sha256": archive_sha256(out / ARCHIVE)}
-            (out / RESULTS).write_text(json.dumps(record))
+        (out / PACKED).write_bytes(data) if data is not None else (out / PACKED).unlink()
         done = cli("verify", out)
         assert (done.code, words in done.err, done.err.count("\n")) == (2, True, 1), done.err
     assert cli("verify", tmp_path / "nowhere").code == 2
     assert cli("verify", finished, "--items", 0).code == 2
+
+
+def test_no_more_is_unpacked_than_any_of_ours_holds(finished: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    out = published(finished, tmp_path / "report")
+    monkeypatch.setattr(packed, "_LARGEST", 1 << 20)
+    (out / PACKED).write_bytes(lzma.compress(bytes(96 << 20), preset=0))
+    tracemalloc.start()
+    assert differing(out) == [PACKED]
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 80 << 20  # reading a record takes 64 MiB
 
 
 PUBLISHED = [*REPORTS.glob("*.json"), *REPORTS.glob("*/results.json")]
@@ -129,17 +113,9 @@ def test_published_reports_are_listed_with_their_plans_and_name_their_archives(p
     record, name = read_record(path), path.parent.name if path.name == RESULTS else path.stem
     if record.plan is not None and (seal := record.plan.seal) is not None:
         assert json.loads(sealing.PUBLISHED.read_text()).get(name) == {"sha256": seal.sha256, "created": seal.created}
-    archive = path.with_name(ARCHIVE if path.name == RESULTS else f"{name}-{ARCHIVE}")
+    archive = path.with_name(f"{name}-outputs.jsonl.gz")
     content = gzip.decompress(archive.read_bytes()) if archive.is_file() else b""
     assert record.outputs_sha256 == (sha256(content).hexdigest() if content else "")
-
-
-@pytest.mark.slow  # some have thousands of long outputs, which are counted for half a minute
-@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.name)
-def test_published_reports_are_computed_again(path: Path) -> None:
-    if not read_record(path).outputs_sha256:
-        pytest.skip(f"{path}: was written without an archive of its outputs")
-    assert differing(path) == []
 
 
 # Cheats: what is caught, what is declared, and what cannot be seen

@@ -16,8 +16,8 @@ from small_runs import Cli, accept_changes
 
 from selfattn.codec import encode
 from selfattn.comparison import tested as on_disk
-from selfattn.comparison.archive import ARCHIVE, archive_sha256
 from selfattn.comparison.costs import read_costs
+from selfattn.comparison.packed import PACKED, unpacked
 from selfattn.comparison.plan import read_plan
 from selfattn.errors import UserError
 from selfattn.experiments.plan import write_plan
@@ -46,8 +46,8 @@ def all_that_is_read(comparison: Path) -> list[Any]:
     if not any(entry["run"] == tested.path.name for entry in entries):
         raise UserError(f"{LEDGER}: a run that was not written down")  # as a report says it
     plan = [encode(read_plan(comparison)), encode(read_costs(comparison)), entries]
-    archive = archive_sha256(comparison / ARCHIVE)
-    return [*plan, encode(run.config), weights, run.predict(TEXTS), of_test, checkpoint, archive]
+    with unpacked(comparison / PACKED) as (_, packed):
+        return [*plan, encode(run.config), weights, run.predict(TEXTS), of_test, checkpoint, packed]
 
 
 def damaged(content: bytes, chance: random.Random) -> bytes:

@@ -59,7 +59,7 @@ def test_a_directory_of_others_stays_as_it_is(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "pairs.tsv"]
 
 
-REPORT = ("results.json", "report.md", "report.html", "demo.html", "outputs.jsonl.gz")
+REPORT = ("results.json", "report.md", "report.html", "demo.html", "packed.tar.xz")
 PAGES = {
     "report COPY --out OUT": REPORT,
     "demo RUN --out OUT/demo.html": ("demo.html",),
