@@ -44,6 +44,7 @@ _REHEARSAL: dict[str, Any] = {  # settings of the rehearsal, in place of those o
 }
 _NOT_REHEARSED = (
     "epochs", "warmup_steps",  # do not fit two batches
+    "until", "at_most", "look_items",  # any training shows what a plugin lacks
     "seeds", "budgets", "budget_in", "tune", "space", "trials", "tunings", "tuning_seed",  # one seed, as it is quick
     "resume", "backend", "address",
 )  # fmt: skip

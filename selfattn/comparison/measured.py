@@ -135,8 +135,8 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
     labels = analysis.labels(pairs)
     alpha = record.interim.bound if record.interim else ALPHA
     comparison = analysis.compare(analysis.scores(texts, pairs, metric), primary, alpha)
-    tests = list(comparison.pairs)
-    for further in analysis.metrics_beside():
+    tests = list(comparison.pairs) if record.target is None else []  # runs that end at one score have no better one
+    for further in analysis.metrics_beside() if record.target is None else ():
         tests += analysis.compare(analysis.scores(texts, pairs, further)).pairs
     if record.analysis > 1:
         tests = [_with_identical(test, texts) for test in tests]

@@ -87,7 +87,9 @@ class CompareOptions:
         needs("`tune`", lambda options: options.tune, "space", "trials", "tunings", "tuning_seed"),
         needs("`budgets`", lambda options: options.budgets != (1.0,), "budget_in"),
         needs("`until`", lambda options: options.until is not None, "at_most"),
-        excludes("`until`", lambda options: options.until is not None, "budgets", "budget_in", "tunings", "tuning_seed"),
+        excludes(
+            "`until`", lambda options: options.until is not None, "budgets", "budget_in", "tunings", "tuning_seed"
+        ),
     )
 
     models: tuple[str, ...]

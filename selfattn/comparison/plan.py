@@ -21,7 +21,6 @@ from selfattn.results.record import ANALYSIS, UNMATCHED, Matching, TuningTrial
 from selfattn.results.subject import Baseline
 from selfattn.training.config import TrainingConfig
 
-
 TUNING = "tuning"  # folder of the trials, and their step in the ledger
 
 

@@ -92,8 +92,9 @@ def _towards_target(task: TaskData, options: CompareOptions, of_training: Settin
     Raises:
         SettingError: a setting of the training contradicts the target, or exact match does not decide.
     """
-    if task.chosen_metric not in (None, EXACT_MATCH) or headline(task).metric != EXACT_MATCH:
-        raise SettingError(f"`until`: {headline(task).metric} decides on this task; a target is a share of exact matches")
+    metric = options.metric or headline(task).metric
+    if metric != EXACT_MATCH:
+        raise SettingError(f"`until`: {metric} decides here, and a target is a share of exact matches; leave it out")
     for name in (*_LENGTH, "target_exact_match", "max_tokens", "patience"):
         if name in of_training:
             raise SettingError(f"`{name}`: has no effect beside `until`, see `at_most`; leave one of them out")

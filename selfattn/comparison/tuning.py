@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from selfattn.codec import encode, fingerprint
-from selfattn.comparison.plan import TUNING, ComparisonPlan, PlannedModel, Race, Training, trial_path
+from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Race, Training, trial_path
 from selfattn.comparison.tested import ANSWERS, RESULT
 from selfattn.comparison.trainings import DIVERGED, examples_until
 from selfattn.errors import SettingError, UserError

@@ -47,11 +47,11 @@ class RatioTest(Plain):
         ratio: estimate.
         bound: whether the true ratio is `more` or `fewer` than the estimate, since runs did not arrive; empty where the
             estimate is none of a bound; `unknown` where nothing can be said.
-        low: lower end of its 95 % interval; None without one.
-        high: upper end; None without one.
         p: two-sided, of this pair alone.
         p_holm: corrected for all pairs but the primary one, whose own p it is.
         word: verdict on the first: better if it needs fewer examples.
+        low: lower end of the 95 % interval of the ratio; None without one.
+        high: upper end; None without one.
         primary: whether this pair was named before training.
     """
 
@@ -59,11 +59,11 @@ class RatioTest(Plain):
     second: str
     ratio: Annotated[float, Gt(0)]
     bound: Bound
-    low: float | None
-    high: float | None
     p: Share
     p_holm: Share
     word: Word
+    low: float | None = None
+    high: float | None = None
     primary: bool = False
 
     def judged(self, p_holm: float, word: Word, *, primary: bool) -> RatioTest:
@@ -74,7 +74,7 @@ class RatioTest(Plain):
         """Return the test from the second model's side.
 
         Example:
-            >>> test = RatioTest("a", "b", 2.0, "more", 1.6, None, 0.01, 0.01, "worse").swapped()
+            >>> test = RatioTest("a", "b", 2.0, "more", 0.01, 0.01, "worse", 1.6).swapped()
             >>> test.first, test.ratio, test.bound, test.low, test.high, test.word
             ('b', 0.5, 'fewer', None, 0.625, 'better')
         """

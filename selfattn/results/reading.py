@@ -71,6 +71,10 @@ def _contradictions(record: Record) -> Iterator[tuple[str, str]]:
         if metric not in model.metrics:
             yield f"models[{k}].metrics", f"{metric} is missing, which the verdict is about"
     tested = [{test.first, test.second} for test in record.pairs if test.metric == metric]
+    if record.target is not None:
+        tested = [{test.first, test.second} for test in record.target.pairs]
+        if set(record.target.models) != set(names):
+            yield "target.models", f"expected {', '.join(names)}"
     for first, second in combinations(names, 2):
         if {first, second} not in tested:
             yield "pairs", f"a test of {first} and {second} in {metric} is missing"

@@ -145,7 +145,9 @@ def make_training_set(
         tokenizer,
         epoch,
         validation_examples[:look],
-        _criterion(validation_names(task), task.language, tokenizer, validation, limits, look, training.target_exact_match),
+        _criterion(
+            validation_names(task), task.language, tokenizer, validation, limits, look, training.target_exact_match
+        ),
         longest,
         max_length,
         metric_names(task),

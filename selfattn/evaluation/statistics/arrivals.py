@@ -106,7 +106,7 @@ def _ratio(first: str, second: str, a: Sequence[int | None], b: Sequence[int | N
     least, most = (float(np.median(bounds)) for bounds in _log_ratios(*views[0]))
     estimate = math.exp(least) if math.isfinite(least) else math.exp(most) if math.isfinite(most) else 1.0
     bound = "" if least == most else "more" if math.isfinite(least) else "fewer" if math.isfinite(most) else "unknown"
-    return RatioTest(first, second, estimate, bound, _end(low), _end(high), p, p, "not told apart")
+    return RatioTest(first, second, estimate, bound, p, p, "not told apart", _end(low), _end(high))
 
 
 def mostly_fails(examples: Sequence[int | None]) -> bool:

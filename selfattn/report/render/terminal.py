@@ -22,7 +22,7 @@ from selfattn.words.messages import SOURCE, message, text_of
 
 _PROSE = 90  # columns; longer lines are hard to read
 _TEXT = 10  # columns for words that may be broken into lines
-_BADGES = {"ok": ("●", "green"), "note": ("○", "dim"), "warn": ("▲", "yellow"), "bad": ("✗", "red")}
+_BADGES = {"ok": ("●", "green"), "note": ("○", "dim"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
 
 
 def print_summary(

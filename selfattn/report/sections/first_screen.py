@@ -6,6 +6,7 @@ from itertools import chain
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, flatten, interval_text, mean_text, p_text
 from selfattn.report.sections.quality import interval_note
+from selfattn.report.sections.target import target_chart, target_summary
 from selfattn.report.sections.training import rate_charts
 from selfattn.report.verdict import ranking
 from selfattn.report.verdict.ranking import headline_name, headline_unit, is_single, quality, ranked, record_scale
@@ -24,6 +25,8 @@ def limits_section(record: Record) -> tuple[b.Block, ...]:
 
 def first_screen(record: Record) -> tuple[b.Block, ...]:
     """Return what the first screen shows below the verdict."""
+    if record.target is not None:
+        return target_chart(record, record.target), summary(record), *made_of(record)
     nines = message("note.nines") if record_scale(record).floor else None
     return (
         summary(record),
@@ -42,6 +45,8 @@ def _words_of_tests(record: Record) -> Message | None:
 def brief(record: Record) -> tuple[b.Block, ...]:
     """Return the same with the verdict and its limits, for the terminal."""
     open_points = limits(record)
+    if record.target is not None:
+        return verdict(record), summary(record), *made_of(record), b.Items(open_points)
     return (
         verdict(record),
         summary(record),
@@ -54,7 +59,9 @@ def brief(record: Record) -> tuple[b.Block, ...]:
 
 
 def summary(record: Record) -> b.Table:
-    """Return a row for each model, the best mean first."""
+    """Return a row for each model, the best one first."""
+    if record.target is not None:
+        return target_summary(record, record.target)
     metric = headline_name(record)
     unit = headline_unit(record)
     trainings = [b.Column(message("col.trains", unit=unit)), b.Column(message("col.stuck"))]

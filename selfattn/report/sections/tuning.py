@@ -22,7 +22,7 @@ _MARKS = 6  # most labels on the axis of trials
 def settings_blocks(record: Record) -> tuple[b.Block, ...]:
     """Return what trials brought, which settings matter, and what wrong ones cost; nothing without tuning."""
     charts = trial_charts(record)
-    if record.tuning is None or not charts:
+    if record.tuning is None or record.target is not None or not charts:
         return ()
     how = message("trials.text", trials=record.tuning.trials, tunings=record.tuning.tunings)
     luck = message("trials.units") if record.tuning.tunings > 1 else message("trials.one")

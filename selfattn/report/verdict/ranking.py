@@ -3,6 +3,7 @@
 Gates, equal sizes and equal tuning decide.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple
@@ -109,7 +110,16 @@ def quality(record: Record, model: Model) -> Estimate:
 
 
 def ranked(record: Record) -> tuple[Model, ...]:
-    """Return the models with the best mean first; equal ones in the order of the record."""
+    """Return the models with the best mean first, or the fewest examples; equal ones in the order of the record."""
+    if record.target is not None:
+        arrivals = record.target.models
+
+        def needs(model: Model) -> tuple[float, int]:
+            """Return the median number of examples; of models above the cap, those that arrive more often are first."""
+            median = arrivals[model.name].median
+            return (math.inf if median is None else median), -arrivals[model.name].arrived
+
+        return tuple(sorted(record.models, key=needs))
     turn = -1 if record.headline.better == "higher" else 1
     return tuple(sorted(record.models, key=lambda model: turn * quality(record, model).mean))
 

@@ -5,13 +5,14 @@ to be equal, leave nothing to be said but that.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 
 from selfattn.data.languages import NO_LANGUAGE
 from selfattn.evaluation.statistics.design import most_failing
 from selfattn.evaluation.statistics.mean_run import clopper_pearson
 from selfattn.report.blocks import Badge, Verdict
 from selfattn.report.drawing.numbers import amount, gap_text, score_text
-from selfattn.report.verdict import conditions, ranking
+from selfattn.report.verdict import conditions, ranking, target
 from selfattn.report.verdict.judged_pair import JudgedPair
 from selfattn.report.verdict.ranking import headline_name, pair_test, quality, spoken
 from selfattn.results.pair_tests import PairTest, Word
@@ -57,6 +58,8 @@ _ON_ITEMS: dict[ranking.OnItems, str] = {
 
 def question(record: Record) -> Message:
     """Return the question that the comparison answers."""
+    if record.target is not None:
+        return target.question(record, record.target)
     pair = ranking.judged_pair(record)
     if pair and ranking.asked_pair(record) and not any(model.is_changed for model in pair):
         bodies = [model.parameters_body or 1 for model in pair]
@@ -86,6 +89,9 @@ def verdict(record: Record) -> Verdict:
         bare = ranking.scores(record, ranking.ranked(record))
         more = message("verdict.stopped.scores", scores=bare, metric=headline_name(record))
         sentences = [*reasons[1:], more, *remarks]
+    elif record.target is not None:
+        lead = target.lead(record, record.target)
+        sentences = [*target.sentences(record, record.target), *conditions.departures(record.plan)]
     elif pair:
         judged = JudgedPair(record, *pair)
         lead = judged.answer_of_one_file() if ranking.is_one_file(record) else judged.answer()
@@ -122,6 +128,8 @@ def limits(record: Record) -> tuple[Message, ...]:
     """Return what else belongs to the answer, and what it leaves open; nothing where there is no answer."""
     if ranking.obstacles(record):
         return ()
+    if record.target is not None:
+        return tuple(_plan_sentence(record))
     pair = ranking.judged_pair(record)
     design = JudgedPair(record, *pair).smallest_difference() if pair else []
     return (_seed_sentence(record), *design, *_ceiling_sentence(record), *_plan_sentence(record))
@@ -285,11 +293,14 @@ def badges(record: Record) -> tuple[Badge, ...]:
     seeds = message("badge.seeds", count=fewest) if fewest > 1 else message("badge.seed")
     if record.interim and record.interim.ended < max(record.interim.looks):
         seeds = message("badge.interim", ended=record.interim.ended, most=max(record.interim.looks))
-    facts += [Badge("ok" if fewest >= _SEEDS else "note", seeds), *_stuck_badge(record), tuning_badge(record)]
+    facts.append(Badge("ok" if fewest >= _SEEDS else "note", seeds))
+    if record.target is None:
+        facts += _stuck_badge(record)
+    facts.append(tuning_badge(record))
     facts += _changed_badges(record)
     facts += _plan_badges(record)
     if record.settings.get("quick"):
-        facts.append(Badge("warn", message("badge.quick")))
+        facts.append(Badge("warn", message("badge.quick" if record.target is None else "badge.rough")))
     return tuple(facts)
 
 
@@ -343,6 +354,9 @@ def tuning_badge(record: Record) -> Badge:
     how = ranking.how_tuned(record)
     if record.tuning is None:
         return Badge("ok" if how == "rates" else "note", message(_TUNING_BADGES[how]))
+    if record.target is not None:
+        names = ", ".join(dict.fromkeys(chain.from_iterable(record.tuning.space.values())))
+        return Badge("ok", message("badge.tuned.target", names=names, count=record.tuning.trials))
     if not record.tuning.is_common:
         return Badge("warn", message("badge.spaces"))
     names = ", ".join(next(iter(record.tuning.space.values())))

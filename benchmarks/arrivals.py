@@ -1,0 +1,67 @@
+"""How often a comparison by target is wrong: false alarms, coverage and power, by simulation.
+
+``python -m benchmarks.arrivals`` prints the table of docs/statistics.md. Each comparison has two models whose runs need
+log-normal numbers of examples (standard deviation 0.2 of the logarithm), rounded up to the next look; some runs fail,
+and never arrive. With ``--trials`` each run is the best of that many trainings whose rates differ, as in a tuning.
+"""
+
+import argparse
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from selfattn.evaluation.statistics.arrivals import compare_arrivals
+
+CAP = 24_000
+TYPICAL = 6_000
+LOOK = 200
+SPREAD = 0.2
+FAILURES = ((0.0, 0.0), (0.1, 0.1), (0.3, 0.3), (0.5, 0.5), (0.1, 0.0), (0.3, 0.0), (0.5, 0.0))
+
+
+def drawn(chance: np.random.Generator, runs: int, factor: float, fails: float, trials: int) -> list[int | None]:
+    """Draw what runs need; None where they fail. A run is the best of its trials."""
+    logs = chance.normal(math.log(factor * TYPICAL), SPREAD, (runs, trials))
+    logs[chance.random((runs, trials)) < fails] = math.inf
+    needed = np.ceil(np.exp(logs.min(axis=1)) / LOOK) * LOOK
+    return [None if count > CAP else int(count) for count in needed]
+
+
+def row(runs: int, fails: tuple[float, float], factor: float, repeats: int, trials: int) -> tuple[float, float]:
+    """Return how often two models were told apart, and how often the interval held the true factor."""
+    chance = np.random.default_rng(0)
+    decided = 0
+    covered = 0
+    for _ in range(repeats):
+        first = drawn(chance, runs, factor, fails[0], trials)
+        second = drawn(chance, runs, 1.0, fails[1], trials)
+        (test,) = compare_arrivals({"first": first, "second": second}, CAP)
+        decided += test.word != "not told apart"
+        covered += (test.low or 0.0) <= factor <= (test.high or math.inf)
+    return decided / repeats, covered / repeats
+
+
+def table(repeats: int, trials: int) -> Iterator[str]:
+    """Yield the rows of the table in Markdown."""
+    yield "| runs | fail, first and second | equal: false alarms | equal: covered | 1.6 times: told apart | covered |"
+    yield "| ---: | --- | ---: | ---: | ---: | ---: |"
+    for runs in (4, 5, 8, 10):
+        for fails in FAILURES:
+            alarms, covered = row(runs, fails, 1.0, repeats, trials)
+            power, held = row(runs, fails, 1.6, repeats, trials)
+            shares = " | ".join(f"{100 * value:.1f} %" for value in (alarms, covered, power, held))
+            yield f"| {runs} | {fails[0]:.0%}, {fails[1]:.0%} | {shares} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=2000)
+    parser.add_argument("--trials", type=int, default=1)
+    options = parser.parse_args()
+    for line in table(options.repeats, options.trials):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""A comparison by target: what ends a run, the race of a tuning, the record, and what the report says."""
+
+import random
+import shutil
+from dataclasses import replace
+from itertools import permutations
+from types import SimpleNamespace
+
+import pytest
+
+from selfattn.comparison import tuning
+from selfattn.comparison.compare import compare, make_plan
+from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Race
+from selfattn.comparison.preparation import prepare
+from selfattn.comparison.report import write_comparison
+from selfattn.comparison.tuning import planned_trials
+from selfattn.comparison.verify import verify
+from selfattn.data.pairs import Pair
+from selfattn.errors import SettingError
+from selfattn.models.presets import PRESETS
+from selfattn.registry import TASKS
+from selfattn.report.render.markdown import markdown_of
+from selfattn.report.verdict.target import ratio_text, rounded
+from selfattn.report.write import document
+from selfattn.results.arrivals import ModelArrivals, RatioTest, Target
+from selfattn.results.reading import read_record
+from selfattn.runs.directory import RunDirectory
+from selfattn.runs.task import TaskData
+
+MODELS = ("rnn-attention", "transformer")
+
+
+class Echo(TaskData):
+    """Write the input once more."""
+
+    name = "echo"
+
+    def pair(self, chance: random.Random) -> Pair:
+        text = "".join(chance.choices("ab", k=chance.randint(1, 4)))
+        return Pair(text, text)
+
+
+SETTINGS = {
+    "until": 0.5, "at_most": 1200, "seeds": 2, "trials": 2, "space": ("lr=3e-3..1e-2:log",), "jobs": 1, "test_items": 40,
+    "models": MODELS, "validate_every": 10, "validation_items": 60, "look_items": 20, "match": "none", "apart": True,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A small comparison: two models, two races of two trials each."""
+    TASKS.register("echo")(Echo)
+    out = tmp_path_factory.mktemp("target") / "out"
+    record, _ = compare("echo", **SETTINGS, out=out)
+    return out, record
+
+
+def test_a_run_is_the_best_trial_of_its_tuning_and_is_not_trained_again(finished):
+    out, record = finished
+    assert not (out / "runs").exists()
+    for model in record.models:
+        chosen = [trial for trial in model.trials if trial.chosen]
+        assert [trial.tuning for trial in chosen] == [0, 1]
+        assert tuple(trial.examples for trial in chosen) == record.target.models[model.name].examples
+        for trial in model.trials:
+            rival = next(best for best in chosen if best.tuning == trial.tuning)
+            assert trial.examples is None or trial.examples >= rival.examples
+
+
+def test_a_trial_that_has_read_more_than_the_best_stops(finished):
+    out, record = finished
+    for model in record.models:
+        for number in (0, 1):
+            first, second = (RunDirectory(out / f"tuning/{model.name}-trial{2 * number + k}") for k in range(2))
+            if first.record().status == "target reached":
+                assert second.metrics()[-1].examples <= first.metrics()[-1].examples
+
+
+def test_examples_are_counted_and_a_look_is_confirmed_on_all_items(finished):
+    out, record = finished
+    for directory in (RunDirectory(path) for path in (out / "tuning").iterdir()):
+        batch = directory.config().training.batch_size
+        for report in directory.metrics():
+            assert report.examples == report.step * batch
+            share = report.measures["exact_match"]
+            if share >= 0.5:  # on all 60 items; a look of 20 alone never ends a run
+                assert share * 60 == pytest.approx(round(share * 60))
+        if directory.record().status == "target reached":
+            assert directory.metrics()[-1].measures["exact_match"] >= 0.5
+
+
+def test_the_record_is_verified_and_a_forged_arrival_is_caught(finished, tmp_path):
+    out, record = finished
+    assert not [finding for finding in verify(out) if finding.differences]
+    copy = tmp_path / "report"
+    copy.mkdir()
+    for name in ("results.json", "packed.tar.xz"):
+        shutil.copy(out / name, copy / name)
+    assert not [finding for finding in verify(copy) if finding.differences]
+    text = (copy / "results.json").read_text()
+    name = MODELS[0]
+    examples = record.target.models[name].examples[0]
+    (copy / "results.json").write_text(text.replace(f'"examples": [{examples}', '"examples": [80', 1))
+    assert "[80" in (copy / "results.json").read_text() or pytest.skip("written on several lines")
+    assert [finding for finding in verify(copy) if finding.differences]
+
+
+def test_resuming_changes_nothing(finished):
+    out, record = finished
+    again, _ = compare("echo", **SETTINGS, out=out, resume=True)
+    assert again.target == record.target
+
+
+def test_the_same_command_gives_the_same_numbers_however_many_go_on_at_once(finished, tmp_path):
+    _, record = finished
+    again, _ = compare("echo", **SETTINGS | {"jobs": 2}, out=tmp_path / "two")
+    assert again.target == record.target
+
+
+def planned(trials: int) -> ComparisonPlan:
+    return ComparisonPlan(
+        task="dates", command="", quick=False, seeds=1, until=0.9, tuned=False, tuning_trials=trials, tunings=1,
+        models={"transformer": PlannedModel("transformer", PRESETS["transformer"].config)},
+        space=("lr=1e-3..1e-2:log",),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("order", list(permutations((4000, 6000, 5000, None))))
+def test_pruning_never_changes_the_choice(monkeypatch, order):
+    """A race in which beaten trials stop chooses as one in which all go on to the end."""
+    plan = planned(len(order))
+    (trials,) = planned_trials(plan).values()
+    needs = dict(zip((trial.path for trial in trials), order, strict=True))
+    arrived: dict[str, int | None] = {}
+
+    def run(races):
+        (race,) = races
+        assert isinstance(race, Race)
+        best = float("inf")
+        for trial in race.trials:
+            need = needs[trial.path]
+            arrived[trial.path] = need if need is not None and need <= best else None
+            best = min(best, arrived[trial.path] or best)
+
+    def directory(path):
+        examples = arrived["/".join(path.parts[-2:])]
+        report = SimpleNamespace(measures={"exact_match": 0.9 if examples else 0.4}, valid_loss=1.0, examples=examples)
+        record = SimpleNamespace(status="target reached" if examples else "finished", train_seconds=1.0)
+        return SimpleNamespace(metrics=lambda: [report], record=lambda: record)
+
+    monkeypatch.setattr(tuning, "RunDirectory", directory)
+    (chosen,) = [trial for trial in tuning.tune(plan, tuning.Path("out"), run).trials["transformer"] if trial.chosen]
+    assert chosen.examples == 4000
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"epochs": 3}, "`epochs`: has no effect beside `until`"),
+        ({"max_steps": 30}, "`max_steps`: has no effect beside `until`"),
+        ({"budgets": (0.5, 1.0)}, "`budgets` has no effect beside `until`"),
+        ({"seeds": (2, 3)}, "`until`"),
+        ({"metric": "character_error_rate"}, "`until`: character_error_rate decides"),
+        ({"margin": 5.0}, "`until`"),
+    ],
+)
+def test_what_contradicts_a_target_is_refused(settings, words):
+    with pytest.raises(SettingError, match=words):
+        make_plan(*prepare("dates", {"until": 0.9, "models": MODELS} | settings))
+
+
+def test_at_most_goes_with_a_target():
+    with pytest.raises(SettingError, match="`at_most`"):
+        prepare("dates", {"epochs": 1, "at_most": 500})
+
+
+def test_a_given_length_is_a_budget():
+    trainings, _ = prepare("dates", {"epochs": 1, "items_per_epoch": 800})
+    assert trainings.options.until is None
+    assert trainings.recipe.target_exact_match is None
+
+
+def test_a_quick_comparison_asks_the_same_question_with_fewer_runs():
+    quick, _ = prepare("dates", {"quick": True})
+    full, _ = prepare("dates", {})
+    same = ("until", "at_most", "models", "space")
+    assert [getattr(quick.options, name) for name in same] == [getattr(full.options, name) for name in same]
+    assert quick.recipe == full.recipe
+    assert max(quick.options.seeds) < max(full.options.seeds)
+
+
+def test_the_plan_can_be_published_before_training():
+    first, second = (make_plan(*prepare("dates", {})) for _ in range(2))
+    assert first == second
+
+
+def described(runs: dict[str, tuple[int | None, ...]], tests: tuple[RatioTest, ...]) -> Target:
+    models = {name: ModelArrivals(examples, *_range(examples)) for name, examples in runs.items()}
+    return Target(0.9, 24_000, 200, 100, 1000, models, tests)
+
+
+def _range(examples):
+    ranks = sorted(24_001 if one is None else one for one in examples)
+    return tuple(None if value > 24_000 else value for value in (ranks[len(ranks) // 2], ranks[0], ranks[-1]))
+
+
+@pytest.mark.parametrize(
+    ("test", "words"),
+    [
+        (
+            RatioTest("transformer", "rnn-attention", 2.96, "", 0.01, 0.01, "worse", 2.6, 3.41),
+            "3.0 [2.6, 3.4] times as many",
+        ),
+        (RatioTest("transformer", "rnn-attention", 1.1, "", 0.3, 0.3, "not told apart", 0.9, 1.4), "about as many"),
+        (
+            RatioTest("transformer", "rnn-attention", 4.5, "more", 0.01, 0.01, "worse", 4.2, None),
+            "more than 4.5 [> 4.2]",
+        ),
+    ],
+)
+def test_the_answer_says_what_the_numbers_carry(finished, test, words):
+    _, record = finished
+    runs = {"rnn-attention": (5200,) * 5, "transformer": (None,) * 5 if test.bound else (15_600,) * 5}
+    shown = replace(record, target=described(runs, (test,)))
+    text = markdown_of(document(shown), "en").replace("\u00a0", " ").replace("\\", "")
+    assert words in text
+    assert "Until 90 % of unseen items are right" in text
+    first_screen = text.partition("\n## ")[0]
+    for forbidden in ("stuck", "where it trains", "mean run"):
+        assert forbidden not in first_screen
+
+
+def test_numbers_have_two_digits():
+    assert (rounded(5280), rounded(15_733)) == (5300, 16_000)
+    assert ratio_text(RatioTest("a", "b", 1.62, "", 0.01, 0.01, "worse", 1.38, 1.91)) == "1.6 [1.4,\u00a01.9]"
+
+
+def test_the_report_is_written_again_from_what_is_kept(finished):
+    out, record = finished
+    again, _ = write_comparison(out, out)
+    assert again.target == record.target
+    assert read_record(out / "results.json").target == record.target
