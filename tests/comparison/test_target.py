@@ -77,7 +77,7 @@ def test_a_trial_that_has_read_more_than_the_best_stops(finished):
 
 
 def test_examples_are_counted_and_a_look_is_confirmed_on_all_items(finished):
-    out, record = finished
+    out, _ = finished
     for directory in (RunDirectory(path) for path in (out / "tuning").iterdir()):
         batch = directory.config().training.batch_size
         for report in directory.metrics():
@@ -204,18 +204,16 @@ def _range(examples):
     return tuple(None if value > 24_000 else value for value in (ranks[len(ranks) // 2], ranks[0], ranks[-1]))
 
 
+def ratio(value: float, bound: str, p: float, word: str, low: float, high: float | None) -> RatioTest:
+    return RatioTest("transformer", "rnn-attention", value, bound, p, p, word, low, high)
+
+
 @pytest.mark.parametrize(
     ("test", "words"),
     [
-        (
-            RatioTest("transformer", "rnn-attention", 2.96, "", 0.01, 0.01, "worse", 2.6, 3.41),
-            "3.0 [2.6, 3.4] times as many",
-        ),
-        (RatioTest("transformer", "rnn-attention", 1.1, "", 0.3, 0.3, "not told apart", 0.9, 1.4), "about as many"),
-        (
-            RatioTest("transformer", "rnn-attention", 4.5, "more", 0.01, 0.01, "worse", 4.2, None),
-            "more than 4.5 [> 4.2]",
-        ),
+        (ratio(2.96, "", 0.01, "worse", 2.6, 3.41), "3.0 [2.6, 3.4] times as many"),
+        (ratio(1.1, "", 0.3, "not told apart", 0.9, 1.4), "about as many"),
+        (ratio(4.5, "more", 0.01, "worse", 4.2, None), "more than 4.5 [> 4.2]"),
     ],
 )
 def test_the_answer_says_what_the_numbers_carry(finished, test, words):
