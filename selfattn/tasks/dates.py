@@ -23,8 +23,8 @@ from selfattn.tasks import baselines
 from selfattn.training.config import TrainingConfig
 
 LOCALES = ("en_US",)
-# The comparison, by the pilot in docs/log.md, whose seeds are others. Each model has a range of the same width, a factor
-# of three, around its best rate in the pilot; models that the pilot did not try have the first one.
+# The comparison, by the pilot in docs/log.md, whose seeds are others. Each model has a range of the same width, a
+# factor of three, around its best rate in the pilot; models that the pilot did not try have the first one.
 UNTIL = 0.9
 AT_MOST = 24_000
 SPACE = (
