@@ -7,12 +7,12 @@ from pathlib import Path
 
 from selfattn.comparison import seal
 from selfattn.comparison.costs import COSTS, digest_of_costs
-from selfattn.comparison.plan import ComparisonPlan, Training
+from selfattn.comparison.plan import TUNING, ComparisonPlan, Training
 from selfattn.comparison.preparation import check_sizes
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Tested, came_to_its_end
 from selfattn.comparison.trainings import DIVERGED
-from selfattn.comparison.tuning import TUNING, choose, digest_of_trials, planned_trials, tuned_settings
+from selfattn.comparison.tuning import choose, digest_of_trials, planned_trials, tuned_settings
 from selfattn.errors import UserError
 from selfattn.evaluation.gates.output_gates import baseline_gate
 from selfattn.experiments.plan import PLAN, check_ledger, decide_alike, departures

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 from selfattn.comparison.costs import COSTS, digest_of_costs, measure_costs, step_key, step_seconds, steps_of
 from selfattn.comparison.options import CompareOptions, CompareSettings
-from selfattn.comparison.plan import ComparisonPlan, PlannedModel
+from selfattn.comparison.plan import TUNING, ComparisonPlan, PlannedModel
 from selfattn.comparison.preparation import match_models, prepare, primary_pair
 from selfattn.comparison.record import make_record
 from selfattn.comparison.report import check_free_of_others, write_comparison
@@ -18,7 +18,7 @@ from selfattn.comparison.seal import decisions
 from selfattn.comparison.tested import Tested, is_tested, read_runs
 from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import Trainings
-from selfattn.comparison.tuning import READ_IN_A_STEP, TUNING, digest_of_trials, planned_trials, tune, tuned_settings
+from selfattn.comparison.tuning import READ_IN_A_STEP, digest_of_trials, planned_trials, tune, tuned_settings
 from selfattn.errors import SettingError, number_of, say
 from selfattn.evaluation.statistics.design import obrien_fleming
 from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, resume, write_plan

@@ -42,7 +42,9 @@ class Echo(TaskData):
 
 SETTINGS = {
     "until": 0.5, "at_most": 1200, "seeds": 2, "trials": 2, "space": ("lr=3e-3..1e-2:log",), "jobs": 1,
-    "test_items": 40, "models": MODELS, "validate_every": 10, "validation_items": 60, "look_items": 20, "match": "none", "apart": True,
+    "test_items": 40, "models": MODELS,
+    "validate_every": 10, "validation_items": 60, "look_items": 20, "match": "none",
+    "apart": True,
 }  # fmt: skip
 
 
