@@ -1,5 +1,6 @@
 """The attention core and its layer: everything that is attention, and nothing that is not."""
 
+from selfattn.attention.cache import KeyValue as KeyValue
 from selfattn.attention.core import Attended as Attended
 from selfattn.attention.core import attend as attend
 from selfattn.attention.layer import MultiHeadAttention as MultiHeadAttention
@@ -31,7 +32,6 @@ from selfattn.attention.positions import RelativeBias as RelativeBias
 from selfattn.attention.positions import Retention as Retention
 from selfattn.attention.positions import Rotary as Rotary
 from selfattn.attention.positions import Sinusoidal as Sinusoidal
-from selfattn.attention.projections import KeyValue as KeyValue
 from selfattn.attention.recurrence import AttentionState as AttentionState
 from selfattn.attention.recurrence import read_on as read_on
 from selfattn.attention.scores import Additive as Additive

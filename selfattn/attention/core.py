@@ -130,8 +130,38 @@ def attend(
     """
     check_score(score, "attend")
     check_normalizer(normalize, "attend")
-    _check(query, key, value, score, bias, dropout_p)
-    mask = as_mask(mask, causal, (*query.shape[:3], key.shape[2]))
+    check_vectors(query, key, value, score)
+    sizes = (*query.shape[:3], key.shape[2])
+    if bias is not None:
+        check_bias(bias, sizes)
+    if not isinstance(dropout_p, float | int) or not 0.0 <= dropout_p < 1.0:
+        raise ValueError(f"attend: dropout_p must be a number in [0, 1), got {dropout_p!r}")
+    return attend_checked(
+        query,
+        key,
+        value,
+        score=score,
+        normalize=normalize,
+        mask=as_mask(mask, causal, sizes),
+        bias=bias,
+        dropout_p=dropout_p,
+        need_weights=need_weights,
+    )
+
+
+def attend_checked(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    score: Score,
+    normalize: Normalizer,
+    mask: Mask,
+    bias: Tensor | None,
+    dropout_p: float,
+    need_weights: bool,
+) -> Attended:
+    """Compute :func:`attend` of arguments that are known to be right: a layer has checked its own once."""
     query, key, value, mask, bias, sees_nothing = _guard(query, key, value, mask, bias, normalize)
     weights: Tensor | None = None
     output = None if need_weights else _fused(query, key, value, score, normalize, mask, bias, dropout_p)
@@ -352,7 +382,8 @@ def _check_sizes(score: Score, method: str, what: str, sizes: list[int], expecte
         )
 
 
-def _check(query: Tensor, key: Tensor, value: Tensor, score: Score, bias: Tensor | None, dropout_p: float) -> None:
+def check_vectors(query: Tensor, key: Tensor, value: Tensor, score: Score) -> None:
+    """Check the tensors that attention is computed from; :func:`attend` says which errors it raises."""
     for name, tensor, axes in (("query", query, "b h i e"), ("key", key, "b h j e"), ("value", value, "b h j c")):
         if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
             kind = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
@@ -372,15 +403,19 @@ def _check(query: Tensor, key: Tensor, value: Tensor, score: Score, bias: Tensor
         raise ValueError(f"attend: batch sizes, heads or lengths of query, key and value do not fit: {sizes}")
     if key.shape[1] == 0 or query.shape[1] % key.shape[1]:
         raise ValueError(f"attend: {key.shape[1]} key-value heads do not divide {query.shape[1]} query heads")
-    if bias is not None:
-        if not isinstance(bias, Tensor) or not bias.is_floating_point():
-            kind = bias.dtype if isinstance(bias, Tensor) else type(bias).__name__
-            raise TypeError(
-                f"attend: expected bias as a floating point tensor, got {kind}; keys are hidden by the mask"
-            )
-        check_broadcasts("bias", bias, (*query.shape[:3], key.shape[2]))
     dtypes = query.dtype, key.dtype, value.dtype
     if len(set(dtypes)) > 1 and not torch.is_autocast_enabled(query.device.type):
         raise TypeError(f"attend: expected query, key and value of one dtype, got {dtypes}")
-    if not isinstance(dropout_p, float | int) or not 0.0 <= dropout_p < 1.0:
-        raise ValueError(f"attend: dropout_p must be a number in [0, 1), got {dropout_p!r}")
+
+
+def check_bias(bias: object, sizes: tuple[int, int, int, int]) -> None:
+    """Check a bias that a caller adds to scores ``[b h i j]`` of these sizes.
+
+    Raises:
+        ValueError: it does not broadcast to ``[b h i j]``.
+        TypeError: it is no floating point tensor.
+    """
+    if not isinstance(bias, Tensor) or not bias.is_floating_point():
+        kind = bias.dtype if isinstance(bias, Tensor) else type(bias).__name__
+        raise TypeError(f"attend: expected bias as a floating point tensor, got {kind}; keys are hidden by the mask")
+    check_broadcasts("bias", bias, sizes)

@@ -11,11 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from selfattn.attention.cache import KeyValue
 from selfattn.attention.core import Attended, for_heads
 from selfattn.attention.layer import MultiHeadAttention, called_like
 from selfattn.attention.masks import Mask
 from selfattn.attention.positions import Alibi, AttentionPosition
-from selfattn.attention.projections import KeyValue, Query
 from selfattn.attention.recurrence import AttentionState, corrected, read_on
 from selfattn.attention.scores import positive_features
 
@@ -126,15 +126,11 @@ class LinearAttention(MultiHeadAttention):
             if not causal:
                 return attended, None
         tokens = self.tokens_of(mask, x)
-        if tokens is None:
-            projected, keys = MultiHeadAttention.project_self(self, x, positions)
-            query = projected.heads
-        else:  # what stands at padding is not written, but it is answered as attention answers it
-            query = self.project_query(x)
-            x = x.masked_fill(~tokens[..., None], 0)
-            keys = MultiHeadAttention.project_context(self, x, positions)
-        output, state = self._read(query, self.strengthened(keys, x, tokens), past, tokens)
-        return attended or Attended(self.out_proj(output.transpose(1, 2).flatten(2)), None), state
+        # What stands at padding is not written, but it is answered as attention answers it.
+        written = x if tokens is None else x.masked_fill(~tokens[..., None], 0)
+        keys = self.strengthened(MultiHeadAttention.project_context(self, written, positions), written, tokens)
+        heads, state = self._read(self.project_query(x), keys, past, tokens)
+        return attended or Attended(self.join(heads, x), None), state
 
     def _read(
         self, query: Tensor, keys: KeyValue, past: AttentionState | None, tokens: Tensor | None
@@ -209,8 +205,9 @@ class DeltaAttention(LinearAttention):
     computed_by = ("dot", "none")
     corrects = True
 
-    def _query_heads(self, query: Tensor) -> Tensor:
-        return _unit(F.silu(super()._query_heads(query)))
+    def project_query(self, x: Tensor) -> Tensor:
+        """Project queries ``[b i d]``, and shorten them; see the base class."""
+        return _unit(F.silu(super().project_query(x)))
 
     def strengthened(self, keys: KeyValue, x: Tensor, tokens: Tensor | None) -> KeyValue:
         """Shorten the keys, and multiply keys and values by the root of ``beta``, which is 0 at padding."""
@@ -219,11 +216,6 @@ class DeltaAttention(LinearAttention):
             root = root.masked_fill(~tokens[:, None, :, None], 0)
         key = _unit(F.silu(keys.key))
         return KeyValue(root * key, root * keys.value)
-
-    def project_self(self, x: Tensor, positions: Tensor | None = None) -> tuple[Query, KeyValue]:
-        """Project a sequence as queries and as what they attend to; see the base class."""
-        query, _ = super().project_self(x, positions)
-        return query, self.project_context(x, positions)
 
     def project_context(
         self, context: Tensor, positions: Tensor | None = None, tokens: Tensor | None = None
@@ -245,7 +237,7 @@ class DeltaAttention(LinearAttention):
 
     def forward(
         self,
-        x: Tensor | Query,
+        x: Tensor,
         context: Tensor | KeyValue | None = None,
         *,
         mask: Tensor | Mask | None = None,

@@ -15,9 +15,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from selfattn.attention import Attended, MultiHeadAttention
-from selfattn.attention.cache import Cache
+from selfattn.attention.cache import Cache, KeyValue
 from selfattn.attention.masks import Mask
-from selfattn.attention.projections import KeyValue
 from selfattn.attention.steps import attend_watched
 from selfattn.layers import RecurrentStack, TokenEmbedding
 from selfattn.layers.trees import map_leaves, named_tensors, with_tensors

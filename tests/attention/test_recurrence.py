@@ -156,7 +156,7 @@ def test_not_causal_is_the_memory_behind_the_last_key() -> None:
     layer, x, context = layer_of("delta"), torch.randn(3, 5, 6), torch.randn(3, 7, 6)
     _, state = layer.advance(context, None, causal=True)
     assert state is not None
-    query = layer.project_self(x)[0].heads
+    query = layer.project_query(x)
     expected = layer.out_proj((query @ state.memory).transpose(1, 2).flatten(2))
     torch.testing.assert_close(layer(x, context).output, expected, rtol=1e-5, atol=1e-6)
 
