@@ -80,15 +80,12 @@ class Cache:
         return self.entries.key.shape[-2]
 
     def next_positions(self, count: int) -> Tensor:
-        """Return the positions of the next tokens, ``[i]``."""
-        return torch.arange(self.length, self.length + count, device=self.entries.key.device)
-
-    def following(self, count: int) -> Tensor:
-        """Return the positions that follow the last one, ``[i]`` or ``[b i]``, of keys that have positions."""
+        """Return the positions of the next tokens, ``[i]`` or ``[b i]``: behind that of the last key, if it has one."""
+        following = torch.arange(count, device=self.entries.key.device)
         positions = self.entries.positions
         if positions is None or not self.length:
-            return self.next_positions(count)
-        return positions[..., -1:] + torch.arange(1, count + 1, device=positions.device)
+            return self.length + following
+        return positions[..., -1:] + 1 + following
 
     def append(self, new: KeyValue) -> Cache:
         """Return the cache with the keys and values of later positions behind it.

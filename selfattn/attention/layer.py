@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 from einops import rearrange
@@ -13,7 +13,7 @@ from selfattn.attention.cache import Cache, KeyValue
 from selfattn.attention.core import Attended, attend_checked, check_bias, check_vectors
 from selfattn.attention.masks import Mask, as_mask, without_unread_keys, without_unread_queries
 from selfattn.attention.normalizers import Normalizer, check_normalizer, make_normalizer
-from selfattn.attention.positions import AttentionPosition, check_positions, placed, rotated
+from selfattn.attention.positions import AttentionPosition, Position, check_positions, placed, rotated
 from selfattn.attention.scores import Score, check_score, make_score
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,6 +31,9 @@ class MultiHeadAttention(nn.Module):
     A projection can be replaced by another module of the same widths, such as a low-rank adapter:
     ``layer.q_proj = Adapter(layer.q_proj)``. What a subclass does between the heads and the output projection, such as
     a gate that the layer's input opens, it does in :meth:`join`.
+
+    Attributes:
+        has_state: whether :meth:`advance` keeps a state of fixed size in place of keys; default False.
 
     Args:
         query_dim: width ``d`` of the queries, and of the output; a head has the width ``d / h``.
@@ -65,6 +68,8 @@ class MultiHeadAttention(nn.Module):
         >>> layer(x, context, need_weights=True).weights.shape
         torch.Size([3, 2, 5, 7])
     """
+
+    has_state: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -120,6 +125,11 @@ class MultiHeadAttention(nn.Module):
         check_normalizer(self.normalize, "MultiHeadAttention")
         self.position = position
 
+    @classmethod
+    def takes_position(cls, kind: type[Position]) -> bool:
+        """Say whether a model may have positions of this class beside this attention; default True."""
+        return True
+
     def project_context(
         self, context: Tensor, positions: Tensor | None = None, tokens: Tensor | None = None
     ) -> KeyValue:
@@ -174,7 +184,7 @@ class MultiHeadAttention(nn.Module):
             Output and weights, and the past of the next call: here the :class:`~selfattn.attention.cache.Cache`.
         """
         if positions is None and past is not None and self.position is not None:
-            positions = past.following(x.shape[1])
+            positions = past.next_positions(x.shape[1])
         new = self.project_context(x, positions)
         cache = Cache(new) if past is None else past.append(new)
         attended = self(x, cache.entries, mask=mask, causal=causal, positions=positions, need_weights=need_weights)

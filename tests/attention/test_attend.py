@@ -434,13 +434,9 @@ def test_a_layer_checks_once_what_attend_checks_at_every_call(monkeypatch: pytes
     assert not calls
     attend(Q, Q, Q)
     assert calls == ["check"]
-    with pytest.raises(
-        ValueError, match=r"expected a bias that broadcasts to \[b h i j\] \(2, 2, 5, 5\), got \(5, 4\)"
-    ):
+    with pytest.raises(ValueError, match=r"expected a bias that broadcasts to .* got \(5, 4\)"):
         layer(torch.randn(2, 5, 8), bias=torch.zeros(5, 4))
-    with pytest.raises(
-        ValueError, match=r"expected a mask that broadcasts to \[b h i j\] \(2, 2, 5, 5\), got \(5, 4\)"
-    ):
+    with pytest.raises(ValueError, match=r"expected a mask that broadcasts to .* got \(5, 4\)"):
         layer(torch.randn(2, 5, 8), mask=torch.ones(5, 4, dtype=torch.bool))
     with pytest.raises(ValueError, match="Dot: query width 4 and key width 3 differ"):
         MultiHeadAttention(8, 6, num_heads=2, score="dot", project=False)(torch.randn(2, 5, 8), torch.randn(2, 5, 6))
