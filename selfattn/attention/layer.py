@@ -15,6 +15,7 @@ from selfattn.attention.masks import Mask, as_mask, without_unread_keys, without
 from selfattn.attention.normalizers import Normalizer, check_normalizer, make_normalizer
 from selfattn.attention.positions import AttentionPosition, Position, check_positions, placed, rotated
 from selfattn.attention.scores import Score, check_score, make_score
+from selfattn.registry import ATTENTIONS, register
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,6 +28,9 @@ def called_like(forward: F) -> Callable[[Callable[..., Any]], F]:
 class MultiHeadAttention(nn.Module):
     """Multi-head attention (Vaswani et al. 2017, section 3.2.2), grouped-query when ``num_kv_heads < num_heads``
     (Ainslie et al. 2023, section 2.2), and with ``project=False`` the bare attention of an RNN seq2seq.
+
+    A subclass that is registered with ``@register.attention(name)`` can be a setting of a model. Its constructor gets
+    what it names of the arguments below; those that it takes as ``**options`` it hands to this one.
 
     A projection can be replaced by another module of the same widths, such as a low-rank adapter:
     ``layer.q_proj = Adapter(layer.q_proj)``. What a subclass does between the heads and the output projection, such as
@@ -321,6 +325,10 @@ def _sizes(states: object, name: str, width: int) -> torch.Size:
         got = tuple(states.shape) if isinstance(states, Tensor) else type(states).__name__
         raise ValueError(f"MultiHeadAttention: expected {name} with {width} features, got {got}")
     return states.shape
+
+
+ATTENTIONS.expect(MultiHeadAttention)
+register.attention("softmax")(MultiHeadAttention)
 
 
 def _heads(x: Tensor, heads: int) -> Tensor:

@@ -22,6 +22,7 @@ from selfattn.attention.layer import MultiHeadAttention, called_like
 from selfattn.attention.masks import Mask
 from selfattn.attention.positions import Alibi, AttentionPosition, Position
 from selfattn.attention.scores import positive_features
+from selfattn.registry import register
 
 CHUNK = 64  # tokens that are read at once; within them all pairs are computed
 
@@ -135,6 +136,7 @@ def _unit(x: Tensor) -> Tensor:
     return F.normalize(x, dim=-1, eps=max(1e-12, torch.finfo(x.dtype).tiny))
 
 
+@register.attention("linear")
 class LinearAttention(MultiHeadAttention):
     """Linear attention: multi-head attention with the score ``log phi(q) . phi(k)``, and its recurrent form.
 
@@ -311,6 +313,7 @@ class LinearAttention(MultiHeadAttention):
         return allowed[:, 0, 0].expand(context.shape[:2])
 
 
+@register.attention("delta")
 class DeltaAttention(LinearAttention):
     """Attention by the delta rule: a key overwrites what was written under it before.
 
