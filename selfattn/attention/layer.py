@@ -286,7 +286,7 @@ class MultiHeadAttention(nn.Module):
         return Attended(output, weights)
 
     attend_with: Callable[..., Attended] = staticmethod(attend_checked)
-    """The function that :meth:`forward` calls; :mod:`selfattn.models.instrument` replaces it, to watch."""
+    """The function that :meth:`forward` calls; :mod:`selfattn.models.inside` replaces it, to watch."""
 
     if TYPE_CHECKING:  # a call has the signature of forward, also where a checker goes by that of nn.Module
 
