@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from einops import rearrange
@@ -11,18 +11,11 @@ from torch import Tensor, nn
 
 from selfattn.attention.cache import Cache, KeyValue
 from selfattn.attention.core import Attended, attend_checked, check_bias, check_vectors
-from selfattn.attention.masks import Mask, as_mask, without_unread_keys, without_unread_queries
+from selfattn.attention.masks import Mask, as_mask, tokens_of, without_unread_keys, without_unread_queries
 from selfattn.attention.normalizers import Normalizer, check_normalizer, make_normalizer
 from selfattn.attention.positions import AttentionPosition, Position, check_positions, placed, rotated
 from selfattn.attention.scores import Score, check_score, make_score
 from selfattn.registry import ATTENTIONS, register
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def called_like(forward: F) -> Callable[[Callable[..., Any]], F]:
-    """Return a decorator that gives a function the signature of another one, for type checkers alone."""
-    return lambda function: forward
 
 
 class MultiHeadAttention(nn.Module):
@@ -38,6 +31,8 @@ class MultiHeadAttention(nn.Module):
 
     Attributes:
         has_state: whether :meth:`advance` keeps a state of fixed size in place of keys; default False.
+        sums_context: whether :meth:`project_context` needs to know which tokens are real; default False.
+        takes_bias: whether a bias can be added to the scores; default True.
 
     Args:
         query_dim: width ``d`` of the queries, and of the output; a head has the width ``d / h``.
@@ -74,6 +69,8 @@ class MultiHeadAttention(nn.Module):
     """
 
     has_state: ClassVar[bool] = False
+    sums_context: ClassVar[bool] = False
+    takes_bias: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -247,9 +244,14 @@ class MultiHeadAttention(nn.Module):
                 raise ValueError("MultiHeadAttention: rows that share a context have no order: no causal, no positions")
             x = x.reshape(rows, shared_by * i, self.query_dim)
         sizes = (rows, self.num_heads, shared_by * i, j)
-        mask = as_mask(mask, causal, sizes)
         if bias is not None:
             check_bias(bias, sizes)
+            if not self.takes_bias:
+                raise ValueError(f"{type(self).__name__}: a dot product that is no exponent takes no bias")
+        tokens = None
+        if self.sums_context and not isinstance(context, KeyValue):
+            tokens = tokens_of(mask, context)
+        mask = as_mask(mask, causal, sizes)
         # guard: the projections would read what attend never reads
         if mask.allowed is not None and mask.additive is None:
             mask = mask.for_sizes(shared_by * i, j, mask.allowed.device)
@@ -257,7 +259,7 @@ class MultiHeadAttention(nn.Module):
             x = without_unread_queries(x, mask.allowed)
             context = context if isinstance(context, KeyValue) else without_unread_keys(context, mask.allowed)
         # project
-        keys = context if isinstance(context, KeyValue) else self.project_context(context, key_positions)
+        keys = context if isinstance(context, KeyValue) else self.project_context(context, key_positions, tokens)
         query = self.project_query(x)
         if not self.project:
             check_vectors(query, keys.key, keys.value, self.score)
@@ -280,6 +282,7 @@ class MultiHeadAttention(nn.Module):
         )
         # join
         output = self.join(heads, x)
+        weights = None if weights is None else self.weights_of_values(weights, keys)
         if shared_by > 1:
             output = output.reshape(b, i, self.output_dim)
             weights = None if weights is None else rearrange(weights, "b h (w i) j -> (b w) h i j", i=i)
@@ -289,15 +292,16 @@ class MultiHeadAttention(nn.Module):
     """The function that :meth:`forward` calls; :mod:`selfattn.models.inside` replaces it, to watch."""
 
     if TYPE_CHECKING:  # a call has the signature of forward, also where a checker goes by that of nn.Module
-
-        @called_like(forward)
-        def __call__(self) -> None:
-            """See :meth:`forward`."""
+        __call__ = forward
 
     def project_query(self, x: Tensor) -> Tensor:
         """Project queries ``[b i d]``, cut them into heads ``[b h i e]`` and normalise them; positions come later."""
         query = _heads(self.q_proj(x), self.num_heads)
         return query if self.q_norm is None else _normalise(self.q_norm, query)
+
+    def weights_of_values(self, weights: Tensor, keys: KeyValue) -> Tensor:
+        """Return the weights ``[b h i j]`` of the values as projected; they differ where the layer changes values."""
+        return weights
 
     def join(self, heads: Tensor, x: Tensor) -> Tensor:
         """Join the outputs of the heads, and project them.

@@ -10,7 +10,7 @@ takes out of ``S`` what it holds under the key (Schlag et al. 2021; Yang et al. 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from selfattn.attention.cache import KeyValue
 from selfattn.attention.core import Attended, for_heads
-from selfattn.attention.layer import MultiHeadAttention, called_like
-from selfattn.attention.masks import Mask
+from selfattn.attention.layer import MultiHeadAttention
+from selfattn.attention.masks import Mask, tokens_of
 from selfattn.attention.positions import Alibi, AttentionPosition, Position
 from selfattn.attention.scores import positive_features
 from selfattn.registry import register
@@ -244,7 +244,7 @@ class LinearAttention(MultiHeadAttention):
             attended = self(x, mask=mask, causal=causal, positions=positions, need_weights=need_weights)
             if not causal:
                 return attended, None
-        tokens = self.tokens_of(mask, x)
+        tokens = tokens_of(mask, x)
         # A hidden token is not written into the state, but as a query it gets its output.
         written = x if tokens is None else x.masked_fill(~tokens[..., None], 0)
         if positions is None and past is not None and self.position is not None:
@@ -293,25 +293,6 @@ class LinearAttention(MultiHeadAttention):
         """Return keys and values as they are written, given the states ``x`` that they were projected from."""
         return keys
 
-    def tokens_of(self, mask: Tensor | Mask | None, context: Tensor) -> Tensor | None:
-        """Return which tokens of ``[b j d]`` are real, bool ``[b j]``; None: all.
-
-        Raises:
-            ValueError: the mask hides a key from some queries, or heads, only.
-        """
-        allowed = mask.allowed if isinstance(mask, Mask) else mask
-        if isinstance(mask, Mask) and mask.tokens is not None:
-            return mask.tokens
-        if allowed is None:
-            return None
-        allowed = allowed[(None,) * (4 - allowed.dim())]
-        if allowed.shape[1] != 1 or allowed.shape[2] != 1:
-            raise ValueError(
-                f"{type(self).__name__}: a state holds the same tokens for all queries; expected a mask of keys "
-                f"[b 1 1 j], beside causal=True, got {tuple(allowed.shape)}"
-            )
-        return allowed[:, 0, 0].expand(context.shape[:2])
-
 
 @register.attention("delta")
 class DeltaAttention(LinearAttention):
@@ -333,6 +314,8 @@ class DeltaAttention(LinearAttention):
 
     computed_by = ("dot", "none")
     corrects = True
+    sums_context = True
+    takes_bias = False  # its scores are no exponents
 
     def project_query(self, x: Tensor) -> Tensor:
         """Project queries ``[b i d]``, and shorten them; see the base class."""
@@ -364,40 +347,12 @@ class DeltaAttention(LinearAttention):
             written = corrected(keys.key.to(dtype), keys.value.to(dtype))
         return KeyValue(keys.key, written.to(keys.value.dtype))
 
-    def forward(
-        self,
-        x: Tensor,
-        context: Tensor | KeyValue | None = None,
-        *,
-        mask: Tensor | Mask | None = None,
-        bias: Tensor | None = None,
-        causal: bool = False,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> Attended:
-        """Attend from ``x`` to ``context``; see the base class. The mask is one of keys, there is no bias.
-
-        Raises:
-            ValueError: a bias; a mask that hides a key from some queries only; and what the base class raises.
-        """
-        if bias is not None:
-            raise ValueError("DeltaAttention: a dot product that is no exponent takes no bias")
-        keys: Any = x if context is None else context
-        if isinstance(keys, Tensor):
-            keys = self.project_context(keys, tokens=self.tokens_of(mask, keys))
-        attended = super().forward(x, keys, mask=mask, causal=causal, positions=positions, need_weights=need_weights)
-        if attended.weights is None:
-            return attended
-        groups = self.num_heads // self.num_kv_heads
-        key = keys.key.repeat_interleave(groups, dim=1).repeat_interleave(keys.shared_by, dim=0)
-        # The rule writes values that are linear in those projected: corrected values of a unit matrix are its factors.
+    def weights_of_values(self, weights: Tensor, keys: KeyValue) -> Tensor:
+        """Return the weights ``[b h i j]`` of the values as projected, given those of the values as written."""
+        key = keys.key.repeat_interleave(self.num_heads // self.num_kv_heads, dim=1)
+        # What is written is linear in what was projected: the rule turns a unit matrix into the matrix between them.
         # A projected value is multiplied by the root of beta before, which is the length of its key.
         units = torch.eye(key.shape[2], dtype=key.dtype, device=key.device).expand(*key.shape[:2], -1, -1)
-        root = key.norm(dim=-1).unsqueeze(-2)  # [b h 1 j]
-        return Attended(attended.output, attended.weights @ corrected(key, units) * root)
-
-    if TYPE_CHECKING:
-
-        @called_like(forward)
-        def __call__(self) -> None:
-            """See :meth:`forward`."""
+        root = torch.linalg.vector_norm(key, dim=-1).unsqueeze(-2)  # [b h 1 j]
+        written: Tensor = weights @ corrected(key, units) * root
+        return written
