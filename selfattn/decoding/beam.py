@@ -10,10 +10,17 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from selfattn.decoding.common import NO_PENALTY, LengthPenalty, check_number, evaluating, length_limits
+from selfattn.decoding.common import (
+    NO_PENALTY,
+    LengthPenalty,
+    Restrictions,
+    check_number,
+    chosen_log_probabilities,
+    evaluating,
+    length_limits,
+    top,
+)
 from selfattn.decoding.output import Hypothesis
-from selfattn.decoding.probabilities import chosen_log_probabilities, top
-from selfattn.decoding.restrictions import Restrictions
 from selfattn.interrupts import poll
 from selfattn.models.protocol import Seq2Seq
 

@@ -16,11 +16,17 @@ import torch
 from torch import Tensor
 
 from selfattn.decoding.beam import Sentence
-from selfattn.decoding.common import LengthPenalty, check_number, evaluating, length_limits
+from selfattn.decoding.common import (
+    LengthPenalty,
+    Restrictions,
+    check_number,
+    chosen_log_probabilities,
+    evaluating,
+    length_limits,
+    top,
+)
 from selfattn.decoding.glossary import joins, missing
 from selfattn.decoding.output import Hypothesis
-from selfattn.decoding.probabilities import chosen_log_probabilities, top
-from selfattn.decoding.restrictions import Restrictions
 from selfattn.interrupts import poll
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from selfattn.data.batches import Batch
 from selfattn.data.pairs import Example, Examples
-from selfattn.decoding.common import evaluating, in_batches
-from selfattn.decoding.probabilities import log_probabilities
+from selfattn.decoding.common import evaluating, in_batches, log_probabilities
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer
 

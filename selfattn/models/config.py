@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from selfattn.models.protocol import Seq2Seq
 
 # Configurations of parts that families share or choose between, by the ``kind`` that stands in their JSON.
-PARTS: Registry[type[Checked]] = Registry("part of a model", "selfattn.models.families")
+PARTS: Registry[type[Checked]] = Registry("part of a model", "selfattn.models.presets")
 
 
 Size = Annotated[int, Ge(1), Le(2**20)]

@@ -434,7 +434,7 @@ class _Clock(threading.local):
 
 
 @dataclass(frozen=True)
-class _Counted(DecoderState):
+class _NumberedState(DecoderState):
     """A decoder's state, and the number of the step that is computed from it."""
 
     state: Any
@@ -461,15 +461,17 @@ def _instrumented(model: Seq2Seq, visit: Visit, *, one_by_one: bool) -> Seq2Seq:
         clock.step = None
         return read(*arguments, **named)
 
-    def started(start: Callable[..., Any], memory: Any) -> _Counted:
-        return _Counted(reading(start, memory), 0)
+    def started(start: Callable[..., Any], memory: Any) -> _NumberedState:
+        return _NumberedState(reading(start, memory), 0)
 
-    def counted(take: Callable[..., Any], tokens: Tensor, state: _Counted, **named: Any) -> tuple[Any, _Counted]:
+    def counted(
+        take: Callable[..., Any], tokens: Tensor, state: _NumberedState, **named: Any
+    ) -> tuple[Any, _NumberedState]:
         clock.step = state.step
         result, new = take(tokens, state.state, **named)
         if one_by_one:
             new = _visit_state(new, state.step, visit)
-        return result, _Counted(new, state.step + 1)
+        return result, _NumberedState(new, state.step + 1)
 
     own = vars(twin)
     own.update(encode=partial(reading, twin.encode), attention_maps=partial(reading, twin.attention_maps))

@@ -125,7 +125,7 @@ class TransformerConfig(Checked):
 
     def make_encoder(self, tokens: nn.Embedding) -> Encoder:
         """Build an encoder over an embedding table."""
-        from selfattn.models.encoder_decoder.transformer import TransformerEncoder
+        from selfattn.models.encoder_decoder.model import TransformerEncoder
 
         embed, blocks, norm = self.make_stack(tokens, causal=False)
         return TransformerEncoder(embed, blocks, norm=norm)
@@ -133,7 +133,7 @@ class TransformerConfig(Checked):
     def make_decoder(self, tokens: nn.Embedding, source_dim: int, *, tie_output: bool) -> Decoder:
         """Build a decoder for an encoder's width; its output layer may be the embedding table's."""
         from selfattn.layers import output_layer
-        from selfattn.models.encoder_decoder.transformer import TransformerDecoder
+        from selfattn.models.encoder_decoder.model import TransformerDecoder
 
         embed, blocks, norm = self.make_stack(tokens, causal=True, context_dim=source_dim)
         output = output_layer(self.dim, tokens, tie_output)

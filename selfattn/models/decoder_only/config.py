@@ -12,8 +12,7 @@ from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import ATTENTIONS, SCORES, register
 
 if TYPE_CHECKING:
-    from selfattn.models.decoder_only.model import DecoderOnly
-    from selfattn.models.decoder_only.recurrent import RecurrentModel
+    from selfattn.models.decoder_only.model import DecoderOnly, RecurrentModel
 
 
 @register.family("decoder-only")
@@ -97,7 +96,7 @@ class RecurrentConfig(ModelConfig):
         from torch import nn
 
         from selfattn.layers import TokenEmbedding
-        from selfattn.models.decoder_only.recurrent import RecurrentModel
+        from selfattn.models.decoder_only.model import RecurrentModel
 
         tokens = nn.Embedding(vocab_size, self.stack.embed_dim, padding_idx=pad_id)
         embed = TokenEmbedding(tokens, dropout=self.stack.dropout)
