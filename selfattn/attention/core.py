@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from selfattn.attention.masks import Mask, as_mask, check_broadcasts
+from selfattn.attention.masks import Mask, as_mask, check_broadcasts, kind_of
 from selfattn.attention.normalizers import Normalizer, check_normalizer, softmax
 from selfattn.attention.scores import Score, check_score, scaled_dot
 
@@ -32,8 +32,10 @@ def _reference(
 ) -> tuple[Tensor, Tensor]:
     """Attention as its formula: return the outputs ``[b h i c]`` and the weights ``[b h i j]``."""
     scores = score(query, key)  # [b h i e], [b h j e'] -> [b h i j], in float32 at least
-    scores = scores if bias is None else scores + bias
-    scores = scores if allowed is None else scores.masked_fill(~allowed, -torch.inf)
+    if bias is not None:
+        scores = scores + bias
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed, -torch.inf)
     weights = normalize(scores).to(value.dtype)
     output = F.dropout(weights, dropout_p, training=dropout_p > 0) @ value  # [b h i j] @ [b h j c] -> [b h i c]
     return output, weights
@@ -178,8 +180,11 @@ def attend_checked(
         )
     if sees_nothing is not None:
         output = output.masked_fill(sees_nothing, 0)
-        weights = None if weights is None else weights.masked_fill(sees_nothing, 0)
-    return Attended(output, weights if need_weights else None)
+        if weights is not None:
+            weights = weights.masked_fill(sees_nothing, 0)
+    if not need_weights:
+        weights = None
+    return Attended(output, weights)
 
 
 def _guard(
@@ -374,11 +379,11 @@ def _needs_reference(query: Tensor) -> bool:
     return autocast or query.dtype == torch.bfloat16
 
 
-def _check_sizes(score: Score, method: str, what: str, sizes: list[int], expected: list[int]) -> None:
-    """Check what a score returns: broadcasting would hide a missing or swapped axis."""
+def _check_sizes(score: Score, method: str, axes: str, sizes: list[int], expected: list[int]) -> None:
+    """Check the sizes that a score returns: broadcasting would hide a missing or swapped axis."""
     if sizes != expected:
         raise ValueError(
-            f"attend: expected {type(score).__name__}.{method} to return {what} of sizes {expected}, got {sizes}"
+            f"attend: expected {type(score).__name__}.{method} to return {axes} of sizes {expected}, got {sizes}"
         )
 
 
@@ -386,8 +391,7 @@ def check_vectors(query: Tensor, key: Tensor, value: Tensor, score: Score) -> No
     """Check the tensors that attention is computed from; :func:`attend` says which errors it raises."""
     for name, tensor, axes in (("query", query, "b h i e"), ("key", key, "b h j e"), ("value", value, "b h j c")):
         if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
-            kind = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
-            raise TypeError(f"attend: expected {name} as a floating point tensor [{axes}], got {kind}")
+            raise TypeError(f"attend: expected {name} as a floating point tensor [{axes}], got {kind_of(tensor)}")
         if tensor.layout is not torch.strided or tensor.is_nested or tensor.itemsize < 2:
             got = "a nested one; pad it" if tensor.is_nested else f"{tensor.layout} of {tensor.dtype}"
             raise TypeError(f"attend: expected {name} as a dense tensor of at least 16-bit numbers, got {got}")
@@ -416,6 +420,6 @@ def check_bias(bias: object, sizes: tuple[int, int, int, int]) -> None:
         TypeError: it is no floating point tensor.
     """
     if not isinstance(bias, Tensor) or not bias.is_floating_point():
-        kind = bias.dtype if isinstance(bias, Tensor) else type(bias).__name__
+        kind = kind_of(bias)
         raise TypeError(f"attend: expected bias as a floating point tensor, got {kind}; keys are hidden by the mask")
     check_broadcasts("bias", bias, sizes)

@@ -257,7 +257,8 @@ class MultiHeadAttention(nn.Module):
             mask = mask.for_sizes(shared_by * i, j, mask.allowed.device)
             assert mask.allowed is not None
             x = without_unread_queries(x, mask.allowed)
-            context = context if isinstance(context, KeyValue) else without_unread_keys(context, mask.allowed)
+            if not isinstance(context, KeyValue):
+                context = without_unread_keys(context, mask.allowed)
         # project
         keys = context if isinstance(context, KeyValue) else self.project_context(context, key_positions, tokens)
         query = self.project_query(x)
@@ -282,10 +283,12 @@ class MultiHeadAttention(nn.Module):
         )
         # join
         output = self.join(heads, x)
-        weights = None if weights is None else self.weights_of_values(weights, keys)
+        if weights is not None:
+            weights = self.weights_of_values(weights, keys)
         if shared_by > 1:
             output = output.reshape(b, i, self.output_dim)
-            weights = None if weights is None else rearrange(weights, "b h (w i) j -> (b w) h i j", i=i)
+            if weights is not None:
+                weights = rearrange(weights, "b h (w i) j -> (b w) h i j", i=i)
         return Attended(output, weights)
 
     attend_with: Callable[..., Attended] = staticmethod(attend_checked)

@@ -62,8 +62,8 @@ def read_on(
 
     Args:
         query: ``[b h i e]``.
-        key: ``[b h i e]``, zero where a token is not to be read.
-        value: ``[b h i c]``, zero where a token is not to be read.
+        key: ``[b h i e]``, zero where a token is hidden.
+        value: ``[b h i c]``, zero where a token is hidden.
         memory: ``S``, ``[b h e c]``.
         decay: ``log gamma`` for each token, ``[b h i]``; default 0: nothing fades.
         corrects: by the delta rule; default False.
@@ -103,9 +103,10 @@ def read_on(
 def _read_chunk(
     query: Tensor, key: Tensor, value: Tensor, memory: Tensor, decay: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Read one chunk: what stands before it is in the memory, what stands in it is compared pair by pair."""
+    """Read one chunk: tokens before it are in the memory, those in it are compared pair by pair."""
     if query.shape[2] == 1:  # the recurrent form
-        memory = memory if decay is None else decay.exp()[..., None] * memory
+        if decay is not None:
+            memory = decay.exp()[..., None] * memory
         memory = memory + key.transpose(-2, -1) @ value
         return query @ memory, memory
     pairs = query @ key.transpose(-2, -1)

@@ -67,7 +67,9 @@ class Mask:
             return cls(key_mask(tokens))
         if tokens.all():
             return cls()
-        return cls.safe(key_mask(tokens)) if tokens.any(dim=1).all() else cls(key_mask(tokens))
+        if tokens.any(dim=1).all():
+            return cls.safe(key_mask(tokens))
+        return cls(key_mask(tokens))
 
     def reorder(self, index: Tensor) -> Mask:
         """Pick rows along the batch axis, int64 ``[new b]``."""
@@ -201,10 +203,14 @@ def all_real(tokens: Tensor) -> bool:
     return _readable(tokens) and bool(tokens.all())
 
 
+def kind_of(value: object) -> str:
+    """Name the dtype of a tensor, or the type of anything else, for an error message."""
+    return str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
+
+
 def _check_tokens(tokens: Tensor) -> None:
     if not isinstance(tokens, Tensor) or tokens.dtype != torch.bool:
-        kind = tokens.dtype if isinstance(tokens, Tensor) else type(tokens).__name__
-        raise TypeError(f"expected a mask of tokens [b s] as bool, True = real token, got {kind}")
+        raise TypeError(f"expected a mask of tokens [b s] as bool, True = real token, got {kind_of(tokens)}")
 
 
 def padding_mask(lengths: Tensor, size: int) -> Tensor:

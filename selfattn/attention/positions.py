@@ -330,7 +330,7 @@ class RelativeBias(AttentionPosition):
 
 
 def rotated(position: AttentionPosition, x: Tensor, positions: Tensor) -> Tensor:
-    """Turn queries or keys by their positions.
+    """Rotate queries or keys by their positions.
 
     Args:
         position: of the layer.
@@ -340,18 +340,18 @@ def rotated(position: AttentionPosition, x: Tensor, positions: Tensor) -> Tensor
     Raises:
         ValueError: the position returns another shape.
     """
-    turned = position.rotate(x, positions)
-    if turned.shape != x.shape:
+    rotated_x = position.rotate(x, positions)
+    if rotated_x.shape != x.shape:
         name = type(position).__name__
-        got = tuple(turned.shape)
+        got = tuple(rotated_x.shape)
         raise ValueError(f"MultiHeadAttention: expected {name}.rotate to keep {tuple(x.shape)}, got {got}")
-    return turned
+    return rotated_x
 
 
 def placed(
     position: AttentionPosition, query: Tensor, keys: KeyValue, positions: Tensor | None, bias: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    """Turn queries by their positions, and add what the positions add to the scores to the bias.
+    """Rotate queries by their positions, and add the bias of the positions to that of the caller.
 
     Args:
         position: of the layer.

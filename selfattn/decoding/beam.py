@@ -138,12 +138,12 @@ class _Beam:
     def sentence_of_each(self) -> list[int]:
         """Return for each hypothesis its sentence."""
         w = self.totals.shape[1]
-        return [sentence for sentence in self.sentences for _ in range(w)]
+        return torch.tensor(self.sentences).repeat_interleave(w).tolist()
 
     def advance(
         self, values: Tensor, ids: Tensor, eos_id: int, beam_size: int, searched: list[Sentence]
     ) -> tuple[Tensor, list[int], _Beam]:
-        """Continue by the best tokens of each hypothesis; tell the sentences what is finished.
+        """Extend every hypothesis by its best tokens, keep the best for each sentence, record finished ones.
 
         Args:
             values: log-probabilities of the best tokens, ``[(n w) m]``.
@@ -153,7 +153,7 @@ class _Beam:
             searched: every sentence.
 
         Returns:
-            For each hypothesis that goes on the row that it came from, which sentences go on, and the new beam.
+            The row that each kept hypothesis came from, the rows of sentences that go on, and the new beam.
         """
         n, w = self.totals.shape
         m = values.shape[-1]

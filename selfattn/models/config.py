@@ -10,7 +10,7 @@ import dataclasses
 import itertools
 import reprlib
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -155,13 +155,23 @@ class Limits(Plain):
         Raises:
             ValueError: there are too many.
         """
-        for what, count, most in (
+        for text, count, limit in (
             ("a source", source, self.source),
             ("an output", target, self.target),
             ("source and output", source + target, self.together),
         ):
-            if most is not None and count > most:
-                raise ValueError(f"{what} of {count} tokens: this model has at most {most} positions")
+            if limit is not None and count > limit:
+                raise ValueError(f"{text} of {count} tokens: this model has at most {limit} positions")
+
+
+def smallest(limits: Iterable[int | None]) -> int | None:
+    """Return the smallest of some limits; None where none is set.
+
+    Example:
+        >>> smallest([None, 7, 5]), smallest([None])
+        (5, None)
+    """
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 class ModelConfig(Checked):
@@ -320,15 +330,15 @@ def override(config: Any, settings: dict[str, Any], where: str = "`set` ") -> An
         >>> override(get_preset("decoder-only").config, {"stack.dim": 32}).stack.dim
         32
     """
-    known = {field.name for field in dataclasses.fields(config)}
+    names = {field.name for field in dataclasses.fields(config)}
     changes: dict[str, Any] = {}
     inner: dict[str, dict[str, Any]] = {}
     for path, value in settings.items():
         stored, dot, rest = path.partition(".")
         name = config.name_of(stored)
         full = f"{where}{path}"
-        if name not in known:
-            raise UserError(f"{full}: there is no setting {name!r} here; there is {', '.join(sorted(known))}")
+        if name not in names:
+            raise UserError(f"{full}: there is no setting {name!r} here; there is {', '.join(sorted(names))}")
         is_group = dataclasses.is_dataclass(getattr(config, name))
         if bool(dot) != is_group:
             kind = "a group of settings; name one of them" if is_group else "one setting, not a group of settings"
