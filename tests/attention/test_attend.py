@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 from selfattn.attention import (
     Alibi,
     Dot,
+    Location,
     MultiHeadAttention,
     Rotary,
     Score,
@@ -440,3 +442,12 @@ def test_a_layer_checks_once_what_attend_checks_at_every_call(monkeypatch: pytes
         layer(torch.randn(2, 5, 8), mask=torch.ones(5, 4, dtype=torch.bool))
     with pytest.raises(ValueError, match="Dot: query width 4 and key width 3 differ"):
         MultiHeadAttention(8, 6, num_heads=2, score="dot", project=False)(torch.randn(2, 5, 8), torch.randn(2, 5, 6))
+
+
+def test_the_location_score_is_cited_by_one_equation() -> None:
+    """Luong et al. 2015 number general, dot and concat in equation 7, location in equation 8."""
+    docs = Path(__file__).parents[2] / "docs"
+    pages = [docs / "concepts.md", docs / "ko" / "concepts.md", *sorted((docs / "notebooks").glob("concepts*.ipynb"))]
+    cited = [str(Location.__doc__), *(page.read_text(encoding="utf-8") for page in pages)]
+    found = [re.findall(r"(?:section 3\.1, equation|3\.1절, 식) (\d+)", text) for text in cited]
+    assert found == [["8"]] * 5
