@@ -153,13 +153,14 @@ class Registry(Mapping[str, T], Generic[T]):
 SCORES: Registry[Any] = Registry("score", "selfattn.attention.scores")
 NORMALIZERS: Registry[Any] = Registry("normalizer", "selfattn.attention.normalizers")
 POSITIONS: Registry[Any] = Registry("position", "selfattn.attention.positions")
-FAMILIES: Registry[Any] = Registry("model family", "selfattn.models.families")
-PRESETS: Registry[Any] = Registry("model", "selfattn.models.families")
+ATTENTIONS: Registry[Any] = Registry("attention", "selfattn.attention.linear")
+FAMILIES: Registry[Any] = Registry("model family", "selfattn.models.presets")
+PRESETS: Registry[Any] = Registry("model", "selfattn.models.presets")
 TASKS: Registry[Any] = Registry("task", "selfattn.tasks.builtin")
 METRICS: Registry[Any] = Registry("metric", "selfattn.evaluation.metrics.builtin")
 SECTIONS: Registry[Any] = Registry("section", "selfattn.report.sections")
 CLAIMS: Registry[Any] = Registry("claim", "selfattn.claims.suite")
-REGISTRIES = (SCORES, NORMALIZERS, POSITIONS, FAMILIES, PRESETS, TASKS, METRICS, SECTIONS, CLAIMS)
+REGISTRIES = (SCORES, NORMALIZERS, POSITIONS, ATTENTIONS, FAMILIES, PRESETS, TASKS, METRICS, SECTIONS, CLAIMS)
 
 
 class register:  # noqa: N801  # reads as a verb: @register.score("cosine")
@@ -176,6 +177,7 @@ class register:  # noqa: N801  # reads as a verb: @register.score("cosine")
     score = SCORES.register
     normalizer = NORMALIZERS.register
     position = POSITIONS.register
+    attention = ATTENTIONS.register
     family = FAMILIES.register
     preset = PRESETS.register
     task = TASKS.register
@@ -204,14 +206,38 @@ def build_part(registry: Registry[Any], name: str, **arguments: Any) -> Any:
         3
     """
     part = registry[name]
-    parameters = inspect.signature(part).parameters.values()
-    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    needed = [each.name for each in parameters if each.default is each.empty and each.kind not in variadic]
-    if missing := [argument for argument in needed if argument not in arguments]:
+    named = arguments_of(part)
+    if missing := [argument for argument, is_needed in named.items() if is_needed and argument not in arguments]:
         wrong = f"its constructor asks for {', '.join(missing)} without a default"
         raise UserError(f"{registry.what} {name!r}: {wrong}; it may ask for {', '.join(arguments)}")
-    named = [parameter.name for parameter in parameters]
     return part(**{argument: arguments[argument] for argument in named if argument in arguments})
+
+
+def arguments_of(part: type) -> dict[str, bool]:
+    """Return the arguments that a constructor names, each with whether it has no default.
+
+    A constructor with ``**options`` hands them to that of its base class, whose arguments then count as well.
+
+    Example:
+        >>> class Base:
+        ...     def __init__(self, left, weight=0.5): ...
+        >>> class Wider(Base):
+        ...     def __init__(self, left, right, **options): super().__init__(left, **options)
+        >>> arguments_of(Wider)
+        {'left': True, 'right': True, 'weight': False}
+    """
+    named: dict[str, bool] = {}
+    for kind in part.__mro__:
+        if "__init__" not in vars(kind):
+            continue
+        _, *parameters = inspect.signature(vars(kind)["__init__"]).parameters.values()
+        variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        for parameter in parameters:
+            if parameter.kind not in variadic:
+                named.setdefault(parameter.name, parameter.default is parameter.empty)
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            break
+    return named
 
 
 def plugins_of(names: Iterable[str], *registries: Registry[Any]) -> dict[str, str]:

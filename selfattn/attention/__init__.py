@@ -1,10 +1,13 @@
 """The attention core and its layer: everything that is attention, and nothing that is not."""
 
+from selfattn.attention.cache import KeyValue as KeyValue
 from selfattn.attention.core import Attended as Attended
 from selfattn.attention.core import attend as attend
 from selfattn.attention.layer import MultiHeadAttention as MultiHeadAttention
+from selfattn.attention.linear import AttentionState as AttentionState
 from selfattn.attention.linear import DeltaAttention as DeltaAttention
 from selfattn.attention.linear import LinearAttention as LinearAttention
+from selfattn.attention.linear import read_on as read_on
 from selfattn.attention.masks import causal_mask as causal_mask
 from selfattn.attention.masks import key_mask as key_mask
 from selfattn.attention.masks import padding_mask as padding_mask
@@ -31,9 +34,6 @@ from selfattn.attention.positions import RelativeBias as RelativeBias
 from selfattn.attention.positions import Retention as Retention
 from selfattn.attention.positions import Rotary as Rotary
 from selfattn.attention.positions import Sinusoidal as Sinusoidal
-from selfattn.attention.projections import KeyValue as KeyValue
-from selfattn.attention.recurrence import AttentionState as AttentionState
-from selfattn.attention.recurrence import read_on as read_on
 from selfattn.attention.scores import Additive as Additive
 from selfattn.attention.scores import Concat as Concat
 from selfattn.attention.scores import Dot as Dot

@@ -1,4 +1,7 @@
-"""The cache of a decoder: keys and values of the positions read so far, which grow at every step."""
+"""Projected keys and values, and the cache of a decoder, in which they grow at every step.
+
+Axis letters are those of :mod:`selfattn.attention.core`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,36 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from selfattn.attention.projections import KeyValue
+
+@dataclass(frozen=True)
+class KeyValue:
+    """Projected keys and values.
+
+    :meth:`~selfattn.attention.layer.MultiHeadAttention.project_context` makes them, and the caller hands them over.
+
+    Attributes:
+        key: ``[b h j e]``.
+        value: ``[b h j c]``.
+        positions: ``[j]`` or ``[b j]``, where in its text each key stands; None where no position is used.
+        shared_by: how many consecutive rows of queries attend to each row, such as the hypotheses of a source in a
+            beam search; default 1.
+    """
+
+    key: Tensor
+    value: Tensor
+    positions: Tensor | None = None
+    shared_by: int = 1
+
+    def reorder(self, index: Tensor) -> KeyValue:
+        """Pick rows along the batch axis, int64 ``[new b]``."""
+        key = self.key.index_select(0, index)
+        value = self.value.index_select(0, index)
+        return KeyValue(key, value, self.picked_positions(index), self.shared_by)
+
+    def picked_positions(self, index: Tensor) -> Tensor | None:
+        """Return the positions of some rows; ``[j]`` are those of every row."""
+        rows = self.positions
+        return rows if rows is None or rows.dim() == 1 else rows.index_select(0, index)
 
 
 @dataclass
@@ -48,15 +80,12 @@ class Cache:
         return self.entries.key.shape[-2]
 
     def next_positions(self, count: int) -> Tensor:
-        """Return the positions of the next tokens, ``[i]``."""
-        return torch.arange(self.length, self.length + count, device=self.entries.key.device)
-
-    def following(self, count: int) -> Tensor:
-        """Return the positions that follow the last one, ``[i]`` or ``[b i]``, of keys that have positions."""
+        """Return the positions of the next tokens, ``[i]`` or ``[b i]``: behind that of the last key, if it has one."""
+        following = torch.arange(count, device=self.entries.key.device)
         positions = self.entries.positions
         if positions is None or not self.length:
-            return self.next_positions(count)
-        return positions[..., -1:] + torch.arange(1, count + 1, device=positions.device)
+            return self.length + following
+        return positions[..., -1:] + 1 + following
 
     def append(self, new: KeyValue) -> Cache:
         """Return the cache with the keys and values of later positions behind it.

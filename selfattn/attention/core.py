@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from selfattn.attention.masks import Mask, as_mask, check_broadcasts
+from selfattn.attention.masks import Mask, as_mask, check_broadcasts, kind_of
 from selfattn.attention.normalizers import Normalizer, check_normalizer, softmax
 from selfattn.attention.scores import Score, check_score, scaled_dot
 
@@ -32,8 +32,10 @@ def _reference(
 ) -> tuple[Tensor, Tensor]:
     """Attention as its formula: return the outputs ``[b h i c]`` and the weights ``[b h i j]``."""
     scores = score(query, key)  # [b h i e], [b h j e'] -> [b h i j], in float32 at least
-    scores = scores if bias is None else scores + bias
-    scores = scores if allowed is None else scores.masked_fill(~allowed, -torch.inf)
+    if bias is not None:
+        scores = scores + bias
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed, -torch.inf)
     weights = normalize(scores).to(value.dtype)
     output = F.dropout(weights, dropout_p, training=dropout_p > 0) @ value  # [b h i j] @ [b h j c] -> [b h i c]
     return output, weights
@@ -130,8 +132,38 @@ def attend(
     """
     check_score(score, "attend")
     check_normalizer(normalize, "attend")
-    _check(query, key, value, score, bias, dropout_p)
-    mask = as_mask(mask, causal, (*query.shape[:3], key.shape[2]))
+    check_vectors(query, key, value, score)
+    sizes = (*query.shape[:3], key.shape[2])
+    if bias is not None:
+        check_bias(bias, sizes)
+    if not isinstance(dropout_p, float | int) or not 0.0 <= dropout_p < 1.0:
+        raise ValueError(f"attend: dropout_p must be a number in [0, 1), got {dropout_p!r}")
+    return attend_checked(
+        query,
+        key,
+        value,
+        score=score,
+        normalize=normalize,
+        mask=as_mask(mask, causal, sizes),
+        bias=bias,
+        dropout_p=dropout_p,
+        need_weights=need_weights,
+    )
+
+
+def attend_checked(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    score: Score,
+    normalize: Normalizer,
+    mask: Mask,
+    bias: Tensor | None,
+    dropout_p: float,
+    need_weights: bool,
+) -> Attended:
+    """Compute :func:`attend` of arguments that are known to be right: a layer has checked its own once."""
     query, key, value, mask, bias, sees_nothing = _guard(query, key, value, mask, bias, normalize)
     weights: Tensor | None = None
     output = None if need_weights else _fused(query, key, value, score, normalize, mask, bias, dropout_p)
@@ -148,8 +180,11 @@ def attend(
         )
     if sees_nothing is not None:
         output = output.masked_fill(sees_nothing, 0)
-        weights = None if weights is None else weights.masked_fill(sees_nothing, 0)
-    return Attended(output, weights if need_weights else None)
+        if weights is not None:
+            weights = weights.masked_fill(sees_nothing, 0)
+    if not need_weights:
+        weights = None
+    return Attended(output, weights)
 
 
 def _guard(
@@ -344,19 +379,19 @@ def _needs_reference(query: Tensor) -> bool:
     return autocast or query.dtype == torch.bfloat16
 
 
-def _check_sizes(score: Score, method: str, what: str, sizes: list[int], expected: list[int]) -> None:
-    """Check what a score returns: broadcasting would hide a missing or swapped axis."""
+def _check_sizes(score: Score, method: str, axes: str, sizes: list[int], expected: list[int]) -> None:
+    """Check the sizes that a score returns: broadcasting would hide a missing or swapped axis."""
     if sizes != expected:
         raise ValueError(
-            f"attend: expected {type(score).__name__}.{method} to return {what} of sizes {expected}, got {sizes}"
+            f"attend: expected {type(score).__name__}.{method} to return {axes} of sizes {expected}, got {sizes}"
         )
 
 
-def _check(query: Tensor, key: Tensor, value: Tensor, score: Score, bias: Tensor | None, dropout_p: float) -> None:
+def check_vectors(query: Tensor, key: Tensor, value: Tensor, score: Score) -> None:
+    """Check the tensors that attention is computed from; :func:`attend` says which errors it raises."""
     for name, tensor, axes in (("query", query, "b h i e"), ("key", key, "b h j e"), ("value", value, "b h j c")):
         if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
-            kind = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
-            raise TypeError(f"attend: expected {name} as a floating point tensor [{axes}], got {kind}")
+            raise TypeError(f"attend: expected {name} as a floating point tensor [{axes}], got {kind_of(tensor)}")
         if tensor.layout is not torch.strided or tensor.is_nested or tensor.itemsize < 2:
             got = "a nested one; pad it" if tensor.is_nested else f"{tensor.layout} of {tensor.dtype}"
             raise TypeError(f"attend: expected {name} as a dense tensor of at least 16-bit numbers, got {got}")
@@ -372,15 +407,19 @@ def _check(query: Tensor, key: Tensor, value: Tensor, score: Score, bias: Tensor
         raise ValueError(f"attend: batch sizes, heads or lengths of query, key and value do not fit: {sizes}")
     if key.shape[1] == 0 or query.shape[1] % key.shape[1]:
         raise ValueError(f"attend: {key.shape[1]} key-value heads do not divide {query.shape[1]} query heads")
-    if bias is not None:
-        if not isinstance(bias, Tensor) or not bias.is_floating_point():
-            kind = bias.dtype if isinstance(bias, Tensor) else type(bias).__name__
-            raise TypeError(
-                f"attend: expected bias as a floating point tensor, got {kind}; keys are hidden by the mask"
-            )
-        check_broadcasts("bias", bias, (*query.shape[:3], key.shape[2]))
     dtypes = query.dtype, key.dtype, value.dtype
     if len(set(dtypes)) > 1 and not torch.is_autocast_enabled(query.device.type):
         raise TypeError(f"attend: expected query, key and value of one dtype, got {dtypes}")
-    if not isinstance(dropout_p, float | int) or not 0.0 <= dropout_p < 1.0:
-        raise ValueError(f"attend: dropout_p must be a number in [0, 1), got {dropout_p!r}")
+
+
+def check_bias(bias: object, sizes: tuple[int, int, int, int]) -> None:
+    """Check a bias that a caller adds to scores ``[b h i j]`` of these sizes.
+
+    Raises:
+        ValueError: it does not broadcast to ``[b h i j]``.
+        TypeError: it is no floating point tensor.
+    """
+    if not isinstance(bias, Tensor) or not bias.is_floating_point():
+        kind = kind_of(bias)
+        raise TypeError(f"attend: expected bias as a floating point tensor, got {kind}; keys are hidden by the mask")
+    check_broadcasts("bias", bias, sizes)

@@ -3,40 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from selfattn.attention.cache import Cache
-from selfattn.attention.core import Attended, attend, is_transformed
-from selfattn.attention.masks import Mask, as_mask, without_unread_keys, without_unread_queries
+from selfattn.attention.cache import Cache, KeyValue
+from selfattn.attention.core import Attended, attend_checked, check_bias, check_vectors
+from selfattn.attention.masks import Mask, as_mask, tokens_of, without_unread_keys, without_unread_queries
 from selfattn.attention.normalizers import Normalizer, check_normalizer, make_normalizer
-from selfattn.attention.placing import check_positions, placed, rotated
-from selfattn.attention.positions import AttentionPosition
-from selfattn.attention.projections import JoinedLinears, KeyValue, Query, check_states, checked_sizes
+from selfattn.attention.positions import AttentionPosition, Position, check_positions, placed, rotated
 from selfattn.attention.scores import Score, check_score, make_score
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def called_like(forward: F) -> Callable[[Callable[..., Any]], F]:
-    """Return a decorator that gives a function the signature of another one, for type checkers alone."""
-    return lambda function: forward
-
-
-_PROJECTIONS = ("q_proj", "k_proj", "v_proj")
+from selfattn.registry import ATTENTIONS, register
 
 
 class MultiHeadAttention(nn.Module):
     """Multi-head attention (Vaswani et al. 2017, section 3.2.2), grouped-query when ``num_kv_heads < num_heads``
     (Ainslie et al. 2023, section 2.2), and with ``project=False`` the bare attention of an RNN seq2seq.
 
+    A subclass that is registered with ``@register.attention(name)`` can be a setting of a model. Its constructor gets
+    what it names of the arguments below; those that it takes as ``**options`` it hands to this one.
+
     A projection can be replaced by another module of the same widths, such as a low-rank adapter:
-    ``layer.q_proj = Adapter(layer.q_proj)``. ``q_proj``, ``k_proj`` and ``v_proj`` are separate parameters. If they
-    have one input width, their weights lie side by side in memory, and in inference mode :meth:`project_self` computes
-    all three as one product. If one was replaced, has a hook or was moved in memory, they are computed one by one.
+    ``layer.q_proj = Adapter(layer.q_proj)``. What a subclass does between the heads and the output projection, such as
+    a gate that the layer's input opens, it does in :meth:`join`.
+
+    Attributes:
+        has_state: whether :meth:`advance` keeps a state of fixed size in place of keys; default False.
+        sums_context: whether :meth:`project_context` needs to know which tokens are real; default False.
+        takes_bias: whether a bias can be added to the scores; default True.
 
     Args:
         query_dim: width ``d`` of the queries, and of the output; a head has the width ``d / h``.
@@ -71,6 +67,10 @@ class MultiHeadAttention(nn.Module):
         >>> layer(x, context, need_weights=True).weights.shape
         torch.Size([3, 2, 5, 7])
     """
+
+    has_state: ClassVar[bool] = False
+    sums_context: ClassVar[bool] = False
+    takes_bias: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -107,12 +107,17 @@ class MultiHeadAttention(nn.Module):
         self.num_kv_heads = num_kv_heads
         head_dim = _divided(query_dim, num_heads, "query_dim")
         if project:
+            key_width = head_dim
+            self.output_dim = query_dim
             self.q_proj = nn.Linear(query_dim, query_dim, bias=bias)
             self.k_proj = nn.Linear(context_dim, num_kv_heads * head_dim, bias=bias)
             self.v_proj = nn.Linear(context_dim, num_kv_heads * head_dim, bias=bias)
             self.out_proj = nn.Linear(query_dim, query_dim, bias=bias)
-        key_width = head_dim if project else _divided(context_dim, num_kv_heads, "context_dim")
-        self.output_dim = query_dim if project else num_heads * key_width
+        else:
+            key_width = _divided(context_dim, num_kv_heads, "context_dim")
+            self.output_dim = num_heads * key_width
+            unchanged: Any = nn.Identity()
+            self.q_proj = self.k_proj = self.v_proj = self.out_proj = unchanged
         self.q_norm = nn.RMSNorm(head_dim) if qk_norm else None
         self.k_norm = nn.RMSNorm(key_width) if qk_norm else None
         self.score = make_score(score, head_dim, key_width) if isinstance(score, str) else score
@@ -120,66 +125,11 @@ class MultiHeadAttention(nn.Module):
         self.normalize = make_normalizer(normalize, num_heads) if isinstance(normalize, str) else normalize
         check_normalizer(self.normalize, "MultiHeadAttention")
         self.position = position
-        self._joined: JoinedLinears | None = None
-        self.join_projections()
 
-    def join_projections(self) -> None:
-        """Place the weights of the three projections side by side in memory, if all are plain and of one input width.
-
-        The constructor calls it, and so do moving and copying the layer. Call it yourself after the weights were
-        replaced by other tensors, as ``load_state_dict(..., assign=True)`` does.
-        """
-        if not self.project:
-            return
-        if self._joined is None or not self._joined.holds(self):
-            self._joined = JoinedLinears(self, _PROJECTIONS) if JoinedLinears.fits(self, _PROJECTIONS) else None
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
-        self.join_projections()
-        return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_joined": None}  # a copy of it would not share memory with the copied weights
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
-        self.join_projections()
-
-    def project_self(self, x: Tensor, positions: Tensor | None = None) -> tuple[Query, KeyValue]:
-        """Project a sequence as queries and as keys and values, for self-attention. A cache may join earlier keys.
-
-        Args:
-            x: ``[b i d]``.
-            positions: ``[i]`` or ``[b i]``; default 0, 1, 2, ... where this layer uses positions.
-
-        Returns:
-            :class:`Query` and :class:`KeyValue`, to be handed to :meth:`forward`.
-
-        Raises:
-            ValueError: what :meth:`project_context` raises; query and context have different widths.
-
-        Example:
-            >>> layer, x = MultiHeadAttention(8, num_heads=2), torch.randn(3, 5, 8)
-            >>> query, context = layer.project_self(x)
-            >>> torch.equal(layer(query, context).output, layer(x).output)
-            True
-        """
-        if self.query_dim != self.context_dim:
-            raise ValueError("MultiHeadAttention.project_self: the layer attends to a context of another width")
-        check_states(x, "x [b i d]", self.query_dim)
-        if not self.project:
-            return Query(self._query_heads(x)), self._key_value(x, x, positions)
-        joined = None
-        if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled() and not is_transformed():
-            joined = self._joined
-        if joined is not None and joined.holds(self):  # the weights still lie side by side: one product
-            query, key, value = joined(x)
-        else:
-            key = self.k_proj(x)
-            value = self.v_proj(x)
-            query = self.q_proj(x)
-        return Query(self._query_heads(query)), self._key_value(key, value, positions)
+    @classmethod
+    def takes_position(cls, kind: type[Position]) -> bool:
+        """Say whether a model may have positions of this class beside this attention; default True."""
+        return True
 
     def project_context(
         self, context: Tensor, positions: Tensor | None = None, tokens: Tensor | None = None
@@ -199,10 +149,17 @@ class MultiHeadAttention(nn.Module):
         Raises:
             ValueError: the context is not ``[b j d]`` of the layer's width; there are not as many positions as keys.
         """
-        check_states(context, "context [b j d]", self.context_dim)
-        if not self.project:
-            return self._key_value(context, context, positions)
-        return self._key_value(self.k_proj(context), self.v_proj(context), positions)
+        _sizes(context, "context [b j d]", self.context_dim)
+        key = _heads(self.k_proj(context), self.num_kv_heads)
+        value = _heads(self.v_proj(context), self.num_kv_heads)
+        if self.k_norm is not None:
+            key = _normalise(self.k_norm, key)
+        if self.position is None:
+            return KeyValue(key, value)
+        if positions is None:
+            positions = torch.arange(key.shape[2], device=key.device)
+        check_positions(positions, key.shape[2], "keys")
+        return KeyValue(rotated(self.position, key, positions), value, positions)
 
     def advance(
         self,
@@ -228,15 +185,15 @@ class MultiHeadAttention(nn.Module):
             Output and weights, and the past of the next call: here the :class:`~selfattn.attention.cache.Cache`.
         """
         if positions is None and past is not None and self.position is not None:
-            positions = past.following(x.shape[1])
-        query, new = self.project_self(x, positions)
+            positions = past.next_positions(x.shape[1])
+        new = self.project_context(x, positions)
         cache = Cache(new) if past is None else past.append(new)
-        attended = self(query, cache.entries, mask=mask, causal=causal, positions=positions, need_weights=need_weights)
+        attended = self(x, cache.entries, mask=mask, causal=causal, positions=positions, need_weights=need_weights)
         return attended, cache
 
     def forward(
         self,
-        x: Tensor | Query,
+        x: Tensor,
         context: Tensor | KeyValue | None = None,
         *,
         mask: Tensor | Mask | None = None,
@@ -248,7 +205,7 @@ class MultiHeadAttention(nn.Module):
         """Attend from ``x`` to ``context``.
 
         Args:
-            x: the queries ``[b i d]``, or what :meth:`project_self` made of them.
+            x: ``[b i d]``, from which the queries are projected.
             context: ``[b j d]``, or what :meth:`project_context` made of it; default ``x`` itself (self-attention).
                 It has as many rows as ``x``; where :attr:`KeyValue.shared_by` says so, consecutive rows of ``x``
                 share one row of it.
@@ -269,32 +226,51 @@ class MultiHeadAttention(nn.Module):
                 rows, and causality or positions are asked for; and what
                 :func:`~selfattn.attention.core.attend` raises.
         """
-        b, i, j = checked_sizes(x, context, self.query_dim)
-        shared_by = context.shared_by if isinstance(context, KeyValue) else 1
+        key_positions = positions if context is None else None
+        context = x if context is None else context
+        b, i, _ = _sizes(x, "x [b i d]", self.query_dim)
+        shared_by = 1
+        if isinstance(context, KeyValue):
+            rows, _, j, _ = context.key.shape
+            shared_by = context.shared_by
+        else:
+            rows, j, _ = _sizes(context, "context [b j d]", self.context_dim)
+        if b != rows * shared_by:  # nothing is broadcast
+            sharing = f" shared by {shared_by} each" if shared_by > 1 else ""
+            raise ValueError(f"MultiHeadAttention: x has {b} rows, context {rows}{sharing}; give each row its own")
         if shared_by > 1:  # [(b w) i d] -> [b (w i) d]: the rows of x that share a row of the context are queries of it
             is_ordered = causal or positions is not None or (isinstance(mask, Mask) and mask.causal)
-            if is_ordered or self.position is not None or isinstance(x, Query):
+            if is_ordered or self.position is not None:
                 raise ValueError("MultiHeadAttention: rows that share a context have no order: no causal, no positions")
-            x = x.reshape(b // shared_by, shared_by * i, x.shape[-1])
-        key_positions = positions if context is None else None
-        context = cast("Tensor | KeyValue", x if context is None else context)
-        mask = as_mask(mask, causal, (b // shared_by, self.num_heads, shared_by * i, j))
+            x = x.reshape(rows, shared_by * i, self.query_dim)
+        sizes = (rows, self.num_heads, shared_by * i, j)
+        if bias is not None:
+            check_bias(bias, sizes)
+            if not self.takes_bias:
+                raise ValueError(f"{type(self).__name__}: a dot product that is no exponent takes no bias")
+        tokens = None
+        if self.sums_context and not isinstance(context, KeyValue):
+            tokens = tokens_of(mask, context)
+        mask = as_mask(mask, causal, sizes)
         # guard: the projections would read what attend never reads
         if mask.allowed is not None and mask.additive is None:
             mask = mask.for_sizes(shared_by * i, j, mask.allowed.device)
             assert mask.allowed is not None
-            x = x if isinstance(x, Query) else without_unread_queries(x, mask.allowed)
-            context = context if isinstance(context, KeyValue) else without_unread_keys(context, mask.allowed)
+            x = without_unread_queries(x, mask.allowed)
+            if not isinstance(context, KeyValue):
+                context = without_unread_keys(context, mask.allowed)
         # project
-        keys = context if isinstance(context, KeyValue) else self.project_context(context, key_positions)
-        query = x.heads if isinstance(x, Query) else self.project_query(x)
+        keys = context if isinstance(context, KeyValue) else self.project_context(context, key_positions, tokens)
+        query = self.project_query(x)
+        if not self.project:
+            check_vectors(query, keys.key, keys.value, self.score)
         # place
         if self.position is not None:
             query, bias = placed(self.position, query, keys, positions, bias)
         elif keys.positions is not None:
             raise ValueError("MultiHeadAttention: context was projected with positions, but the layer uses none")
         # attend
-        attended = self.attend_with(
+        heads, weights = self.attend_with(
             query,
             keys.key,
             keys.value,
@@ -306,44 +282,60 @@ class MultiHeadAttention(nn.Module):
             need_weights=need_weights,
         )
         # join
-        output = _joined_heads(attended.output)
-        output = self.out_proj(output) if self.project else output
-        weights = attended.weights
+        output = self.join(heads, x)
+        if weights is not None:
+            weights = self.weights_of_values(weights, keys)
         if shared_by > 1:
-            output = output.reshape(b, i, -1)
-            weights = None if weights is None else rearrange(weights, "b h (w i) j -> (b w) h i j", i=i)
+            output = output.reshape(b, i, self.output_dim)
+            if weights is not None:
+                weights = rearrange(weights, "b h (w i) j -> (b w) h i j", i=i)
         return Attended(output, weights)
 
-    attend_with: Callable[..., Attended] = staticmethod(attend)
-    """The function that :meth:`forward` calls; :mod:`selfattn.models.instrument` replaces it, to watch."""
+    attend_with: Callable[..., Attended] = staticmethod(attend_checked)
+    """The function that :meth:`forward` calls; :mod:`selfattn.models.inside` replaces it, to watch."""
 
     if TYPE_CHECKING:  # a call has the signature of forward, also where a checker goes by that of nn.Module
-
-        @called_like(forward)
-        def __call__(self) -> None:
-            """See :meth:`forward`."""
+        __call__ = forward
 
     def project_query(self, x: Tensor) -> Tensor:
-        """Project queries ``[b i d]``, and cut them into heads ``[b h i e]``; positions are applied later."""
-        return self._query_heads(self.q_proj(x) if self.project else x)
-
-    def _query_heads(self, query: Tensor) -> Tensor:
-        """Cut projected queries ``[b i (h e)]`` into heads, and normalise them."""
-        query = _heads(query, self.num_heads)
+        """Project queries ``[b i d]``, cut them into heads ``[b h i e]`` and normalise them; positions come later."""
+        query = _heads(self.q_proj(x), self.num_heads)
         return query if self.q_norm is None else _normalise(self.q_norm, query)
 
-    def _key_value(self, key: Tensor, value: Tensor, positions: Tensor | None) -> KeyValue:
-        """Cut projected keys and values ``[b j (h e)]`` into heads, normalise and place the keys."""
-        key = _heads(key, self.num_kv_heads)
-        value = _heads(value, self.num_kv_heads)
-        if self.k_norm is not None:
-            key = _normalise(self.k_norm, key)
-        if self.position is None:
-            return KeyValue(key, value)
-        if positions is None:
-            positions = torch.arange(key.shape[2], device=key.device)
-        check_positions(positions, key.shape[2], "keys")
-        return KeyValue(rotated(self.position, key, positions), value, positions)
+    def weights_of_values(self, weights: Tensor, keys: KeyValue) -> Tensor:
+        """Return the weights ``[b h i j]`` of the values as projected; they differ where the layer changes values."""
+        return weights
+
+    def join(self, heads: Tensor, x: Tensor) -> Tensor:
+        """Join the outputs of the heads, and project them.
+
+        A subclass that changes them, as a gate does, changes ``heads`` here and calls this method of its base class.
+
+        Args:
+            heads: weighted sums of the values, ``[b h i c]``.
+            x: what the queries were projected from, ``[b i d]``.
+
+        Returns:
+            ``[b i d]``.
+        """
+        output: Tensor = self.out_proj(_joined_heads(heads))
+        return output
+
+
+def _sizes(states: object, name: str, width: int) -> torch.Size:
+    """Return the sizes of states ``[b n width]``.
+
+    Raises:
+        ValueError: they are something else.
+    """
+    if not isinstance(states, Tensor) or states.dim() != 3 or states.shape[-1] != width:
+        got = tuple(states.shape) if isinstance(states, Tensor) else type(states).__name__
+        raise ValueError(f"MultiHeadAttention: expected {name} with {width} features, got {got}")
+    return states.shape
+
+
+ATTENTIONS.expect(MultiHeadAttention)
+register.attention("softmax")(MultiHeadAttention)
 
 
 def _heads(x: Tensor, heads: int) -> Tensor:

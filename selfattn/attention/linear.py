@@ -1,23 +1,135 @@
-"""Layers of attention that can be read as an RNN: linear attention and the delta rule.
+"""Attention that is an RNN: everything read so far is a matrix of fixed size, to which each token is added.
 
-Their mathematics is in :mod:`selfattn.attention.recurrence`; axis letters are those of :mod:`selfattn.attention.core`.
+Linear attention has two forms. As attention it is :func:`~selfattn.attention.core.attend` with the score
+``log phi(q) . phi(k)``: weights over all keys. As an RNN it is ``S = S + phi(k) v^T`` and ``o = phi(q)^T S / phi(q)^T
+z``, with ``z`` the sum of all ``phi(k)`` (Katharopoulos et al. 2020, "Transformers are RNNs"). The delta rule first
+takes out of ``S`` what it holds under the key (Schlag et al. 2021; Yang et al. 2024). Axis letters are those of
+:mod:`selfattn.attention.core`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from selfattn.attention.cache import KeyValue
 from selfattn.attention.core import Attended, for_heads
-from selfattn.attention.layer import MultiHeadAttention, called_like
-from selfattn.attention.masks import Mask
-from selfattn.attention.positions import Alibi, AttentionPosition
-from selfattn.attention.projections import KeyValue, Query
-from selfattn.attention.recurrence import AttentionState, corrected, read_on
+from selfattn.attention.layer import MultiHeadAttention
+from selfattn.attention.masks import Mask, tokens_of
+from selfattn.attention.positions import Alibi, AttentionPosition, Position
 from selfattn.attention.scores import positive_features
+from selfattn.registry import register
+
+CHUNK = 64  # tokens that are read at once; within them all pairs are computed
+
+
+@dataclass(frozen=True)
+class AttentionState:
+    """Everything that a layer with a state keeps of the tokens read so far.
+
+    Attributes:
+        memory: ``[b h e c]``, one matrix a head. Linear attention has its ``z`` as the last column.
+        position: int64 ``[b]``, of the token that comes next.
+    """
+
+    memory: Tensor
+    position: Tensor
+
+    def next_positions(self, count: int) -> Tensor:
+        """Return the positions of the next tokens, ``[b i]``."""
+        return self.position[:, None] + torch.arange(count, device=self.position.device)
+
+
+def read_on(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    memory: Tensor,
+    *,
+    decay: Tensor | None = None,
+    corrects: bool = False,
+    chunk: int = CHUNK,
+) -> tuple[Tensor, Tensor]:
+    r"""Run the recurrence over some tokens: ``S_t = gamma_t S_{t-1} + k_t u_t^T`` and ``o_t = S_t^T q_t``.
+
+    ``u_t`` is the value, or by the delta rule the value without what the memory holds under its key:
+    ``u_t = v_t - S_{t-1}^T k_t``. A strength ``beta`` of writing is in keys and values as its square root. The result
+    does not depend on ``chunk``: 1 is the recurrent form, the length of the text the parallel form.
+
+    Args:
+        query: ``[b h i e]``.
+        key: ``[b h i e]``, zero where a token is hidden.
+        value: ``[b h i c]``, zero where a token is hidden.
+        memory: ``S``, ``[b h e c]``.
+        decay: ``log gamma`` for each token, ``[b h i]``; default 0: nothing fades.
+        corrects: by the delta rule; default False.
+        chunk: tokens that are read at once; default 64.
+
+    Returns:
+        Outputs ``[b h i c]`` and the new memory.
+
+    Raises:
+        ValueError: the delta rule with a decay.
+
+    Example:
+        >>> key = torch.eye(2)[None, None]
+        >>> value = torch.tensor([[[[3.0], [5.0]]]])
+        >>> output, memory = read_on(key, key, value, torch.zeros(1, 1, 2, 1))
+        >>> output.flatten().tolist(), memory.flatten().tolist()
+        ([3.0, 5.0], [3.0, 5.0])
+    """
+    if corrects and decay is not None:
+        raise ValueError("read_on: the delta rule has no decay")
+    length = query.shape[2]
+    if length == 0:
+        return query @ memory, memory
+    outputs: list[Tensor] = []
+    chunk = length if torch.compiler.is_compiling() else chunk  # a graph has no loop over a length that varies
+    for start in [0] if length <= chunk else range(0, length, chunk):
+        part = slice(start, start + chunk)
+        fading = None if decay is None else decay[..., part]
+        written = value[:, :, part]
+        if corrects:
+            written = corrected(key[:, :, part], written - key[:, :, part] @ memory)
+        output, memory = _read_chunk(query[:, :, part], key[:, :, part], written, memory, fading)
+        outputs.append(output)
+    return torch.cat(outputs, dim=2) if len(outputs) > 1 else outputs[0], memory
+
+
+def _read_chunk(
+    query: Tensor, key: Tensor, value: Tensor, memory: Tensor, decay: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Read one chunk: tokens before it are in the memory, those in it are compared pair by pair."""
+    if query.shape[2] == 1:  # the recurrent form
+        if decay is not None:
+            memory = decay.exp()[..., None] * memory
+        memory = memory + key.transpose(-2, -1) @ value
+        return query @ memory, memory
+    pairs = query @ key.transpose(-2, -1)
+    if decay is None:
+        output = pairs.tril() @ value + query @ memory
+        return output, memory + key.transpose(-2, -1) @ value
+    faded = decay.cumsum(dim=-1)  # log of what is left of the memory behind each token
+    between = faded[..., :, None] - faded[..., None, :]
+    is_later = torch.ones_like(between, dtype=torch.bool).triu(1)
+    output = (pairs * between.masked_fill(is_later, -torch.inf).exp()) @ value
+    output = output + faded.exp()[..., None] * (query @ memory)
+    last = faded[..., -1:]
+    remaining = (last - faded).exp()[..., None] * key
+    return output, last.exp()[..., None] * memory + remaining.transpose(-2, -1) @ value
+
+
+def corrected(key: Tensor, value: Tensor) -> Tensor:
+    """Return what the delta rule writes of values ``[b h j c]``: ``u_t = v_t - sum_{s < t} (k_t . k_s) u_s``."""
+    if key.shape[2] == 1:
+        return value
+    pairs = (key @ key.transpose(-2, -1)).tril(-1)
+    solved: Tensor = torch.linalg.solve_triangular(pairs, value, upper=False, unitriangular=True)
+    return solved
 
 
 def _unit(x: Tensor) -> Tensor:
@@ -25,12 +137,14 @@ def _unit(x: Tensor) -> Tensor:
     return F.normalize(x, dim=-1, eps=max(1e-12, torch.finfo(x.dtype).tiny))
 
 
+@register.attention("linear")
 class LinearAttention(MultiHeadAttention):
     """Linear attention: multi-head attention with the score ``log phi(q) . phi(k)``, and its recurrent form.
 
     Called as a layer it is attention, with weights, any mask, and any context. :meth:`advance` reads a text from left
-    to right in a state of fixed size. With ``Alibi`` or ``Retention`` as position the state decays by ``exp(-slope)`` a
-    token (Sun et al. 2023, "Retentive Network", section 2.1, here normalised, and without its rotation and group norm).
+    to right in a state of fixed size. With ``Alibi`` or ``Retention`` as position the state decays by ``exp(-slope)``
+    from one position to the next (Sun et al. 2023, "Retentive Network", section 2.1, here normalised, and without its
+    rotation and group norm). Both forms agree where positions ascend; hidden tokens have positions, too.
 
     Args:
         query_dim: see :class:`~selfattn.attention.layer.MultiHeadAttention`, as all that follow.
@@ -53,6 +167,7 @@ class LinearAttention(MultiHeadAttention):
         (True, torch.Size([3, 2, 4, 5]))
     """
 
+    has_state = True
     computed_by: ClassVar[tuple[str, str]] = ("linear", "softmax")
     corrects: ClassVar[bool] = False
 
@@ -67,7 +182,7 @@ class LinearAttention(MultiHeadAttention):
         bias: bool = True,
         dropout: float = 0.0,
     ) -> None:
-        if position is not None and (self.corrects or not isinstance(position, Alibi)):
+        if position is not None and not self.takes_position(type(position)):
             fitting = "no position" if self.corrects else "Alibi, Retention or no position"
             raise ValueError(f"{type(self).__name__}: expected {fitting} inside, got {type(position).__name__}")
         score, normalize = self.computed_by
@@ -85,6 +200,11 @@ class LinearAttention(MultiHeadAttention):
         if self.corrects:
             self.beta_proj = nn.Linear(self.context_dim, self.num_kv_heads)
 
+    @classmethod
+    def takes_position(cls, kind: type[Position]) -> bool:
+        """Say whether its state can decay as such a position demands; positions that embeddings have do not matter."""
+        return not issubclass(kind, AttentionPosition) or (issubclass(kind, Alibi) and not cls.corrects)
+
     def advance(
         self,
         x: Tensor,
@@ -95,19 +215,19 @@ class LinearAttention(MultiHeadAttention):
         positions: Tensor | None = None,
         need_weights: bool = False,
     ) -> tuple[Attended, AttentionState | None]:
-        """Read tokens on from a state; from the start it may also be computed as attention.
+        """Read tokens, starting from a state; from the start of a text they may also be computed as attention.
 
         Args:
             x: ``[b i d]``.
-            past: the state behind earlier tokens; None at the start.
+            past: the state after earlier tokens; None at the start.
             mask: which keys are real, ``[b 1 1 i]``; or a :class:`~selfattn.attention.masks.Mask` that hides no more
                 than padding and the future.
             causal: hide the future.
-            positions: of ``x``; see :meth:`forward`.
+            positions: of ``x``, ``[i]`` or ``[b i]``, ascending; default those that follow ``past``.
             need_weights: also return the weights, from the start alone.
 
         Returns:
-            Output and weights, and the state behind these tokens; None where the text is not read from left to right.
+            Output and weights, and the state after these tokens; None where the text is not read from left to right.
 
         Raises:
             ValueError: weights are asked for, or the future is not hidden, where earlier tokens are in the state; the
@@ -125,21 +245,23 @@ class LinearAttention(MultiHeadAttention):
             attended = self(x, mask=mask, causal=causal, positions=positions, need_weights=need_weights)
             if not causal:
                 return attended, None
-        tokens = self.tokens_of(mask, x)
-        if tokens is None:
-            projected, keys = MultiHeadAttention.project_self(self, x, positions)
-            query = projected.heads
-        else:  # what stands at padding is not written, but it is answered as attention answers it
-            query = self.project_query(x)
-            x = x.masked_fill(~tokens[..., None], 0)
-            keys = MultiHeadAttention.project_context(self, x, positions)
-        output, state = self._read(query, self.strengthened(keys, x, tokens), past, tokens)
-        return attended or Attended(self.out_proj(output.transpose(1, 2).flatten(2)), None), state
+        tokens = tokens_of(mask, x)
+        # A hidden token is not written into the state, but as a query it gets its output.
+        written = x if tokens is None else x.masked_fill(~tokens[..., None], 0)
+        if positions is None and past is not None and self.position is not None:
+            positions = past.next_positions(x.shape[1])
+        keys = self.strengthened(MultiHeadAttention.project_context(self, written, positions), written, tokens)
+        heads, state = self._recur(self.project_query(x), keys, past, tokens)
+        return attended or Attended(self.join(heads, x), None), state
 
-    def _read(
+    def _recur(
         self, query: Tensor, keys: KeyValue, past: AttentionState | None, tokens: Tensor | None
     ) -> tuple[Tensor, AttentionState]:
-        """Read projected tokens; return the heads' outputs ``[b h i c]`` and the state, in float32 at least."""
+        """Compute the recurrent form from projected queries, keys and values.
+
+        Returns:
+            The outputs of the heads ``[b h i c]``, and the state, in float32 at least.
+        """
         b, h, i, _ = query.shape
         dtype = torch.promote_types(query.dtype, torch.float32)
         with torch.autocast(query.device.type, enabled=False):
@@ -155,40 +277,25 @@ class LinearAttention(MultiHeadAttention):
                 zeros = query.new_zeros(b, h, query.shape[-1], value.shape[-1])
                 past = AttentionState(zeros, torch.zeros(b, dtype=torch.int64, device=query.device))
             decay = None
+            position = past.position + i
             if isinstance(self.position, Alibi):
-                decay = -self.position.slopes.to(dtype)[:, None].expand(b, h, i)
-                decay = decay if tokens is None else decay * tokens[:, None]
+                assert keys.positions is not None
+                following = torch.cat([past.position[:, None], keys.positions.expand(b, i) + 1], dim=1)
+                position = following[:, -1]
+                steps = keys.positions + 1 - following[:, :i]  # from the token before
+                decay = -self.position.slopes.to(dtype)[:, None] * steps[:, None]  # [b h i]
             output, memory = read_on(query, key, value, past.memory, decay=decay, corrects=self.corrects)
             if not self.corrects:
                 total = output[..., -1:]
                 output = output[..., :-1] / torch.where(total > 0, total, 1)
-            count = past.count + (i if tokens is None else tokens.sum(dim=1))
-            return output.to(keys.value.dtype), AttentionState(memory, count)
+            return output.to(keys.value.dtype), AttentionState(memory, position)
 
     def strengthened(self, keys: KeyValue, x: Tensor, tokens: Tensor | None) -> KeyValue:
-        """Return keys and values as they are written, given what they were projected from."""
+        """Return keys and values as they are written, given the states ``x`` that they were projected from."""
         return keys
 
-    def tokens_of(self, mask: Tensor | Mask | None, context: Tensor) -> Tensor | None:
-        """Return which tokens of ``[b j d]`` are real, bool ``[b j]``; None: all.
 
-        Raises:
-            ValueError: the mask hides a key from some queries, or heads, only.
-        """
-        allowed = mask.allowed if isinstance(mask, Mask) else mask
-        if isinstance(mask, Mask) and mask.tokens is not None:
-            return mask.tokens
-        if allowed is None:
-            return None
-        allowed = allowed[(None,) * (4 - allowed.dim())]
-        if allowed.shape[1] != 1 or allowed.shape[2] != 1:
-            raise ValueError(
-                f"{type(self).__name__}: a state holds the same tokens for all queries; expected a mask of keys "
-                f"[b 1 1 j], beside causal=True, got {tuple(allowed.shape)}"
-            )
-        return allowed[:, 0, 0].expand(context.shape[:2])
-
-
+@register.attention("delta")
 class DeltaAttention(LinearAttention):
     """Attention by the delta rule: a key overwrites what was written under it before.
 
@@ -208,9 +315,12 @@ class DeltaAttention(LinearAttention):
 
     computed_by = ("dot", "none")
     corrects = True
+    sums_context = True
+    takes_bias = False  # its scores are no exponents
 
-    def _query_heads(self, query: Tensor) -> Tensor:
-        return _unit(F.silu(super()._query_heads(query)))
+    def project_query(self, x: Tensor) -> Tensor:
+        """Project queries ``[b i d]``, and shorten them; see the base class."""
+        return _unit(F.silu(super().project_query(x)))
 
     def strengthened(self, keys: KeyValue, x: Tensor, tokens: Tensor | None) -> KeyValue:
         """Shorten the keys, and multiply keys and values by the root of ``beta``, which is 0 at padding."""
@@ -219,11 +329,6 @@ class DeltaAttention(LinearAttention):
             root = root.masked_fill(~tokens[:, None, :, None], 0)
         key = _unit(F.silu(keys.key))
         return KeyValue(root * key, root * keys.value)
-
-    def project_self(self, x: Tensor, positions: Tensor | None = None) -> tuple[Query, KeyValue]:
-        """Project a sequence as queries and as what they attend to; see the base class."""
-        query, _ = super().project_self(x, positions)
-        return query, self.project_context(x, positions)
 
     def project_context(
         self, context: Tensor, positions: Tensor | None = None, tokens: Tensor | None = None
@@ -243,38 +348,12 @@ class DeltaAttention(LinearAttention):
             written = corrected(keys.key.to(dtype), keys.value.to(dtype))
         return KeyValue(keys.key, written.to(keys.value.dtype))
 
-    def forward(
-        self,
-        x: Tensor | Query,
-        context: Tensor | KeyValue | None = None,
-        *,
-        mask: Tensor | Mask | None = None,
-        bias: Tensor | None = None,
-        causal: bool = False,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> Attended:
-        """Attend from ``x`` to ``context``; see the base class. The mask is one of keys, there is no bias.
-
-        Raises:
-            ValueError: a bias; a mask that hides a key from some queries only; and what the base class raises.
-        """
-        if bias is not None:
-            raise ValueError("DeltaAttention: a dot product that is no exponent takes no bias")
-        keys: Any = x if context is None else context
-        if isinstance(keys, Tensor):
-            keys = self.project_context(keys, tokens=self.tokens_of(mask, keys))
-        attended = super().forward(x, keys, mask=mask, causal=causal, positions=positions, need_weights=need_weights)
-        if attended.weights is None:
-            return attended
-        groups = self.num_heads // self.num_kv_heads
-        key = keys.key.repeat_interleave(groups, dim=1).repeat_interleave(keys.shared_by, dim=0)
-        # Of values that are 1 in turn the rule writes the matrix that makes corrected values of values.
+    def weights_of_values(self, weights: Tensor, keys: KeyValue) -> Tensor:
+        """Return the weights ``[b h i j]`` of the values as projected, given those of the values as written."""
+        key = keys.key.repeat_interleave(self.num_heads // self.num_kv_heads, dim=1)
+        # What is written is linear in what was projected: the rule turns a unit matrix into the matrix between them.
+        # A projected value is multiplied by the root of beta before, which is the length of its key.
         units = torch.eye(key.shape[2], dtype=key.dtype, device=key.device).expand(*key.shape[:2], -1, -1)
-        return Attended(attended.output, attended.weights @ corrected(key, units))
-
-    if TYPE_CHECKING:
-
-        @called_like(forward)
-        def __call__(self) -> None:
-            """See :meth:`forward`."""
+        root = torch.linalg.vector_norm(key, dim=-1).unsqueeze(-2)  # [b h 1 j]
+        written: Tensor = weights @ corrected(key, units) * root
+        return written

@@ -67,7 +67,9 @@ class Mask:
             return cls(key_mask(tokens))
         if tokens.all():
             return cls()
-        return cls.safe(key_mask(tokens)) if tokens.any(dim=1).all() else cls(key_mask(tokens))
+        if tokens.any(dim=1).all():
+            return cls.safe(key_mask(tokens))
+        return cls(key_mask(tokens))
 
     def reorder(self, index: Tensor) -> Mask:
         """Pick rows along the batch axis, int64 ``[new b]``."""
@@ -145,6 +147,31 @@ def check_broadcasts(name: str, tensor: Tensor, full: tuple[int, int, int, int])
         raise ValueError(f"attend: expected a {name} that broadcasts to [b h i j] {full}, got {tuple(tensor.shape)}")
 
 
+def tokens_of(mask: Tensor | Mask | None, context: Tensor) -> Tensor | None:
+    """Return which tokens of ``context [b j d]`` are real, bool ``[b j]``; None: all.
+
+    Raises:
+        ValueError: the mask hides a key from some queries, or heads, only.
+
+    Example:
+        >>> tokens_of(key_mask(torch.tensor([[True, False]])), torch.zeros(1, 2, 3))
+        tensor([[ True, False]])
+    """
+    if isinstance(mask, Mask):
+        if mask.tokens is not None:
+            return mask.tokens
+        mask = mask.allowed
+    if mask is None:
+        return None
+    allowed = mask[(None,) * (4 - mask.dim())]
+    if allowed.shape[1] != 1 or allowed.shape[2] != 1:
+        raise ValueError(
+            "a state holds the same tokens for all queries; expected a mask of keys [b 1 1 j], beside causal=True, got "
+            f"{tuple(allowed.shape)}"
+        )
+    return allowed[:, 0, 0].expand(context.shape[:2])
+
+
 def _readable(tensor: Tensor) -> bool:
     """Whether Python may look at values: in no graph, not under vmap, and where nothing waits long for a device."""
     if torch.compiler.is_compiling() or not _reading.get() or torch._C._functorch.is_batchedtensor(tensor):
@@ -176,10 +203,14 @@ def all_real(tokens: Tensor) -> bool:
     return _readable(tokens) and bool(tokens.all())
 
 
+def kind_of(value: object) -> str:
+    """Name the dtype of a tensor, or the type of anything else, for an error message."""
+    return str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
+
+
 def _check_tokens(tokens: Tensor) -> None:
     if not isinstance(tokens, Tensor) or tokens.dtype != torch.bool:
-        kind = tokens.dtype if isinstance(tokens, Tensor) else type(tokens).__name__
-        raise TypeError(f"expected a mask of tokens [b s] as bool, True = real token, got {kind}")
+        raise TypeError(f"expected a mask of tokens [b s] as bool, True = real token, got {kind_of(tokens)}")
 
 
 def padding_mask(lengths: Tensor, size: int) -> Tensor:

@@ -115,8 +115,8 @@ class SoftmaxSink(Normalizer):
 class Sparse(Normalizer):
     """``max(s_j / p - tau, 0)^p``: weights that sum to 1, exactly 0 for low scores.
 
-    ``tau`` follows from the number of scores that are not low, their mean, and their squared distances from it: both
-    published algorithms sort the scores, and take as many as lie above the ``tau`` that these have.
+    The scores with a weight above 0 are the support. ``tau`` follows from their number, their mean, and the sum of
+    their squared distances from it. Both published algorithms sort the scores to find the support.
 
     Attributes:
         power: ``p``.
@@ -126,7 +126,7 @@ class Sparse(Normalizer):
 
     @abstractmethod
     def threshold(self, count: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
-        """Return ``tau`` of so many scores with this mean and sum of squared distances from it."""
+        """Return ``tau`` for a support of ``count`` scores with this mean and sum of squared distances from it."""
 
     def forward(self, scores: Tensor) -> Tensor:
         """Turn scores ``[b h i j]`` into sparse distributions over the keys."""
@@ -160,7 +160,7 @@ class Sparsemax(Sparse):
     power = 1
 
     def threshold(self, count: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
-        """Return ``tau``, which only the mean decides."""
+        """Return ``tau``, which depends on number and mean of the support only."""
         return mean - 1 / count
 
 
@@ -176,7 +176,7 @@ class Entmax15(Sparse):
     power = 2
 
     def threshold(self, count: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
-        """Return ``tau``, which mean and spread decide."""
+        """Return ``tau``, which depends on number, mean and spread of the support."""
         return mean - ((1 - spread) / count).clamp(min=0).sqrt()
 
 

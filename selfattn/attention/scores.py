@@ -195,7 +195,7 @@ class Concat(Score):
 
 @register.score("location")
 class Location(Score):
-    """``W q`` read off at the key's position: the query alone decides (Luong et al. 2015, section 3.1, equation 9).
+    """``W q`` read off at the key's position: the query alone decides (Luong et al. 2015, section 3.1, equation 8).
 
     Args:
         query_dim: width of a query.
@@ -229,7 +229,7 @@ class Location(Score):
 
 @register.score("linear")
 class Linear(Score):
-    """``log phi(q) . phi(k)`` with ``phi = elu + 1``: with the softmax this is linear attention.
+    """``log phi(q) . phi(k)`` with ``phi = elu + 1``, in float32 or wider: with the softmax this is linear attention.
 
     The weights are then ``phi(q) . phi(k)`` over their sum (Katharopoulos et al. 2020, section 3.2), which an RNN with
     a state of fixed size also computes: :class:`~selfattn.attention.linear.LinearAttention`.
@@ -243,14 +243,20 @@ class Linear(Score):
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Return the logarithm of the product of the features."""
-        product = positive_features(query) @ positive_features(key).transpose(-2, -1)
-        wide = product.float() if product.dtype in (torch.float16, torch.bfloat16) else product
-        return wide.clamp(min=torch.finfo(wide.dtype).tiny).log()
+        wide = torch.promote_types(query.dtype, torch.float32)
+        with torch.autocast(query.device.type, enabled=False):
+            product = positive_features(query.to(wide)) @ positive_features(key.to(wide)).transpose(-2, -1)
+        return product.clamp(min=torch.finfo(wide).tiny).log()
 
 
 def positive_features(x: Tensor) -> Tensor:
-    """Return ``elu(x) + 1``, which is positive."""
-    return F.elu(x) + 1
+    """Return ``elu(x) + 1``: ``exp(x)`` below 0, where adding 1 to ``elu`` would round to 0, and ``1 + x`` above.
+
+    Example:
+        >>> (positive_features(torch.tensor([-20.0])) == torch.tensor([-20.0]).exp()).item()
+        True
+    """
+    return x.clamp(max=0).exp() + x.relu()
 
 
 def summed_tanh(query: Tensor, key: Tensor, v: Tensor, block_elements: int) -> Tensor:

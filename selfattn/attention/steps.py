@@ -11,10 +11,10 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
+from selfattn.attention.cache import KeyValue
 from selfattn.attention.core import Attended, for_heads
 from selfattn.attention.layer import MultiHeadAttention
 from selfattn.attention.masks import Mask
-from selfattn.attention.projections import KeyValue, Query
 from selfattn.attention.scores import Score
 
 _SHOWN = 4  # numbers of a vector in a table
@@ -73,7 +73,7 @@ class AttentionSteps:
 
 def attention_steps(
     layer: MultiHeadAttention,
-    x: Tensor | Query,
+    x: Tensor,
     context: Tensor | KeyValue | None = None,
     *,
     mask: Tensor | Mask | None = None,

@@ -1,1 +1,1 @@
-"""How a target is written, searched, scored and aligned. Everything here knows a model by its protocol alone."""
+"""How targets are written, searched and scored by any model that follows :mod:`selfattn.models.protocol`."""

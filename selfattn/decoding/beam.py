@@ -10,10 +10,17 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from selfattn.decoding.common import NO_PENALTY, LengthPenalty, check_number, evaluating, length_limits
+from selfattn.decoding.common import (
+    NO_PENALTY,
+    LengthPenalty,
+    Restrictions,
+    check_number,
+    chosen_log_probabilities,
+    evaluating,
+    length_limits,
+    top,
+)
 from selfattn.decoding.output import Hypothesis
-from selfattn.decoding.probabilities import chosen_log_probabilities, top
-from selfattn.decoding.restrictions import Restrictions
 from selfattn.interrupts import poll
 from selfattn.models.protocol import Seq2Seq
 
@@ -131,12 +138,12 @@ class _Beam:
     def sentence_of_each(self) -> list[int]:
         """Return for each hypothesis its sentence."""
         w = self.totals.shape[1]
-        return [sentence for sentence in self.sentences for _ in range(w)]
+        return torch.tensor(self.sentences).repeat_interleave(w).tolist()
 
     def advance(
         self, values: Tensor, ids: Tensor, eos_id: int, beam_size: int, searched: list[Sentence]
     ) -> tuple[Tensor, list[int], _Beam]:
-        """Continue by the best tokens of each hypothesis; tell the sentences what is finished.
+        """Extend every hypothesis by its best tokens, keep the best for each sentence, record finished ones.
 
         Args:
             values: log-probabilities of the best tokens, ``[(n w) m]``.
@@ -146,7 +153,7 @@ class _Beam:
             searched: every sentence.
 
         Returns:
-            For each hypothesis that goes on the row that it came from, which sentences go on, and the new beam.
+            The row that each kept hypothesis came from, the rows of sentences that go on, and the new beam.
         """
         n, w = self.totals.shape
         m = values.shape[-1]

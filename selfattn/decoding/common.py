@@ -1,4 +1,6 @@
-"""What all ways of decoding share: checked inputs, batches of similar length, the penalty of lengths."""
+"""What all ways of decoding share: checked inputs, batches of similar length, probabilities, restrictions."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +16,11 @@ from selfattn.data.pairs import Example
 from selfattn.errors import DivergedError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.training.distributed import Processes
+
+BLOCK = 64  # numbers of a long row that are looked through at once
+FEW = 24_000  # numbers in all, for which one call takes less time than several
+CHUNK = 2**17  # numbers that are exponentiated at once: few enough to stay in a core's own cache
+_NOTHING = -1  # stands in front of shorter texts
 
 M = TypeVar("M", bound=nn.Module)
 T = TypeVar("T")
@@ -154,3 +161,169 @@ def evaluating(model: M) -> Iterator[M]:
     finally:
         for module, mode in modes.items():
             module.training = mode
+
+
+def log_probabilities(logits: Tensor) -> Tensor:
+    """Return ``log softmax(logits)`` over the last axis, in float32 or wider.
+
+    Example:
+        >>> log_probabilities(torch.zeros(1, 2, dtype=torch.bfloat16)).exp()
+        tensor([[0.5000, 0.5000]])
+    """
+    return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+
+
+def chosen_log_probabilities(logits: Tensor, ids: Tensor, largest: Tensor | None = None) -> Tensor:
+    """Return the log-probabilities of ``ids [n k]`` given ``logits [n v]``, in float32 or wider: ``[n k]``.
+
+    Where they are known, ``largest [n 1]`` are the largest logits of the rows.
+
+    Example:
+        >>> chosen_log_probabilities(torch.zeros(1, 2), torch.tensor([[1]])).exp()
+        tensor([[0.5000]])
+    """
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    chosen = logits.gather(-1, ids)
+    n, v = logits.shape
+    rows = max(1, CHUNK // v)
+    if n <= rows:
+        return chosen - logits.logsumexp(dim=-1, keepdim=True)
+    shifted = logits.new_empty(rows, v)  # one for all: fresh memory costs more time than the exponentials
+    totals = logits.new_empty(n, 1)
+    largest = logits.amax(dim=-1, keepdim=True) if largest is None else largest.to(logits.dtype)
+    finite = largest.where(largest.abs() != torch.inf, 0.0)  # as torch.logsumexp, whose bits these are
+    for start in range(0, n, rows):
+        part = logits[start : start + rows]
+        powers = torch.sub(part, finite[start : start + rows], out=shifted[: len(part)]).exp_()
+        torch.sum(powers, dim=-1, keepdim=True, out=totals[start : start + rows])
+    return chosen - totals.log_().add_(finite)
+
+
+def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the ``count`` largest of each row, largest first; of equal ones the lowest id first.
+
+    ``torch.topk`` leaves open which of equal numbers it takes, so that the neighbours in a batch might decide; and
+    sorting whole rows is slow. So this takes one more than asked for, and sorts the rows where that one is a tie.
+    Of long rows only the blocks with the largest maxima are searched: a maximum is cheap, ``torch.topk`` is not.
+
+    Args:
+        scores: ``[n v]``.
+        count: from 1; more than ``v`` gives all.
+
+    Returns:
+        Values and ids, each ``[n min(count, v)]``.
+
+    Example:
+        >>> top(torch.tensor([[3.0, 7.0, 5.0, 7.0, 5.0]]), 3)
+        (tensor([[7., 7., 5.]]), tensor([[1, 3, 2]]))
+    """
+    if count >= scores.shape[-1]:
+        values, ids = scores.sort(descending=True, stable=True)
+        return values, ids
+    values, ids = _largest(scores, count + 1)
+    tied = values[:, -1] == values[:, -2]
+    ids = ids[:, :-1].sort().values
+    values, order = scores.gather(-1, ids).sort(descending=True, stable=True)
+    ids = ids.gather(-1, order)
+    if tied.any():
+        every_value, every_id = scores[tied].sort(descending=True, stable=True)
+        values[tied], ids[tied] = every_value[:, :count], every_id[:, :count]
+    return values, ids
+
+
+def _largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the ``count`` largest of each row; which of equal ones, and at which end of the count, is left open."""
+    blocks = scores.shape[-1] // BLOCK
+    if len(scores) == 1 or scores.numel() <= FEW or blocks < 2 * count:
+        return scores.topk(count)
+    n = len(scores)
+    rest = scores[:, blocks * BLOCK :]
+    cut = scores[:, : blocks * BLOCK].view(n, blocks, BLOCK)  # also where there is a rest
+    # Every number in another block has as many in these that are at least as large.
+    best = cut.amax(dim=-1).topk(count).indices
+    rows = torch.arange(n, device=scores.device)[:, None]
+    values, places = torch.cat([cut[rows, best].flatten(1), rest], dim=-1).topk(count)
+    best = torch.cat([best, best.new_full((n, 1), blocks)], dim=-1)  # behind them stands the rest, a shorter block
+    return values, best.gather(-1, places // BLOCK) * BLOCK + places % BLOCK
+
+
+@dataclass(frozen=True)
+class Restrictions:
+    """Restrictions on the targets of some sources.
+
+    A token that cannot come has the log-probability minus infinity in the search. The others keep those of the model,
+    as in ``transformers``: what is left does not sum to 1.
+
+    Attributes:
+        prefixes: for each source the tokens that its target begins with; perhaps none.
+        before: for each source the tokens in front of its target, which count among its n-grams, such as ``<bos>``.
+        no_repeat_ngram: the ``n`` of which no n-gram may come twice, beginning included; None: they may. A requested
+            beginning comes even if it repeats itself.
+
+    Example:
+        >>> restrictions = Restrictions([[], [7]], [[1], [1]], no_repeat_ngram=2)
+        >>> restrictions.masked(torch.zeros(1, 6), torch.tensor([[4, 5, 4]]), [0])  # 4 5 was there
+        tensor([[0., 0., 0., 0., 0., -inf]])
+        >>> restrictions.masked(torch.zeros(1, 8), torch.zeros(1, 0, dtype=torch.int64), [1]).argmax()
+        tensor(7)
+    """
+
+    prefixes: Sequence[Sequence[int]]
+    before: Sequence[Sequence[int]]
+    no_repeat_ngram: int | None = None
+
+    def of(self, places: Sequence[int]) -> Restrictions:
+        """Return the restrictions of some of the sources."""
+        prefixes = [self.prefixes[place] for place in places]
+        before = [self.before[place] for place in places]
+        return Restrictions(prefixes, before, self.no_repeat_ngram)
+
+    def masked(self, logits: Tensor, written: Tensor, sentences: Sequence[int]) -> Tensor:
+        """Return logits in which what cannot come is minus infinity.
+
+        Args:
+            logits: ``[n v]``.
+            written: targets so far, without ``<bos>``, int64 ``[n length]``.
+            sentences: for each row the source that it belongs to.
+        """
+        length = written.shape[1]
+        if self.no_repeat_ngram is None and all(length >= len(self.prefixes[sentence]) for sentence in sentences):
+            return logits
+        blocked = torch.zeros_like(logits, dtype=torch.bool)
+        if self.no_repeat_ngram is not None:
+            before = _padded([self.before[sentence] for sentence in sentences])
+            blocked = repeating(torch.cat([before.to(written), written], dim=1), self.no_repeat_ngram, blocked)
+        for row, sentence in enumerate(sentences):
+            prefix = self.prefixes[sentence]
+            if length < len(prefix):
+                blocked[row] = True
+                blocked[row, prefix[length]] = False
+        return logits.masked_fill(blocked, -math.inf)
+
+
+def repeating(texts: Tensor, n: int, blocked: Tensor) -> Tensor:
+    """Mark the tokens that would repeat an n-gram.
+
+    Args:
+        texts: tokens so far, int64 ``[rows length]``; negative where a shorter text has none.
+        n: at least 1.
+        blocked: bool ``[rows v]``, what is marked already.
+
+    Returns:
+        ``blocked`` with further marks.
+    """
+    if texts.shape[1] < n:
+        return blocked
+    ngrams = texts.unfold(1, n, 1)  # [rows places n]
+    last = texts[:, texts.shape[1] - n + 1 :]
+    again = (ngrams[..., :-1] == last[:, None]).all(dim=-1) & (ngrams[..., -1] >= 0)
+    rows, places = again.nonzero(as_tuple=True)
+    tokens = ngrams[rows, places, -1]
+    blocked[rows.to(blocked.device), tokens.to(blocked.device)] = True
+    return blocked
+
+
+def _padded(texts: Sequence[Sequence[int]]) -> Tensor:
+    """Return texts as one tensor, the shorter ones filled in front."""
+    longest = max(map(len, texts), default=0)
+    return torch.tensor([[_NOTHING] * (longest - len(text)) + list(text) for text in texts], dtype=torch.int64)

@@ -14,13 +14,20 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from selfattn.decoding.beam import Sentence
-from selfattn.decoding.common import LengthPenalty, check_number, evaluating, length_limits
+from selfattn.decoding.common import (
+    LengthPenalty,
+    Restrictions,
+    check_number,
+    chosen_log_probabilities,
+    evaluating,
+    length_limits,
+    top,
+)
 from selfattn.decoding.glossary import joins, missing
 from selfattn.decoding.output import Hypothesis
-from selfattn.decoding.probabilities import chosen_log_probabilities, top
-from selfattn.decoding.restrictions import Restrictions
 from selfattn.interrupts import poll
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer
@@ -73,19 +80,22 @@ def constrained_search(
             logits, state = model.step(token, state)
             allowed = logits
             if restrictions is not None:
-                written = torch.tensor([beginning.ids for each in live for beginning in searches[each].beam])
-                rows = [each for each in live for _ in range(width)]
-                allowed = restrictions.masked(logits, written.long().view(len(rows), -1), rows)
-            ids = _proposed(allowed, beam_size + 1, [searches[each] for each in live])
+                written: list[list[int]] = []
+                rows: list[int] = []
+                for number in live:
+                    written += [beginning.ids for beginning in searches[number].beam]
+                    rows += [number] * width
+                allowed = restrictions.masked(logits, torch.tensor(written).long().view(len(rows), -1), rows)
+            ids = _proposed(allowed, beam_size + 1, [searches[number] for number in live])
             values = chosen_log_probabilities(logits, ids)
             values = values.masked_fill(allowed.gather(-1, ids) == -math.inf, -math.inf).double().cpu()
             index: list[int] = []
             going_on: list[int] = []
             tokens: list[list[int]] = ids.tolist()
             of_tokens: list[list[float]] = values.tolist()
-            for row, each in enumerate(live):
+            for row, number in enumerate(live):
                 rows_of_search = slice(row * width, (row + 1) * width)
-                parents = searches[each].advance(tokens[rows_of_search], of_tokens[rows_of_search])
+                parents = searches[number].advance(tokens[rows_of_search], of_tokens[rows_of_search])
                 if parents:
                     going_on.append(row)
                     index += [row * width + parent for parent in parents]
@@ -95,7 +105,9 @@ def constrained_search(
             state = state.reorder(torch.tensor(index, device=source.device), sources=sources)
             live = [live[row] for row in going_on]
             width = beam_size
-            last = [beginning.ids[-1] for each in live for beginning in searches[each].beam]
+            last: list[int] = []
+            for number in live:
+                last += [beginning.ids[-1] for beginning in searches[number].beam]
             token = torch.tensor(last, device=source.device)
     return [search.best.hypotheses() for search in searches]
 
@@ -103,10 +115,10 @@ def constrained_search(
 def _proposed(logits: Tensor, count: int, searches: Sequence[_Search]) -> Tensor:
     """Return the best tokens of each row, and behind them those that required words need next, int64 ``[n m]``."""
     best = top(logits, count)[1]
-    needed = [beginning.needed for search in searches for beginning in search.beam]
-    most = max(map(len, needed), default=0)
-    rows = torch.tensor([[*row, *[-1] * (most - len(row))] for row in needed], dtype=torch.int64)
-    rows = rows.view(len(best), most).to(best.device)
+    needed: list[Tensor] = []
+    for search in searches:
+        needed += [torch.tensor(beginning.needed, dtype=torch.int64) for beginning in search.beam]
+    rows = pad_sequence(needed, batch_first=True, padding_value=-1).to(best.device)
     # Where nothing is needed, the best token stands once more.
     return torch.cat([best, torch.where(rows < 0, best[:, :1], rows)], dim=1)
 
@@ -224,20 +236,21 @@ class _Search:
 
     def _allotted(self, banks: dict[int, list[tuple[int, _Beginning]]]) -> list[tuple[int, _Beginning]]:
         """Share the beam out among the banks: equally, and the rest to those with most tokens of required words."""
-        most = sum(map(len, self.words.values()))
-        share, rest = divmod(self.beam_size, most + 1)
-        slots = {bank: share + (rest if bank == most else 0) for bank in range(most + 1)}
+        last_bank = sum(map(len, self.words.values()))
+        share, rest = divmod(self.beam_size, last_bank + 1)
+        slots = dict.fromkeys(range(last_bank + 1), share)
+        slots[last_bank] += rest
         chosen: list[tuple[int, _Beginning]] = []
         for bank in sorted(banks, reverse=True):
             chosen += banks[bank][: slots.get(bank, 0)]
         for bank in sorted(banks, reverse=True):
             free = self.beam_size - len(chosen)
             chosen += banks[bank][slots.get(bank, 0) :][:free]
-        return sorted(chosen, key=lambda each: -each[1].log_probability)
+        return sorted(chosen, key=lambda candidate: -candidate[1].log_probability)
 
     def _cut_off(self, beginnings: Sequence[_Beginning]) -> list[int]:
         """End the search with these hypotheses, those with most required words first; none goes on."""
-        for each in sorted(beginnings, key=lambda each: (each.unmet, -each.log_probability)):
-            score = each.log_probability / self.best.penalty(len(each.ids))
-            self.best.cut_off.append(Hypothesis(each.ids, each.log_probability, score, finished=False))
+        for beginning in sorted(beginnings, key=lambda beginning: (beginning.unmet, -beginning.log_probability)):
+            score = beginning.log_probability / self.best.penalty(len(beginning.ids))
+            self.best.cut_off.append(Hypothesis(beginning.ids, beginning.log_probability, score, finished=False))
         return []

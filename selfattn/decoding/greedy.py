@@ -6,11 +6,16 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from selfattn.decoding.common import check_number, evaluating, length_limits
+from selfattn.decoding.common import (
+    Restrictions,
+    check_number,
+    chosen_log_probabilities,
+    evaluating,
+    length_limits,
+    top,
+)
 from selfattn.decoding.options import SAMPLED, DecodingOptions
 from selfattn.decoding.output import Hypothesis
-from selfattn.decoding.probabilities import chosen_log_probabilities, top
-from selfattn.decoding.restrictions import Restrictions
 from selfattn.interrupts import poll
 from selfattn.models.protocol import Seq2Seq
 

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from selfattn.data.batches import Batch
 from selfattn.data.pairs import Example, Examples
-from selfattn.decoding.common import evaluating, in_batches
-from selfattn.decoding.probabilities import log_probabilities
+from selfattn.decoding.common import evaluating, in_batches, log_probabilities
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer
 
@@ -71,7 +70,6 @@ def score_examples(model: Seq2Seq, examples: Sequence[Example]) -> list[TargetSc
 
     Args:
         model: any model of the protocol, on any device.
-        tokenizer: the one it was trained with.
         examples: sources and targets as ids.
 
     Returns:
@@ -79,10 +77,7 @@ def score_examples(model: Seq2Seq, examples: Sequence[Example]) -> list[TargetSc
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
-        >>> from selfattn.tokenizers.char import CharTokenizer
-        >>> tokenizer = CharTokenizer("abc")
-        >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
+        >>> model = build("transformer", vocab_size=11)
         >>> [score.tokens for score in score_examples(model, [Example([4, 2], [5, 6, 2])])]
         [3]
     """

@@ -6,13 +6,12 @@ from typing import Any, TypeVar
 from selfattn.data.batches import Batch
 from selfattn.data.pairs import Example
 from selfattn.decoding.beam import beam_search
-from selfattn.decoding.common import LengthPenalty, in_batches
+from selfattn.decoding.common import LengthPenalty, Restrictions, in_batches
 from selfattn.decoding.constrained import constrained_search
 from selfattn.decoding.glossary import missing
 from selfattn.decoding.greedy import greedy, sample
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.output import Hypothesis
-from selfattn.decoding.restrictions import Restrictions
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
 from selfattn.tokenizers.protocol import Tokenizer

@@ -61,13 +61,13 @@ def decode_texts(
     """
     filled = [index for index, text in enumerate(texts) if text.strip()]
     sources = [[*tokenizer.encode(texts[index]), tokenizer.eos_id] for index in filled]
-    most = options.max_length or max_length
-    if isinstance(most, int):
-        limits = [most] * len(filled)
-    elif callable(most):
-        limits = [most(len(source)) for source in sources]
+    longest = options.max_length or max_length
+    if isinstance(longest, int):
+        limits = [longest] * len(filled)
+    elif callable(longest):
+        limits = [longest(len(source)) for source in sources]
     else:
-        limits = [most[index] for index in filled]
+        limits = [longest[index] for index in filled]
     streams = [first + index for index in filled]
     beginnings = [tokenizer.target.encode(prefixes[index]) for index in filled] if prefixes else []
     for beginning, limit in zip(beginnings, limits, strict=False):
@@ -134,10 +134,10 @@ def continue_texts(
     hypotheses = decode_sources(
         continuation, tokenizer, sources, options, limits=limits, streams=streams, before=before
     )
-    return [
-        [to_output(hypothesis, tokenizer, beginning=text) for hypothesis in continuations]
-        for text, continuations in zip(texts, hypotheses, strict=True)
-    ]
+    outputs: list[list[Output]] = []
+    for text, continuations in zip(texts, hypotheses, strict=True):
+        outputs.append([to_output(hypothesis, tokenizer, beginning=text) for hypothesis in continuations])
+    return outputs
 
 
 def to_output(hypothesis: Hypothesis, tokenizer: Tokenizer, beginning: str = "", source: str = "") -> Output:

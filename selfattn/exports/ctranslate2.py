@@ -29,7 +29,7 @@ _HELD = {  # settings of a stack, and the values of them that the engine compute
     "position": ("sinusoidal", "learned"),
     "score": ("scaled_dot",),
     "normalize": ("softmax",),
-    "state": ("none",),
+    "attention": ("softmax",),
     "norm": ("layer",),
     "activation": tuple(_ACTIVATIONS),
     "qk_norm": (False,),

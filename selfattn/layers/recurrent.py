@@ -138,9 +138,9 @@ class RecurrentStack(nn.Module):
                 # What comes after a row's last token cannot reach back, so its h is simply read off there.
                 h = outputs[:, -1] if padding is None else outputs.gather(1, last.expand(-1, 1, outputs.shape[2]))[:, 0]
                 sides.append((reverse_padded(outputs, lengths) if backward else outputs, h))
-            joined, final = (
-                each[0] if len(each) == 1 else torch.cat(each, dim=-1) for each in zip(*sides, strict=True)
-            )
+            joined, final = sides[0]
+            if len(sides) > 1:
+                joined, final = (torch.cat(parts, dim=-1) for parts in zip(*sides, strict=True))
             finals.append(final if padding is None else final.masked_fill(padding.all(dim=1), 0.0))
             x = x + joined if self.residual and number else joined
         return x if padding is None else x.masked_fill(padding, 0.0), tuple(finals)

@@ -10,7 +10,7 @@ import dataclasses
 import itertools
 import reprlib
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from selfattn.models.protocol import Seq2Seq
 
 # Configurations of parts that families share or choose between, by the ``kind`` that stands in their JSON.
-PARTS: Registry[type[Checked]] = Registry("part of a model", "selfattn.models.families")
+PARTS: Registry[type[Checked]] = Registry("part of a model", "selfattn.models.presets")
 
 
 Size = Annotated[int, Ge(1), Le(2**20)]
@@ -58,14 +58,21 @@ class Checked:
     Attributes:
         fixed: settings that have one value today. They stay in the JSON: hashes of published plans cover them.
         later: settings that came after plans were published. They are in the JSON where they differ from the default.
+        stored_as: names in the JSON of settings that were renamed after plans were published.
     """
 
     fixed: ClassVar[dict[str, Any]] = {}
     later: ClassVar[tuple[str, ...]] = ()
+    stored_as: ClassVar[dict[str, str]] = {}
 
     def __post_init__(self) -> None:
         for problem in itertools.chain(self._of_fields(), self.problems()):
             raise UserError(f"{type(self).__name__}.{problem}")
+
+    @classmethod
+    def name_of(cls, stored: str) -> str:
+        """Return the name of a setting that has this name in the JSON, or had before it was renamed."""
+        return {stored: name for name, stored in cls.stored_as.items()}.get(stored, stored)
 
     def problems(self) -> Iterator[str]:
         """Say which settings do not go together, each with the name of a field in front; asked where each is right."""
@@ -148,13 +155,23 @@ class Limits(Plain):
         Raises:
             ValueError: there are too many.
         """
-        for what, count, most in (
+        for text, count, limit in (
             ("a source", source, self.source),
             ("an output", target, self.target),
             ("source and output", source + target, self.together),
         ):
-            if most is not None and count > most:
-                raise ValueError(f"{what} of {count} tokens: this model has at most {most} positions")
+            if limit is not None and count > limit:
+                raise ValueError(f"{text} of {count} tokens: this model has at most {limit} positions")
+
+
+def smallest(limits: Iterable[int | None]) -> int | None:
+    """Return the smallest of some limits; None where none is set.
+
+    Example:
+        >>> smallest([None, 7, 5]), smallest([None])
+        (5, None)
+    """
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 class ModelConfig(Checked):
@@ -248,7 +265,8 @@ def config_to_dict(config: Any) -> dict[str, Any]:
         value = getattr(config, field.name)
         if field.name in config.later and value == field.default:
             continue
-        values[field.name] = config_to_dict(value) if dataclasses.is_dataclass(value) else value
+        name = config.stored_as.get(field.name, field.name)
+        values[name] = config_to_dict(value) if dataclasses.is_dataclass(value) else value
     return values
 
 
@@ -278,12 +296,16 @@ def config_from_dict(data: dict[str, Any], where: str = "model configuration") -
             f"{at}kind {reprlib.repr(kind)} is unknown; known: {', '.join(sorted((*FAMILIES, *PARTS)))}. A "
             "family of your own comes with its file (`plugin`)"
         )
-    known = {field.name for field in dataclasses.fields(cls)}
+    names = {field.name for field in dataclasses.fields(cls)}
     fixed = {"kind": kind, **cls.fixed}
-    values = {name: value for name, value in data.items() if (name, value) not in fixed.items()}
-    if unknown := [name for name in values if name not in known]:
-        raise UserError(f"{at}{kind} has no setting {reprlib.repr(unknown[0])}; it has {', '.join(sorted(known))}")
-    values = {n: config_from_dict(value, where) if isinstance(value, dict) else value for n, value in values.items()}
+    values: dict[str, Any] = {}
+    for stored, value in data.items():
+        if (stored, value) in fixed.items():
+            continue
+        name = cls.name_of(stored)
+        if name not in names:
+            raise UserError(f"{at}{kind} has no setting {reprlib.repr(name)}; it has {', '.join(sorted(names))}")
+        values[name] = config_from_dict(value, where) if isinstance(value, dict) else value
     try:
         return cls(**values)
     except (TypeError, UserError) as error:
@@ -308,14 +330,15 @@ def override(config: Any, settings: dict[str, Any], where: str = "`set` ") -> An
         >>> override(get_preset("decoder-only").config, {"stack.dim": 32}).stack.dim
         32
     """
-    known = {field.name for field in dataclasses.fields(config)}
+    names = {field.name for field in dataclasses.fields(config)}
     changes: dict[str, Any] = {}
     inner: dict[str, dict[str, Any]] = {}
     for path, value in settings.items():
-        name, dot, rest = path.partition(".")
+        stored, dot, rest = path.partition(".")
+        name = config.name_of(stored)
         full = f"{where}{path}"
-        if name not in known:
-            raise UserError(f"{full}: there is no setting {name!r} here; there is {', '.join(sorted(known))}")
+        if name not in names:
+            raise UserError(f"{full}: there is no setting {name!r} here; there is {', '.join(sorted(names))}")
         is_group = dataclasses.is_dataclass(getattr(config, name))
         if bool(dot) != is_group:
             kind = "a group of settings; name one of them" if is_group else "one setting, not a group of settings"

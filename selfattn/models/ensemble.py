@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from selfattn.models.config import Limits, ModelConfig
+from selfattn.models.config import Limits, ModelConfig, smallest
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 
 
@@ -27,8 +27,11 @@ class EnsembleConfig(ModelConfig):
     def limits(self) -> Limits:
         """What all of them can read and write."""
         limits = [model.limits() for model in self.models]
-        sides = ([getattr(limit, side) for limit in limits] for side in ("source", "target", "together"))
-        return Limits(*(min((most for most in side if most is not None), default=None) for side in sides))
+        return Limits(
+            smallest(limit.source for limit in limits),
+            smallest(limit.target for limit in limits),
+            smallest(limit.together for limit in limits),
+        )
 
 
 @dataclass(frozen=True)
@@ -93,5 +96,5 @@ class Ensemble(Seq2Seq):
 
 def _mean(logits: Sequence[Tensor]) -> Tensor:
     wide = torch.promote_types(logits[0].dtype, torch.float32)
-    each = torch.stack([part.log_softmax(dim=-1, dtype=wide) for part in logits])
-    return each.logsumexp(dim=0) - math.log(len(logits))
+    log_probabilities = torch.stack([part.log_softmax(dim=-1, dtype=wide) for part in logits])
+    return log_probabilities.logsumexp(dim=0) - math.log(len(logits))

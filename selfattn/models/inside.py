@@ -21,7 +21,9 @@ Transformer. The number of a row is that of the decoding step.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,13 +33,38 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from selfattn.attention import AttentionSteps, MultiHeadAttention
+from selfattn.attention import Attended, AttentionSteps, KeyValue, MultiHeadAttention
+from selfattn.attention.cache import Cache
+from selfattn.attention.masks import Mask
+from selfattn.attention.steps import attend_watched
 from selfattn.errors import UserError
-from selfattn.models.instrument import Place, Visit, instrumented
-from selfattn.models.protocol import Seq2Seq, joined_rows
+from selfattn.layers import RecurrentStack, TokenEmbedding
+from selfattn.layers.trees import map_leaves, named_tensors, with_tensors
+from selfattn.models.protocol import DecoderState, EncoderMemory, Seq2Seq, joined_rows, token_by_token
 from selfattn.settings import shown
 
 OF_ATTENTION = ("query", "key", "value", "scores", "weights", "heads")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an intermediate stands.
+
+    Attributes:
+        name: of the intermediate.
+        step: number of the decoding step, from 0; None while the source is read.
+        rows: its axis of queries or positions; None where it has none: keys, values and states.
+        allowed: of weights and scores: which keys each query may see, bool, broadcastable to ``[b h i j]``; None: all.
+    """
+
+    name: str
+    step: int | None
+    rows: int | None
+    allowed: Tensor | None = None
+
+
+Visit = Callable[[Tensor, Place], Tensor]
+"""Sees an intermediate and returns what the model computes on with."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +192,7 @@ def trace_model(model: Seq2Seq, source: Tensor, target_in: Tensor) -> Trace:
         axes[place.name] = None if place.rows is None else place.rows - 1
         return tensor
 
-    twin = instrumented(original, keep, one_by_one=True)
+    twin = _instrumented(original, keep, one_by_one=True)
     state = twin.start(twin.encode(source[None], torch.ones_like(source, dtype=torch.bool)[None]))
     for token in target_in:
         steps.append({})
@@ -203,9 +230,9 @@ def edited(model: Seq2Seq, *edits: Edit) -> Seq2Seq:
         if edit.name not in names:
             raise UserError(_unknown(edit.name, names))
     edits = (*earlier, *edits)
-    twin = instrumented(original, partial(_changed, edits=edits), one_by_one=any(edit.by_step for edit in edits))
+    twin = _instrumented(original, partial(_changed, edits=edits), one_by_one=any(edit.by_step for edit in edits))
     vars(twin)["inside"] = (original, edits)
-    # Hooks and replaced methods of a copy would go on with this one's steps.
+    # Hooks and replaced methods of a copy would be this one's.
     vars(twin)["__deepcopy__"] = lambda memo: edited(copy.deepcopy(original, memo), *edits)
     return twin
 
@@ -395,3 +422,149 @@ def _fitted(value: Tensor, target: Tensor) -> Tensor:
 
 def _unknown(name: str, names: Mapping[str, Any] | Sequence[str]) -> str:
     return f"inside: there is no {name!r}; there is {', '.join(names)}"
+
+
+# --- a twin of a model, which hands every intermediate over while it computes ---
+
+
+class _Clock(threading.local):
+    """Tells hooks, in each thread, which decoding step is being computed; None while the source is read."""
+
+    step: int | None = None
+
+
+@dataclass(frozen=True)
+class _NumberedState(DecoderState):
+    """A decoder's state, and the number of the step that is computed from it."""
+
+    state: Any
+    step: int
+
+
+def _instrumented(model: Seq2Seq, visit: Visit, *, one_by_one: bool) -> Seq2Seq:
+    """Return a twin of a model that hands every intermediate to ``visit`` and goes on with what that returns.
+
+    Args:
+        model: shares its weights with the twin.
+        visit: sees the intermediates.
+        one_by_one: take each decoding step by itself, and visit the decoder's state behind it. Otherwise several steps
+            may be taken at once, and the number of the step says nothing.
+    """
+    twin: Seq2Seq = sharing_weights(model)
+    clock = _Clock()
+    for name, module in _shown(twin):
+        module.register_forward_hook(partial(_visit_output, name, clock, visit))
+        if isinstance(module, MultiHeadAttention):
+            vars(module)["attend_with"] = partial(_visit_attention, name, clock, visit, module.attend_with)
+
+    def reading(read: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        clock.step = None
+        return read(*arguments, **named)
+
+    def started(start: Callable[..., Any], memory: Any) -> _NumberedState:
+        return _NumberedState(reading(start, memory), 0)
+
+    def counted(
+        take: Callable[..., Any], tokens: Tensor, state: _NumberedState, **named: Any
+    ) -> tuple[Any, _NumberedState]:
+        clock.step = state.step
+        result, new = take(tokens, state.state, **named)
+        if one_by_one:
+            new = _visit_state(new, state.step, visit)
+        return result, _NumberedState(new, state.step + 1)
+
+    own = vars(twin)
+    own.update(encode=partial(reading, twin.encode), attention_maps=partial(reading, twin.attention_maps))
+    own.update(start=partial(started, twin.start))
+    if "advance" in model.defines:
+        advance = partial(counted, twin.advance)
+        advance = partial(token_by_token, advance) if one_by_one else advance
+        own.update(advance=advance, step=partial(Seq2Seq.step, twin), pre_logits=partial(Seq2Seq.pre_logits, twin))
+    else:
+        own.update(step=partial(counted, twin.step))
+    if one_by_one or "advance" not in model.defines:  # then the output layer, too, sees each step by itself
+        own.update(forward=partial(Seq2Seq.forward, twin), pre_logits=lambda *sides, source_mask: None)
+    return twin
+
+
+def _visit_attention(
+    name: str, clock: _Clock, visit: Visit, compute: Callable[..., Attended], *vectors: Tensor, **options: Any
+) -> Attended:
+    """Attend from queries to keys and values as the layer does, and hand over everything on the way."""
+    i, j = (tensor.shape[2] for tensor in vectors[:2])
+    allowed = options["mask"].for_sizes(i, j, vectors[0].device).allowed
+
+    def visit_part(part: str, tensor: Tensor) -> Tensor:
+        rows = None if part in ("key", "value") else 2
+        seen = allowed if part in ("scores", "weights") else None
+        return visit(tensor, Place(f"{name}.{part}", clock.step, rows, seen))
+
+    return attend_watched(visit_part, compute, *vectors, **options)
+
+
+def _visit_output(name: str, clock: _Clock, visit: Visit, module: nn.Module, inputs: Any, output: Any) -> Any:
+    """Hand over what a part returns: its tensor, or the first of several, or an encoder's states."""
+    if isinstance(output, EncoderMemory):
+        return dataclasses.replace(output, states=visit(output.states, Place(name, None, 1)))
+    first = output[0] if isinstance(output, tuple) and output else output
+    if not isinstance(first, Tensor):
+        return output
+    changed = visit(first, Place(name, clock.step, 1 if first.dim() == 3 else None))
+    if first is output:
+        return changed
+    make = getattr(output, "_make", tuple)  # a named tuple stays one
+    return make((changed, *output[1:]))
+
+
+def _visit_state(state: Any, step: int, visit: Visit) -> Any:
+    """Hand over the tensors of a decoder's state; keys and values are visited where they are used."""
+    changes = {}
+    for part in dataclasses.fields(state):
+        value = getattr(state, part.name)
+        if "of_source" in part.metadata or _has_keys(value):
+            continue
+        tensors = named_tensors(value, f"state.{part.name}")
+        visited = [visit(tensor, Place(name, step, None)) for name, tensor in tensors]
+        changes[part.name] = with_tensors(value, iter(visited))
+    return dataclasses.replace(state, **changes)
+
+
+def _has_keys(tree: Any) -> bool:
+    """Say whether keys, values or a mask stand in a part of a state: the layers that attend to them show them."""
+    kinds: list[type] = []
+    map_leaves(lambda leaf: kinds.append(type(leaf)), tree, (Cache, KeyValue, Mask))
+    return bool({Cache, KeyValue, Mask} & {*kinds})
+
+
+def _shown(model: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """Iterate over the parts that have a name of their own: not what is inside an attention layer or an RNN."""
+    for name, module in model.named_children():
+        full = f"{path}{name}"
+        if isinstance(module, nn.Dropout):
+            continue
+        if not isinstance(module, nn.ModuleList):
+            yield full, module
+        if not isinstance(module, MultiHeadAttention | TokenEmbedding | RecurrentStack):
+            yield from _shown(module, f"{full}.")
+
+
+def sharing_weights(module: nn.Module) -> Any:
+    """Return a copy of a module that shares its weights and buffers; hooks and modes are the copy's own.
+
+    Args:
+        module: to be copied; a part that stands in two places is copied once.
+
+    Example:
+        >>> layer = nn.Sequential(nn.Linear(2, 3))
+        >>> twin = sharing_weights(layer)
+        >>> twin is layer, twin[0] is layer[0], twin[0].weight is layer[0].weight
+        (False, False, True)
+    """
+    twins: dict[nn.Module | None, Any] = {None: None}
+    for part in module.modules():
+        twins[part] = type(part).__new__(type(part))
+        for name, value in vars(part).items():
+            vars(twins[part])[name] = value.copy() if isinstance(value, dict) else value
+    for part in module.modules():
+        twins[part]._modules = {name: twins[child] for name, child in part._modules.items()}
+    return twins[module]

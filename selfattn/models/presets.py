@@ -1,6 +1,6 @@
 """The named models, read from ``presets.toml``; a plugin registers its own with ``register.preset``.
 
-Imports no torch.
+The project's own families come in here, too: each registers itself when it is imported. Imports no torch.
 """
 
 import tomllib
@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
+import selfattn.models.decoder_only.config
+import selfattn.models.encoder_decoder.config  # noqa: F401  # registers its families, as the one above
 from selfattn.models.config import ModelConfig, config_from_dict
 from selfattn.registry import PRESETS, Registry, register
 

@@ -1,6 +1,7 @@
 """The protocol of all sequence-to-sequence models: encode, start, advance, step, forward.
 
-Decoding, training, evaluation and comparison know a model by this file alone.
+Training and decoding call these methods and no others. What is asked of a model before it is built (widths, limits)
+belongs to its configuration, :mod:`selfattn.models.config`.
 """
 
 import dataclasses

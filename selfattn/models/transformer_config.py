@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from selfattn.models.config import PARTS, Checked, Divides, Layers, Size, Width
-from selfattn.registry import NORMALIZERS, POSITIONS, SCORES, build_part
+from selfattn.registry import ATTENTIONS, NORMALIZERS, POSITIONS, SCORES, arguments_of, build_part
 from selfattn.settings import Share
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ class TransformerConfig(Checked):
         scale_embedding: multiply the token embeddings by the square root of dim.
         score: how a query is compared with a key.
         normalize: how the scores of a query become weights.
-        state: what attention keeps of a text: all keys (none), or a matrix of fixed size, by linear attention or by
-            the delta rule. With alibi or retention linear attention decays; other positions inside do not go with it.
-        hybrid: every second block keeps all keys; goes with a state.
+        attention: softmax, which keeps all keys of a text; linear or delta, which keep a matrix of fixed size; or one
+            of your own. With alibi or retention linear attention decays; other positions inside do not go with it.
+        hybrid: every second block has softmax attention; goes with another one.
         qk_norm: RMS-normalise queries and keys in each head.
         max_length: number of learned positions, and longest text of the location score.
         dropout: of embeddings and of each part's output.
@@ -62,7 +62,7 @@ class TransformerConfig(Checked):
     scale_embedding: bool = True
     score: Annotated[str, SCORES] = "scaled_dot"
     normalize: Annotated[str, NORMALIZERS] = "softmax"
-    state: Literal["none", "linear", "delta"] = "none"
+    attention: Annotated[str, ATTENTIONS] = "softmax"
     hybrid: bool = False
     qk_norm: bool = False
     max_length: Size = 512
@@ -73,25 +73,26 @@ class TransformerConfig(Checked):
     # What a decoder of RNNs decides by its attention: see RNNDecoderConfig.
     architecture: ClassVar[str] = "transformer"
     fixed: ClassVar[dict[str, Any]] = {"window": None}
-    later: ClassVar[tuple[str, ...]] = ("normalize", "state", "hybrid")
+    later: ClassVar[tuple[str, ...]] = ("normalize", "attention", "hybrid")
+    stored_as: ClassVar[dict[str, str]] = {"attention": "state"}
     can_tie: ClassVar[bool] = True
 
     def problems(self) -> Iterator[str]:
-        """Say where positions do not fit the width."""
+        """Say where positions do not fit the width or the attention, and what its attention has no use for."""
         unit = POSITIONS[self.position].width_unit(self.num_heads)
         if self.dim % unit:
             yield f"dim: {self.position} with {self.num_heads} heads needs a multiple of {unit}, got {self.dim}"
-        if self.state == "none":
-            if self.hybrid:
-                yield "hybrid: needs a state; set state to linear or delta"
-            return
-        usual = {"score": "scaled_dot", "normalize": "softmax", "qk_norm": False}
-        for name, value in usual.items():
-            if getattr(self, name) != value and not self.hybrid:
-                yield f"{name}: has no effect with state {self.state!r}; leave it at {value}"
-        fitting = ("none", "sinusoidal", "learned") + ("alibi", "retention") * (self.state == "linear")
-        if self.position not in fitting:
-            yield f"position: with state {self.state!r} expected {', '.join(fitting)}, got {self.position!r}"
+        usual = type(self)
+        if self.hybrid and self.attention == usual.attention:
+            yield f"hybrid: every second block has {usual.attention} attention; set attention to another one"
+        attention = ATTENTIONS[self.attention]
+        for name in ("score", "normalize", "qk_norm"):
+            default = getattr(usual, name)
+            if not (self.hybrid or getattr(self, name) == default or name in arguments_of(attention)):
+                yield f"{name}: has no effect with attention {self.attention!r}; leave it at {default}"
+        if not attention.takes_position(POSITIONS[self.position]):
+            fitting = [name for name, kind in POSITIONS.items() if attention.takes_position(kind)]
+            yield f"position: with attention {self.attention!r} expected {', '.join(fitting)}, got {self.position!r}"
 
     @property
     def output_dim(self) -> int:
@@ -124,7 +125,7 @@ class TransformerConfig(Checked):
 
     def make_encoder(self, tokens: nn.Embedding) -> Encoder:
         """Build an encoder over an embedding table."""
-        from selfattn.models.encoder_decoder.transformer import TransformerEncoder
+        from selfattn.models.encoder_decoder.model import TransformerEncoder
 
         embed, blocks, norm = self.make_stack(tokens, causal=False)
         return TransformerEncoder(embed, blocks, norm=norm)
@@ -132,7 +133,7 @@ class TransformerConfig(Checked):
     def make_decoder(self, tokens: nn.Embedding, source_dim: int, *, tie_output: bool) -> Decoder:
         """Build a decoder for an encoder's width; its output layer may be the embedding table's."""
         from selfattn.layers import output_layer
-        from selfattn.models.encoder_decoder.transformer import TransformerDecoder
+        from selfattn.models.encoder_decoder.model import TransformerDecoder
 
         embed, blocks, norm = self.make_stack(tokens, causal=True, context_dim=source_dim)
         output = output_layer(self.dim, tokens, tie_output)
@@ -152,20 +153,24 @@ class TransformerConfig(Checked):
         position = build_part(POSITIONS, self.position, **sizes, bidirectional=not causal, layout=self.sinusoid_layout)
         added = position if isinstance(position, attention.EmbeddingPosition) else None
         inside = position if isinstance(position, attention.AttentionPosition) else None
-        heads: dict[str, Any] = {
-            "num_heads": self.num_heads,
-            "num_kv_heads": self.num_kv_heads,
-            "dropout": self.attention_dropout,
-        }
-        states = {"linear": attention.LinearAttention, "delta": attention.DeltaAttention}
 
-        def attend_to(number: int, context: int | None, position: AttentionPosition | None) -> MultiHeadAttention:
+        def attend_to(number: int, context_dim: int | None, position: AttentionPosition | None) -> MultiHeadAttention:
             """Make an attention of the block of this number."""
-            if self.state != "none" and not (self.hybrid and number % 2):
-                return states[self.state](self.dim, context, position=position, **heads)
-            score = attention.make_score(self.score, head_dim, head_dim, max_length=self.max_length)
-            kind: dict[str, Any] = {"score": score, "normalize": self.normalize, "qk_norm": self.qk_norm}
-            return attention.MultiHeadAttention(self.dim, context, position=position, **heads, **kind)
+            is_softmax = self.hybrid and number % 2 == 1
+            layer: MultiHeadAttention = build_part(
+                ATTENTIONS,
+                type(self).attention if is_softmax else self.attention,
+                query_dim=self.dim,
+                context_dim=context_dim,
+                num_heads=self.num_heads,
+                num_kv_heads=self.num_kv_heads,
+                score=attention.make_score(self.score, head_dim, head_dim, max_length=self.max_length),
+                normalize=self.normalize,
+                position=position,
+                dropout=self.attention_dropout,
+                qk_norm=self.qk_norm,
+            )
+            return layer
 
         embed = layers.TokenEmbedding(tokens, added, scale=self.scale_embedding, dropout=self.dropout)
         blocks = [

@@ -16,7 +16,7 @@ from selfattn.data.pairs import Pair, encode_pairs
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.dependence import by_blocking, by_gradient
 from selfattn.files import write_bytes, writing
-from selfattn.models.instrument import sharing_weights
+from selfattn.models.inside import sharing_weights
 from selfattn.models.protocol import Seq2Seq
 from selfattn.ownership import check_ours
 from selfattn.results.attention import AttentionExample, AttentionMap, Kind, ModelAttention

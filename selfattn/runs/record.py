@@ -120,7 +120,7 @@ def used_plugins(task: str, metrics: Iterable[str], *models: ModelConfig) -> dic
     names = {task, *metrics}
     for model in models:
         names |= {value for _, value in flat(encode(model)) if isinstance(value, str)}
-    parts = registry.SCORES, registry.NORMALIZERS, registry.POSITIONS, registry.FAMILIES
+    parts = registry.SCORES, registry.NORMALIZERS, registry.POSITIONS, registry.ATTENTIONS, registry.FAMILIES
     return registry.plugins_of(names, *parts, registry.TASKS, registry.METRICS)
 
 

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,18 @@ from torch import Tensor
 from selfattn.attention import (
     Alibi,
     Dot,
+    Location,
     MultiHeadAttention,
     Rotary,
     Score,
     Sinusoidal,
     attend,
+    core,
     dot,
     make_score,
     scaled_dot,
 )
+from selfattn.attention import layer as layer_module
 from selfattn.errors import UserError
 
 Close = Callable[[Tensor, Tensor], None]
@@ -415,3 +419,35 @@ def test_numbers_that_no_path_computes_with_are_named(kind: str) -> None:
         other = torch.nested.nested_tensor([torch.ones(2, 3, 4)], layout=torch.jagged)
     with pytest.raises(TypeError, match="attend: expected query as a dense tensor of at least 16-bit numbers"):
         attend(other, dense, dense)
+
+
+def test_a_layer_checks_once_what_attend_checks_at_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    check = core.check_vectors
+
+    def counted(*arguments: Any) -> None:
+        calls.append("check")
+        check(*arguments)
+
+    for module in (core, layer_module):
+        monkeypatch.setattr(module, "check_vectors", counted)
+    layer = MultiHeadAttention(8, num_heads=2)
+    layer(torch.randn(2, 5, 8), need_weights=True)
+    assert not calls
+    attend(Q, Q, Q)
+    assert calls == ["check"]
+    with pytest.raises(ValueError, match=r"expected a bias that broadcasts to .* got \(5, 4\)"):
+        layer(torch.randn(2, 5, 8), bias=torch.zeros(5, 4))
+    with pytest.raises(ValueError, match=r"expected a mask that broadcasts to .* got \(5, 4\)"):
+        layer(torch.randn(2, 5, 8), mask=torch.ones(5, 4, dtype=torch.bool))
+    with pytest.raises(ValueError, match="Dot: query width 4 and key width 3 differ"):
+        MultiHeadAttention(8, 6, num_heads=2, score="dot", project=False)(torch.randn(2, 5, 8), torch.randn(2, 5, 6))
+
+
+def test_the_location_score_is_cited_by_one_equation() -> None:
+    """Luong et al. 2015 number general, dot and concat in equation 7, location in equation 8."""
+    docs = Path(__file__).parents[2] / "docs"
+    pages = [docs / "concepts.md", docs / "ko" / "concepts.md", *sorted((docs / "notebooks").glob("concepts*.ipynb"))]
+    cited = [str(Location.__doc__), *(page.read_text(encoding="utf-8") for page in pages)]
+    found = [re.findall(r"(?:section 3\.1, equation|3\.1절, 식) (\d+)", text) for text in cited]
+    assert found == [["8"]] * 5

@@ -97,70 +97,6 @@ def test_rows_of_queries_and_of_keys_are_never_mixed(rows: int) -> None:
             layer(x, each, causal=True, positions=torch.arange(5))
 
 
-@pytest.mark.parametrize("kind", ["a replaced forward", "a hook of all modules", "torch.func"])
-def test_joined_projections_pass_nothing_by_that_acts_on_one(kind: str, close: Close) -> None:
-    layer, x = MultiHeadAttention(8, num_heads=2), torch.randn(2, 5, 8)
-    replaced: Any = layer.k_proj
-    if kind == "a replaced forward":
-        forward = replaced.forward
-        replaced.forward = lambda context: 3 * forward(context)
-    handle = None
-    if kind == "a hook of all modules":
-        handle = nn.modules.module.register_module_forward_hook(
-            lambda module, _, output: 3 * output if module is replaced else None
-        )
-    weights = {name: torch.stack([weight, 2 * weight]) for name, weight in layer.named_parameters()}
-    try:
-        with torch.inference_mode():
-            if kind == "torch.func":
-                project = torch.func.vmap(lambda w: _projected(layer, w, x))
-                close(project(weights)[1], _projected(layer, {n: w[1] for n, w in weights.items()}, x))
-            else:
-                close(layer.project_self(x)[1].key, layer.project_context(x).key)
-    finally:
-        if handle is not None:
-            handle.remove()
-
-
-def _projected(layer: MultiHeadAttention, weights: dict[str, Tensor], x: Tensor) -> Tensor:
-    class Projecting(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = layer
-
-        def forward(self) -> Tensor:
-            return self.layer.project_self(x)[1].key
-
-    keys: Tensor = torch.func.functional_call(Projecting(), {f"layer.{n}": w for n, w in weights.items()}, ())
-    return keys
-
-
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("name", ["q_proj.weight", "k_proj.weight", "v_proj.weight", "k_proj.bias"])
-def test_a_weight_that_was_replaced_is_the_one_that_is_read(name: str, bias: bool) -> None:
-    """By one outside the joined matrix: of the same values first, then of others."""
-    layer = MultiHeadAttention(8, num_heads=2, bias=bias)
-    assert layer._joined is not None
-    assert layer._joined.holds(layer)
-    x = torch.randn(2, 5, 8)
-    part, field = name.split(".")
-    linear = layer.get_submodule(part)
-    old = getattr(linear, field)
-    new = torch.randn(8) if old is None else old.detach() + 1
-    setattr(linear, field, nn.Parameter(new))
-    assert not layer._joined.holds(layer)
-    with torch.inference_mode():
-        query, context = layer.project_self(x)
-        assert torch.equal(query.heads, layer.project_query(x))
-        assert torch.equal(context.key, layer.project_context(x).key)
-        assert torch.equal(context.value, layer.project_context(x).value)
-
-
-def test_a_layer_of_two_widths_projects_no_text_of_its_own() -> None:
-    with pytest.raises(ValueError, match="attends to a context of another width"):
-        MultiHeadAttention(12, 7, num_heads=3).project_self(torch.randn(2, 5, 12))
-
-
 def test_keys_that_another_layer_placed_are_refused() -> None:
     x = torch.randn(2, 5, 8)
     placed = MultiHeadAttention(8, num_heads=2, position=Rotary(4)).project_context(x)
@@ -185,3 +121,39 @@ def test_positions_whose_differences_wrap_around_are_refused(position: Attention
             layer(x, positions=torch.arange(5).to(dtype))
     with pytest.raises(ValueError, match=r"expected positions of keys \[i\] or \[b i\], got \(1, 1, 5\)"):
         layer(x, positions=torch.arange(5)[None, None])
+
+
+class Gated(MultiHeadAttention):
+    """Opens each head's output as far as its input says."""
+
+    def __init__(self, query_dim: int, context_dim: int | None = None, **options: Any) -> None:
+        super().__init__(query_dim, context_dim, **options)
+        self.gate = nn.Linear(query_dim, query_dim)
+
+    def join(self, heads: Tensor, x: Tensor) -> Tensor:
+        b, h, i, c = heads.shape
+        opened = self.gate(x).sigmoid().view(b, i, h, c).transpose(1, 2)
+        return super().join(opened * heads, x)
+
+
+@pytest.mark.parametrize("shared_by", [1, 3])
+def test_what_join_makes_of_the_heads_is_what_is_projected(close: Close, shared_by: int) -> None:
+    layer = Gated(12, 7, num_heads=3, num_kv_heads=1)
+    x, context = torch.randn(2 * shared_by, 5, 12), torch.randn(2, 11, 7)
+    keys = replace(layer.project_context(context), shared_by=shared_by)
+    steps = layer(x, context.repeat_interleave(shared_by, dim=0), need_weights=True)
+    value = keys.value.repeat_interleave(shared_by, dim=0)
+    assert steps.weights is not None
+    heads = (steps.weights @ value).transpose(1, 2).flatten(2)  # [b i (h c)]
+    expected = layer.out_proj(layer.gate(x).sigmoid() * heads)
+    close(layer(x, keys).output, expected)
+
+
+def test_a_gate_of_zero_halves_what_the_layer_adds_to_its_bias(close: Close) -> None:
+    layer = Gated(12, num_heads=3, bias=False)
+    nn.init.zeros_(layer.gate.weight)
+    nn.init.zeros_(layer.gate.bias)
+    plain = MultiHeadAttention(12, num_heads=3, bias=False)
+    plain.load_state_dict(layer.state_dict(), strict=False)
+    x = torch.randn(2, 5, 12)
+    close(layer(x, causal=True).output, plain(x, causal=True).output / 2)

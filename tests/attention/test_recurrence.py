@@ -1,5 +1,6 @@
 """Linear attention and the delta rule: three forms, one function; a loop as in the papers beside them."""
 
+import math
 from typing import Any
 
 import pytest
@@ -15,10 +16,13 @@ from selfattn.attention import (
     MultiHeadAttention,
     Retention,
     Rotary,
+    attend,
     causal_mask,
+    make_score,
     read_on,
 )
 from selfattn.attention.masks import Mask, key_mask
+from selfattn.attention.scores import positive_features
 from selfattn.models.build import build
 
 KINDS: dict[str, Any] = {
@@ -131,7 +135,7 @@ def test_the_same_weights_as_attention_and_as_an_rnn(kind: str, padded: bool) ->
     torch.testing.assert_close(torch.cat(steps, dim=1)[real], as_attention[real], rtol=1e-5, atol=1e-6)
     assert isinstance(state, AttentionState)
     torch.testing.assert_close(past.memory, state.memory, rtol=1e-5, atol=1e-6)
-    assert past.count.tolist() == state.count.tolist() == ([70, 3, 41] if padded else [70] * 3)
+    assert past.position.tolist() == state.position.tolist() == [70] * 3
     assert weights is not None
     assert (weights[..., ~causal_mask(70, 70)] == 0).all()
     assert not padded or (weights.transpose(1, 3)[~tokens] == 0).all()
@@ -139,24 +143,86 @@ def test_the_same_weights_as_attention_and_as_an_rnn(kind: str, padded: bool) ->
 
 @every
 @pytest.mark.parametrize("causal", [False, True])
-def test_the_weights_are_the_matrix_that_the_layer_applies(kind: str, causal: bool) -> None:
-    """Of ``strengthened`` values as projected, also over another text and where rows share it."""
-    layer, x, context = layer_of(kind), torch.randn(3, 5, 6), torch.randn(3, 5, 6)
-    tokens = torch.arange(5) < torch.tensor([[5], [2], [4]])
-    attended = layer(x, context, mask=key_mask(tokens), causal=causal, need_weights=True)
-    clean = context.masked_fill(~tokens[..., None], 0)
-    keys = layer.strengthened(MultiHeadAttention.project_context(layer, clean), clean, tokens)
-    value = keys.value.repeat_interleave(2 // layer.num_kv_heads, dim=1)
-    assert attended.weights is not None
-    heads = (attended.weights @ value).transpose(1, 2).flatten(2)
-    torch.testing.assert_close(layer.out_proj(heads), attended.output, rtol=1e-5, atol=1e-6)
+def test_a_weight_is_the_derivative_of_an_output_by_a_projected_value(kind: str, causal: bool) -> None:
+    layer, x, context = layer_of(kind).double(), torch.randn(3, 5, 6).double(), torch.randn(3, 5, 6).double()
+    mask = key_mask(torch.arange(5) < torch.tensor([[5], [2], [4]]))
+    values: list[Tensor] = []
+    layer.v_proj.register_forward_hook(lambda module, arguments, output: values.append(output))
+    heads: list[Tensor] = []
+    layer.out_proj.register_forward_pre_hook(lambda module, arguments: heads.append(arguments[0]))
+    weights = layer(x, context, mask=mask, causal=causal, need_weights=True).weights
+    assert weights is not None
+    group = 2 // layer.num_kv_heads
+    for b, h, i in ((0, 0, 4), (0, 1, 2), (1, 1, 4), (2, 0, 3)):
+        output = heads[0][b, i].view(2, 3)[h, 0]
+        (derivative,) = torch.autograd.grad(output, values[0], retain_graph=True)
+        by_value = derivative[b].view(5, layer.num_kv_heads, 3)[:, h // group, 0]
+        torch.testing.assert_close(weights[b, h, i], by_value)
+
+
+def test_weights_of_the_delta_rule_by_hand() -> None:
+    """One token: the state holds ``beta k v``, and the query reads ``beta (q . k) v`` of it."""
+    layer, x = layer_of("delta"), torch.randn(1, 1, 6)
+    weights = layer(x, causal=True, need_weights=True).weights
+    keys = MultiHeadAttention.project_context(layer, x)
+    key = torch.nn.functional.normalize(torch.nn.functional.silu(keys.key), dim=-1)
+    expected = layer.beta_proj(x).sigmoid().flatten() * (layer.project_query(x) * key).sum(dim=-1).flatten()
+    assert weights is not None
+    torch.testing.assert_close(weights.flatten(), expected)
+
+
+PLACES = {
+    "given none": None,
+    "padding is not counted": torch.tensor([0, 1, 1, 1, 2, 3, 3, 4]),
+    "with leaps": torch.tensor([3, 4, 7, 20, 21, 21, 30, 31]),
+    "by row": torch.tensor([[0, 1, 1, 1, 2, 3, 3, 4], [5, 6, 7, 8, 9, 10, 11, 12]]),
+}
+
+
+@every
+@pytest.mark.parametrize("places", PLACES)
+@pytest.mark.parametrize("pieces", [[8], [3, 5], [1] * 8])
+def test_both_forms_agree_with_padding_between_tokens(kind: str, places: str, pieces: list[int]) -> None:
+    layer, x, positions = layer_of(kind), torch.randn(2, 8, 6), PLACES[places]
+    tokens = torch.tensor([[True, True, False, False, True, True, False, True], [True] * 8])
+    expected = layer(x, mask=key_mask(tokens), causal=True, positions=positions).output
+    outputs = []
+    past: Any = None
+    for part in torch.arange(8).split(pieces):
+        given = None if positions is None else positions[..., part]
+        read, past = layer.advance(x[:, part], past, mask=key_mask(tokens[:, part]), causal=True, positions=given)
+        outputs.append(read.output)
+    torch.testing.assert_close(torch.cat(outputs, dim=1)[tokens], expected[tokens], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_features_of_low_numbers_do_not_vanish(dtype: torch.dtype) -> None:
+    """Below -17, or -6 in bfloat16, ``elu(x) + 1`` rounds to 0; the scores ``ln exp(q) exp(k)`` are ``q + k``."""
+    key = torch.tensor([-22.0, -20.5, -20.25, -19.75, -20.0], dtype=dtype)
+    weights = attend(
+        torch.full((1, 1, 1, 1), -20.0, dtype=dtype),
+        key.view(1, 1, 5, 1),
+        torch.ones(1, 1, 5, 1, dtype=dtype),
+        score=make_score("linear", 1, 1),
+        need_weights=True,
+    ).weights
+    assert weights is not None
+    torch.testing.assert_close(weights.flatten(), key.float().softmax(dim=-1).to(dtype))
+
+
+def test_the_features_and_their_derivative_at_zero() -> None:
+    x = torch.tensor([-2.0, 0.0, 3.0], dtype=torch.float64, requires_grad=True)
+    features = positive_features(x)
+    (derivative,) = torch.autograd.grad(features.sum(), x)
+    assert features.tolist() == [math.exp(-2), 1.0, 4.0]
+    assert derivative.tolist() == [math.exp(-2), 1.0, 1.0]
 
 
 def test_not_causal_is_the_memory_behind_the_last_key() -> None:
     layer, x, context = layer_of("delta"), torch.randn(3, 5, 6), torch.randn(3, 7, 6)
     _, state = layer.advance(context, None, causal=True)
     assert state is not None
-    query = layer.project_self(x)[0].heads
+    query = layer.project_query(x)
     expected = layer.out_proj((query @ state.memory).transpose(1, 2).flatten(2))
     torch.testing.assert_close(layer(x, context).output, expected, rtol=1e-5, atol=1e-6)
 
@@ -182,7 +248,8 @@ def test_padding_and_what_stands_in_it_are_not_felt(kind: str) -> None:
     for fill in (0.0, 1e3, torch.nan):
         filled = x.masked_fill(~tokens[..., None], fill)
         output = layer.advance(filled, None, mask=key_mask(tokens), causal=True)[0].output[tokens]
-        alone = layer(x[tokens].view(2, 4, 6), causal=True).output.flatten(0, 1)
+        places = torch.tensor([0, 1, 3, 4])  # hidden tokens have positions, too
+        alone = layer(x[tokens].view(2, 4, 6), causal=True, positions=places).output.flatten(0, 1)
         torch.testing.assert_close(output, alone, rtol=1e-5, atol=1e-6)
 
 

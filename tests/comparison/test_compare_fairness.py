@@ -63,7 +63,7 @@ def test_a_model_of_twice_the_size_is_refused(tmp_path: Path) -> None:
 
 def test_planted_cheats_are_caught(tmp_path: Path, finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Transformer is twice as large, reads the future and collapses; the first epoch shows half of the test."""
-    attend, decode = layer.attend, Run.decode
+    attend, decode = layer.attend_checked, Run.decode
 
     def leaky(*arguments: Any, mask: Any = None, **settings: Any) -> Any:
         return attend(*arguments, mask=mask and replace(mask, causal=False), **settings)

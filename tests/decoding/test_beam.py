@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from selfattn.decoding.beam import beam_search
-from selfattn.decoding.common import LengthPenalty
+from selfattn.decoding.common import LengthPenalty, chosen_log_probabilities
 from selfattn.decoding.greedy import greedy
 from selfattn.decoding.output import Hypothesis
-from selfattn.decoding.probabilities import chosen_log_probabilities
 
 VOCAB, BOS, EOS, LONGEST = 5, 1, 2, 4
 PREFIXES = sum(VOCAB**length for length in range(LONGEST))

@@ -62,7 +62,7 @@ def test_operators_of_a_token(beam: int, most: int, padded: bool) -> None:
     found = per_token(decode)
     assert sum(found.values()) <= most
     assert not any(name.startswith(HIDES) and calls for name, calls in found.items())
-    assert found["linear"] == 6 * LAYERS + 1  # q, k and v together; out; q and out; two of the feed-forward block
+    assert found["linear"] == 8 * LAYERS + 1  # q, k, v and out; q and out; two of the feed-forward block
     assert found["scaled_dot_product_attention"] == 2 * LAYERS
     assert found.get("index_select", 0) == (LAYERS if beam > 1 else 0)  # of the source's keys and values none
 

@@ -6,11 +6,10 @@ import pytest
 import torch
 from small_runs import Cli
 
-from selfattn.decoding.common import NO_PENALTY, LengthPenalty
+from selfattn.decoding.common import NO_PENALTY, LengthPenalty, Restrictions
 from selfattn.decoding.constrained import constrained_search
 from selfattn.decoding.glossary import Glossary, missing, read_glossary
 from selfattn.decoding.options import DecodingOptions
-from selfattn.decoding.restrictions import Restrictions
 from selfattn.decoding.texts import decode_texts
 from selfattn.errors import SettingError, UserError
 from selfattn.models.build import build

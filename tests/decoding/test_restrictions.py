@@ -7,10 +7,10 @@ import torch
 
 from selfattn.data.pairs import Example
 from selfattn.decoding.beam import beam_search
+from selfattn.decoding.common import Restrictions
 from selfattn.decoding.greedy import greedy, sample
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.output import Hypothesis
-from selfattn.decoding.restrictions import Restrictions
 from selfattn.decoding.scoring import score_tokens
 from selfattn.decoding.sources import decode_sources
 from selfattn.models.build import build

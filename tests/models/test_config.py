@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import math
+import re
 import subprocess
 import sys
 import typing
@@ -18,7 +19,7 @@ from selfattn.models.build import build, count_parameters
 from selfattn.models.config import Checked, ModelConfig, config_from_dict, config_to_dict, override
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
-from selfattn.models.presets import PRESETS
+from selfattn.models.presets import PRESETS, get_preset
 from selfattn.models.sizing import match, parameters, spread
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import Registry
@@ -282,3 +283,29 @@ def test_a_budget_too_small_is_refused_in_one_line() -> None:
 def test_spread_by_hand() -> None:
     assert spread({"a": 100, "b": 150, "c": 120}) == ("a", "b", 0.5)
     assert spread({"a": 7}) == ("a", "a", 0.0)
+
+
+def test_a_setting_that_was_renamed_keeps_its_name_in_the_json() -> None:
+    """Hashes of published plans cover the JSON, and old commands name the setting as it was."""
+    config = get_preset("decoder-only-linear").config
+    values = config_to_dict(config)
+    assert values["stack"]["state"] == "linear"
+    assert "attention" not in values["stack"]
+    assert config_from_dict(values) == config
+    assert override(get_preset("decoder-only").config, {"stack.state": "delta"}).stack.attention == "delta"
+    assert "state" not in config_to_dict(get_preset("decoder-only").config)["stack"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"hybrid": True}, "stack.hybrid: every second block has softmax attention; set attention to another one"),
+        ({"attention": "linear", "score": "dot"}, "stack.score: has no effect with attention 'linear'; leave it at sc"),
+        ({"attention": "linear", "position": "rotary"}, "expected none, sinusoidal, learned, alibi, retention, got"),
+        ({"attention": "delta", "position": "alibi"}, "with attention 'delta' expected none, sinusoidal, learned, got"),
+        ({"attention": "quick"}, "stack.attention: attention 'quick' is not known; known: softmax, linear, delta."),
+    ],
+)
+def test_an_attention_says_which_settings_go_with_it(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
+        override(get_preset("decoder-only").config, {f"stack.{name}": value for name, value in settings.items()})

@@ -17,9 +17,11 @@ from torch import Tensor
 from zoo import Zoo
 
 from selfattn.attention import (
+    AttentionPosition,
     EmbeddingPosition,
     MultiHeadAttention,
     Position,
+    Rotary,
     Score,
     attend,
     make_score,
@@ -34,9 +36,10 @@ from selfattn.models.config import Limits, ModelConfig, config_from_dict, config
 from selfattn.models.presets import get_preset
 from selfattn.models.protocol import Memory, Seq2Seq
 from selfattn.models.sizing import match, parameters
-from selfattn.registry import POSITIONS, SCORES, register
+from selfattn.registry import ATTENTIONS, NORMALIZERS, POSITIONS, SCORES, register
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.load import load
+from selfattn.runs.record import used_plugins
 from selfattn.runs.train import train
 from selfattn.training.config import TrainingConfig
 
@@ -240,11 +243,66 @@ def test_parts_come_and_go_with_the_test(plugins: Plugins) -> None:
     assert SCORES.plugin_of("dot") is None
 
 
+# --- attention --------------------------------------------------------------------------------------------------------
+
+
+def test_an_attention_gets_every_setting_that_it_takes(plugins: Plugins) -> None:
+    settings = {"num_kv_heads": 1, "qk_norm": True, "score": "cosine", "normalize": "relu", "attention_dropout": 0.25}
+    config = override(
+        get_preset("transformer-rope").config,
+        {f"decoder.{name}": value for name, value in (settings | {"attention": "gated"}).items()},
+    )
+    block: Any = build(config, vocab_size=11).decoder.layers[0]  # type: ignore[union-attr]  # an encoder-decoder
+    for layer in (block.self_attn, block.cross_attn):
+        assert isinstance(layer, ATTENTIONS["gated"])
+        assert (layer.num_kv_heads, layer.dropout) == (1, 0.25)
+        assert layer.q_norm is not None
+        assert isinstance(layer.score, SCORES["cosine"])
+        assert isinstance(layer.normalize, NORMALIZERS["relu"])
+    assert isinstance(block.self_attn.position, Rotary)
+    assert config_to_dict(config)["decoder"]["state"] == "gated"
+    assert {Path(name).name for name in used_plugins("dates", (), config)} == {
+        "gated_attention.py",
+        "cosine_score.py",
+        "relu_normalizer.py",
+    }
+
+
+def test_a_setting_that_an_attention_does_not_take_is_refused() -> None:
+    class Narrow(MultiHeadAttention):
+        def __init__(self, query_dim: int, context_dim: int | None, *, num_heads: int, dropout: float) -> None:
+            super().__init__(query_dim, context_dim, num_heads=num_heads, dropout=dropout)
+
+        @classmethod
+        def takes_position(cls, kind: type[Position]) -> bool:
+            return not issubclass(kind, AttentionPosition)
+
+    register.attention("narrow")(Narrow)
+    preset = get_preset("decoder-only").config
+    assert override(preset, {"stack.attention": "narrow"}).stack.attention == "narrow"
+    for settings, message in (
+        ({"qk_norm": True}, "stack.qk_norm: has no effect with attention 'narrow'; leave it at False"),
+        ({"position": "rotary"}, "stack.position: with attention 'narrow' expected none, sinusoidal, learned, got"),
+        ({"attention": "narow"}, "stack.attention: attention 'narow' is not known; did you mean narrow"),
+    ):
+        changes = {f"stack.{name}": value for name, value in ({"attention": "narrow"} | settings).items()}
+        with pytest.raises(UserError, match=re.escape(message)):
+            override(preset, changes)
+    with pytest.raises(UserError, match="attention 'x': expected a subclass of MultiHeadAttention, got"):
+        register.attention("x")(torch.nn.Linear)
+
+
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "variant", ["convolutional", "rnn cosine", pytest.param("transformer cosine kerple", marks=pytest.mark.slow)]
+    "variant",
+    [
+        "convolutional",
+        "rnn cosine",
+        "transformer gated",
+        pytest.param("transformer cosine kerple", marks=pytest.mark.slow),
+    ],
 )
 def test_it_knows_examples_by_heart(zoo: Zoo, variant: str) -> None:
     config = match(zoo.variants[variant], 12_100, lambda config: parameters(config, 12))
@@ -260,7 +318,7 @@ def test_it_knows_examples_by_heart(zoo: Zoo, variant: str) -> None:
     assert gate.passed, gate
 
 
-@pytest.mark.parametrize("variant", ["convolutional", "decoder-only prefix cosine kerple"])
+@pytest.mark.parametrize("variant", ["convolutional", "decoder-only prefix cosine kerple", "decoder-only gated hybrid"])
 def test_a_run_is_kept_loaded_and_gone_on_with(
     zoo: Zoo, variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

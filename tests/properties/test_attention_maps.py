@@ -46,7 +46,7 @@ def has_distributions(config: ModelConfig) -> bool:
     """Whether the weights of each query are positive and sum to 1, as those of the softmax."""
     parts = [part for part in vars(config).values() if is_dataclass(part)]
     is_softmax = all(getattr(part, "normalize", "softmax") == "softmax" for part in parts)
-    return is_softmax and all(getattr(part, "state", "none") != "delta" for part in parts)
+    return is_softmax and all(getattr(part, "attention", "softmax") != "delta" for part in parts)
 
 
 def assert_rows_sum_to_one(weights: Tensor) -> None:

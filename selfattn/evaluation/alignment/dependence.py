@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from selfattn.data.batches import collate
 from selfattn.data.pairs import Example
-from selfattn.decoding.common import evaluating
-from selfattn.decoding.probabilities import log_probabilities
+from selfattn.decoding.common import evaluating, log_probabilities
 from selfattn.evaluation.alignment.attention_scores import source_shares
 from selfattn.models.protocol import Seq2Seq, stepped_logits
 from selfattn.results.attention import Agreement

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from selfattn.models.config import Limits, ModelConfig
 from selfattn.models.encoder_decoder.config import RNNEncoderConfig, make_stack
 from selfattn.models.transformer_config import TransformerConfig
-from selfattn.registry import SCORES, register
+from selfattn.registry import ATTENTIONS, SCORES, register
 
 if TYPE_CHECKING:
-    from selfattn.models.decoder_only.model import DecoderOnly
-    from selfattn.models.decoder_only.recurrent import RecurrentModel
+    from selfattn.models.decoder_only.model import DecoderOnly, RecurrentModel
 
 
 @register.family("decoder-only")
@@ -35,8 +34,9 @@ class DecoderOnlyConfig(ModelConfig):
         """Refuse a score that padding would shift, and a state that would have to be read in both directions."""
         if SCORES[self.stack.score].counts_keys:
             yield f"stack.score: {self.stack.score!r} needs a source of its own; use another score"
-        if self.bidirectional_prefix and self.stack.state != "none":
-            yield f"bidirectional_prefix: state {self.stack.state!r} reads from left to right; leave one of them out"
+        if self.bidirectional_prefix and ATTENTIONS[self.stack.attention].has_state:
+            name = self.stack.attention
+            yield f"bidirectional_prefix: attention {name!r} reads from left to right; leave one of them out"
 
     @property
     def architecture(self) -> str:
@@ -96,7 +96,7 @@ class RecurrentConfig(ModelConfig):
         from torch import nn
 
         from selfattn.layers import TokenEmbedding
-        from selfattn.models.decoder_only.recurrent import RecurrentModel
+        from selfattn.models.decoder_only.model import RecurrentModel
 
         tokens = nn.Embedding(vocab_size, self.stack.embed_dim, padding_idx=pad_id)
         embed = TokenEmbedding(tokens, dropout=self.stack.dropout)

@@ -1,4 +1,4 @@
-"""The decoder-only model: masked self-attention reads source and target as one sequence; and continued texts."""
+"""Models of source and target as one sequence: by masked self-attention, or by an RNN; and continued texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.attention.masks import Mask, all_real
-from selfattn.layers import TokenEmbedding, TransformerBlock
+from selfattn.layers import RecurrentStack, RecurrentState, TokenEmbedding, TransformerBlock
 from selfattn.layers.transformer import Past, StackOutput, run_stack
 from selfattn.models.protocol import AttentionMaps, Decoded, DecoderState, Memory, Seq2Seq
 
@@ -148,6 +148,50 @@ class DecoderOnly(Seq2Seq):
 def _positions(mask: Tensor) -> Tensor:
     """Count real tokens from 0 in each row: ``[b j]`` bool to ``[b j]`` int64; padding repeats the last number."""
     return (mask.cumsum(dim=1) - 1).clamp(min=0)
+
+
+@dataclass(frozen=True)
+class Read(Memory, DecoderState):
+    """Everything read so far.
+
+    Attributes:
+        recurrent: for each layer its parts, each ``[b d]``.
+    """
+
+    recurrent: RecurrentState
+
+
+class RecurrentModel(Seq2Seq):
+    """A GRU over ``source <sep> target`` (Cho et al. 2014); without a source a language model (Mikolov et al. 2010).
+
+    Args:
+        embed: one embedding for source and target.
+        stack: of GRUs, read forward. An LSTM would need its cell after each row's last token, which torch does not
+            return for padded rows.
+        output: maps ``[.. d]`` to logits.
+    """
+
+    reads_one_sequence = True
+    takes_gaps = False
+
+    def __init__(self, embed: TokenEmbedding, stack: RecurrentStack, output: nn.Linear) -> None:
+        super().__init__()
+        self.embed = embed
+        self.stack = stack
+        self.output = output
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Read:
+        """Read the sources ``[b s]``; after no tokens the state is zero."""
+        if source.shape[1] == 0:
+            source = nn.functional.pad(source, (0, 1))
+            source_mask = nn.functional.pad(source_mask, (0, 1))
+        _, final = self.stack.read(self.embed(source), source_mask)
+        return Read(tuple((h,) for h in final))
+
+    def advance(self, tokens: Tensor, state: Read, *, need_weights: bool = False) -> tuple[Decoded, Read]:
+        """Read tokens ``[b t]``."""
+        states, recurrent = self.stack(self.embed(tokens), state.recurrent)
+        return Decoded(states, self.output), Read(recurrent)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from selfattn.models.config import PARTS, Checked, Divides, Layers, Limits, ModelConfig, Size, Width
+from selfattn.models.config import PARTS, Checked, Divides, Layers, Limits, ModelConfig, Size, Width, smallest
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import NORMALIZERS, SCORES, register
 from selfattn.settings import Share
@@ -143,8 +143,8 @@ class RNNDecoderConfig(Checked):
     def enlarged(self, width: int, dropout: float, longest: int, times: int | None) -> Self:
         """Return the decoder at the size for sentences: states ``times`` as wide, or of the width of embeddings."""
         hidden_dim = width if times is None else times * self.hidden_dim
-        most = longest if SCORES[self.score].counts_keys else self.max_source_length
-        return replace(self, embed_dim=width, hidden_dim=hidden_dim, dropout=dropout, max_source_length=most)
+        limit = longest if SCORES[self.score].counts_keys else self.max_source_length
+        return replace(self, embed_dim=width, hidden_dim=hidden_dim, dropout=dropout, max_source_length=limit)
 
     def problems_with(self, encoder: RNNEncoderConfig | TransformerConfig, *, tie_output: bool) -> Iterator[str]:
         """Say why it cannot begin from an encoder's last state, attend to its states, or write by its embedding."""
@@ -269,8 +269,7 @@ class EncoderDecoderConfig(ModelConfig):
 
     def limits(self) -> Limits:
         """What the encoder has positions for and the decoder can attend to; what the decoder has positions for."""
-        readable = (self.encoder.most_tokens, self.decoder.most_attended)
-        return Limits(min((most for most in readable if most is not None), default=None), self.decoder.most_tokens)
+        return Limits(smallest([self.encoder.most_tokens, self.decoder.most_attended]), self.decoder.most_tokens)
 
     def widths(self, prefix: str = "") -> tuple[Width, ...]:
         """Return those of both parts."""
