@@ -84,29 +84,45 @@ class Ctranslate2Engine:
         *,
         scored: bool = True,
     ) -> list[list[Hypothesis]]:
-        """Decode every source, as :func:`selfattn.decoding.sources.decode_sources` does; the limits are all the same.
+        """Decode every source, as :func:`selfattn.decoding.sources.decode_sources` does, up to its own limit.
 
         Raises:
             UserError: the options need samples, several outputs, a length penalty or no repetitions, which the engine
                 computes in another way; or a prefix and a beam together.
         """
         check_options(options, has_prefixes=any(prefixes))
-        names = self._names
-        named = [[names[token] for token in source] for source in sources]
-        started = [[names[token] for token in prefix] for prefix in prefixes] if any(prefixes) else None
-        longest = max(limits, default=1)
-        first = first_limit(sources, longest) if options.beam > 1 else longest
-        best = [candidates[0] for candidates in self._search(named, started, options.beam, 1, first, scored)]
+        found: list[Hypothesis | None] = [None] * len(sources)
+        for limit in sorted(set(limits)):  # the engine has one limit for all sources of a call
+            places = [place for place, of_source in enumerate(limits) if of_source == limit]
+            starts = [prefixes[place] for place in places] if any(prefixes) else []
+            best = self._best([sources[place] for place in places], starts, options.beam, limit, scored)
+            for place, hypothesis in zip(places, best, strict=True):
+                found[place] = hypothesis
+        hypotheses = [[hypothesis] for hypothesis in found if hypothesis is not None]
+        return self._scored_again(sources, hypotheses) if scored and any(prefixes) else hypotheses
+
+    def _best(
+        self,
+        sources: Sequence[list[int]],
+        prefixes: Sequence[Sequence[int]],
+        beam: int,
+        longest: int,
+        scored: bool,
+    ) -> list[Hypothesis]:
+        """Return the best hypothesis of each source, of at most ``longest`` tokens."""
+        named = [[self._names[token] for token in source] for source in sources]
+        started = [[self._names[token] for token in prefix] for prefix in prefixes] or None
+        first = first_limit(sources, longest) if beam > 1 else longest
+        best = [candidates[0] for candidates in self._search(named, started, beam, 1, first, scored)]
         # As in selfattn's beam search, a hypothesis that is cut off comes after any finished one: where one hypothesis
         # was, all are searched. One that is finished is the best there is: the others can only become less probable.
-        cut_off = [place for place, hypothesis in enumerate(best) if not hypothesis.finished and options.beam > 1]
+        cut_off = [place for place, hypothesis in enumerate(best) if not hypothesis.finished and beam > 1]
         if cut_off:
             again = [named[place] for place in cut_off]
-            several = self._search(again, None, options.beam, options.beam, longest, scored)
+            several = self._search(again, None, beam, beam, longest, scored)
             for place, candidates in zip(cut_off, several, strict=True):
-                best[place] = max(candidates, key=lambda each: each.finished)
-        hypotheses = [[hypothesis] for hypothesis in best]
-        return self._scored_again(sources, hypotheses) if scored and any(prefixes) else hypotheses
+                best[place] = max(candidates, key=lambda candidate: candidate.finished)
+        return best
 
     def _search(
         self,
