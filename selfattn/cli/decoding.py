@@ -210,8 +210,7 @@ def attention(
     """
     from rich.console import Console
 
-    from selfattn.integrations.explorer import explore
-    from selfattn.integrations.foreign import foreign_model
+    from selfattn.integrations.explorer import explore, foreign_model
     from selfattn.report.drawing.attention import attention_text
     from selfattn.tokenizers.protocol import Unit, unit_of, unknown_line
 

@@ -14,9 +14,7 @@ import selfattn
 import tokenizers
 from selfattn.cli.main import main
 from selfattn.errors import UserError
-from selfattn.integrations.explorer import explore
-from selfattn.integrations.foreign import foreign_model
-from selfattn.integrations.own_weights import explore_weights
+from selfattn.integrations.explorer import explore, explore_weights, foreign_model
 from tokenizers import models, pre_tokenizers, processors
 
 # Tiny vocabularies lack the special tokens of the families' defaults; transformers warns about it.
