@@ -9,6 +9,7 @@ from selfattn.convert.marian_directory import FILES, RECIPE, MarianDirectory, Ma
 from selfattn.data.kept_symbols import read_kept
 from selfattn.errors import SettingError
 from selfattn.files import sha256_of
+from selfattn.registry import TASKS
 from selfattn.runs.directory import WEIGHTS, RunDirectory, foreign_kind
 from selfattn.runs.hub import fetch, is_address
 from selfattn.runs.load import load
@@ -68,7 +69,7 @@ def open_start(path: Path, task: TaskData) -> Start:
 
 
 def open_model(path: Path, device: str = "cpu") -> Run:
-    """Open a run, or a Marian model as if it were a run of translation.
+    """Open a run, or a Marian model as if it were a run of the task that has languages.
 
     Args:
         path: of the directory, or ``hf://user/name``.
@@ -80,7 +81,8 @@ def open_model(path: Path, device: str = "cpu") -> Run:
     place = fetch(path, *FILES) if is_address(path) else path
     if foreign_kind(place) != "marian":
         return load(path, device=device)
-    run, _ = _open_marian(path, "translation")
+    task = next(name for name in TASKS.names() if TASKS[name].check_languages is not TaskData.check_languages)
+    run, _ = _open_marian(path, task)
     run.model.to(choose_device(device))
     return run
 

@@ -57,8 +57,8 @@ class TrainOptions:
         source_embeddings: The same for the sources alone.
         target_embeddings: The same for the targets alone.
         freeze: Weights that stay as they are: encoder, decoder, embeddings, or a pattern such as *.fc1.*.
-        links: With --guided: word links i-j of the training pairs. One file of source, target and links, or the links
-            with the sentences, line by line: LINKS,SOURCES,TARGETS.
+        links: Word links i-j of training pairs, for --guided: a file of source, target and links, or three files,
+            LINKS SOURCES TARGETS, line by line.
         set: Model setting as name=value, such as encoder.dim=128. A wrong name lists the right ones. May be repeated.
         metric: Metric that chooses the best weights, by name, or loss for the lowest validation loss. Default: the
             first metric of the task.
