@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,6 @@ class Ctranslate2Engine:
             self.engine: Any = ctranslate2.Translator(str(folder), intra_threads=threads)
         except (RuntimeError, ValueError) as error:
             raise UserError(f"{folder}: CTranslate2 cannot read it ({error}); export the run again") from None
-        self._names: dict[int, str] = _Names()
-        self._numbers: dict[str, int] = _Numbers()
 
     def hypotheses(
         self,
@@ -110,8 +109,8 @@ class Ctranslate2Engine:
         scored: bool,
     ) -> list[Hypothesis]:
         """Return the best hypothesis of each source, of at most ``longest`` tokens."""
-        named = [[self._names[token] for token in source] for source in sources]
-        started = [[self._names[token] for token in prefix] for prefix in prefixes] or None
+        named = [list(map(_name, source)) for source in sources]
+        started = [list(map(_name, prefix)) for prefix in prefixes] or None
         first = first_limit(sources, longest) if beam > 1 else longest
         best = [candidates[0] for candidates in self._search(named, started, beam, 1, first, scored)]
         # As in selfattn's beam search, a hypothesis that is cut off comes after any finished one: where one hypothesis
@@ -157,7 +156,7 @@ class Ctranslate2Engine:
             scores = result.scores or [math.nan] * len(result.hypotheses)
             for tokens, score in zip(result.hypotheses, scores, strict=True):
                 finished = tokens[-1:] == [SPECIALS[2]]
-                ids = [self._numbers[token] for token in (tokens[:-1] if finished else tokens)]
+                ids = list(map(_number, tokens[:-1] if finished else tokens))
                 candidates.append(Hypothesis(ids, score, score, finished))
             hypotheses.append(candidates)
         return hypotheses
@@ -179,8 +178,8 @@ class Ctranslate2Engine:
         """Score the tokens of every target, as :func:`selfattn.decoding.scoring.score_tokens` does."""
         try:
             results = self.engine.score_batch(
-                [[self._names[token] for token in example.source] for example in examples],
-                [[self._names[token] for token in example.target if token != EOS] for example in examples],
+                [list(map(_name, example.source)) for example in examples],
+                [[_name(token) for token in example.target if token != EOS] for example in examples],
                 max_batch_size=SCORED_TOKENS,
                 batch_type="tokens",
                 max_input_length=0,
@@ -193,17 +192,13 @@ class Ctranslate2Engine:
         ]
 
 
-class _Names(dict[int, str]):
-    """The engine's names of tokens, as they are needed."""
-
-    def __missing__(self, token: int) -> str:
-        self[token] = SPECIALS[token] if token < len(SPECIALS) else str(token)
-        return self[token]
+@cache
+def _name(token: int) -> str:
+    """Return the engine's name of a token."""
+    return SPECIALS[token] if token < len(SPECIALS) else str(token)
 
 
-class _Numbers(dict[str, int]):
-    """The tokens of the engine's names, as they are needed."""
-
-    def __missing__(self, name: str) -> int:
-        self[name] = SPECIALS.index(name) if name in SPECIALS else int(name)
-        return self[name]
+@cache
+def _number(name: str) -> int:
+    """Return the token that the engine calls so."""
+    return SPECIALS.index(name) if name in SPECIALS else int(name)

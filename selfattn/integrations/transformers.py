@@ -192,7 +192,7 @@ def attention(
         allowed, added = divided(attention_mask[..., : key.shape[2]])
         visible = allowed if mask is None else allowed & mask
         bias = sum_of(added, position_bias)
-        if added is not None and sink is None:
+        if bias is not None and added is not None and sink is None:
             # As in eager, a row in which numbers hide all keys, such as padding, attends to them evenly: experts that
             # mix tokens read it.
             hidden = ~visible.any(dim=-1, keepdim=True)
