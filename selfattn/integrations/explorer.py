@@ -407,7 +407,7 @@ def _checked(weights: Tensor, name: str, size: tuple[int, int], heads: Sequence[
     """Return the weights ``[h i j]`` of the heads that are chosen.
 
     Raises:
-        UserError: they are of several texts, have another size, or no such head.
+        UserError: they are of several texts, have another size, a row of more than 1, or no such head.
     """
     if not isinstance(weights, Tensor):
         raise UserError(f"{name} is a {type(weights).__name__}: make it a tensor, torch.as_tensor(weights)")
@@ -419,6 +419,8 @@ def _checked(weights: Tensor, name: str, size: tuple[int, int], heads: Sequence[
     weights = weights.detach().float().cpu()
     if not bool(torch.isfinite(weights).all()) or weights.min() < -1e-3 or weights.max() > 1 + 1e-3:
         raise UserError(f"{name} is not between 0 and 1: give the weights after the softmax")
+    if (largest := float(weights.sum(dim=-1).max())) > 1.02:  # less: a sink, or a key that is left out
+        raise UserError(f"{name} has a row that sums to {largest:.2f}: rows are queries, columns are keys")
     if heads is None:
         return weights
     wrong = [head for head in heads if not 0 <= head < len(weights)]

@@ -282,3 +282,10 @@ def test_a_model_of_pictures_is_refused_on_the_command_line(
     assert told(monkeypatch, str(tmp_path), TEXT) == 2
     assert "ViTModel reads pixel_values, not text" in capsys.readouterr().err
     assert foreign_model(tmp_path / "nothing") is None
+
+
+def test_own_weights_with_keys_as_rows_are_refused() -> None:
+    weights = torch.tensor([[[1.0, 0.0], [0.9, 0.1]]])
+    explore_weights(["a", "b"], [weights])
+    with pytest.raises(UserError, match=r"attentions\[0\] has a row that sums to 1.90: rows are queries"):
+        explore_weights(["a", "b"], [weights.mT])
