@@ -51,7 +51,7 @@ class TrainingConfig(Plain):
         clip_norm: Largest gradient norm; larger gradients are scaled down. 0: no clipping.
         label_smoothing: Probability mass spread evenly over the vocabulary.
         r_drop: Weight of R-Drop, the divergence between two dropout passes (Wu et al. 2021).
-        guided: Weight of guided alignment: one head learns the links of the pairs (Garg et al. 2019). 0: none.
+        guided: Weight of guided alignment: one head learns the links of pairs (Garg et al. 2019). Default: none.
         teacher_forcing: Probability of feeding the correct previous token instead of the model's prediction.
         teacher_forcing_end: Value of ``teacher_forcing`` at the last step, reached linearly. Default: constant.
         precision: Precision of computation. bfloat16 uses autocast; weights stay in float32.
@@ -99,7 +99,7 @@ class TrainingConfig(Plain):
     clip_norm: PositiveOrZero = 1.0
     label_smoothing: Share = 0.0
     r_drop: PositiveOrZero = 0.0
-    guided: PositiveOrZero = 0.0
+    guided: Positive | None = None
     teacher_forcing: Probability = 1.0
     teacher_forcing_end: Probability | None = None
     precision: Precision = "float32"
@@ -140,7 +140,7 @@ class TrainingSettings(TypedDict, total=False):
     clip_norm: float
     label_smoothing: float
     r_drop: float
-    guided: float
+    guided: float | None
     teacher_forcing: float
     teacher_forcing_end: float | None
     precision: Precision

@@ -101,7 +101,7 @@ class Stepper:
         teacher_forcing = teacher_forcing_probability(start, end, number, total_steps=total_steps)
         with self.autocast:
             if teacher_forcing == 1.0:  # the same loss as below, but never all logits of a large vocabulary at once
-                weights = {"r_drop": config.r_drop, "guided": config.guided}
+                weights = {"r_drop": config.r_drop, "guided": config.guided or 0.0}
                 return batch_loss(model, batch, label_smoothing=config.label_smoothing, **weights)
             logits = sampled_logits(model, batch, teacher_forcing=teacher_forcing, generator=self.coins)
         return logits_loss(logits, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)

@@ -158,5 +158,5 @@ def test_published_links_of_words_are_those_of_their_characters(name: str, share
 
 
 def test_the_weight_is_a_setting_of_the_training() -> None:
-    assert TrainingConfig().guided == 0.0
+    assert TrainingConfig().guided is None
     assert TrainingConfig(guided=0.05).guided == 0.05
