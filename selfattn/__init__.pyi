@@ -15,7 +15,7 @@ from selfattn.decoding.scoring import TargetScore as TargetScore
 from selfattn.errors import SettingError as SettingError
 from selfattn.errors import UserError as UserError
 from selfattn.integrations.explorer import explore as explore
-from selfattn.integrations.own_weights import explore_weights as explore_weights
+from selfattn.integrations.explorer import explore_weights as explore_weights
 from selfattn.integrations.watch import watch as watch
 from selfattn.models.build import build as build
 from selfattn.models.inside import Edit as Edit

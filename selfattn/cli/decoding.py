@@ -151,7 +151,7 @@ def align(
     --gold prints the alignment error rate of every layer and head.
 
     Args:
-        run: Run directory.
+        run: Run directory, or a Marian model of Hugging Face (opus-mt): a directory or hf://OWNER/NAME.
         data: Files of pairs (TSV, CSV, JSON lines), or source and target files in turn, plain or packed.
         columns: Source and target column, by name or number, separated by a comma.
         encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
@@ -172,7 +172,9 @@ def align(
     options |= {"layer": layer != -1, "head": head is not None}
     options |= {"gold": gold, "sentences": sentences, "base": base is not None}
     check_conditions([name for name in options if options[name]], SimpleNamespace(**options), _ALIGN)
-    loaded = load_runs(run, device=device)
+    from selfattn.runs.start import open_model
+
+    loaded = open_model(run, device)
     if gold is None:
         pairs = _pairs(loaded, data, columns, encoding)
         return alignment_lines(loaded, pairs, layer=layer, head=head, shifted=shift == 1, words=words)
@@ -210,8 +212,7 @@ def attention(
     """
     from rich.console import Console
 
-    from selfattn.integrations.explorer import explore
-    from selfattn.integrations.foreign import foreign_model
+    from selfattn.integrations.explorer import explore, foreign_model
     from selfattn.report.drawing.attention import attention_text
     from selfattn.tokenizers.protocol import Unit, unit_of, unknown_line
 

@@ -32,6 +32,7 @@ class Batch:
         target_out: int64 [b t], expected output of the decoder: the target.
         target_mask: bool [b t], of both target tensors.
         indices: index of each row among the examples that the batch was made of.
+        links: bool [b t s], True where a target token is linked to a source token; None without any link.
     """
 
     source: Tensor
@@ -40,6 +41,7 @@ class Batch:
     target_out: Tensor
     target_mask: Tensor
     indices: list[int]
+    links: Tensor | None = None
 
     def to(self, device: torch.device | str) -> "Batch":
         """Return the batch on this device."""
@@ -59,7 +61,8 @@ class Batch:
         """
         tensors = (self.source, self.source_mask, self.target_in, self.target_out, self.target_mask)
         source, source_mask, target_in, target_out, target_mask = map(change, tensors)
-        return Batch(source, source_mask, target_in, target_out, target_mask, indices)
+        links = None if self.links is None else change(self.links)
+        return Batch(source, source_mask, target_in, target_out, target_mask, indices, links)
 
 
 def padding_of(batch: Batch) -> tuple[int, int]:
@@ -98,7 +101,13 @@ def collate(examples: Sequence[Example], pad_id: int, bos_id: int, indices: Sequ
     source, source_mask = _padded([example.source for example in examples], pad_id)
     target_in, _ = _padded([[bos_id, *example.target[:-1]] for example in examples], pad_id)
     target_out, target_mask = _padded([example.target for example in examples], pad_id)
-    return Batch(source, source_mask, target_in, target_out, target_mask, list(indices))
+    links = None
+    if any(example.links for example in examples):
+        links = torch.zeros(*target_out.shape, source.shape[1], dtype=torch.bool)
+        for row, example in enumerate(examples):
+            for source_place, target_place in example.links:
+                links[row, target_place, source_place] = True
+    return Batch(source, source_mask, target_in, target_out, target_mask, list(indices), links)
 
 
 def batches(

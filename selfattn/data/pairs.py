@@ -64,10 +64,12 @@ class Example:
     Args:
         source: ids of the source.
         target: ids of the target.
+        links: gold alignment as places of a source id and a target id; default none.
     """
 
     source: list[int]
     target: list[int]
+    links: tuple[tuple[int, int], ...] = ()
 
 
 class Examples(Sequence[Example]):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,6 @@ class Ctranslate2Engine:
             self.engine: Any = ctranslate2.Translator(str(folder), intra_threads=threads)
         except (RuntimeError, ValueError) as error:
             raise UserError(f"{folder}: CTranslate2 cannot read it ({error}); export the run again") from None
-        self._names: dict[int, str] = _Names()
-        self._numbers: dict[str, int] = _Numbers()
 
     def hypotheses(
         self,
@@ -84,29 +83,45 @@ class Ctranslate2Engine:
         *,
         scored: bool = True,
     ) -> list[list[Hypothesis]]:
-        """Decode every source, as :func:`selfattn.decoding.sources.decode_sources` does; the limits are all the same.
+        """Decode every source, as :func:`selfattn.decoding.sources.decode_sources` does, up to its own limit.
 
         Raises:
             UserError: the options need samples, several outputs, a length penalty or no repetitions, which the engine
                 computes in another way; or a prefix and a beam together.
         """
         check_options(options, has_prefixes=any(prefixes))
-        names = self._names
-        named = [[names[token] for token in source] for source in sources]
-        started = [[names[token] for token in prefix] for prefix in prefixes] if any(prefixes) else None
-        longest = max(limits, default=1)
-        first = first_limit(sources, longest) if options.beam > 1 else longest
-        best = [candidates[0] for candidates in self._search(named, started, options.beam, 1, first, scored)]
+        found: list[Hypothesis | None] = [None] * len(sources)
+        for limit in sorted(set(limits)):  # the engine has one limit for all sources of a call
+            places = [place for place, of_source in enumerate(limits) if of_source == limit]
+            starts = [prefixes[place] for place in places] if any(prefixes) else []
+            best = self._best([sources[place] for place in places], starts, options.beam, limit, scored)
+            for place, hypothesis in zip(places, best, strict=True):
+                found[place] = hypothesis
+        hypotheses = [[hypothesis] for hypothesis in found if hypothesis is not None]
+        return self._scored_again(sources, hypotheses) if scored and any(prefixes) else hypotheses
+
+    def _best(
+        self,
+        sources: Sequence[list[int]],
+        prefixes: Sequence[Sequence[int]],
+        beam: int,
+        longest: int,
+        scored: bool,
+    ) -> list[Hypothesis]:
+        """Return the best hypothesis of each source, of at most ``longest`` tokens."""
+        named = [list(map(_name, source)) for source in sources]
+        started = [list(map(_name, prefix)) for prefix in prefixes] or None
+        first = first_limit(sources, longest) if beam > 1 else longest
+        best = [candidates[0] for candidates in self._search(named, started, beam, 1, first, scored)]
         # As in selfattn's beam search, a hypothesis that is cut off comes after any finished one: where one hypothesis
         # was, all are searched. One that is finished is the best there is: the others can only become less probable.
-        cut_off = [place for place, hypothesis in enumerate(best) if not hypothesis.finished and options.beam > 1]
+        cut_off = [place for place, hypothesis in enumerate(best) if not hypothesis.finished and beam > 1]
         if cut_off:
             again = [named[place] for place in cut_off]
-            several = self._search(again, None, options.beam, options.beam, longest, scored)
+            several = self._search(again, None, beam, beam, longest, scored)
             for place, candidates in zip(cut_off, several, strict=True):
-                best[place] = max(candidates, key=lambda each: each.finished)
-        hypotheses = [[hypothesis] for hypothesis in best]
-        return self._scored_again(sources, hypotheses) if scored and any(prefixes) else hypotheses
+                best[place] = max(candidates, key=lambda candidate: candidate.finished)
+        return best
 
     def _search(
         self,
@@ -141,7 +156,7 @@ class Ctranslate2Engine:
             scores = result.scores or [math.nan] * len(result.hypotheses)
             for tokens, score in zip(result.hypotheses, scores, strict=True):
                 finished = tokens[-1:] == [SPECIALS[2]]
-                ids = [self._numbers[token] for token in (tokens[:-1] if finished else tokens)]
+                ids = list(map(_number, tokens[:-1] if finished else tokens))
                 candidates.append(Hypothesis(ids, score, score, finished))
             hypotheses.append(candidates)
         return hypotheses
@@ -163,8 +178,8 @@ class Ctranslate2Engine:
         """Score the tokens of every target, as :func:`selfattn.decoding.scoring.score_tokens` does."""
         try:
             results = self.engine.score_batch(
-                [[self._names[token] for token in example.source] for example in examples],
-                [[self._names[token] for token in example.target if token != EOS] for example in examples],
+                [list(map(_name, example.source)) for example in examples],
+                [[_name(token) for token in example.target if token != EOS] for example in examples],
                 max_batch_size=SCORED_TOKENS,
                 batch_type="tokens",
                 max_input_length=0,
@@ -177,17 +192,13 @@ class Ctranslate2Engine:
         ]
 
 
-class _Names(dict[int, str]):
-    """The engine's names of tokens, as they are needed."""
-
-    def __missing__(self, token: int) -> str:
-        self[token] = SPECIALS[token] if token < len(SPECIALS) else str(token)
-        return self[token]
+@cache
+def _name(token: int) -> str:
+    """Return the engine's name of a token."""
+    return SPECIALS[token] if token < len(SPECIALS) else str(token)
 
 
-class _Numbers(dict[str, int]):
-    """The tokens of the engine's names, as they are needed."""
-
-    def __missing__(self, name: str) -> int:
-        self[name] = SPECIALS.index(name) if name in SPECIALS else int(name)
-        return self[name]
+@cache
+def _number(name: str) -> int:
+    """Return the token that the engine calls so."""
+    return SPECIALS.index(name) if name in SPECIALS else int(name)

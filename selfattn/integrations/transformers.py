@@ -4,7 +4,12 @@
 are computed only where they are asked for; every other layer takes the fused path.
 """
 
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
 from contextvars import ContextVar
+from functools import cache
 from typing import Any, Protocol
 
 import torch
@@ -13,10 +18,31 @@ from torch import Tensor, nn
 from selfattn.attention.core import attend
 from selfattn.attention.scores import Score
 from selfattn.errors import UserError
-from selfattn.integrations.keywords import refusal, refuse_unknown
 from selfattn.integrations.torch import divided, sum_of
 
 NAME = "selfattn"
+# Keywords that layers hand over, and why the output does not depend on them.
+_DESCRIPTIVE = {
+    "is_causal": "the mask says what is hidden, as for `eager`",
+    "sliding_window": "the mask has the window",
+    "position_ids": "the layer has rotated queries and keys already",
+    "cache_position": "the layer has updated its cache already",
+    "max_length_q": "length of the longest sequence in `cu_seq_lens_q`",
+    "max_length_k": "length of the longest sequence in `cu_seq_lens_k`",
+    "deterministic": "about backward of flash attention",
+    "num_items_in_batch": "the model's loss divides by it",
+    "logits_to_keep": "about the model's head",
+    "output_hidden_states": "the model collects them",
+    "output_router_logits": "the model collects them",
+    "return_dict": "about the model's output",
+    "use_cache": "about the model's output",
+}
+# What the eager attention of a model may read of its layer, and why it need not be handed over.
+_READ = {
+    "training": "the layer hands over a `dropout` of 0 in evaluation",
+    "num_key_value_groups": "follows from the heads of queries and keys",
+    "head_dim": "the width of the queries, for the default of `scaling`",
+}
 
 
 class Watcher(Protocol):
@@ -155,17 +181,25 @@ def attention(
         UserError: the layer hands over something that is not understood, such as a paged cache; or the model's own
             eager attention reads something of the layer that is not handed over.
     """
-    refuse_unknown(module, others, has_sink=s_aux is not None or sinks is not None)
-    mask = None
-    bias = None
+    _refuse_unknown(module, others, has_sink=s_aux is not None or sinks is not None)
+    sink = _sink(module, query, s_aux, sinks)
+    mask = _packed(module, query, key, cu_seq_lens_q, cu_seq_lens_k, seq_idx)
+    if (chosen := _chosen(indices, key)) is not None:
+        mask = chosen if mask is None else mask & chosen
+    bias = position_bias
     if attention_mask is not None:
         _check_mask(module, attention_mask, key.shape[2])
-        mask, bias = divided(attention_mask[..., : key.shape[2]])
-    for limit in (_chosen(indices, key), _packed(module, query, key, cu_seq_lens_q, cu_seq_lens_k, seq_idx)):
-        if limit is not None:
-            mask = limit if mask is None else mask & limit
-    bias = sum_of(bias, position_bias)
-    sink = _sink(module, query, s_aux, sinks)
+        allowed, added = divided(attention_mask[..., : key.shape[2]])
+        visible = allowed if mask is None else allowed & mask
+        bias = sum_of(added, position_bias)
+        if bias is not None and added is not None and sink is None:
+            # As in eager, a row in which numbers hide all keys, such as padding, attends to them evenly: experts that
+            # mix tokens read it.
+            hidden = ~visible.any(dim=-1, keepdim=True)
+            query = query.masked_fill(hidden, 0)
+            bias = bias.masked_fill(hidden, 0)
+            visible = visible | hidden
+        mask = visible
     if sink is not None:  # a key before all others that every query sees, with the sink as its score and value 0
         column = nn.functional.pad(sink.to(query.dtype), (0, key.shape[2]))
         bias = column if bias is None else nn.functional.pad(bias, (1, 0)) + column
@@ -182,6 +216,7 @@ def attention(
             with torch.no_grad():
                 seen = attend(query, key, value, need_weights=True, **options).weights
         assert seen is not None
+        _check_rows(module, seen)
         for watcher in watchers:
             watcher.keep(module, seen if sink is None else seen[..., 1:])
     if weights is not None and sink is not None:
@@ -189,21 +224,30 @@ def attention(
     return output.transpose(1, 2).contiguous(), weights
 
 
+def _check_rows(module: nn.Module, weights: Tensor) -> None:
+    """Refuse weights, those of a sink among them, of which a row sums to something else than 1, or 0 for no key."""
+    sums = weights.sum(dim=-1, dtype=torch.float32)
+    tolerance = torch.finfo(weights.dtype).eps + 1e-5
+    wrong = ~(((sums - 1).abs() <= tolerance) | (sums == 0))
+    if wrong.any():
+        raise _refusal(module, f"has weights of which a row sums to {float(sums[wrong][0]):.4g}")
+
+
 def _check_mask(module: nn.Module, mask: Tensor, j: int) -> None:
     """Refuse a mask of whole numbers, and one of fewer keys than the layer has."""
     if mask.dtype != torch.bool and not mask.is_floating_point():
-        raise refusal(module, f"hands over a mask of {mask.dtype}, neither bool nor numbers to add")
+        raise _refusal(module, f"hands over a mask of {mask.dtype}, neither bool nor numbers to add")
     if 1 < mask.shape[-1] < j:  # a longer one is that of a cache of fixed size
-        raise refusal(module, f"hands over a mask of {mask.shape[-1]} keys for {j} keys")
+        raise _refusal(module, f"hands over a mask of {mask.shape[-1]} keys for {j} keys")
 
 
 def _sink(module: nn.Module, query: Tensor, s_aux: Tensor | None, sinks: Tensor | None) -> Tensor | None:
     """Return the scores ``[b h i 1]`` of attention sinks, in broadcast, or None."""
     b, h, i, _ = query.shape
     if s_aux is not None and (sinks is not None or s_aux.shape != (h,)):
-        raise refusal(module, f"hands over `s_aux` of {tuple(s_aux.shape)} for {h} heads, or `sinks` beside it")
+        raise _refusal(module, f"hands over `s_aux` of {tuple(s_aux.shape)} for {h} heads, or `sinks` beside it")
     if sinks is not None and sinks.shape != (b, h, i, 1):
-        raise refusal(module, f"hands over `sinks` of {tuple(sinks.shape)} for {h} heads and {i} queries")
+        raise _refusal(module, f"hands over `sinks` of {tuple(sinks.shape)} for {h} heads and {i} queries")
     return sinks if s_aux is None else s_aux.reshape(1, -1, 1, 1)
 
 
@@ -231,14 +275,14 @@ def _packed(
         sequences = []
         for name, ends, length in (("cu_seq_lens_q", cu_seq_lens_q, i), ("cu_seq_lens_k", cu_seq_lens_k, j)):
             if ends is None or int(ends[-1]) != length:
-                raise refusal(module, f"hands over `{name}` that does not end at {length} positions")
+                raise _refusal(module, f"hands over `{name}` that does not end at {length} positions")
             if int(ends[0]) != 0 or bool((ends.diff() < 0).any()) or len(query) > 1:
-                raise refusal(module, f"hands over `{name}` that does not rise from 0, or for {len(query)} rows")
+                raise _refusal(module, f"hands over `{name}` that does not rise from 0, or for {len(query)} rows")
             sequences.append(torch.searchsorted(ends, torch.arange(length, device=ends.device), right=True))
         together = sequences[0][:, None] == sequences[1]
     if seq_idx is not None:
         if seq_idx.shape != (query.shape[0], j) or i != j:
-            raise refusal(module, f"hands over `seq_idx` of {tuple(seq_idx.shape)} for {i} queries and {j} keys")
+            raise _refusal(module, f"hands over `seq_idx` of {tuple(seq_idx.shape)} for {i} queries and {j} keys")
         equal = (seq_idx[:, :, None] == seq_idx[:, None]).unsqueeze(1)
         together = equal if together is None else together & equal
     return together
@@ -253,3 +297,45 @@ def _are_recorded(module: nn.Module) -> bool:
         return False  # of a model that is compiled in parts; the recording is a hook
     recorded = collector.get()  # type: ignore[no-untyped-call]  # transformers has no types for it
     return recorded is not None and any("attentions" in name for name in recorded)
+
+
+def _refuse_unknown(module: nn.Module, others: dict[str, Any], has_sink: bool) -> None:
+    """Refuse a layer that hands over a keyword, or whose eager attention reads an attribute, that is not understood."""
+    for name, value in others.items():
+        if name not in _DESCRIPTIVE and value is not None and value is not False:
+            raise _refusal(module, f"hands over `{name}`")
+    for name in _unknown_reads(type(module)):
+        if not (name == "sinks" and has_sink) and getattr(module, name, None) is not None:
+            raise _refusal(module, f"reads its `{name}` in its eager attention")
+
+
+def _refusal(module: nn.Module, what: str) -> UserError:
+    """Return the error about a layer that does something that is not understood, such as ``hands over `cache```."""
+    number = getattr(module, "layer_idx", None)
+    layer = type(module).__name__ + (f" of layer {number}" if isinstance(number, int) else "")
+    advice = "not supported by attention implementation 'selfattn'; use 'eager'"
+    return UserError(f"{layer} {what}: {advice}")
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch has no types for it
+def _unknown_reads(layer: type[nn.Module]) -> tuple[str, ...]:
+    """Return what the model's own eager attention reads of its layer and is not understood."""
+    return tuple(sorted(_eager_reads(layer.forward).difference(_READ)))
+
+
+@cache
+def _eager_reads(forward: Callable[..., Any]) -> frozenset[str]:
+    """Return the attributes of its layer that the eager attention beside a layer's ``forward`` reads, by its source."""
+    forward = inspect.unwrap(forward)
+    names = set()
+    for name in forward.__code__.co_names:
+        eager = forward.__globals__.get(name)
+        if "eager" not in name or not inspect.isfunction(eager):
+            continue
+        function = ast.parse(textwrap.dedent(inspect.getsource(eager))).body[0]
+        assert isinstance(function, ast.FunctionDef)
+        first = function.args.args[0].arg
+        for node in ast.walk(function):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == first:
+                names.add(node.attr)
+    return frozenset(names)

@@ -226,11 +226,12 @@ class RunDirectory:
         """Replace the settings, and change fields of ``run.json`` as it is written before them."""
         self._put(CONFIG, lambda aside: write(aside, {"schema": SCHEMA} | encode(config)), **changes)
 
-    def config(self, *, exact: bool = False) -> RunConfig:
+    def config(self, *, exact: bool = False, kind: type[RunConfig] = RunConfig) -> RunConfig:
         """Read the settings. Imports no plugin but those of installed packages.
 
         Args:
             exact: refuse plugins that have changed; default: say so on standard error.
+            kind: the settings as a class, which may hold the model's as plain values; default all of them checked.
 
         Raises:
             UserError: the file is missing, broken or from another version of the format, or a plugin is not loaded.
@@ -245,7 +246,7 @@ class RunDirectory:
         if "plugins" in data:  # first: without plugins the names of parts are unknown
             plugins = decode(dict[str, str], data["plugins"], file=path, advice=_ADVICE)
             plugin_loading.check_plugins(plugins, str(self.path), exact=exact)
-        config = decode(RunConfig, data, file=path, advice=_ADVICE)
+        config = decode(kind, data, file=path, advice=_ADVICE)
         self.check(CONFIG)
         return config
 

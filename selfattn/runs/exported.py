@@ -10,7 +10,7 @@ from selfattn.codec import Plain, read, write
 from selfattn.errors import UserError
 from selfattn.files import sha256_of
 from selfattn.models.config import Limits
-from selfattn.runs.directory import RECORD
+from selfattn.runs.directory import CONFIG, RECORD
 from selfattn.runs.environment import cpu_name
 
 Format = Literal["onnx", "ctranslate2"]
@@ -26,8 +26,8 @@ class Compared(Plain):
     """What an export of CTranslate2 remembers.
 
     Attributes:
-        of: SHA-256 of the records of run and export, version of the engine, processor. Where one of them is another
-            now, nothing was compared.
+        of: SHA-256 of the records of run and export and of the export's settings, version of the engine, processor.
+            Where one of them is another now, nothing was compared.
         limits: what the model can read and write, which its settings say with torch alone.
         alike: number of outputs that were those of torch, by the size of the beam.
     """
@@ -76,4 +76,5 @@ def remember(run: Path, export: Path, limits: Limits, beam: int, count: int) -> 
 def _state(run: Path, export: Path) -> tuple[str, ...]:
     import ctranslate2
 
-    return sha256_of(run / RECORD), sha256_of(export / RECORD), str(ctranslate2.__version__), cpu_name()
+    files = run / RECORD, export / RECORD, export / CONFIG
+    return *map(sha256_of, files), str(ctranslate2.__version__), cpu_name()

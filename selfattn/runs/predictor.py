@@ -1,14 +1,13 @@
 """What predicts: a model with its tokenizer and settings. Imports no torch where another engine computes."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack
 
-from selfattn.codec import decode, read_json
 from selfattn.data.text import clean_text, compose, plain_text, plain_words
 from selfattn.decoding.glossary import Glossary
 from selfattn.decoding.options import DecodingOptions, DecodingSettings
@@ -18,7 +17,7 @@ from selfattn.errors import SettingError, UserError, say
 from selfattn.exports.ctranslate2_engine import Ctranslate2Engine
 from selfattn.models.config import Limits, ModelConfig
 from selfattn.registry import TASKS
-from selfattn.runs.directory import CONFIG, RunDirectory
+from selfattn.runs.directory import RunDirectory
 from selfattn.runs.exported import COMPARED, MODEL_FILES, compared, export_place, remember
 from selfattn.runs.inputs import checked_prefixes, checked_texts, decoding_options
 from selfattn.runs.record import RunConfig
@@ -27,7 +26,6 @@ from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.kept import KeptTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.words import WordTokenizer
-from selfattn.training.config import TrainingConfig
 
 Prefix: TypeAlias = str | Iterable[str | None] | None
 """What outputs begin with: a text for all of them, or for each input one or None; None: nothing."""
@@ -46,6 +44,13 @@ class ExportedConfig(ModelConfig):
     def limits(self) -> Limits:
         """What it can read and write."""
         return self.known
+
+
+@dataclass(frozen=True)
+class _Settings(RunConfig):
+    """Settings of a run, with those of the model as plain values: its classes need torch."""
+
+    model: Mapping[str, Any]  # type: ignore[assignment]
 
 
 class Predictor:
@@ -259,12 +264,10 @@ def open_compared(run: Path, beam: int) -> Predictor | None:
         return None
     directory = RunDirectory(path)
     with suppress(UserError):  # said where the run is loaded
-        directory.check(CONFIG, *MODEL_FILES)
-        values = read_json(path / CONFIG, advice="")  # as it was read when outputs were compared
-        if not values.pop("plugins", None):
-            del values["schema"]
-            training = decode(TrainingConfig, values["training"], file=path / CONFIG, advice="")
-            values |= {"model": ExportedConfig(note.limits), "training": training}
+        directory.check(*MODEL_FILES)
+        config = directory.config(kind=_Settings)
+        if not config.plugins:
+            config = RunConfig(**{**vars(config), "model": ExportedConfig(note.limits)})
             engine = Ctranslate2Engine(path / "ctranslate2")
-            return Predictor(path, RunConfig(**values), engine, directory.tokenizer())
+            return Predictor(path, config, engine, directory.tokenizer())
     return None

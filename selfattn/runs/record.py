@@ -27,6 +27,7 @@ class RunConfig(Plain):
         embeddings: SHA-256 of the files of pretrained embeddings by side; None if none.
         freeze: weights that the training left as they were, see :func:`selfattn.training.freeze.freeze`; None if none.
         metric: that chose the best weights, see `TrainOptions.metric`; None: the first of the task.
+        links: SHA-256 of the files of links for guided alignment; None if none.
         longest_source: tokens of the longest source of the training; 0 where `max_length` holds for every source, as in
             runs that do not name it.
     """
@@ -43,6 +44,7 @@ class RunConfig(Plain):
     freeze: tuple[str, ...] | None = None
     embeddings: Mapping[str, str] | None = None
     metric: str | None = None
+    links: tuple[str, ...] | None = None
 
     def output_limit(self, source: int, target: int = 0) -> int:
         """Return the most tokens of an output, ``<eos>`` included.

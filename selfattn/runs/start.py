@@ -1,14 +1,15 @@
 """What a training starts from: a run, or a Marian model of Hugging Face, in a directory or on the Hub."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from selfattn.convert.marian_directory import FILES, RECIPE, MarianDirectory
+from selfattn.convert.marian_directory import FILES, RECIPE, MarianDirectory, MarianStart
 from selfattn.data.kept_symbols import read_kept
 from selfattn.errors import SettingError
 from selfattn.files import sha256_of
+from selfattn.registry import TASKS
 from selfattn.runs.directory import WEIGHTS, RunDirectory, foreign_kind
 from selfattn.runs.hub import fetch, is_address
 from selfattn.runs.load import load
@@ -17,6 +18,7 @@ from selfattn.runs.run import Run
 from selfattn.runs.task import TaskData
 from selfattn.runs.vocabulary import token_settings
 from selfattn.training.config import TrainingConfig
+from selfattn.training.device import choose_device
 
 PRESET = "marian"
 """Name of a Marian model in a run; no preset has it."""
@@ -61,16 +63,42 @@ def open_start(path: Path, task: TaskData) -> Start:
         return Start(run, RunDirectory(run.path).record().files[WEIGHTS][0])
     if not task.takes_pairs:
         raise SettingError(f"`init_from` {path}: is a model of pairs, and {task.name} trains models of texts")
-    directory = MarianDirectory(place)
+    run, marian = _open_marian(path, task.name, task.check_languages)
+    _check_tokens(task, run)
+    return Start(run, sha256_of(MarianDirectory(run.path).weights_file), marian.notes, RECIPE)
+
+
+def open_model(path: Path, device: str = "cpu") -> Run:
+    """Open a run, or a Marian model as if it were a run of the task that has languages.
+
+    Args:
+        path: of the directory, or ``hf://user/name``.
+        device: to compute on; default the CPU.
+
+    Raises:
+        UserError: it cannot be opened, or is another model of Hugging Face.
+    """
+    place = fetch(path, *FILES) if is_address(path) else path
+    if foreign_kind(place) != "marian":
+        return load(path, device=device)
+    task = next(name for name in TASKS.names() if TASKS[name].check_languages is not TaskData.check_languages)
+    run, _ = _open_marian(path, task)
+    run.model.to(choose_device(device))
+    return run
+
+
+def _open_marian(
+    path: Path, task: str, check_languages: Callable[[str, str], object] = lambda source, target: None
+) -> tuple[Run, MarianStart]:
+    """Open a Marian model in a directory or on the Hub, whose languages are checked before its weights are fetched."""
+    directory = MarianDirectory(fetch(path, *FILES) if is_address(path) else path)
     if is_address(path) and not directory.weights_file.is_file():
         directory = MarianDirectory(fetch(path, *FILES, directory.weights_file.name))
-    task.check_languages(*directory.languages)
+    check_languages(*directory.languages)
     marian = directory.open()
     longest = marian.config.limits().target or 1
-    config = RunConfig(task.name, PRESET, marian.config, TrainingConfig(), {}, max_length=longest)
-    run = Run(directory.path, config, marian.model, marian.tokenizer)
-    _check_tokens(task, run)
-    return Start(run, sha256_of(directory.weights_file), marian.notes, RECIPE)
+    config = RunConfig(task, PRESET, marian.config, TrainingConfig(), {}, max_length=longest)
+    return Run(directory.path, config, marian.model, marian.tokenizer), marian
 
 
 def _check_tokens(task: TaskData, start: Run) -> None:

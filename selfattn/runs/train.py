@@ -57,6 +57,8 @@ class TrainOptions:
         source_embeddings: The same for the sources alone.
         target_embeddings: The same for the targets alone.
         freeze: Weights that stay as they are: encoder, decoder, embeddings, or a pattern such as *.fc1.*.
+        links: Word links i-j of training pairs, for --guided: a file of source, target and links, or three files,
+            LINKS SOURCES TARGETS, line by line.
         set: Model setting as name=value, such as encoder.dim=128. A wrong name lists the right ones. May be repeated.
         metric: Metric that chooses the best weights, by name, or loss for the lowest validation loss. Default: the
             first metric of the task.
@@ -84,6 +86,7 @@ class TrainOptions:
     source_embeddings: Path | None = None
     target_embeddings: Path | None = None
     freeze: tuple[str, ...] = ()
+    links: tuple[Path, ...] = ()
     set: tuple[str, ...] = ()
     metric: str | None = None
     keep: Count | None = None
@@ -112,6 +115,7 @@ class TrainSettings(TrainingSettings, total=False):
     source_embeddings: str | os.PathLike[str] | None
     target_embeddings: str | os.PathLike[str] | None
     freeze: str | Sequence[str]
+    links: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     set: str | Sequence[str]
     metric: str | None
     keep: int | None
@@ -154,6 +158,7 @@ def train(
         ``train("dates", model="rnn-attention", out="runs/dates", epochs=3, task_options={"locales": ("ko_KR",)})``
     """
     from selfattn.data.readers.containers import file_sha256
+    from selfattn.evaluation.alignment.links import read_gold, spans_by_texts
     from selfattn.interrupts import first_interrupt
     from selfattn.runs.directory import RECORD, check_place
     from selfattn.runs.embeddings import fill_tables
@@ -203,7 +208,10 @@ def train(
         _check_average(recipe)
     start_run = None if start is None else start.run
     tokenizer = None if start is None else start.run.tokenizer
-    data = make_training_set(task, recipe, tokenizer=tokenizer, allow_unknown=options.allow_unknown)
+    if options.links and not recipe.guided:
+        raise SettingError("`links`: also needs `guided`, the weight of their loss")
+    links = spans_by_texts(read_gold(options.links[0], sentences=options.links[1:])) if options.links else None
+    data = make_training_set(task, recipe, tokenizer=tokenizer, allow_unknown=options.allow_unknown, links=links)
     if is_by_loss:
         data = replace(data, criterion=data.criterion.by_loss())
     if start is not None:  # whose positions the user does not choose
@@ -227,6 +235,7 @@ def train(
         freeze=options.freeze or None,
         embeddings={side: file_sha256(path) for side, path in vectors.items()} or None,
         metric=None if options.metric == usual_metric else options.metric,
+        links=tuple(map(file_sha256, options.links)) or None,
     )
     prepare = partial(fill_tables, tokenizer=data.tokenizer, files=vectors) if vectors else None
     # observers

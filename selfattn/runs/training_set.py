@@ -9,12 +9,22 @@ from itertools import accumulate, chain, islice
 from typing import Any
 
 from selfattn.console import waiting
-from selfattn.data.pairs import Example, Examples, Pair, encode_pairs, encode_stream, encode_together, sample_pairs
+from selfattn.data.pairs import (
+    Example,
+    Examples,
+    Pair,
+    Span,
+    encode_pairs,
+    encode_stream,
+    encode_together,
+    sample_pairs,
+)
 from selfattn.data.splits import Splits, repeated
 from selfattn.data.text import unclean
 from selfattn.decoding.scoring import text_examples
 from selfattn.decoding.texts import decode_texts
 from selfattn.errors import SettingError, UserError, described
+from selfattn.evaluation.alignment.attention_scores import linked_examples
 from selfattn.evaluation.alignment.links import GoldPair
 from selfattn.evaluation.gates.output_gates import overlap_gates
 from selfattn.evaluation.metrics.exact import words_of
@@ -78,6 +88,7 @@ def make_training_set(
     allow_unknown: bool = False,
     first: int | None = None,
     keep: bool = False,
+    links: Mapping[tuple[str, str], Sequence[Span]] | None = None,
 ) -> TrainingSet:
     """Make the training set of a task.
 
@@ -89,11 +100,14 @@ def make_training_set(
         allow_unknown: accept targets with many characters that this tokenizer does not know; default False.
         first: train on this number of pairs again and again; default all pairs.
         keep: cache the examples of every epoch for further models; default False.
+        links: spans of pairs by their texts, for guided alignment; default those of the pairs themselves.
 
     Raises:
         UserError: a setting or the data are not usable, too many tokens of the targets are unknown, or a metric fails
             on the first two targets.
     """
+    if training.guided and (isinstance(task, TextData) or task.sampling()):
+        raise SettingError("`guided`: needs pairs, and tokens that are the same in each epoch (without `sampling`)")
     if isinstance(task, TextData):
         return _training_set_of_texts(task, training, splits, tokenizer, allow_unknown=allow_unknown, first=first)
     is_new = tokenizer is None
@@ -105,6 +119,7 @@ def make_training_set(
         raise UserError(f"{type(tokenizer).__name__}: expected pad_id {PAD}, bos_id {BOS} and eos_id {EOS}")
     cache: dict[int, Sequence[Example]] = {}
     sampling = task.sampling()
+    spans = links or {}
 
     def epoch(number: int) -> Iterable[Example]:
         pairs = _pairs_of(splits, number, training, first)
@@ -112,12 +127,16 @@ def make_training_set(
             drawn = sample_pairs(pairs, tokenizer, seed=training.seed, epoch=number, alpha=sampling)
             return Examples.of(drawn) if _fits(pairs) else drawn
         if not isinstance(pairs, Sequence) or not _fits(pairs):
-            return encode_stream(pairs, tokenizer)
+            return linked_examples(pairs, tokenizer, spans) if training.guided else encode_stream(pairs, tokenizer)
         is_fixed = training.items_per_epoch is None and (splits.is_same_each_epoch or first is not None)
         place = 0 if is_fixed else number
         if place in cache:
             return cache[place]
-        examples = encode_together(pairs, tokenizer)
+        examples: Sequence[Example]
+        if training.guided:
+            examples = list(linked_examples(pairs, tokenizer, spans))
+        else:
+            examples = encode_together(pairs, tokenizer)
         if keep or is_fixed:
             cache[place] = examples
         return examples
@@ -136,6 +155,11 @@ def make_training_set(
     notes = [*splits.notes, *([] if warning is None else [warning])]
     notes.append(_vocabulary_note(tokenizer, task.vocabulary_origin() if is_new else _OF_START))
     notes += unknown_notes(tokenizer, known, validation, is_new=is_new)
+    if training.guided:
+        count = sum(bool(spans.get((pair.source, pair.target), pair.spans)) for pair in known)
+        if not count:
+            raise SettingError("`guided`: no training pair has links; give a file of them with `links`")
+        notes.append(f"guided alignment: {count:,} of {len(known):,} training pairs have links")
     if not (is_new or allow_unknown):
         refuse_unknown([pair.target for pair in known], tokenizer.target)
     validation_examples = encode_pairs(validation, tokenizer)

@@ -24,9 +24,6 @@ SubwordKind = Literal["unigram", "bpe"]
 # and fails if a piece equals the name of a special token or a byte. Texts are therefore cut there.
 _CUT = re.compile(rf"[\0{SPACE_MARK}\u2585\ud800-\udfff]|{'|'.join(SPECIALS)}|<0x[0-9A-F]{{2}}>")
 
-
-_PIECE = 0x0A  # tag of a model's pieces, behind which its settings stand
-_TSV = b"\x3a\x03tsv"  # of the settings: input_format is "tsv"
 _BLOCK = 500  # texts whose words are counted together: few enough to stay in a cache of the processor
 _MOST_PIECES = 2**24
 _MOST_TEXTS = 1_000_000  # sentencepiece keeps all texts in memory
@@ -77,9 +74,8 @@ def train_model(
     drawn = _drawn(texts, _MOST_TEXTS)
     specials: dict[str, Any] = {}
     counts = word_counts(drawn) if settings.kind == "bpe" else {}
-    is_counted = bool(counts) and not any("\t" in word for word in counts)
     # Sorted, as the order of the texts would decide between pieces of equal frequency.
-    if is_counted:
+    if counts and not any("\t" in word for word in counts):
         parts = sorted(counts)
         sentences = [f"{word}\t{counts[word]}" for word in parts]
         specials["input_format"] = "tsv"
@@ -121,8 +117,7 @@ def train_model(
         sentences = str(error).rpartition("] ")[2].split(". ")[:2]  # what is wrong, behind the line of its source
         reason = ". ".join(sentences).rstrip(".")
         raise UserError(f"subwords: {reason}; choose another size, or give more text") from None
-    model = written.getvalue()
-    return without_format(model) if is_counted else model, settings
+    return written.getvalue(), settings
 
 
 @paused_collector()
@@ -149,41 +144,6 @@ def word_counts(texts: Iterable[str]) -> dict[str, int]:
         for part in filter(None, _CUT.split(word)):
             parts[part] = parts.get(part, 0) + count
     return parts
-
-
-def without_format(model: bytes) -> bytes:
-    """Take the setting `input_format` out of a model, so that it is as if trained on the texts.
-
-    By hand, since `sentencepiece_model_pb2` of the library needs protobuf 7.36 or later, which excludes other packages.
-
-    Args:
-        model: trained on counted words, in sentencepiece's format: fields of protobuf.
-    """
-    place = 0
-    while model[place] == _PIECE:
-        size, start = _varint(model, place + 1)
-        place = start + size
-    size, start = _varint(model, place + 1)
-    spec = model[start : start + size].replace(_TSV, b"", 1)
-    size_bytes = []
-    rest = len(spec)
-    while rest > 127:
-        size_bytes.append(128 | rest & 127)
-        rest >>= 7
-    return model[: place + 1] + bytes([*size_bytes, rest]) + spec + model[start + size :]
-
-
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """Return the number that is written at a place with 7 bits a byte, and the place behind it."""
-    number = 0
-    shift = 0
-    while True:
-        byte = data[place]
-        place += 1
-        number |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return number, place
 
 
 def _drawn(texts: Iterable[str], count: int) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypedDict
 from annotated_types import Gt, Le
 
 from selfattn.codec import Plain
+from selfattn.errors import SettingError
 from selfattn.settings import (
     Condition,
     Count,
@@ -50,6 +51,7 @@ class TrainingConfig(Plain):
         clip_norm: Largest gradient norm; larger gradients are scaled down. 0: no clipping.
         label_smoothing: Probability mass spread evenly over the vocabulary.
         r_drop: Weight of R-Drop, the divergence between two dropout passes (Wu et al. 2021).
+        guided: Weight of guided alignment: one head learns the links of pairs (Garg et al. 2019). Default: none.
         teacher_forcing: Probability of feeding the correct previous token instead of the model's prediction.
         teacher_forcing_end: Value of ``teacher_forcing`` at the last step, reached linearly. Default: constant.
         precision: Precision of computation. bfloat16 uses autocast; weights stay in float32.
@@ -100,6 +102,7 @@ class TrainingConfig(Plain):
     clip_norm: PositiveOrZero = 1.0
     label_smoothing: Share = 0.0
     r_drop: PositiveOrZero = 0.0
+    guided: Positive | None = None
     teacher_forcing: Probability = 1.0
     teacher_forcing_end: Probability | None = None
     precision: Precision = "float32"
@@ -118,6 +121,9 @@ class TrainingConfig(Plain):
             options = typing.get_args(choices)
             check(self, name, str, options.__contains__, f"one of {', '.join(options)}")
         check(self, "betas", tuple, _are_betas, "two numbers in [0, 1)")
+        ends = self.teacher_forcing if self.teacher_forcing_end is None else self.teacher_forcing_end
+        if self.guided and min(self.teacher_forcing, ends) < 1:
+            raise SettingError("`guided`: links are of the right tokens; leave `teacher_forcing` at 1")
 
 
 class TrainingSettings(TypedDict, total=False):
@@ -138,6 +144,7 @@ class TrainingSettings(TypedDict, total=False):
     clip_norm: float
     label_smoothing: float
     r_drop: float
+    guided: float | None
     teacher_forcing: float
     teacher_forcing_end: float | None
     precision: Precision

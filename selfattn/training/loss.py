@@ -8,13 +8,16 @@ from torch.nn import functional
 
 from selfattn.attention.masks import all_real
 from selfattn.data.batches import Batch
-from selfattn.models.protocol import Seq2Seq
+from selfattn.errors import UserError
+from selfattn.models.protocol import Decoded, Seq2Seq
 
 _ELEMENTS = 2**20  # logits that exist at once: few enough to stay in a processor's cache
 LARGE_VOCABULARY = 4096  # tokens from which on the logits of a batch are not computed all at once
 
 
-def batch_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float = 0.0, r_drop: float = 0.0) -> Tensor:
+def batch_loss(
+    model: Seq2Seq, batch: Batch, *, label_smoothing: float = 0.0, r_drop: float = 0.0, guided: float = 0.0
+) -> Tensor:
     """Return the mean negative log-likelihood of a batch's target tokens under teacher forcing, nats per token.
 
     It is :func:`logits_loss` of the model's logits. For a vocabulary of at least ``LARGE_VOCABULARY`` tokens, and
@@ -25,17 +28,73 @@ def batch_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float = 0.0, r_
         batch: at least one real target token.
         label_smoothing: ``epsilon`` in [0, 1); default 0.
         r_drop: see :func:`logits_loss`; default 0.
+        guided: weight of the :func:`alignment_loss` of one head, where the batch has links; default 0. The head is the
+            first of the last layer but one (Garg et al. 2019, section 4.2), or of the only layer.
+
+    Raises:
+        UserError: with links, the model returns no attention to its source.
     """
+    if guided and batch.links is not None:
+        return _guided_loss(model, batch, guided, label_smoothing, r_drop)
     before = model.pre_logits(batch.source, batch.target_in, source_mask=batch.source_mask)
     if before is None:
         logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
-    elif r_drop or before.output.out_features < LARGE_VOCABULARY or before.output.bias is None:
-        logits = before.logits()
     else:
-        states, target = (pick(x, batch.target_mask) for x in (before.states, batch.target_out))
-        output = before.output
-        return linear_cross_entropy(states, output.weight, output.bias, target, label_smoothing=label_smoothing)
+        return _decoded_loss(before, batch, label_smoothing, r_drop)
     return logits_loss(logits, batch, label_smoothing=label_smoothing, r_drop=r_drop)
+
+
+def _decoded_loss(before: Decoded, batch: Batch, label_smoothing: float, r_drop: float) -> Tensor:
+    """Return the loss of what a decoder gives: of its logits, or of a large vocabulary without all of them at once."""
+    output = before.output
+    if r_drop or output.out_features < LARGE_VOCABULARY or output.bias is None:
+        return logits_loss(before.logits(), batch, label_smoothing=label_smoothing, r_drop=r_drop)
+    states, target = (pick(x, batch.target_mask) for x in (before.states, batch.target_out))
+    return linear_cross_entropy(states, output.weight, output.bias, target, label_smoothing=label_smoothing)
+
+
+def _guided_loss(model: Seq2Seq, batch: Batch, guided: float, label_smoothing: float, r_drop: float) -> Tensor:
+    """Return the loss of a batch with the alignment loss of one head."""
+    assert batch.links is not None
+    if "advance" not in model.defines:
+        raise UserError(f"`guided`: {type(model).__name__} returns no attention weights while it trains; leave it out")
+    state = model.start(model.encode(batch.source, batch.source_mask))
+    decoded, _ = model.advance(batch.target_in, state, need_weights=True)
+    layers = decoded.self_weights if model.reads_one_sequence else decoded.cross_weights
+    if not layers:
+        raise UserError(f"`guided`: {type(model).__name__} has no attention to its source; choose a model that has")
+    head = layers[max(0, len(layers) - 2)][:, 0, :, : batch.source.shape[1]]  # of one sequence: its part on the source
+    return _decoded_loss(decoded, batch, label_smoothing, r_drop) + guided * alignment_loss(head, batch.links)
+
+
+def alignment_loss(weights: Tensor, links: Tensor) -> Tensor:
+    r"""Mean cross-entropy of attention weights against given links, in nats a linked target token.
+
+    .. math:: -\frac1n \sum_t \frac{1}{|L_t|} \sum_{s \in L_t} \log a_{ts}
+
+    with the linked source tokens :math:`L_t` of a target token :math:`t`, and :math:`n` target tokens that have some:
+    guided alignment (Chen et al. 2016, section 3.2; Garg et al. 2019, equation 5). Computed in at least float32.
+
+    Args:
+        weights: ``[b t s]``, of the step that writes a token.
+        links: bool ``[b t s]``.
+
+    Returns:
+        A scalar; 0 without links.
+
+    Example:
+        >>> weights = torch.tensor([[[0.25, 0.75], [0.5, 0.5]]])
+        >>> links = torch.tensor([[[False, True], [False, False]]])
+        >>> round(alignment_loss(weights, links).item(), 4)  # -log 0.75
+        0.2877
+    """
+    counts = links.sum(dim=-1)
+    linked = counts > 0
+    weights = weights[linked]
+    weights = weights.float() if weights.dtype.itemsize < 4 else weights
+    logs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
+    of_token = (logs * links[linked]).sum(dim=-1) / counts[linked]
+    return -of_token.sum() / max(1, len(of_token))
 
 
 def logits_loss(logits: Tensor, batch: Batch, *, label_smoothing: float, r_drop: float) -> Tensor:

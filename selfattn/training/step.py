@@ -95,13 +95,14 @@ class Stepper:
         """
         config = self.config
         if config.r_drop:
-            batch = batch.changed(lambda tensor: tensor.repeat(2, 1), batch.indices * 2)  # each row has its own dropout
+            batch = batch.changed(lambda rows: torch.cat([rows, rows]), batch.indices * 2)  # each has its own dropout
         start = config.teacher_forcing
         end = config.teacher_forcing_end
         teacher_forcing = teacher_forcing_probability(start, end, number, total_steps=total_steps)
         with self.autocast:
             if teacher_forcing == 1.0:  # the same loss as below, but never all logits of a large vocabulary at once
-                return batch_loss(model, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
+                weights = {"r_drop": config.r_drop, "guided": config.guided or 0.0}
+                return batch_loss(model, batch, label_smoothing=config.label_smoothing, **weights)
             logits = sampled_logits(model, batch, teacher_forcing=teacher_forcing, generator=self.coins)
         return logits_loss(logits, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
 

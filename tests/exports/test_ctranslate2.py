@@ -1,6 +1,7 @@
 """Exported to CTranslate2, a Transformer writes what it writes here; what the engine cannot hold is refused."""
 
 import dataclasses
+import json
 import math
 import shutil
 import subprocess
@@ -13,16 +14,18 @@ import pytest
 import torch
 from small_runs import Cli
 
+from selfattn.codec import read, write
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError
 from selfattn.exports.ctranslate2 import Ctranslate2Model, to_ctranslate2
 from selfattn.exports.ctranslate2_engine import first_limit
+from selfattn.files import sha256_of
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.presets import PRESETS
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.runs.directory import RunDirectory
-from selfattn.runs.exported import COMPARED, NOTE
+from selfattn.runs.exported import COMPARED, NOTE, Compared, remember
 from selfattn.runs.load import load
 from selfattn.runs.predictor import open_compared
 from selfattn.runs.run import Run
@@ -264,6 +267,67 @@ def test_outputs_that_end_late_or_never_are_those_of_one_search(tmp_path: Path) 
     assert [hypothesis.ids for (hypothesis,) in found] == [hypothesis.ids for (hypothesis,) in expected]
     ends = {(hypothesis.finished, len(hypothesis.ids) >= 4) for (hypothesis,) in found}
     assert ends == {(True, False), (True, True), (False, True)}
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_an_output_does_not_depend_on_the_limits_of_other_lines(beam: int, tmp_path: Path) -> None:
+    _convert(EncoderDecoderConfig(encoder=STACK, decoder=STACK), tmp_path, end=-50.0)  # never ends
+    engine = Ctranslate2Model(tmp_path)
+    sources = [[4, 2], [5, 6, 7, 8, 2], [9, 2]]
+    limits = [3, 11, 3]
+    together = engine.hypotheses(sources, DecodingOptions(beam=beam), limits)
+    for source, limit, (found,) in zip(sources, limits, together, strict=True):
+        ((alone,),) = engine.hypotheses([source], DecodingOptions(beam=beam), [limit])
+        assert len(found.ids) == limit
+        assert (found.ids, found.finished) == (alone.ids, alone.finished)
+        assert found.score == pytest.approx(alone.score, abs=1e-4)
+
+
+def forged(run: Path, content: str) -> None:
+    """Put other settings into an export, with checksums and the note on the comparison as if they were its own."""
+    export = Path(f"{run}-ctranslate2")
+    (export / "config.json").write_text(content)
+    record = RunDirectory(export).record()
+    files = {**record.files, "config.json": (sha256_of(export / "config.json"),)}
+    write(export / "run.json", dataclasses.replace(record, files=files), checksum=True)
+    note = read(Compared, export / NOTE, advice="")
+    (export / NOTE).unlink()
+    remember(run, export, note.limits, 1, COMPARED)
+
+
+FORGERIES: list[dict[str, Any]] = [
+    {"schema": 99},
+    {"schema": None},
+    {"task": 3},
+    {"task": None},
+    {"preset": ["transformer"]},
+    {"max_length": "22"},
+    {"max_length": None},
+    {"longest_source": 1.5},
+    {"data": []},
+    {"training": {"epochs": "ten"}},
+    {"freeze": "decoder"},
+    {"metric": 5},
+    {"init_from": {}},
+    {"embeddings": "none"},
+    {"plugins": []},
+    {"unheard_of": 1},
+    {"model": []},
+]
+
+
+def test_forged_settings_are_refused_without_torch_as_load_refuses_them(runs: dict[str, Run], tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    shutil.copytree(runs["transformer"].path, path)
+    load(path, engine="ctranslate2").predict([pair.source for pair in runs["transformer"].task.held_out().pairs[:9]])
+    content = Path(f"{path}-ctranslate2", "config.json").read_text()
+    forged(path, content)
+    assert open_compared(path, 1) is not None, "the test forges well"
+    for changes in FORGERIES:
+        forged(path, json.dumps(json.loads(content) | changes))
+        with pytest.raises(UserError):
+            RunDirectory(Path(f"{path}-ctranslate2")).config()
+        assert open_compared(path, 1) is None, changes
 
 
 REFUSED = {

@@ -14,9 +14,7 @@ import selfattn
 import tokenizers
 from selfattn.cli.main import main
 from selfattn.errors import UserError
-from selfattn.integrations.explorer import explore
-from selfattn.integrations.foreign import foreign_model
-from selfattn.integrations.own_weights import explore_weights
+from selfattn.integrations.explorer import explore, explore_weights, foreign_model
 from tokenizers import models, pre_tokenizers, processors
 
 # Tiny vocabularies lack the special tokens of the families' defaults; transformers warns about it.
@@ -284,3 +282,10 @@ def test_a_model_of_pictures_is_refused_on_the_command_line(
     assert told(monkeypatch, str(tmp_path), TEXT) == 2
     assert "ViTModel reads pixel_values, not text" in capsys.readouterr().err
     assert foreign_model(tmp_path / "nothing") is None
+
+
+def test_own_weights_with_keys_as_rows_are_refused() -> None:
+    weights = torch.tensor([[[1.0, 0.0], [0.9, 0.1]]])
+    explore_weights(["a", "b"], [weights])
+    with pytest.raises(UserError, match=r"attentions\[0\] has a row that sums to 1.90: rows are queries"):
+        explore_weights(["a", "b"], [weights.mT])

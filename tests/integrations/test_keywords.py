@@ -154,6 +154,13 @@ def test_families_that_were_silently_different_are_those_of_eager(family: str) -
     assert result.result == "equal", result
 
 
+def test_experts_that_mix_tokens_read_the_rows_of_padding_as_eager_gives_them() -> None:
+    register()
+    model = tiny("DogeForCausalLM", configuration(transformers.DogeConfig, {"is_moe": True}))
+    result = compared(model, 1e-4, sides=("left",))
+    assert result.result == "equal", result
+
+
 def test_an_unwatched_model_compiles_into_one_graph() -> None:
     register()
     model = tiny("LlamaForCausalLM", configuration(transformers.LlamaConfig))

@@ -7,8 +7,7 @@ import torch
 import transformers
 
 from selfattn.errors import UserError
-from selfattn.integrations.layers import attention_layers
-from selfattn.integrations.watch import watch
+from selfattn.integrations.watch import attention_layers, watch
 from tests.fixtures.families import configuration, inputs_of, tiny
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -2,6 +2,7 @@
 changes nothing."""
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 import transformers
 from torch import Tensor
 
+from selfattn.attention import attend
 from selfattn.errors import UserError
 from selfattn.integrations.transformers import register
 from selfattn.integrations.watch import watch
@@ -51,9 +53,15 @@ def eager(model: Any, tokens: Tensor, sources: Tensor | None = None) -> dict[str
     return {"decoder": outputs.decoder_attentions, "cross": outputs.cross_attentions}
 
 
-@pytest.mark.parametrize(
-    "search", [{"num_beams": 3, "num_return_sequences": 2}, {}, {"cache_implementation": "static"}]
-)
+SEARCHES: list[dict[str, Any]] = [
+    {"num_beams": 3, "num_return_sequences": 2},
+    {},
+    {"cache_implementation": "static"},
+    {"num_beams": 2, "use_cache": False},
+]
+
+
+@pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("family", ["Llama", "Gemma2", "T5"])
 def test_what_is_kept_while_generating_belongs_to_the_sequences_that_come_out(
     family: str, search: dict[str, Any]
@@ -69,57 +77,104 @@ def test_what_is_kept_while_generating_belongs_to_the_sequences_that_come_out(
             torch.testing.assert_close(layer.weights, expected[layer.kind][layer.number])
 
 
-def test_a_sequence_that_ended_before_the_others_has_rows_of_zero_after_its_end() -> None:
-    model = made("Llama")
-    for end in range(3, 31):
-        with torch.no_grad(), watch(model) as seen:
-            ends = {"eos_token_id": end, "pad_token_id": 0, "suppress_tokens": [0]}
-            tokens = model.generate(PROMPT, **SEEN, num_beams=3, num_return_sequences=3, **ends)
-        lengths = (tokens != 0).sum(dim=1)
-        if lengths.min() < lengths.max():
-            break
-    for row, length in enumerate(lengths.tolist()):
-        expected = eager(model, tokens[row : row + 1, : length - 1])["decoder"][1]
-        kept = seen.layers[1].weights[row : row + 1]
-        torch.testing.assert_close(kept[:, :, : length - 1, : length - 1], expected)
-        assert kept[:, :, length - 1 :].abs().sum() == 0
+def test_padding_of_the_prompt_is_hidden_and_has_no_position() -> None:
+    sizes = {"vocab_size": 31, "n_embd": 16, "n_layer": 2, "n_head": 4, "pad_token_id": 0}
+    model: Any = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).eval()
+    prompt = torch.tensor([[0, 0, 3, 5]])
+    mask = (prompt != 0).long()
+    with torch.no_grad(), watch(model) as seen:
+        tokens = model.generate(prompt, attention_mask=mask, do_sample=False, max_new_tokens=5)
+    expected = eager(model, tokens[:, 2:-1])["decoder"]
+    for layer in seen.layers:
+        torch.testing.assert_close(layer.weights[:, :, 2:, 2:], expected[layer.number])
+    with pytest.raises(UserError, match="give `generate` their `attention_mask`"), watch(model):
+        model.generate(prompt, max_new_tokens=2)
 
 
-@pytest.mark.parametrize("family", ["Llama", "Gemma2"])
-@pytest.mark.parametrize("is_assisted", [False, True])
-def test_drafts_that_were_rejected_are_left_out(family: str, is_assisted: bool) -> None:
-    model = made(family)
+@pytest.mark.parametrize("options", [{"prompt_lookup_num_tokens": 4}, {"is_assisted": True}])
+def test_drafts_that_were_rejected_are_left_out(options: dict[str, Any]) -> None:
+    model = made("Gemma2")
     prompt = torch.tensor([[3, 5, 7, 3, 5, 7, 3, 5]])
-    drafts: dict[str, Any] = {"prompt_lookup_num_tokens": 4}
-    if is_assisted:
-        drafts = {"assistant_model": made("Llama", seed=2)}
+    drafts = {"assistant_model": made("Gemma2", seed=2)} if "is_assisted" in options else options
     with torch.no_grad(), watch(model) as seen:
         tokens = model.generate(prompt, do_sample=False, max_new_tokens=12, **drafts)
-    layer = seen.layers[1]
-    assert sum(call.shape[2] for call in layer.calls) > tokens.shape[1] - 1, "some draft was rejected"
-    torch.testing.assert_close(layer.weights, eager(model, tokens[:, :-1])["decoder"][1])
+    torch.testing.assert_close(seen.layers[1].weights, eager(model, tokens[:, :-1])["decoder"][1])
 
 
-def test_each_batch_is_a_sequence_of_its_own() -> None:
-    model = made("Bert")
-    with torch.no_grad(), watch(model, layers=[0]) as seen:
-        model(PROMPT)
-        model(PROMPT.flip(0))
-    first, second = seen.layers[0].sequences
-    torch.testing.assert_close(first, second.flip(0))
-    with pytest.raises(UserError, match="went through 2 sequences: watch each apart, or see `sequences`"):
-        _ = seen.layers[0].weights
+def gemma4(**settings: Any) -> Any:
+    """A tiny Gemma 4; its last layers may read the keys and values of earlier ones."""
+    kinds = ["sliding_attention", "full_attention"] * 2
+    sizes = GROUPED | {"num_hidden_layers": 4, "layer_types": kinds, "head_dim": 8, "global_head_dim": 8}
+    sizes |= {"sliding_window": 4, "vocab_size_per_layer_input": 31, "hidden_size_per_layer_input": 4}
+    torch.manual_seed(1)
+    return transformers.Gemma4ForCausalLM(transformers.Gemma4TextConfig(**sizes, **settings)).eval()
 
 
-def test_each_beam_search_is_a_sequence_of_its_own() -> None:
-    model = made("Llama")
+@pytest.mark.parametrize("num_shared", [0, 2])
+def test_layers_that_read_the_keys_of_others_have_a_row_for_each_token(num_shared: int) -> None:
+    """While generating, such a layer computes the last position of the prompt alone."""
+    model = gemma4(num_kv_shared_layers=num_shared)
     with torch.no_grad(), watch(model) as seen:
-        results = [model.generate(PROMPT, **SEEN, num_beams=beams) for beams in (3, 2)]
-    for kept, tokens in zip(seen.layers[1].sequences, results, strict=True):
-        torch.testing.assert_close(kept, eager(model, tokens[:, :-1])["decoder"][1])
+        tokens = model.generate(PROMPT, **SEEN)
+    expected = eager(model, tokens[:, :-1])["decoder"]
+    for layer in seen.layers:
+        torch.testing.assert_close(layer.weights, expected[layer.number])
+        torch.testing.assert_close(layer.weights.sum(-1), torch.ones(2, 4, tokens.shape[1] - 1))
+    with torch.no_grad(), watch(model) as seen:
+        model(PROMPT, logits_to_keep=1)
+    assert [layer.starts for layer in seen.layers] == [[0]] * (4 - num_shared) + [[2]] * num_shared
 
 
-def test_a_sequence_may_be_read_in_pieces_and_go_on_from_a_cache() -> None:
+def test_target_and_source_in_one_softmax_are_one_map() -> None:
+    side = GROUPED | {"head_dim": 8, "sliding_window": 4}
+    vision = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 8, "patch_size": 4}
+    config = transformers.T5Gemma2Config(
+        encoder={"text_config": side, "vision_config": vision},
+        decoder=side, vocab_size=31, image_token_index=30, eoi_token_index=29,
+    )  # fmt: skip
+    torch.manual_seed(1)
+    model: Any = transformers.T5Gemma2ForConditionalGeneration(config).eval()
+    with torch.no_grad(), watch(model) as seen:
+        tokens = model.generate(PROMPT, **SEEN)
+    expected = eager(model, tokens[:, :-1], PROMPT)
+    for layer in seen.layers:
+        torch.testing.assert_close(layer.weights.sum(-1), torch.ones(layer.weights.shape[:3]))
+        if layer.kind == "decoder":
+            joined = torch.cat([expected[kind][layer.number] for kind in ("decoder", "cross")], dim=-1)
+            torch.testing.assert_close(layer.weights, joined)
+
+
+def test_a_model_that_computes_its_attention_itself_says_so() -> None:
+    vision = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 8, "patch_size": 4}
+    model: Any = transformers.GitModel(transformers.GitConfig(vision_config=vision, **SIZES)).eval()
+    message = r"no weights from encoder.layer.0.attention.self, .*: computed in"
+    with pytest.warns(UserWarning, match=message), watch(model) as seen:
+        model(PROMPT)
+    assert not seen.layers
+    assert len(seen.without_weights) == 2
+
+
+def test_two_values_of_one_query_and_key_have_one_map() -> None:
+    model: Any = transformers.DiffLlamaModel(transformers.DiffLlamaConfig(**GROUPED)).eval()
+    with torch.no_grad(), watch(model) as seen:
+        model(PROMPT)
+    for layer in seen.layers:
+        torch.testing.assert_close(layer.weights, eager(model, PROMPT)["decoder"][layer.number])
+
+
+def test_rows_that_do_not_sum_to_one_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def halved(*args: Any, **named: Any) -> Any:
+        output, weights = attend(*args, **named)
+        return SimpleNamespace(weights=weights / 2) if named.get("need_weights") else (output, weights)
+
+    model = made("Llama")
+    monkeypatch.setattr("selfattn.integrations.transformers.attend", halved)
+    message = r"LlamaAttention of layer 0 has weights of which a row sums to 0\.5"
+    with pytest.raises(UserError, match=message), watch(model):
+        model(PROMPT)
+
+
+def test_each_call_has_its_weights_and_the_position_of_its_first_row() -> None:
     model = made("Gemma2")
     text = torch.tensor([[3, 5, 7, 11, 13, 4, 6, 8]])
     with torch.no_grad():
@@ -127,15 +182,22 @@ def test_a_sequence_may_be_read_in_pieces_and_go_on_from_a_cache() -> None:
         with watch(model) as seen:
             model(text[:, 2:5], past_key_values=cache)
             model(text[:, 5:], past_key_values=cache)
+    expected = eager(model, text)["decoder"]
     for layer in seen.layers:
-        torch.testing.assert_close(layer.weights, eager(model, text)["decoder"][layer.number][:, :, 2:])
+        assert layer.starts == [2, 5]
+        for call, start in zip(layer.calls, layer.starts, strict=True):
+            end = start + 3
+            rows = expected[layer.number][:, :, start:end, end - call.shape[3] : end]
+            torch.testing.assert_close(call, rows)
+    with pytest.raises(UserError, match="has weights of 2 calls: see `calls`, which has each"):
+        _ = seen.layers[0].weights
 
 
-def test_a_layer_that_is_used_twice_has_a_map_for_each_time() -> None:
+def test_a_layer_that_is_used_twice_has_weights_for_each_time() -> None:
     model = made("Albert")
     with torch.no_grad(), watch(model) as seen:
         model(PROMPT)
-    for kept, expected in zip(seen.layers[0].sequences, eager(model, PROMPT)["decoder"], strict=True):
+    for kept, expected in zip(seen.layers[0].calls, eager(model, PROMPT)["decoder"], strict=True):
         torch.testing.assert_close(kept, expected)
 
 
@@ -230,7 +292,7 @@ def test_a_layer_that_hands_over_no_weights_is_named() -> None:
     with pytest.warns(UserWarning, match="no weights from encoder.layer.1.attention.self"):
         watching.__exit__(None, None, None)
     assert [layer.number for layer in seen.layers] == [0]
-    assert [layer.number for layer in seen.without_weights] == [1]
+    assert seen.without_weights == ("encoder.layer.1.attention.self",)
 
 
 @pytest.mark.parametrize("numbers", [{"layers": []}, {"heads": []}])
@@ -251,8 +313,9 @@ def test_what_is_no_number_of_a_layer_is_refused(numbers: Any) -> None:
         pass
 
 
-def test_a_beam_search_without_cache_is_refused() -> None:
+@pytest.mark.parametrize("options", [{"past_key_values": object()}, {"custom_generate": "mine"}])
+def test_what_cannot_be_read_again_is_refused_before_it_is_generated(options: dict[str, Any]) -> None:
     model = made("Llama")
-    with pytest.raises(UserError, match="beam search without cache"), watch(model):
-        model.generate(PROMPT, **SEEN, num_beams=2, use_cache=False)
+    with pytest.raises(UserError, match="of `generate` cannot be read again: give tokens"), watch(model):
+        model.generate(PROMPT, **SEEN, **options)
     assert "generate" not in vars(model), "the model is as it was"

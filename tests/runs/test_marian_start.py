@@ -79,6 +79,35 @@ def test_logits_are_theirs(folder: Path) -> None:
     assert logits.softmax(-1)[..., :2].max() == 0.0
 
 
+def test_align_gives_the_table_of_heads_and_its_weights_are_theirs(folder: Path, cli: Cli, tmp_path: Path) -> None:
+    gold = tmp_path / "gold.tsv"
+    gold.write_text("one two green house\teins zwei gruen haus\t0-0 1-1 2-2 3-3\nred one\trot eins\t0-0 1-1\n")
+    done = cli("align", folder, "--gold", gold)
+    assert done.code == 0, done.err
+    heads = [line.split()[2:4] for line in done.out.splitlines() if line.startswith("layer")]
+    assert heads == [["0", "0"], ["1", "0"], ["mean", "0"], ["0", "1"], ["1", "1"], ["mean", "1"]]
+    # By hand from their weights: the source word that each target word attends to most, the mean over its tokens.
+    theirs = transformers.MarianMTModel.from_pretrained(folder, attn_implementation="eager").eval()
+    source, target = sides(folder)
+    hits = 0
+    for line in gold.read_text().splitlines():
+        texts = line.split("\t")[:2]
+        read, written = ([*side.encode(text), side.eos_id] for side, text in zip((source, target), texts, strict=True))
+        ids = torch.tensor([[source.theirs[number] for number in read]])
+        begun = torch.tensor([[target.theirs[number] for number in [target.bos_id, *written[:-1]]]])
+        weights = theirs(input_ids=ids, decoder_input_ids=begun, output_attentions=True).cross_attentions[0][0, 1]
+        of_words = [
+            [text[:start].lstrip().count(" ") + (text[start : start + 1] == " ") for start, _ in side.spans(text)]
+            for side, text in zip((source, target), texts, strict=True)
+        ]
+        for word in range(texts[1].count(" ") + 1):
+            rows = weights[[place for place, number in enumerate(of_words[1]) if number == word]].mean(0)
+            columns = torch.zeros(texts[0].count(" ") + 1).index_add(0, torch.tensor(of_words[0]), rows[:-1])
+            hits += int(columns.argmax()) == word
+    row = next(line for line in done.out.splitlines() if line.split()[:4] == ["layer", "0", "1", "0"])
+    assert float(row.split()[4].rstrip("%")) == pytest.approx(100 * (1 - hits / 6), abs=0.06)
+
+
 def test_the_training_starts_from_these_weights(folder: Path, data: Path, tmp_path: Path) -> None:
     rate: Any = {"lr": 1e-30, "weight_decay": 0.0}
     frozen = train("translation", init_from=folder, data=data, out=tmp_path / "run", **BRIEF, **rate)
@@ -108,7 +137,7 @@ def test_exports_answer_alike(run: Run, engine: Any, tmp_path: Path) -> None:
     assert any(run.predict(TEXTS, beam=3))
 
 
-def test_pickled_weights_and_the_hub(folder: Path, run: Run, data: Path, hub: Hub, tmp_path: Path) -> None:
+def test_pickled_weights_and_the_hub(folder: Path, run: Run, data: Path, hub: Hub, cli: Cli, tmp_path: Path) -> None:
     """The published models have weights of torch, and are fetched by their address."""
     from safetensors.torch import load_file
 
@@ -122,6 +151,9 @@ def test_pickled_weights_and_the_hub(folder: Path, run: Run, data: Path, hub: Hu
     fetched = train("translation", init_from=f"hf://{name}", data=data, out=tmp_path / "run", **BRIEF)
     for key, tensor in fetched.model.state_dict().items():
         assert torch.equal(tensor, run.model.state_dict()[key]), key
+    aligned = [cli("align", place, "--data", data, "--words") for place in (f"hf://{name}", folder)]
+    assert aligned[0].out == aligned[1].out
+    assert len(aligned[0].out.splitlines()) == 240
 
 
 def test_two_vocabularies(tmp_path: Path, folder: Path) -> None:

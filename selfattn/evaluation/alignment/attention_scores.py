@@ -6,19 +6,21 @@ from Neural Machine Translation"). Both are scored, the second as "shifted".
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from selfattn.data.batches import batches
-from selfattn.data.pairs import Example, Span
+from selfattn.data.pairs import Example, Pair, Span
 from selfattn.decoding.common import evaluating
 from selfattn.evaluation.alignment.links import AlignmentCounts, Link, diagonal
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.attention import HeadAlignment, ModelAlignment
+from selfattn.tokenizers.protocol import Tokenizer
 
 Range = tuple[int, int]
 
@@ -43,11 +45,45 @@ def gold_from_spans(spans: Sequence[Span], source: Sequence[Range], target: Sequ
         [[0, 0, 0], [1, 1, 0], [0, 0, 0]]
     """
     gold = torch.zeros(len(target), len(source), dtype=torch.bool)
-    for span in spans:
-        rows = torch.tensor([_overlap(place, span.target) for place in target])
-        columns = torch.tensor([_overlap(place, span.source) for place in source])
-        gold |= rows[:, None] & columns
+    for source_place, target_place in links_of_spans(spans, source, target):
+        gold[target_place, source_place] = True
     return gold
+
+
+def links_of_spans(spans: Sequence[Span], source: Sequence[Range], target: Sequence[Range]) -> set[Link]:
+    """Return the links of :func:`gold_from_spans`, as places of a source token and a target token."""
+    links: set[Link] = set()
+    for span in spans:
+        columns = [number for number, place in enumerate(source) if _overlap(place, span.source)]
+        rows = [number for number, place in enumerate(target) if _overlap(place, span.target)]
+        links.update(product(columns, rows))
+    return links
+
+
+def linked_examples(
+    pairs: Iterable[Pair], tokenizer: Tokenizer, spans: Mapping[tuple[str, str], Sequence[Span]]
+) -> Iterator[Example]:
+    """Turn pairs into examples with the links of their spans, for guided alignment.
+
+    Args:
+        pairs: of the training part.
+        tokenizer: of both sides.
+        spans: of pairs by their texts, in place of the pairs' own.
+
+    Example:
+        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> pair = Pair("ab", "b", spans=(Span("b", (1, 2), (0, 1)),))
+        >>> list(linked_examples([pair], CharTokenizer("ab"), {}))
+        [Example(source=[4, 5, 2], target=[5, 2], links=((1, 0),))]
+    """
+    for pair in pairs:
+        own = spans.get((pair.source, pair.target), pair.spans)
+        source = tokenizer.source.encode(pair.source)
+        target = tokenizer.target.encode(pair.target)
+        links: set[Link] = set()
+        if own:
+            links = links_of_spans(own, tokenizer.source.spans(pair.source), tokenizer.target.spans(pair.target))
+        yield Example([*source, tokenizer.eos_id], [*target, tokenizer.eos_id], tuple(sorted(links)))
 
 
 def best_head(alignment: ModelAlignment, *, shifted: bool = False) -> tuple[int, int]:

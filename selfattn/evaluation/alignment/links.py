@@ -10,10 +10,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import astuple, dataclass
+from itertools import accumulate
 from operator import add
 from pathlib import Path
 from typing import Literal
 
+from selfattn.data.pairs import Span
 from selfattn.data.readers.groups import refuse_repeats
 from selfattn.data.readers.lines import read_text_lines
 from selfattn.data.text import clean_text
@@ -146,6 +148,29 @@ def read_gold(
     if readings[0] != readings[-1]:
         raise UserError(f"{path}: the links could count from 0 or from 1; say which with `base`")
     return readings[0]
+
+
+def spans_by_texts(gold: Iterable[GoldPair]) -> dict[tuple[str, str], tuple[Span, ...]]:
+    """Return the links of sentence pairs, the possible ones among them, as ranges of characters by the two texts.
+
+    Example:
+        >>> gold = GoldPair(("a", "dog"), ("Hund",), Links(frozenset({(1, 0)})))
+        >>> spans_by_texts([gold])["a dog", "Hund"]
+        (Span(field='', source=(2, 5), target=(0, 4)),)
+    """
+    spans = {}
+    for pair in gold:
+        source, target = map(_word_ranges, (pair.source, pair.target))
+        links = sorted(pair.links.possible)
+        texts = " ".join(pair.source), " ".join(pair.target)
+        spans[texts] = tuple(Span("", source[word], target[other]) for word, other in links)
+    return spans
+
+
+def _word_ranges(words: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the range of characters of each word in a text of words with a space between."""
+    ends = accumulate(len(word) + 1 for word in words)
+    return [(end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True)]
 
 
 def _pair(where: str, source: str, target: str, links: str, *, base: Base) -> GoldPair:

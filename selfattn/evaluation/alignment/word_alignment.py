@@ -68,7 +68,7 @@ def word_links(model: Seq2Seq, tokenizer: Tokenizer, pairs: Sequence[GoldPair]) 
         >>> len(links), sorted(k for _, k in links[Way(0, None, False)][0])
         (10, [0, 1, 2])
     """
-    sides = [(_tokens(pair.source, tokenizer), _tokens(pair.target, tokenizer)) for pair in pairs]
+    sides = [(_tokens(pair.source, tokenizer.source), _tokens(pair.target, tokenizer.target)) for pair in pairs]
     examples = [Example(source[0], target[0]) for source, target in sides]
     links: dict[Way, dict[int, set[Link]]] = {}
     for place, layers in source_shares(model, examples, batch_size=_BATCH_SIZE):

@@ -1,0 +1,162 @@
+"""Guided alignment: one head learns given links, in the RNN and in the Transformer alike."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from marian_model import pairs as word_pairs
+
+from selfattn.data.batches import Batch, collate
+from selfattn.data.pairs import Example, Pair
+from selfattn.errors import SettingError, UserError
+from selfattn.evaluation.alignment.attention_scores import linked_examples
+from selfattn.evaluation.alignment.links import read_gold, spans_by_texts
+from selfattn.evaluation.alignment.word_alignment import Way, align_words, word_links
+from selfattn.models.build import build
+from selfattn.runs.run import Run
+from selfattn.runs.train import train
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.training.config import TrainingConfig
+from selfattn.training.loss import alignment_loss, batch_loss
+
+BATCH = collate(
+    [Example([4, 5, 6, 2], [7, 8, 2], ((0, 0), (1, 0), (2, 1))), Example([5, 2], [9, 10, 4, 2], ((0, 2),))],
+    0,
+    1,
+    [0, 1],
+)
+
+
+def test_the_loss_by_hand() -> None:
+    weights = torch.tensor([[[0.5, 0.25, 0.25], [0.2, 0.2, 0.6], [1.0, 0.0, 0.0]]], dtype=torch.float64)
+    links = torch.tensor([[[True, True, False], [False, False, True], [False, False, False]]])
+    by_hand = -(0.5 * torch.tensor(0.5 * 0.25, dtype=torch.float64).log() + torch.tensor(0.6).double().log()) / 2
+    torch.testing.assert_close(alignment_loss(weights, links), by_hand)
+    assert alignment_loss(weights, torch.zeros_like(links)).item() == 0.0
+    scores = torch.randn(1, 3, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: alignment_loss(x.softmax(-1), links), scores)
+
+
+@pytest.mark.parametrize("preset", ["rnn-attention", "transformer", "transformer-rope", "decoder-only"])
+def test_it_is_added_to_the_loss_of_the_tokens(preset: str, close: Callable[..., None]) -> None:
+    model = build(preset, vocab_size=11, seed=0).double().eval()
+    maps = model.attention_maps(BATCH.source, BATCH.target_in, source_mask=BATCH.source_mask).cross
+    assert BATCH.links is not None
+    added = alignment_loss(maps[max(0, len(maps) - 2)][:, 0], BATCH.links)
+    guided = batch_loss(model, BATCH, label_smoothing=0.1, guided=0.3)
+    close(guided, batch_loss(model, BATCH, label_smoothing=0.1) + 0.3 * added)
+    guided.backward()  # type: ignore[no-untyped-call]
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+    without = Batch(*(getattr(BATCH, name) for name in Batch.__slots__ if name != "links"))
+    assert torch.equal(batch_loss(model, without, guided=0.3), batch_loss(model, without))
+
+
+def test_a_model_without_attention_to_its_source_is_refused() -> None:
+    with pytest.raises(UserError, match="`guided`: EncoderDecoder has no attention to its source"):
+        batch_loss(build("rnn-plain", vocab_size=11), BATCH, guided=1.0)
+
+
+def test_links_are_rows_of_the_batch_padding_aside() -> None:
+    assert BATCH.links is not None
+    assert BATCH.links.shape == (2, 4, 4)
+    assert BATCH.links.nonzero().tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 0]]
+    assert collate([Example([4, 2], [5, 2])], 0, 1, [0]).links is None
+
+
+def write_links(place: Path, seed: int, count: int) -> tuple[Path, Path]:
+    """Write pairs in which each target word is linked to the next source word, and their links."""
+    texts = word_pairs(seed, count)
+    data = place / "pairs.tsv"
+    data.write_text("".join(f"{source}\t{target}\n" for source, target in texts))
+    rows = []
+    for source, target in texts:
+        words = source.count(" ") + 1
+        rows.append(f"{source}\t{target}\t{' '.join(f'{(n + 1) % words}-{n}' for n in range(words))}\n")
+    links = place / "links.tsv"
+    links.write_text("".join(rows))
+    return data, links
+
+
+SETTINGS: dict[str, Any] = {"source": "en", "target": "de", "tokenizer": "words", "max_steps": 150, "batch_size": 32}
+SETTINGS |= {"validation_items": 20, "validate_every": 150, "threads": 1}
+
+
+def trained(model: str, data: Path, out: Path, **settings: Any) -> Run:
+    return train("translation", model=model, data=data, out=out, **(SETTINGS | settings))
+
+
+@pytest.mark.parametrize("model", ["rnn-attention", "transformer"])
+def test_a_head_learns_links_that_translation_does_not_give(model: str, tmp_path: Path) -> None:
+    """The links are of the word after the right one: no model finds them by translating."""
+    data, links = write_links(tmp_path, 3, 300)
+    run = trained(model, data, tmp_path / "guided", guided=1.0, links=links)
+    gold = read_gold(write_links(tmp_path, 4, 40)[1])
+    layers = max(way.layer for way in word_links(run.model, run.tokenizer, gold[:1]))
+    found = word_links(run.model, run.tokenizer, gold)[Way(max(0, layers - 1), 0, False)]
+    right = sum(len(links & set(pair.links.sure)) for links, pair in zip(found, gold, strict=True))
+    assert right / sum(len(pair.links.sure) for pair in gold) > 0.6, "by chance one in four"
+    alignment = align_words(run.model, run.tokenizer, gold)
+    assert alignment is not None
+    assert alignment.best == (max(0, layers - 1), 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"links": True}, "`links`: also needs `guided`"),
+        ({"guided": 1.0}, "`guided`: no training pair has links; give a file of them with `links`"),
+        ({"guided": -1.0}, "`guided`: expected"),
+        ({"guided": 1.0, "links": True, "teacher_forcing_end": 0.5}, "leave `teacher_forcing` at 1"),
+        ({"guided": 1.0, "links": True, "tokenizer": "bpe", "sampling": 0.1}, r"needs pairs, and tokens that are the"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
+    data, links = write_links(tmp_path, 3, 60)
+    settings = {name: links if name == "links" else value for name, value in settings.items()}
+    with pytest.raises(UserError, match=message):
+        trained("transformer", data, tmp_path / "run", **settings)
+
+
+def test_resuming_with_other_links_is_refused(tmp_path: Path) -> None:
+    data, links = write_links(tmp_path, 3, 60)
+    settings: dict[str, Any] = {"guided": 1.0, "links": links, "max_steps": 4, "validate_every": 2}
+    trained("rnn-attention", data, tmp_path / "run", **settings)
+    links.write_text("".join(links.read_text().splitlines(keepends=True)[:30]))
+    with pytest.raises(UserError):
+        trained("rnn-attention", data, tmp_path / "run", **settings, resume=True)
+
+
+def test_links_of_dates_are_known_by_construction(tmp_path: Path) -> None:
+    brief: dict[str, Any] = {"max_steps": 2, "validation_items": 20, "batch_size": 8}
+    assert (
+        train("dates", model="rnn-attention", out=tmp_path / "run", guided=0.5, **brief).config.training.guided == 0.5
+    )
+
+
+def test_a_language_model_has_no_links(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("a b c\n" * 40)
+    with pytest.raises(SettingError, match="`guided`: needs pairs"):
+        train("lm", data=text, out=tmp_path / "run", guided=1.0, max_steps=2)
+
+
+@pytest.mark.parametrize("name", ["enfr", "roen"])
+def test_published_links_of_words_are_those_of_their_characters(name: str, shared_data: Callable[[str], Path]) -> None:
+    gold = read_gold(
+        shared_data(f"alignments/{name}/{name}.gold"), sentences=shared_data(f"alignments/{name}/{name}.src-tgt")
+    )[:50]
+    texts = [Pair(" ".join(pair.source), " ".join(pair.target)) for pair in gold]
+    tokenizer = CharTokenizer(text for pair in texts for text in (pair.source, pair.target))
+    for pair, example in zip(gold, linked_examples(texts, tokenizer, spans_by_texts(gold)), strict=True):
+        numbers = [
+            [n for n, word in enumerate(side) for _ in range(len(word) + 1)] for side in (pair.source, pair.target)
+        ]
+        of_words = {(numbers[0][source], numbers[1][target]) for source, target in example.links}
+        assert of_words == pair.links.possible
+
+
+def test_the_weight_is_a_setting_of_the_training() -> None:
+    assert TrainingConfig().guided is None
+    assert TrainingConfig(guided=0.05).guided == 0.05
