@@ -50,9 +50,21 @@ settings.register_profile("thorough", settings.get_profile("default"), max_examp
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _as_a_terminal_starts_it() -> None:
+    """Let SIGINT interrupt, here and in programs that are started, though pytest-xdist and ``nohup`` ignore it.
+
+    The package speaks as on the command line, also while fixtures of the session are made.
+    """
+    from selfattn.errors import begin_command_line
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    begin_command_line()
+
+
 @pytest.fixture(autouse=True)
 def _lines_on_standard_error() -> None:
-    """Let the package speak as on the command line, though pytest has handlers of its own for logging."""
+    """Let the package speak as on the command line, whatever the test before has set."""
     from selfattn.errors import begin_command_line
 
     begin_command_line()
@@ -120,14 +132,6 @@ def _seed() -> None:
     from torch import default_generator
 
     default_generator.manual_seed(0)
-
-
-@pytest.fixture
-def interrupts_arrive() -> Iterator[None]:
-    """Let SIGINT interrupt, also in tests side by side or begun in the background of a shell, which ignore it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")
