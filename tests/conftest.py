@@ -45,6 +45,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile(
     "default", max_examples=16, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
+if not os.access(Path(__file__).parents[1], os.W_OK):  # the database of examples lies in the checkout
+    settings.register_profile("default", settings.get_profile("default"), database=None)
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True, database=None)
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=3000)  # --hypothesis-profile
 settings.load_profile("ci" if os.environ.get("CI") else "default")
