@@ -1,4 +1,4 @@
-"""Tasks as plugins: splits and options of one that draws its pairs; one whose three files are given, trained and tested."""
+"""Tasks as plugins: splits and options of one that draws its pairs; one whose three files are given."""
 
 from pathlib import Path
 from typing import Any
