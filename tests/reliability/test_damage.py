@@ -19,7 +19,7 @@ import pytest
 import torch
 from hub_server import Hub, hub
 from safetensors.torch import load_file, save_file
-from small_runs import Cli, accept_changes, words
+from small_runs import Cli, Exported, accept_changes, words
 
 from selfattn.codec import encode, write
 from selfattn.comparison import tested as on_disk
@@ -383,10 +383,8 @@ def test_no_local_path_is_published(run: Path, hub: Hub, monkeypatch: pytest.Mon
     assert json.loads(files["config.json"])["data"]["path"] == "a.tsv"
 
 
-def test_a_graph_holds_no_path_of_the_machine(runs: dict[str, Run], tmp_path: Path) -> None:
-    pytest.importorskip("onnxscript")
-    runs["rnn-plain"].export("onnx", tmp_path / "exported")
-    for graph in (tmp_path / "exported").glob("*.onnx"):
+def test_a_graph_holds_no_path_of_the_machine(exported_run: Exported) -> None:
+    for graph in exported_run("rnn-plain", "onnx").path.glob("*.onnx"):
         content = graph.read_bytes()
         assert b".py" not in content
         assert os.fsencode(Path(__file__).parents[2]) not in content
