@@ -186,7 +186,7 @@ def partly_frozen() -> nn.TransformerEncoderLayer:
     return layer
 
 
-FROM_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
+ERRORS: list[tuple[Callable[[], Any], str]] = [
     (lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, add_bias_kv=True)), "add_bias_kv and add_zero"),
     (lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, kdim=5, vdim=7)), "kdim=5 and vdim=7 differ"),
     (lambda: attention_from_torch(OtherAttention(DIM, HEADS)), "MultiheadAttention itself, got OtherAttention"),
@@ -201,12 +201,6 @@ FROM_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "message"), FROM_TORCH_ERRORS, ids=[row[1] for row in FROM_TORCH_ERRORS])
-def test_what_cannot_come_from_torch(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        call()
-
-
 def attention(**settings: Any) -> MultiHeadAttention:
     return MultiHeadAttention(DIM, **({"num_heads": 2} | settings))
 
@@ -215,7 +209,7 @@ def block(**settings: Any) -> TransformerBlock:
     return TransformerBlock(DIM, **({"self_attn": attention(), "feed_forward": FeedForward(DIM, FFN)} | settings))
 
 
-TO_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
+ERRORS += [
     (lambda: attention_to_torch(attention(num_kv_heads=1)), "cannot hold 1 key-value heads for 2 heads"),
     (lambda: attention_to_torch(attention(score="general")), "cannot hold the score General"),
     (lambda: attention_to_torch(attention(position=Alibi(2))), r"cannot hold positions \(Alibi\)"),
@@ -226,8 +220,8 @@ TO_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "message"), TO_TORCH_ERRORS, ids=[row[1] for row in TO_TORCH_ERRORS])
-def test_what_cannot_go_to_torch(call: Callable[[], Any], message: str) -> None:
+@pytest.mark.parametrize(("call", "message"), ERRORS, ids=[row[1] for row in ERRORS])
+def test_what_cannot_come_from_torch_or_go_there(call: Callable[[], Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         call()
 
