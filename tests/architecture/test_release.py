@@ -60,8 +60,6 @@ def test_help_of_attention_names_scores_and_positions() -> None:
 @pytest.fixture
 def release() -> ModuleType:
     spec = spec_from_file_location("release", ROOT / ".github/release.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

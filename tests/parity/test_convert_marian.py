@@ -171,7 +171,6 @@ def test_training_gives_the_same_gradients() -> None:
     (marian.model(texts(), prefixes(), source_mask=MASK) * weights).sum().backward()
     holder = copy.deepcopy(marian)
     for slot, parameter in zip(holder.model.parameters(), marian.model.parameters(), strict=True):
-        assert parameter.grad is not None
         slot.data = parameter.grad
     moved, _ = to_marian(holder)
     for name, parameter in reference.named_parameters():

@@ -273,7 +273,6 @@ def test_killed_before_the_ledger_was_written_it_is_written_later(cli: Cli, whol
     done = cli(*shlex.split(plan.command)[1:], "--resume")
     assert done.code == 0, done.err
     check = read_record(copy / "results.json").plan
-    assert check is not None
     assert (check.departures, [entry.run for entry in read_ledger(copy)]) == ((), ["", "plain-seed0", ""])
 
 

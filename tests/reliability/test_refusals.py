@@ -152,7 +152,6 @@ main()
 def test_a_program_that_is_stopped_early_says_so(tmp_path: Path, number: int, moment: str) -> None:
     command = [sys.executable, "-c", TOLD, "train", "dates", "--out", str(tmp_path / "run")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         assert f"{moment}\n" in iter(process.stdout.readline, "")  # which reads until it is said
         process.send_signal(number)
         _, errors = process.communicate(timeout=LIMIT)

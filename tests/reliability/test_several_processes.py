@@ -150,7 +150,6 @@ def fit(out: Path) -> list[str]:
 
 
 def wait_for_step(process: subprocess.Popen[str], step: int) -> None:
-    assert process.stdout is not None
     for line in process.stdout:
         if int(line) >= step:
             return
@@ -191,7 +190,6 @@ def test_a_process_of_torchrun_is_killed(tmp_path: Path, whole: dict[str, Any], 
         os.kill(process_of(victim, process.pid), 9)
         assert "Signal 9 (SIGKILL)" in said_within_limit(process, time.monotonic())
     with started(*command) as process:
-        assert process.stdout is not None
         assert int(process.stdout.readline()) > 20, "not gone on with from a checkpoint"
         end_well(process)
     assert parts.outcome(tmp_path / "run") == whole
