@@ -50,7 +50,6 @@ GROUPS = {
         "layers",
         "gradients",
         "parity/test_attention.py",
-        "parity/test_torch_transformer.py",
         "parity/test_rnn_formulas.py",
         "properties/test_attend_laws.py",
         "properties/test_attention_layer_laws.py",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from chromium import axe, browser, driver, violations
 from hypothesis import HealthCheck, settings
-from small_runs import cli, runs, small, tiny, train
+from small_runs import cli, exported_run, runs, small, tiny, train
 
 if TYPE_CHECKING:
     import torch
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from selfattn.models.protocol import Seq2Seq
 
 # One session-scoped set of small runs, and one browser, for all tests.
-__all__ = ["axe", "browser", "cli", "driver", "runs", "small", "tiny", "train", "violations"]
+__all__ = ["axe", "browser", "cli", "driver", "exported_run", "runs", "small", "tiny", "train", "violations"]
 
 # The one table: how far two computations of the same quantity, of the order of 1, may lie apart (rtol, atol).
 TOLERANCES = {
@@ -45,14 +45,28 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile(
     "default", max_examples=16, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
+if not os.access(Path(__file__).parents[1], os.W_OK):  # the database of examples lies in the checkout
+    settings.register_profile("default", settings.get_profile("default"), database=None)
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True, database=None)
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=3000)  # --hypothesis-profile
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _as_a_terminal_starts_it() -> None:
+    """Let SIGINT interrupt, here and in programs that are started, though pytest-xdist and ``nohup`` ignore it.
+
+    The package speaks as on the command line, also while fixtures of the session are made.
+    """
+    from selfattn.errors import begin_command_line
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    begin_command_line()
+
+
 @pytest.fixture(autouse=True)
 def _lines_on_standard_error() -> None:
-    """Let the package speak as on the command line, though pytest has handlers of its own for logging."""
+    """Let the package speak as on the command line, whatever the test before has set."""
     from selfattn.errors import begin_command_line
 
     begin_command_line()
@@ -120,14 +134,6 @@ def _seed() -> None:
     from torch import default_generator
 
     default_generator.manual_seed(0)
-
-
-@pytest.fixture
-def interrupts_arrive() -> Iterator[None]:
-    """Let SIGINT interrupt, also in tests side by side or begun in the background of a shell, which ignore it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

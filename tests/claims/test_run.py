@@ -162,7 +162,6 @@ def test_a_trial_that_fails_is_told_and_the_others_finish(
     assert mended.judgement is not None
 
 
-@pytest.mark.usefixtures("interrupts_arrive")
 def test_an_interrupted_run_is_resumed(
     counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,14 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
-from small_runs import Cli
+from small_runs import Cli, Exported
 
 from selfattn.data.pairs import Pair
 from selfattn.decoding.output import Output
-from selfattn.runs.load import load
 from selfattn.runs.output_details import output_tokens
 from selfattn.runs.run import Run
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
@@ -64,13 +63,11 @@ def test_each_of_several_outputs_has_its_own_line(cli: Cli, runs: dict[str, Run]
 @pytest.mark.parametrize("model", ["transformer", "rnn-attention"])
 @pytest.mark.parametrize("engine", ["onnx", "ctranslate2"])
 def test_engines_score_and_align(
-    runs: dict[str, Run], cli: Cli, tmp_path: Path, engine: Literal["onnx", "ctranslate2"], model: str
+    runs: dict[str, Run], exported_run: Exported, cli: Cli, engine: str, model: str
 ) -> None:
-    pytest.importorskip("onnxruntime" if engine == "onnx" else "ctranslate2")
     if (engine, model) == ("ctranslate2", "rnn-attention"):
         pytest.skip("CTranslate2 computes no RNN")
-    run = runs[model]
-    exported = load(run.export(engine, tmp_path / "exported"))
+    run, exported = runs[model], exported_run(model, engine)
     options = ("--token-scores", "--max-length", 5, *(("--align",) if engine == "onnx" else ()))
     done = cli("predict", exported.path, *options, stdin=STDIN)
     expected = json_lines(cli("predict", run.path, *options, stdin=STDIN).out)
@@ -83,10 +80,9 @@ def test_engines_score_and_align(
         assert "load the run" in refusal
 
 
-def test_a_graph_without_attention_cannot_align(runs: dict[str, Run], cli: Cli, tmp_path: Path) -> None:
-    pytest.importorskip("onnxruntime")
-    exported = load(runs["rnn-plain"].export("onnx", tmp_path / "exported"))
-    assert "no attention to its source" in cli("predict", exported.path, "--align", stdin=STDIN).refusal()
+def test_a_graph_without_attention_cannot_align(exported_run: Exported, cli: Cli) -> None:
+    graph = exported_run("rnn-plain", "onnx").path
+    assert "no attention to its source" in cli("predict", graph, "--align", stdin=STDIN).refusal()
 
 
 def test_what_cannot_be_aligned_is_refused(cli: Cli, runs: dict[str, Run]) -> None:

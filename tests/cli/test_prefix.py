@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from small_runs import Cli
+from small_runs import Cli, Exported
 
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError
@@ -57,10 +57,8 @@ def test_prefixes_that_do_not_fit_are_refused(cli: Cli, runs: dict[str, Run], tm
 
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("engine", ["onnx", "ctranslate2"])
-def test_engines_begin_with_a_prefix_too(runs: dict[str, Run], tmp_path: Path, engine: str, beam: int) -> None:
-    pytest.importorskip("onnxruntime" if engine == "onnx" else "ctranslate2")
-    run = runs["transformer"]
-    exported = load(run.export(engine, tmp_path / "exported"))  # type: ignore[arg-type]
+def test_engines_begin_with_a_prefix_too(runs: dict[str, Run], exported_run: Exported, engine: str, beam: int) -> None:
+    run, exported = runs["transformer"], exported_run("transformer", engine)
     prefix = ["1", "", "2008-1"]
     options = DecodingOptions(beam=beam, max_length=12)
     if engine == "ctranslate2" and beam > 1:

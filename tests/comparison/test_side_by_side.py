@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_runs import hear_interrupts
 
 from selfattn.comparison import trainings
 from selfattn.comparison.compare import compare
@@ -63,9 +62,7 @@ def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
     def start(*arguments: object) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "selfattn.cli", *map(str, arguments)]
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_interrupts
-        )
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         processes.append(process)
         return process
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_runs import Cli
+from small_runs import Cli, Exported
 
 from selfattn.decoding.common import NO_PENALTY, LengthPenalty, Restrictions
 from selfattn.decoding.constrained import constrained_search
@@ -13,7 +13,6 @@ from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import decode_texts
 from selfattn.errors import SettingError, UserError
 from selfattn.models.build import build
-from selfattn.runs.load import load
 from selfattn.runs.run import Run
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
@@ -133,10 +132,8 @@ def test_a_glossary_that_does_not_fit_is_refused(cli: Cli, runs: dict[str, Run],
 
 
 @pytest.mark.parametrize("engine", ["onnx", "ctranslate2"])
-def test_engines_have_a_glossary_or_refuse_it(runs: dict[str, Run], tmp_path: Path, engine: str) -> None:
-    pytest.importorskip("onnxruntime" if engine == "onnx" else "ctranslate2")
-    run = runs["transformer"]
-    exported = load(run.export(engine, tmp_path / "exported"))  # type: ignore[arg-type]
+def test_engines_have_a_glossary_or_refuse_it(runs: dict[str, Run], exported_run: Exported, engine: str) -> None:
+    run, exported = runs["transformer"], exported_run("transformer", engine)
     glossary = Glossary({"May": "77"})
     if engine == "ctranslate2":
         with pytest.raises(UserError, match="`glossary`: not for CTranslate2"):

@@ -18,7 +18,6 @@ from selfattn.evaluation.statistics.significance import (
     estimate,
     score_counts,
     score_runs,
-    wilson,
 )
 from selfattn.evaluation.statistics.variances import (
     average_covariance,
@@ -70,14 +69,6 @@ def test_what_runs_share_is_read_off_their_covariances() -> None:
     assert parts.seed_df == pytest.approx(2**2 / (1**2 / 1 + 1**2 / 2))  # Welch 1947
 
 
-def test_wilson_by_hand() -> None:
-    # All right: low = n / (n + z^2), with z^2 = 3.8415.
-    assert wilson(1.0, 10) == (pytest.approx(10 / 13.8415, abs=1e-4), 1.0)
-    assert wilson(0.0, 10) == (0.0, pytest.approx(3.8415 / 13.8415, abs=1e-4))
-    assert wilson(0.5, 2) == (pytest.approx(0.0945, abs=1e-4), pytest.approx(0.9055, abs=1e-4))
-    assert wilson(0.3, math.inf) == (0.3, 0.3)
-
-
 @pytest.mark.parametrize("copies", [1, 2])
 def test_a_plain_sample_has_wilsons_interval(copies: int) -> None:
     """Runs that are copies have no variance between them, so that one run's interval over items is left."""
@@ -119,13 +110,6 @@ def test_draws_come_close_to_the_closed_form() -> None:
     assert drawn == pytest.approx(average_covariance(few), rel=0.03)
 
 
-def test_draws_are_the_same_for_all_runs_and_calls() -> None:
-    statistics = counted(np.random.default_rng(0).random((1, 53)).repeat(2, axis=0))
-    first = corpus_covariance(statistics, average, resamples=300)
-    assert first == pytest.approx(np.full((2, 2), first[0, 0]))
-    assert np.array_equal(first, corpus_covariance(statistics, average, resamples=300))
-
-
 def test_a_score_that_is_not_finite_is_refused() -> None:
     statistics = np.array([[[1.0, 0.0], [1.0, 1.0]]])  # half of the characters' counts are 0
     with np.errstate(divide="ignore"), pytest.raises(ValueError, match="nan or infinite for some draw"):
@@ -164,15 +148,6 @@ def test_with_one_seed_and_any_scores_it_is_the_paired_t_test() -> None:
     assert pair.p == pytest.approx(expected.pvalue, rel=1e-8)
     assert (pair.low, pair.high) == pytest.approx((interval.low, interval.high), rel=1e-8)
     assert pair.p_items == pytest.approx(t_tail(expected.statistic, 30))
-
-
-@pytest.mark.parametrize("tail", [0.5, 0.05, 1e-7])
-def test_p_is_the_level_at_which_the_interval_touches_zero(tail: float) -> None:
-    groups = [np.array([0.7, 0.8, 0.75]), np.array([0.5, 0.7, 0.6])]
-    parts = variances(groups, np.full((6, 6), 1e-4) + np.eye(6) * 1e-3, 50)
-    t, z = stats.t.isf(tail / 2, parts.seed_df), stats.norm.isf(tail / 2)
-    touching = math.sqrt(t**2 * parts.seeds + z**2 * parts.common)
-    assert parts.p_seeds(touching) == pytest.approx(tail, rel=1e-6)
 
 
 # Shares on log-odds
@@ -269,16 +244,6 @@ def test_further_models_cost_the_primary_contrast_nothing() -> None:
     rest = [pair for pair in comparison.pairs if not pair.primary]
     assert [pair.p_holm for pair in rest] == holm([pair.p for pair in rest])
     assert not any(pair.primary for pair in score_runs(more).comparison(primary=("a", "nobody")).pairs)
-
-
-def test_a_pair_reads_both_ways() -> None:
-    comparison = score_runs(simulated(0.6, 0.9, seeds=3)).comparison()
-    there, back = comparison.between("a", "b"), comparison.between("b", "a")
-    assert (there.word, back.word) == ("worse", "better")
-    assert (back.difference, back.low, back.high) == (-there.difference, -there.high, -there.low)
-    assert (back.p, back.first, back.turned()) == (there.p, "b", there)
-    with pytest.raises(KeyError, match="no pair of 'a' and 'z'"):
-        comparison.between("a", "z")
 
 
 # Words

@@ -74,7 +74,6 @@ def test_cross_attention(context_dim: int, mask: str, bias: bool, need_weights: 
     output.backward(grad)
     expected.backward(grad)
     for one, other in zip(our_inputs, their_inputs, strict=True):
-        assert one.grad is not None
         close(one.grad, other.grad)
     for parameter in ours.parameters():  # a conversion moves gradients as it moves weights
         parameter.data = parameter.grad
@@ -110,7 +109,6 @@ def test_grouped_queries_are_copied_keys_and_values(num_kv_heads: int, need_weig
     expected.backward(grad)
     for name, parameter in expanded.named_parameters():
         gradient = parameter.grad
-        assert gradient is not None
         if name[:6] in ("k_proj", "v_proj"):
             gradient = rearrange(gradient, "(g times e) ... -> g times e ...", g=num_kv_heads, times=times).sum(1)
             gradient = gradient.flatten(0, 1)

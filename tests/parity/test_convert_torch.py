@@ -1,6 +1,10 @@
-"""Weights from and to PyTorch's own modules: the same outputs and gradients, the same state dict there and back."""
+"""Weights from and to PyTorch's own modules: the same outputs and gradients, the same state dict there and back.
+
+Blocks and decoder-only models are held against PyTorch's layers and against formulas, in float64.
+"""
 
 import copy
+import math
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -14,7 +18,10 @@ from torch.nn.utils import prune
 from selfattn.attention import Alibi, MultiHeadAttention, key_mask, make_score
 from selfattn.convert.torch_modules import attention_from_torch, attention_to_torch, block_from_torch, block_to_torch
 from selfattn.integrations.torch import MultiheadAttention
-from selfattn.layers import FeedForward, TransformerBlock
+from selfattn.layers import FeedForward, TransformerBlock, make_norm
+from selfattn.models.build import build
+from selfattn.models.decoder_only.config import DecoderOnlyConfig
+from selfattn.models.transformer_config import TransformerConfig
 
 DIM, HEADS, FFN = 6, 3, 11
 PADDING = torch.tensor([[True] * 5 + [False] * 2, [True] * 7])
@@ -62,7 +69,6 @@ def assert_same_gradients(ours: nn.Module, theirs: nn.Module, to_torch: Callable
     """A conversion only moves numbers: it moves gradients as it moves weights."""
     holder = copy.deepcopy(ours)
     for slot, parameter in zip(holder.parameters(), ours.parameters(), strict=True):
-        assert parameter.grad is not None
         slot.data = parameter.grad
     moved = dict(to_torch(holder).named_parameters())
     expected = dict(theirs.named_parameters())
@@ -144,7 +150,6 @@ def test_what_is_no_weight_comes_along() -> None:
     back = block_to_torch(block)
     assert torch.equal(torch.get_rng_state(), state)
     assert block.self_attn.dropout == back.self_attn.dropout == 0.125
-    assert block.cross_attn is not None
     assert block.cross_attn.dropout == back.multihead_attn.dropout == 0.25
     assert block.feed_forward.dropout.p == back.dropout.p == 0.375
     assert block.dropout.p == back.dropout1.p == back.dropout2.p == back.dropout3.p == 0.25
@@ -186,7 +191,7 @@ def partly_frozen() -> nn.TransformerEncoderLayer:
     return layer
 
 
-FROM_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
+ERRORS: list[tuple[Callable[[], Any], str]] = [
     (lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, add_bias_kv=True)), "add_bias_kv and add_zero"),
     (lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, kdim=5, vdim=7)), "kdim=5 and vdim=7 differ"),
     (lambda: attention_from_torch(OtherAttention(DIM, HEADS)), "MultiheadAttention itself, got OtherAttention"),
@@ -201,12 +206,6 @@ FROM_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "message"), FROM_TORCH_ERRORS, ids=[row[1] for row in FROM_TORCH_ERRORS])
-def test_what_cannot_come_from_torch(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        call()
-
-
 def attention(**settings: Any) -> MultiHeadAttention:
     return MultiHeadAttention(DIM, **({"num_heads": 2} | settings))
 
@@ -215,7 +214,7 @@ def block(**settings: Any) -> TransformerBlock:
     return TransformerBlock(DIM, **({"self_attn": attention(), "feed_forward": FeedForward(DIM, FFN)} | settings))
 
 
-TO_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
+ERRORS += [
     (lambda: attention_to_torch(attention(num_kv_heads=1)), "cannot hold 1 key-value heads for 2 heads"),
     (lambda: attention_to_torch(attention(score="general")), "cannot hold the score General"),
     (lambda: attention_to_torch(attention(position=Alibi(2))), r"cannot hold positions \(Alibi\)"),
@@ -226,8 +225,8 @@ TO_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "message"), TO_TORCH_ERRORS, ids=[row[1] for row in TO_TORCH_ERRORS])
-def test_what_cannot_go_to_torch(call: Callable[[], Any], message: str) -> None:
+@pytest.mark.parametrize(("call", "message"), ERRORS, ids=[row[1] for row in ERRORS])
+def test_what_cannot_come_from_torch_or_go_there(call: Callable[[], Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         call()
 
@@ -321,3 +320,131 @@ def test_the_module_of_our_own_keeps_its_score_and_position() -> None:
     module = MultiheadAttention(DIM, HEADS, score=make_score("additive", 2, 2), position=Alibi(HEADS))
     copied = MultiheadAttention.from_torch(module)
     assert (copied.score, copied.position) == (module.score, module.position)
+
+
+# --- blocks and decoder-only models against formulas ------------------------------------------------------------------
+
+DEPTH, VOCAB = 2, 19
+
+
+def sinusoids(length: int) -> Tensor:
+    """Vaswani et al. 2017, section 3.5, number by number."""
+    table = torch.zeros(length, DIM, dtype=torch.float64)
+    for position in range(length):
+        for k in range(DIM // 2):
+            angle = position / 10000 ** (2 * k / DIM)
+            table[position, 2 * k], table[position, 2 * k + 1] = math.sin(angle), math.cos(angle)
+    return table
+
+
+def embedded(table: Tensor, ids: Tensor) -> Tensor:
+    return table[ids] * math.sqrt(DIM) + sinusoids(ids.shape[1])
+
+
+TEXTS = torch.tensor([[True] * 5 + [False] * 2, [True] * 7, [True] * 2 + [False] * 5])
+
+
+def words() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    source = torch.randint(3, VOCAB, (3, 7), generator=generator).masked_fill(~TEXTS, 0)
+    return source, torch.randint(1, VOCAB, (3, 5), generator=generator)
+
+
+def stack(norm_first: bool, activation: Any, **more: Any) -> TransformerConfig:
+    return TransformerConfig(
+        dim=DIM,
+        num_heads=HEADS,
+        num_layers=DEPTH,
+        ffn_dim=FFN,
+        activation=activation,
+        norm_first=norm_first,
+        **more,
+    )
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("prefix", [False, True])
+@torch.no_grad()
+def test_decoder_only_is_an_encoder_with_a_mask(norm_first: bool, activation: str, prefix: bool) -> None:
+    """One sentence at a time, joined by hand and without padding, through ``nn.TransformerEncoder``."""
+    config = DecoderOnlyConfig(stack=stack(norm_first, activation), bidirectional_prefix=prefix)
+    model = randomised(build(config, vocab_size=VOCAB, pad_id=0, seed=0).double())
+    layers = [block_to_torch(block).double().eval() for block in model.layers]
+    source, target = words()
+    logits = model(source, target, source_mask=TEXTS)
+    for row, length in enumerate(TEXTS.sum(dim=1).tolist()):
+        text = torch.cat([source[row, :length], target[row]])[None]
+        hidden_from = torch.ones(length + 5, length + 5, dtype=torch.bool).triu(1)
+        if prefix:
+            hidden_from[:length, :length] = False
+        hidden = embedded(model.embed.tokens.weight, text)
+        for layer in layers:
+            hidden = layer(hidden, src_mask=hidden_from)
+        hidden = model.norm(hidden) if norm_first else hidden
+        expected = F.linear(hidden, model.output.weight, model.output.bias)[0, length:]
+        torch.testing.assert_close(logits[row], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_rms_norm_by_hand() -> None:
+    """x / sqrt(mean(x^2)): the root mean square of (3, 4, 0, 0) is 5/2."""
+    norm: Any = make_norm("rms", 4)
+    with torch.no_grad():
+        norm.weight.copy_(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    actual = norm(torch.tensor([[3.0, 4.0, 0.0, 0.0]]))
+    torch.testing.assert_close(actual, torch.tensor([[1.2, 3.2, 0.0, 0.0]]), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu", "swiglu"])
+@torch.no_grad()
+def test_feed_forward_by_formula(activation: Any) -> None:
+    """Unit by unit: max(0, z); z times the normal distribution function of z, or its logistic; that times the gate."""
+    block = randomised(FeedForward(3, 5, activation=activation).double())
+
+    def linear(layer: nn.Linear, x: Tensor) -> Tensor:
+        return layer.weight @ x + layer.bias
+
+    x = draw(2, 4, 3)
+    expected = torch.zeros(2, 4, 3, dtype=torch.float64)
+    for b in range(2):
+        for i in range(4):
+            inner = []
+            for k, z in enumerate(linear(block.fc1, x[b, i]).tolist()):
+                if activation == "relu":
+                    inner.append(max(0.0, z))
+                elif activation == "gelu":
+                    inner.append(z * (1 + math.erf(z / math.sqrt(2))) / 2)
+                else:
+                    gate = float(linear(block.gate, x[b, i])[k]) if activation == "swiglu" else 1
+                    inner.append(z / (1 + math.exp(-z)) * gate)
+            expected[b, i] = linear(block.fc2, torch.tensor(inner, dtype=torch.float64))
+    close(block(x), expected)
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("cross", [True, False])
+def test_block_by_formula(norm_first: bool, cross: bool) -> None:
+    """The residual steps written out, with the norms and activations that PyTorch's layers do not have."""
+    block = TransformerBlock(
+        DIM,
+        self_attn=MultiHeadAttention(DIM, num_heads=HEADS, num_kv_heads=1),
+        cross_attn=MultiHeadAttention(DIM, 5, num_heads=HEADS) if cross else None,
+        feed_forward=FeedForward(DIM, FFN, activation="swiglu"),
+        norm="rms",
+        norm_first=norm_first,
+    )
+    randomised(block.double())
+    x, memory = draw(2, 5, DIM), draw(2, 7, 5, seed=2)
+
+    def rms(x: Tensor, norm: Any) -> Tensor:
+        return x / (x.square().mean(dim=-1, keepdim=True) + 1e-6).sqrt() * norm.weight
+
+    steps: list[Any] = [(lambda h: block.self_attn(h, causal=True).output, block.self_attn_norm)]
+    if cross:
+        steps.append((lambda h: block.cross_attn(h, memory).output, block.cross_attn_norm))
+    steps.append((block.feed_forward, block.feed_forward_norm))
+    expected = x
+    for part, norm in steps:
+        expected = expected + part(rms(expected, norm)) if norm_first else rms(expected + part(expected), norm)
+    actual = block(x, causal=True, memory=block.project_memory(memory) if cross else None).x
+    close(actual, expected)

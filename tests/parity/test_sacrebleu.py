@@ -50,7 +50,6 @@ def paired_sacrebleu(
     theirs = {metric.name: metric.sacrebleu}
     _, columns = PairedTest(systems, theirs, [metric.prepare(references)], test_type="ar", n_samples=samples)()
     (p,) = [result.p_value for column in columns.values() for result in column if isinstance(result, Result)][1:]
-    assert p is not None
     return p
 
 
@@ -86,8 +85,6 @@ def worse(count: int) -> list[str]:
 def test_outputs_changed_in_one_way_have_the_p_of_a_sign_test(name: str, changed: int) -> None:
     metric = make_metric(name, "en")
     tested = metric.tested([metric.counts(outputs, SENTENCES) for outputs in (worse(0), worse(changed))])
-    assert tested is not None
-    assert tested.p is not None
     # Of all 2^k exchanges two give a difference that large: none, and all.
     exact = min(1.0, 2 * 0.5**changed)
     if changed <= 14:

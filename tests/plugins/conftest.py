@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from small_runs import cli
-from third_party import Made, plugins
+from third_party import Made, isolated_registries, plugins
 from zoo import Zoo
 
 __all__ = ["cli", "plugins"]
@@ -17,3 +18,10 @@ collect_ignore = [path.name for path in HERE.glob("*.py") if not path.name.start
 @pytest.fixture(scope="session")
 def zoo() -> Zoo:
     return Zoo(Made())
+
+
+@pytest.fixture
+def isolated() -> Iterator[None]:
+    """No plugin is loaded before the test, and none stays behind it."""
+    with isolated_registries():
+        yield

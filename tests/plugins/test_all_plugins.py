@@ -2,13 +2,12 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from small_runs import Cli
+from small_runs import Cli, words
 from third_party import isolated_registries
 
 import selfattn
@@ -17,6 +16,7 @@ from selfattn.errors import UserError
 from selfattn.plugin_loading import load_plugin
 
 HERE = Path(__file__).parent
+pytestmark = pytest.mark.usefixtures("isolated")
 PLUGINS = [HERE / f"{name}.py" for name in (
     "cosine_score", "kerple_position", "convolutional_family", "reversal_task", "edit_similarity", "seed_spread",
 )]  # fmt: skip
@@ -43,12 +43,6 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with isolated_registries(), patch("selfattn.comparison.compare._rehearse"):
         main(with_plugins(*COMPARISON, "--out", out))
     return out
-
-
-@pytest.fixture(autouse=True)
-def _isolated(compared: Path) -> Iterator[None]:
-    with isolated_registries():
-        yield
 
 
 def test_every_plugin_takes_part(compared: Path) -> None:
@@ -129,47 +123,31 @@ def test_a_family_that_branches_on_data_is_not_exported(
         run.export("onnx", tmp_path / "out")
 
 
-def test_a_task_has_commands_made_from_its_options(cli: Cli, tmp_path: Path) -> None:
-    task = HERE / "reversal_task.py"
-    for words in (
-        ("train", "reversal", "--help", "--plugin", task),
-        ("--plugin", task, "compare", "reversal", "--help"),
-    ):
-        shown = cli(*words).out
-        assert "Write words backwards." in shown
-        assert "--letters STR" in shown
-        assert "[default: abcdefgh]" in shown
-        assert "Letters of the words." in shown
-    refused = cli("--plugin", task, "train", "reversal", "--out", tmp_path / "run", "--longest", "1")
-    assert (refused.code, refused.err) == (2, "error: --longest: expected at least 3 letters, got 1\n")
+def test_a_task_has_commands_made_from_its_options(cli: Cli) -> None:
+    for line in ("train reversal --help --plugin TASK", "--plugin TASK compare reversal --help"):
+        shown = cli(*words(line, TASK=HERE / "reversal_task.py")).out
+        for said in ("Write words backwards.", "--letters STR", "[default: abcdefgh]", "Letters of the words."):
+            assert said in shown
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("line", "message"),
     [
-        (("--plugin", "none.py"), "none.py: no such file; name a Python file"),
-        (("--plugin", "no.such.module"), "--plugin no.such.module: does not import"),
-        (("--plugin",), "--plugin: expected a Python file, or a module by its dotted name"),
+        ("models --plugin none.py", "none.py: no such file; name a Python file"),
+        ("models --plugin no.such.module", "--plugin no.such.module: does not import"),
+        ("models --plugin", "--plugin: expected a Python file, or a module by its dotted name"),
+        ("models --plugin leaves.py", "leaves.py: does not import (SystemExit: 3)"),
+        ("train roman --out x", "task 'roman' is not known; known: dates, translation, lm, recall."),
+        ("train roman --out x", "(--plugin)"),
+        ("train reversal --out x --plugin TASK --longest 1", "--longest: expected at least 3 letters, got 1"),
     ],
 )
-def test_a_plugin_must_exist(cli: Cli, words: tuple[str, ...], message: str) -> None:
-    refused = cli("models", *words)
-    assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
-    assert message in refused.err
-
-
-def test_a_task_that_is_unknown_names_the_option_for_plugins(cli: Cli) -> None:
-    refused = cli("train", "roman", "--out", "x")
-    assert refused.code == 2
-    assert "task 'roman' is not known; known: dates, translation, lm, recall." in refused.err
-    assert "(--plugin)" in refused.err
-
-
-def test_a_plugin_that_exits_is_named(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "leaves.py").write_text("import sys; sys.exit(3)\n")
-    refused = cli("--plugin", tmp_path / "leaves.py", "models")
-    assert (refused.code, refused.err.count("\n")) == (2, 1)
-    assert "leaves.py: does not import (SystemExit: 3)" in refused.err
+def test_a_plugin_that_is_not_there_and_an_option_that_does_not_fit_are_one_line(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("leaves.py").write_text("import sys; sys.exit(3)\n")
+    assert message in cli(*words(line, TASK=HERE / "reversal_task.py")).refusal()
 
 
 def test_a_broken_entry_point_leaves_help_readable(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,27 +1,28 @@
 """Parts are checked when they are registered, and tried before they are used; the documented commands work."""
 
-from collections.abc import Iterator
+import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from small_runs import Cli
-from third_party import isolated_registries
 
+import selfattn
+import selfattn.plugin
 from selfattn import registry
+from selfattn.attention import EmbeddingPosition, Position, Score
 from selfattn.errors import UserError
+from selfattn.models.config import ModelConfig
+from selfattn.models.protocol import Seq2Seq
 from selfattn.plugin import Claim, Metric, TaskData
 from selfattn.plugin_loading import load_plugin
 from selfattn.registry import METRICS, REGISTRIES, SCORES, Registry, register
 
+pytestmark = pytest.mark.usefixtures("isolated")
 HERE = Path(__file__).parent
 QUICK = "--quick --epochs 1 --items-per-epoch 64 --validation-items 5 --test-items 10 --seeds 1 --jobs 1"
-
-
-@pytest.fixture(autouse=True)
-def _isolated() -> Iterator[None]:
-    with isolated_registries():
-        yield
 
 
 @pytest.mark.parametrize("options", ["--plan-only", pytest.param(QUICK, marks=pytest.mark.slow)])
@@ -87,26 +88,43 @@ class HalfKorean(Silent):
     words = {"en": {"sentence": "Yes.", "rule": "None."}, "ko": {"sentence": "네."}}  # noqa: RUF012
 
 
+class Bare(ModelConfig):
+    pass
+
+
 @pytest.mark.parametrize(
     ("kind", "part", "message"),
     [
-        ("metric", len, r"metric 'mine': expected a subclass of Metric, got <built-in function len>"),
+        ("score", lambda query, key: query @ key.mT, "score 'mine': expected a subclass of Score, got"),
+        ("score", type("Mute", (Score,), {}), "score 'mine': Mute has no forward"),
+        ("position", Position, "position 'mine': expected a subclass of EmbeddingPosition or AttentionPos"),
+        ("position", type("Mute", (EmbeddingPosition,), {}), "position 'mine': Mute has no forward"),
+        ("family", Seq2Seq, "model family 'mine': expected a subclass of ModelConfig, got"),
+        ("family", Bare, "model family 'mine': Bare is no dataclass; put @data"),
+        ("family", dataclass(type("Bare", (ModelConfig,), {})), "model family 'mine': Bare has no build"),
+        ("preset", ModelConfig, "model 'mine': expected a Preset, got type"),
+        ("metric", len, "metric 'mine': expected a subclass of Metric, got <built-in function len>"),
         ("metric", NoCounts, "NoCounts has no counts"),
         ("metric", Percent, "unit 'percent': expected share or points"),
-        ("task", NoPairs, r"NoPairs has none of pair\(\), pairs\(\) and splits\(\)"),
+        ("task", NoPairs, "NoPairs has none of pair(), pairs() and splits()"),
         ("task", LooseOptions, "options are a frozen dataclass"),
         ("section", NoPairs, "has no title and no blocks"),
         ("section", len, "expected a class"),
         ("claim", NoPairs, "expected a subclass of Claim"),
         ("claim", Silent, "its words have no sentence"),
-        ("claim", HalfKorean, r"its words lack rule \(ko\)"),
+        ("claim", HalfKorean, "its words lack rule (ko)"),
     ],
 )
 def test_a_part_is_checked_when_it_is_registered(kind: str, part: object, message: str) -> None:
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=re.escape(message)):
         getattr(register, kind)("mine")(part)
-    registries: dict[str, Registry[object]] = {registry.what: registry for registry in REGISTRIES}
-    assert "mine" not in registries[kind]
+    assert not [each for each in REGISTRIES if "mine" in each]
+
+
+def test_a_name_is_taken_once() -> None:
+    for kind, name in (("section", "cost"), ("score", "dot")):
+        with pytest.raises(UserError, match=f"{kind} '{name}': the name is taken"):
+            getattr(register, kind)(name)(object)
 
 
 def test_threads_wait_for_the_parts_that_one_of_them_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,3 +143,22 @@ def test_threads_wait_for_a_plugin_that_one_of_them_loads(tmp_path: Path) -> Non
     (tmp_path / "slow.py").write_text(slow)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda _: (load_plugin(str(tmp_path / "slow.py")), SCORES["slow"]), range(2)))
+
+
+@pytest.mark.parametrize("module", [selfattn, selfattn.plugin])
+def test_every_name_exists(module: ModuleType) -> None:
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+        assert name in dir(module) or module is selfattn.plugin
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = module.nothing
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["convolutional_family", "cosine_score", "edit_similarity", "kerple_position", "reversal_task", "seed_spread"],
+)
+def test_a_plugin_needs_one_import(name: str) -> None:
+    text = (HERE / f"{name}.py").read_text(encoding="utf-8")
+    imports = [line for line in text.splitlines() if line.startswith(("from selfattn", "import selfattn"))]
+    assert [line.split()[:2] for line in imports] == [["from", "selfattn.plugin"]]

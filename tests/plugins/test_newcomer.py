@@ -1,23 +1,15 @@
 """Plugins of all eight kinds, written from the documentation alone, work together."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from small_runs import Cli
-from third_party import isolated_registries
 
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("isolated")]
 FILE = Path(__file__).with_name("newcomer.py")
 
 
-@pytest.fixture(autouse=True)
-def _isolated() -> Iterator[None]:
-    with isolated_registries():
-        yield
-
-
-@pytest.mark.slow
 def test_eight_plugins_from_the_documentation_work(cli: Cli, tmp_path: Path) -> None:
     def call(*words: object) -> str:
         done = cli("--plugin", FILE, *words)
@@ -42,7 +34,6 @@ def test_eight_plugins_from_the_documentation_work(cli: Cli, tmp_path: Path) -> 
     assert "claims.html" in call("claims", "run", "larger-sums", "--jobs", 1, "--out", tmp_path / "claims")
 
 
-@pytest.mark.slow
 def test_a_family_from_the_documentation_is_exported(cli: Cli, tmp_path: Path) -> None:
     run, plugin = tmp_path / "run", ("--plugin", FILE)
     assert cli(*plugin, "train", "doubling", "--model", "bag", "--max-steps", 1, "--out", run).code == 0

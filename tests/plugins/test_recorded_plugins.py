@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from small_runs import Train
-from third_party import isolated_registries
 
 import selfattn
 from selfattn import plugin_loading
@@ -28,11 +27,10 @@ SETTINGS: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _my_score(isolated: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(tmp_path))
     shutil.copy(SCORE, tmp_path / "my_score.py")
-    with isolated_registries():
-        yield
+    yield
     sys.modules.pop("my_score", None)
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import io
 import re
 import runpy
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
-from third_party import isolated_registries
 
 from selfattn.errors import UserError
 from selfattn.plugin_loading import load_plugin
@@ -30,10 +28,8 @@ RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_re
 
 
 @pytest.fixture(autouse=True)
-def _section() -> Iterator[None]:
-    with isolated_registries():
-        load_plugin(str(FILE))
-        yield
+def _section(isolated: None) -> None:
+    load_plugin(str(FILE))
 
 
 @pytest.fixture
@@ -138,8 +134,3 @@ def test_the_page_on_plugins_lists_the_sections() -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
     builtin = [key for key in SECTIONS if SECTIONS[key].__module__.startswith("selfattn.")]
     assert [key for key in builtin if f"`{key}`" not in page] == []
-
-
-def test_a_key_is_taken_once() -> None:
-    with pytest.raises(UserError, match="section 'cost': the name is taken"):
-        register.section("cost")(object)

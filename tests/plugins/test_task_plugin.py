@@ -1,23 +1,28 @@
-"""A task as a plugin: its splits and its options."""
+"""Tasks as plugins: splits and options of one that draws its pairs; one whose three files are given."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from third_party import isolated_registries
 
+from selfattn.cli.main import main
 from selfattn.data.splits import Splits
 from selfattn.errors import SettingError, UserError
 from selfattn.plugin_loading import load_plugin
 from selfattn.registry import TASKS
+from selfattn.runs.evaluate import evaluate_run
+from selfattn.runs.load import load
+from selfattn.tokenizers.letters import LetterTokenizer
+from selfattn.tokenizers.words import WordTokenizer
+
+pytestmark = pytest.mark.usefixtures("isolated")
+HERE = Path(__file__).parent
 
 
 @pytest.fixture
-def reversal() -> Iterator[Any]:
-    with isolated_registries():
-        load_plugin(str(Path(__file__).with_name("reversal_task.py")))
-        yield TASKS["reversal"]
+def reversal(isolated: None) -> Any:
+    load_plugin(str(HERE / "reversal_task.py"))
+    return TASKS["reversal"]
 
 
 def test_its_parts_share_no_word_and_never_change(reversal: Any) -> None:
@@ -44,3 +49,22 @@ def test_its_options_are_checked(reversal: Any) -> None:
         reversal(longest=1)
     with pytest.raises(SettingError, match="`shorted`: there is no such setting here; did you mean `shortest`"):
         reversal(shorted=1)
+
+
+def test_its_three_files_are_trained_and_tested_on(tmp_path: Path) -> None:
+    for part, numbers in (("train", range(100, 200)), ("dev", range(200, 220)), ("test", range(300, 330))):
+        lines = [f"{n}\t{' '.join(f'<{digit}>' for digit in str(n))}\n" for n in numbers]
+        (tmp_path / f"xyz_{part}.tsv").write_text("".join(lines), "utf-8")
+    run = tmp_path / "run"
+    options = ["--folder", tmp_path, "--word-language", "xyz", "--model", "rnn-attention", "--epochs", 1, "--out", run]
+    small = ["--set", "encoder.hidden_dim=16", "--set", "decoder.hidden_dim=16"]
+    main([str(word) for word in ("--plugin", HERE / "given_files.py", "train", "pronunciation", *options, *small)])
+    trained = load(run)
+    assert isinstance(trained.tokenizer.source, LetterTokenizer)
+    assert isinstance(trained.tokenizer.target, WordTokenizer)
+    results = evaluate_run(trained)
+    further = evaluate_run(trained, metric="bleu_tokens,ter")
+    assert results["items"] == 30
+    assert {"word_error_rate", "phone_error_rate"} <= results["metrics"].keys()
+    assert results["metrics"]["word_error_rate"] == pytest.approx(1 - results["metrics"]["exact_match"])
+    assert further["metrics"].keys() - results["metrics"].keys() == {"bleu_tokens", "ter"}

@@ -50,6 +50,13 @@ BUILT_IN = Scores(("dot", "scaled_dot", "general", "additive", "concat"), ("loca
 PLUGIN = Scores(("cosine",))
 both_kinds = pytest.mark.parametrize("scores", [BUILT_IN, PLUGIN], ids=["built-in", "plugin"])
 both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
+
+
+def law(test: Callable[..., None]) -> Any:
+    """Hold calls that are drawn to a law, on both paths, with built-in scores and a plugin's."""
+    return both_kinds(both_paths(given(data=st.data())(test)))
+
+
 SMOOTH = ["softmax", "softmax1", "softmax_sink", "sigmoid"]
 NORMALIZERS = [*SMOOTH, "sparsemax", "entmax15"]
 DTYPES = [torch.float32, torch.float64, torch.bfloat16]
@@ -207,7 +214,6 @@ def calls(
 def same_bits(actual: Result, expected: Result) -> None:
     assert torch.equal(actual.output, expected.output)
     if expected.weights is not None:
-        assert actual.weights is not None
         assert torch.equal(actual.weights, expected.weights)
     assert actual.gradients.keys() == expected.gradients.keys()
     for name, gradient in expected.gradients.items():
@@ -227,9 +233,7 @@ def put(tensor: Tensor, where: Tensor, values: list[float]) -> Tensor:
 
 
 class TestOneFunctionOnBothPaths:
-    @both_kinds
-    @both_paths
-    @given(data=st.data())
+    @law
     def test_each_path_is_the_definition(
         self, data: st.DataObject, scores: Scores, need_weights: bool, close: Close
     ) -> None:
@@ -237,8 +241,6 @@ class TestOneFunctionOnBothPaths:
         actual, expected = run(call, need_weights), by_hand(call)
         as_close(close, actual, expected)
         if need_weights:
-            assert actual.weights is not None
-            assert expected.weights is not None
             close(actual.weights, expected.weights.to(actual.weights.dtype))
 
     @pytest.mark.parametrize("normalize", [softmax, softmax1], ids=["softmax", "softmax1"])
@@ -262,15 +264,12 @@ class TestOneFunctionOnBothPaths:
 
 
 class TestRowsThatSeeNothing:
-    @both_kinds
-    @both_paths
-    @given(data=st.data())
+    @law
     def test_law_4_output_and_weights_are_zero_and_gradients_finite(
         self, data: st.DataObject, scores: Scores, need_weights: bool
     ) -> None:
         call = data.draw(calls(scores.all, masked=True))
         rows = torch.tensor([data.draw(st.booleans()) for _ in range(call.query.shape[2])])
-        assert call.mask is not None
         call = replace(call, mask=call.mask & ~rows[:, None])
         result = run(call, need_weights)
         blind = ~call.allowed().any(dim=-1)
@@ -281,9 +280,7 @@ class TestRowsThatSeeNothing:
         assert result.output.isfinite().all()
         assert all(gradient.isfinite().all() for gradient in result.gradients.values())
 
-    @both_kinds
-    @both_paths
-    @given(data=st.data())
+    @law
     def test_law_4_queries_before_the_first_key(self, data: st.DataObject, scores: Scores, need_weights: bool) -> None:
         call = data.draw(calls(scores.all, causal=True))
         fewer = min(call.key.shape[2], call.query.shape[2] - 1)
@@ -295,9 +292,7 @@ class TestRowsThatSeeNothing:
 
 
 class TestWhatIsMaskedCannotBeFelt:
-    @both_kinds
-    @both_paths
-    @given(data=st.data())
+    @law
     def test_law_5_a_finite_value_is_felt_by_those_alone_who_may_see_it(
         self, data: st.DataObject, scores: Scores, need_weights: bool
     ) -> None:
@@ -319,15 +314,11 @@ class TestWhatIsMaskedCannotBeFelt:
         assert torch.equal(after.output[~touched], before.output[~touched])
         assert torch.equal(after.gradients["query"][~touched], before.gradients["query"][~touched])
         if need_weights:
-            assert after.weights is not None
-            assert before.weights is not None
             assert torch.equal(after.weights[~touched], before.weights[~touched])
         if not touched.any():
             same_bits(after, before)
 
-    @both_kinds
-    @both_paths
-    @given(data=st.data())
+    @law
     def test_law_5_not_even_nan_is_felt_where_nobody_looks(
         self, data: st.DataObject, scores: Scores, need_weights: bool
     ) -> None:
@@ -335,7 +326,6 @@ class TestWhatIsMaskedCannotBeFelt:
         (b, g, j, _), i = call.key.shape, call.query.shape[2]
         padding = torch.tensor([[data.draw(st.booleans()) for _ in range(j)] for _ in range(b)])
         blind = torch.tensor([data.draw(st.booleans()) for _ in range(i)])
-        assert call.mask is not None
         call = replace(call, mask=call.mask & ~padding[:, None, None] & ~blind[:, None])
         values = data.draw(st.permutations(NOT_FINITE))
         unseen, no_sight = ~call.allowed_by_key_head(), ~call.allowed().any(dim=-1)
@@ -350,9 +340,7 @@ class TestWhatIsMaskedCannotBeFelt:
         same_bits(result, run(call, need_weights))
         assert result.gradients["value"][unseen].eq(0).all()
 
-    @both_kinds
-    @both_paths
-    @given(data=st.data())
+    @law
     def test_law_5_a_finite_bias_on_a_masked_pair(
         self, data: st.DataObject, scores: Scores, need_weights: bool
     ) -> None:
@@ -364,9 +352,7 @@ class TestWhatIsMaskedCannotBeFelt:
 
 
 class TestCausalIsRightAligned:
-    @both_kinds
-    @both_paths
-    @given(data=st.data())
+    @law
     def test_law_6_causal_is_the_mask_that_lets_the_last_query_see_every_key(
         self, data: st.DataObject, scores: Scores, need_weights: bool, close: Close
     ) -> None:
@@ -378,9 +364,7 @@ class TestCausalIsRightAligned:
         explicit = replace(call, causal=False, mask=by_hand if call.mask is None else by_hand & call.mask)
         as_close(close, run(call, need_weights), run(explicit, need_weights))
 
-    @both_kinds
-    @both_paths
-    @given(data=st.data())
+    @law
     def test_law_6_the_last_queries_of_a_text_get_what_they_get_in_the_whole_text(
         self, data: st.DataObject, scores: Scores, need_weights: bool, close: Close
     ) -> None:
@@ -395,8 +379,6 @@ class TestCausalIsRightAligned:
         part = attend(query[:, :, -last:], call.key, call.value, bias=None if bias is None else bias[-last:], **options)
         close(part.output, whole.output[:, :, -last:])
         if need_weights:
-            assert part.weights is not None
-            assert whole.weights is not None
             close(part.weights, whole.weights[:, :, -last:])
 
 
@@ -404,9 +386,7 @@ PER_ROW = ("query", "key", "value")
 
 
 class TestNeighboursOrderAndPadding:
-    @both_kinds
-    @both_paths
-    @given(data=st.data())
+    @law
     def test_law_7_neighbours_are_not_felt(self, data: st.DataObject, scores: Scores, need_weights: bool) -> None:
         call = data.draw(calls(scores.all))
         row = data.draw(st.integers(0, call.query.shape[0] - 1))
@@ -422,9 +402,7 @@ class TestNeighboursOrderAndPadding:
             if name in before.gradients:
                 assert torch.equal(after.gradients[name][row], before.gradients[name][row])
 
-    @both_kinds
-    @both_paths
-    @given(data=st.data())
+    @law
     def test_law_7_padding(self, data: st.DataObject, scores: Scores, need_weights: bool, close: Close) -> None:
         call = data.draw(calls(scores.placeless, causal=False))
         full, j = call.allowed(), call.key.shape[2]
@@ -451,9 +429,7 @@ class TestNeighboursOrderAndPadding:
 
 
 class TestPermutation:
-    @both_kinds
-    @both_paths
-    @given(data=st.data())
+    @law
     def test_law_8_the_order_of_the_keys_is_not_felt_and_that_of_the_queries_is_kept(
         self, data: st.DataObject, scores: Scores, need_weights: bool, close: Close
     ) -> None:

@@ -4,6 +4,7 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -40,6 +41,11 @@ POSITIONS: dict[str, Callable[[int], AttentionPosition]] = {
 BUILT_IN = (None, "rotary", "alibi", "relative")
 PLUGIN = (None, "kerple")
 both_kinds = pytest.mark.parametrize("positions", [BUILT_IN, PLUGIN], ids=["built-in", "plugin"])
+
+
+def law(test: Callable[..., None]) -> Any:
+    """Hold layers that are drawn to a law, on both paths, with built-in positions and a plugin's."""
+    return both_kinds(both_paths(given(data=st.data())(test)))
 
 
 @dataclass(frozen=True)
@@ -133,9 +139,7 @@ def test_law_5_nan_in_the_padding_reaches_no_gradient_not_even_of_a_weight(
     assert torch.equal(after[blind], case.layer.out_proj.bias.detach().expand(int(blind.sum()), -1))
 
 
-@both_kinds
-@both_paths
-@given(data=st.data())
+@law
 def test_law_6_a_text_read_in_parts_is_the_text_read_at_once(
     data: st.DataObject, positions: Positions, need_weights: bool, close: Close
 ) -> None:
@@ -156,9 +160,7 @@ def test_law_6_a_text_read_in_parts_is_the_text_read_at_once(
         start = end
 
 
-@both_kinds
-@both_paths
-@given(data=st.data())
+@law
 def test_law_7_neighbours_order_and_padding(
     data: st.DataObject, positions: Positions, need_weights: bool, close: Close
 ) -> None:
@@ -178,9 +180,7 @@ def test_law_7_neighbours_order_and_padding(
     assert torch.equal(layer(others, mask=key_mask(tokens), need_weights=need_weights).output[0], output[0])
 
 
-@both_kinds
-@both_paths
-@given(data=st.data())
+@law
 def test_law_8_permuting_a_text_with_its_positions_permutes_the_output(
     data: st.DataObject, positions: Positions, need_weights: bool, close: Close
 ) -> None:

@@ -1,37 +1,52 @@
-"""No damage to a file of a run or a comparison passes: it is named, or nothing that is read is any different."""
+"""Files that are damaged, forged, foreign or no files: named in one line, or nothing that is read is any different."""
 
+import itertools
+import json
+import os
 import random
+import re
 import shlex
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from hub_server import Hub, hub
 from safetensors.torch import load_file, save_file
-from small_runs import Cli, accept_changes
+from small_runs import Cli, Exported, accept_changes, words
 
-from selfattn.codec import encode
+from selfattn.codec import encode, write
 from selfattn.comparison import tested as on_disk
 from selfattn.comparison.costs import read_costs
 from selfattn.comparison.packed import PACKED, unpacked
 from selfattn.comparison.plan import read_plan
+from selfattn.data.readers.containers import file_sha256
+from selfattn.data.readers.lines import lines_of
 from selfattn.errors import UserError
 from selfattn.experiments.plan import write_plan
-from selfattn.files import append_line
+from selfattn.files import append_line, in_use
 from selfattn.results.reading import read_record
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.runs.ledger import LEDGER, read_ledger
 from selfattn.runs.load import load
+from selfattn.runs.run import Run
 from selfattn.training.checkpoint import CheckpointFile
 
+__all__ = ["hub"]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning"),  # of huggingface_hub itself
+    pytest.mark.skipif(sys.platform == "win32", reason="links need a right of their own there, and pipes are others"),
+]
 RUN = "runs/plain-seed0"
 TEXTS = ["4 March 2031", "12/05/1999"]
 REPORTS = ("report.html", "report.md", "results.json")  # made of the others, and read by no command
-EMPTY = (".lock", ".ledger.jsonl.lock")
+SECRET = "my private key"
 
 
 def all_that_is_read(comparison: Path) -> list[Any]:
@@ -61,37 +76,174 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
 @pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.reliability)])
 def test_damage_is_named_or_harmless(whole: Path, copy: Path, count: int) -> None:
     before = all_that_is_read(whole)
-    files = [file for file in copy.rglob("*") if file.is_file() and file.name not in (*REPORTS, *EMPTY)]
-    assert {"plan.json", "costs.json", "config.json", "model.safetensors", "run.json", "test.jsonl"} < {
-        file.name for file in files
-    }
-    chance, found = random.Random(0), {"named": 0, "harmless": 0}
+    files = [file for file in copy.rglob("*") if file.is_file() and file.name not in REPORTS and file.stat().st_size]
+    names = {"plan.json", "costs.json", "config.json", "model.safetensors", "run.json", "test.jsonl"}
+    assert names < {file.name for file in files}
+    chance, named = random.Random(0), 0
     for number in range(count):
         file = files[number % len(files)]
         content = file.read_bytes()
         file.write_bytes(damaged(content, chance))
-        case = f"case {number}, {file.relative_to(copy)}"
+        case, said = f"case {number}, {file.relative_to(copy)}", None
         try:
             assert all_that_is_read(copy) == before, f"{case}: silently wrong"
-            found["harmless"] += 1
         except UserError as error:
-            text = str(error)
-            assert file.name in text, f"{case}: is not named: {text}"
-            assert "\n" not in text
-            found["named"] += 1
+            said = str(error)
+        if said is not None:
+            assert file.name in said, f"{case}: is not named: {said}"
+            assert "\n" not in said
+            named += 1
         file.write_bytes(content)
-    print(f"{count} damages: {found}")
-    assert found["named"] > 0.8 * count  # what is harmless lies between the values of a JSON file
+    print(f"{named} of {count} damages are named")
+    assert named > 0.8 * count  # what is harmless lies between the values of a JSON file
 
 
-def test_weights_that_are_not_finite_are_refused_with_a_right_checksum_too(copy: Path) -> None:
-    path = copy / RUN / "model.safetensors"
+# --- what somebody puts in the place of a file ------------------------------------------------------------------------
+
+
+def pipe(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def enlarge(size: int, path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(size + 1)  # a hole, which takes no space on the disk
+
+
+def forge(change: Callable[[Any], object], path: Path) -> None:
+    """Change a JSON file in place, and take away the checksums, as whoever forges it would."""
+    values = json.loads(path.read_text())
+    values.pop("checksum", None)
+    change(values)
+    path.write_text(json.dumps(values))
+    if path.name != "run.json" and (path.parent / "run.json").exists():
+        accept_changes(path.parent)
+
+
+def rename_model(name: str, path: Path) -> None:
+    forge(lambda plan: plan.update(models={name: plan["models"]["plain"]}), path)
+
+
+def resize(setting: str, value: int, path: Path) -> None:
+    forge(lambda config: [config["model"][side].update({setting: value}) for side in ("encoder", "decoder")], path)
+
+
+def point_to_a_pipe(path: Path) -> None:
+    os.mkfifo(path.parent / "pipe")
+    data = {"kind": "file", "path": str(path.parent / "pipe"), "sha256": "0", "split": "by source"}
+    forge(lambda config: config.update(data=data | {"validation_items": 1}), path)
+
+
+def make_infinite(path: Path) -> None:
     weights = load_file(path)
-    name = next(iter(weights))
-    save_file(weights | {name: torch.full_like(weights[name], torch.nan)}, path)
-    accept_changes(copy / RUN)
-    with pytest.raises(UserError, match=r"model.safetensors: .* are not finite; "):
-        load(copy / RUN)
+    save_file({name: torch.full_like(tensor, torch.nan) for name, tensor in weights.items()}, path)
+    accept_changes(path.parent)
+
+
+PREDICT, REPORT = "predict RUN", "report WHOLE --out OUT"
+SEEDS = "plan.json: seeds: expected less than or equal to 10000, found 1000000000000; "
+# A file, what is done to it, the command, and what it says; without a command, whatever reads the file in Python.
+FORGERIES: list[tuple[str, Callable[[Path], None], str, str]] = [
+    *((f"{RUN}/{name}", pipe, PREDICT, f"{name}: is not a file; ") for name in (
+        "config.json", "run.json", "model.safetensors", "tokenizer/char.json", "step.onnx", "ctranslate2/model.bin"
+    )),
+    *((f"{RUN}/{name}", pipe, "", f"{Path(name).name}: is not a file; ") for name in (CHECKPOINT, "metrics.jsonl")),
+    *(("plan.json", partial(rename_model, name), REPORT, "plan.json: content: name of a model: at most 100 letters")
+      for name in ("../../../outside", "/tmp/outside", "a/b", "..", "", "x" * 300)),
+    ("plan.json", partial(forge, lambda plan: plan.update(seeds=10**12)), REPORT, SEEDS),
+    (f"{RUN}/config.json", partial(enlarge, 64 << 20), PREDICT, "config.json: is larger than 64 MiB; "),
+    (f"{RUN}/metrics.jsonl", partial(enlarge, 1 << 30), REPORT, "metrics.jsonl: is larger than 1024 MiB; "),
+    (f"{RUN}/config.json", point_to_a_pipe, "evaluate RUN", "pipe: is not a file; "),
+    (f"{RUN}/model.safetensors", make_infinite, PREDICT, r"model.safetensors: .* are not finite; "),
+    *((f"{RUN}/config.json", partial(resize, name, value), PREDICT, reason) for name, value, reason in (
+        ("hidden_dim", 10_000_000, "from 1 to 1,048,576, got 10000000"),
+        ("num_layers", 10**9, "from 1 to 1,000, got 1000000000"),
+        ("hidden_dim", 1_000_000, r"not the weights of the model in config.json \("),
+        ("num_layers", 200, r"not the weights of the model in config.json \("),
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "change", "line", "reason"), FORGERIES)
+def test_what_is_put_in_the_place_of_a_file_is_one_line(
+    cli: Cli, copy: Path, name: str, change: Callable[[Path], None], line: str, reason: str
+) -> None:
+    (copy / name).parent.mkdir(exist_ok=True)
+    change(copy / name)
+    before = sorted(copy.parent.rglob("*"))
+    if line:
+        said = cli(*words(line, RUN=copy / RUN, WHOLE=copy, OUT=copy.parent / "out")).refusal()
+    else:
+        with pytest.raises(UserError) as caught:
+            all_that_is_read(copy)
+        said = str(caught.value)
+    assert re.search(reason, said), said
+    assert len(said) < 1000
+    assert sorted(copy.parent.rglob("*")) == before
+
+
+FILES = ("config.json", "run.json", "test.json", "tokenizer/char.json", "metrics.jsonl", "test.jsonl")
+HOSTILE = ("[" * 100_000 + "]" * 100_000, '{"a":' * 400 + "1" + "}" * 400, "9" * 5000, "9" * 400, "1e999", "NaN")
+
+
+@pytest.mark.parametrize("name", ["plan.json", *(f"{RUN}/{name}" for name in FILES)])
+def test_hostile_json_is_one_line(cli: Cli, copy: Path, name: str) -> None:
+    """Each hostile value as the file and, by turns, in place of the file's values."""
+    path = copy / name
+    values = json.loads(path.read_text().splitlines()[0] if path.suffix == ".jsonl" else path.read_text())
+    texts = [*HOSTILE]
+    for key, hostile in zip(values, itertools.cycle(HOSTILE)):
+        rest = {other: value for other, value in values.items() if other not in (key, "checksum")}
+        texts.append(json.dumps(rest)[:-1] + f', "{key}": {hostile}}}')
+    for text in texts:
+        path.write_text(text)
+        done = cli("report", copy, "--out", copy.parent / "report")
+        if "tokenizer" in name or (name.endswith(("config.json", "run.json")) and done.code == 0):
+            done = cli("predict", copy / RUN)
+        assert done.code == 0 or len(done.refusal()) < 1000
+
+
+@pytest.mark.skipif(not hasattr(os, "seteuid"), reason="rights of POSIX")
+@pytest.mark.parametrize("name", ["", "config.json", "model.safetensors", "run.json", "tokenizer"])
+@pytest.mark.parametrize("line", [
+    PREDICT, "evaluate RUN", REPORT, "attention RUN 1.May.2030", "demo RUN --out OUT",
+])  # fmt: skip
+def test_what_may_not_be_read_is_named(
+    cli: Cli, copy: Path, monkeypatch: pytest.MonkeyPatch, name: str, line: str
+) -> None:
+    if line == REPORT and name in ("model.safetensors", "tokenizer"):
+        pytest.skip("a report reads neither")
+    monkeypatch.chdir("/")
+    kept, path = os.geteuid(), copy / RUN / name
+    above = [folder for folder in copy.parents if folder.owner() != "root" or kept == 0][:5]
+    modes = [(folder, folder.stat().st_mode) for folder in above]
+    for folder, mode in modes:
+        folder.chmod(mode | 0o755)  # for whoever is not the owner
+    path.chmod(0)
+    try:
+        if kept == 0:
+            os.seteuid(65534)  # root may read everything
+        done = cli(*words(line, RUN=copy / RUN, WHOLE=copy, OUT=copy.parent / "out"), stdin="1 May 2030\n")
+    finally:
+        os.seteuid(kept)
+        path.chmod(0o755)
+        for folder, mode in modes:
+            folder.chmod(mode)
+    assert path.name in done.refusal()
+    assert "permission denied" in done.err.lower()
+
+
+def test_a_file_of_data_that_has_no_end_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for read, path in itertools.product(
+        (file_sha256, lambda path: next(lines_of(path))), (tmp_path / "pipe", Path("/dev/zero"))
+    ):
+        with pytest.raises(UserError, match=f"{path}: is not a file; what comes out of a pipe"):
+            read(path)
+
+
+# --- killed, or out of space, between two writes ----------------------------------------------------------------------
 
 
 def test_killed_between_record_and_file_the_file_before_is_taken(whole: Path, copy: Path) -> None:
@@ -121,11 +273,9 @@ def test_killed_before_the_ledger_was_written_it_is_written_later(cli: Cli, whol
     done = cli(*shlex.split(plan.command)[1:], "--resume")
     assert done.code == 0, done.err
     check = read_record(copy / "results.json").plan
-    assert check is not None
     assert (check.departures, [entry.run for entry in read_ledger(copy)]) == ((), ["", "plain-seed0", ""])
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
 def test_no_half_line_is_added_where_the_disk_is_full(tmp_path: Path) -> None:
     import resource
 
@@ -140,3 +290,100 @@ def test_no_half_line_is_added_where_the_disk_is_full(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
     assert path.read_text() == "a line\n"
+
+
+# --- links, and what a published run carries --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(runs: dict[str, Run], tmp_path: Path) -> Path:
+    """A copy of a run, to be changed, and a private file beside it."""
+    (tmp_path / "private").write_text(SECRET)
+    return Path(shutil.copytree(runs["transformer"].path, tmp_path / "run"))
+
+
+def test_nothing_is_written_through_a_link(cli: Cli, copy: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.write_text("precious\n")
+    (copy / "report").mkdir()
+    for name in ("report.md", "results.json"):
+        (copy / "report" / f".{name}.{os.getpid()}.tmp").symlink_to(own)
+    assert cli("report", copy, "--out", copy / "report").code == 0
+    for name in ("ledger.jsonl", ".lock"):
+        (copy / name).unlink()
+        (copy / name).symlink_to(own)
+    assert "ledger.jsonl: cannot be written (is a link); " in cli("evaluate", copy / RUN).refusal()
+    with pytest.raises(UserError, match=r"comparison: cannot be written \(is a link\)"), in_use(copy):
+        pass
+    assert own.read_text() == "precious\n"
+
+
+def test_links_beside_the_files_of_a_run_stay_at_home(run: Path, hub: Hub) -> None:
+    for name in ("tokenizer/.hidden", "more.onnx", "more.onnx.data", "ctranslate2/more"):  # copied by pattern
+        (run / name).parent.mkdir(exist_ok=True)
+        (run / name).symlink_to(run.parent / "private")
+    (run / "linked").symlink_to(run.parent)
+    load(run).push("me/run", test=False)
+    assert not any(SECRET.encode() in content for content in hub.files("me/run").values())
+    assert set(hub.files("me/run")) == {
+        "README.md", "config.json", "metrics.jsonl", "model.safetensors", "run.json", "tokenizer/char.json"
+    }  # fmt: skip
+    RunDirectory(run).copy(run.parent, "tokenizer/*", "config.json")
+    assert sorted(path.name for path in (run.parent / "tokenizer").iterdir()) == ["char.json"]
+
+
+@pytest.mark.parametrize("name", ["tokenizer/char.json", "model.safetensors", "tokenizer"])
+def test_a_link_in_place_of_a_file_is_not_copied(run: Path, hub: Hub, name: str) -> None:
+    loaded = load(run)
+    (run / name).rename(run.parent / "elsewhere")
+    (run / name).symlink_to(run.parent / "elsewhere")
+    with pytest.raises(UserError, match=f"{name}: is a link, which is not copied; put the file itself there"):
+        loaded.push("me/run", test=False)
+    assert "me/run" not in hub.commits
+
+
+@pytest.mark.parametrize("name", ["../private", "/etc/hostname", "tokenizer/../../private"])
+def test_a_record_lists_nothing_outside_its_directory(run: Path, name: str) -> None:
+    record = RunDirectory(run).record()
+    write(run / "run.json", replace(record, files={**record.files, name: ("0",)}), checksum=True)
+    with pytest.raises(UserError, match="which is not in this directory"):
+        RunDirectory(run).copy(run.parent / "copy", "*")
+
+
+def test_a_run_of_the_cache_is_copied_through_its_links(runs: dict[str, Run], hub: Hub, tmp_path: Path) -> None:
+    runs["rnn-plain"].push("me/run", test=False)
+    cached = load("hf://me/run").path
+    assert (cached / "config.json").is_symlink()
+    RunDirectory(cached).copy(tmp_path, "*")
+    assert (tmp_path / "model.safetensors").read_bytes() == (cached / "model.safetensors").read_bytes()
+
+
+def test_no_local_path_is_published(run: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run.parent)
+    (run.parent / "my work" / "set").mkdir(parents=True)
+    command = (
+        f"selfattn --plugin '{run.parent}/my work/part.py' train dates --data '{run.parent}/my work/a.tsv' "
+        f"b/c.tsv,../d.tsv --out='{run}' && "
+        "selfattn train dates --init-from ~/my/other --hub 'my work/set' --valid file:///my/v.tsv"
+    )
+    config = json.loads((run / "config.json").read_text())
+    config["data"] |= {"path": "my/own/a.tsv", "hub": "my work/set", "note": f"{run.parent}/my work/x and ../y/z.tsv"}
+    (run / "config.json").write_text(json.dumps(config))
+    write(run / "run.json", replace(RunDirectory(run).record(), command=command), checksum=True)
+    accept_changes(run)
+    load(run).push("me/run", test=False)
+    files = hub.files("me/run")
+    for private in (b"my work", b"my/", b"/my", bytes(run.parent), b"../", b"b/c.tsv", b"~/"):
+        assert [name for name, content in files.items() if private in content] == [], private
+    assert json.loads(files["run.json"])["command"] == (
+        "selfattn --plugin part.py train dates --data a.tsv c.tsv,d.tsv --out=run && "
+        "selfattn train dates --init-from other --hub set --valid v.tsv"
+    )
+    assert json.loads(files["config.json"])["data"]["path"] == "a.tsv"
+
+
+def test_a_graph_holds_no_path_of_the_machine(exported_run: Exported) -> None:
+    for graph in exported_run("rnn-plain", "onnx").path.glob("*.onnx"):
+        content = graph.read_bytes()
+        assert b".py" not in content
+        assert os.fsencode(Path(__file__).parents[2]) not in content

@@ -1,4 +1,4 @@
-"""Killed with SIGKILL at any moment, and gone on with, a training or a comparison ends as if never killed.
+"""Killed with SIGKILL at any moment and gone on with, or begun twice at once, work ends as if nothing had happened.
 
 Half of the moments are any time, the others those at which a file is put into place: a checkpoint, metrics, weights, a
 record, a report. A server that has loaded the program forks every process that is to be killed, so that moments fall on
@@ -8,23 +8,32 @@ the work and not on imports; a checkpoint is written after every step.
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import training_parts as parts
+from small_runs import words
 
-from selfattn.files import HALF_WRITTEN
+from selfattn.comparison.compare import compare
+from selfattn.errors import UserError
+from selfattn.files import ASIDE, HALF_WRITTEN, LOCK, in_use
+from selfattn.runs.directory import RunDirectory
+from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 LIMIT = 300.0
 _OF_TIME = ("command", "commit", "created", "run_bytes", "seconds", "timing", "when", "previous")
 
@@ -70,33 +79,11 @@ def kill_and_go_on(
     print(f"{died} of {died} kills in work of {lasts:.2f} s and {writes} files: the same")
 
 
-@pytest.mark.parametrize(
-    "count", [pytest.param(4, marks=pytest.mark.slow), pytest.param(24, marks=pytest.mark.reliability)]
-)
-def test_a_training(processes: ForkServerContext, tmp_path: Path, count: int) -> None:
-    kill_and_go_on(processes, count, parts.train_to_the_end, parts.outcome, tmp_path)
-
-
-WORK = {
-    "lengthening": (parts.lengthen_to_the_end, parts.outcome),
-    "export": (parts.export_to_the_end, parts.files_of),
-    "tokenizer train": (parts.train_a_tokenizer, parts.files_of),
-}
-
-
-@pytest.mark.parametrize("name", WORK)
-@pytest.mark.parametrize("count", [1, pytest.param(24, marks=pytest.mark.reliability)])
-def test_what_ends_sooner(processes: ForkServerContext, tmp_path: Path, name: str, count: int) -> None:
-    kill_and_go_on(processes, count, *WORK[name], tmp_path)
-
-
 def report_of(out: Path) -> dict[str, Any]:
     """Everything that a comparison came to, but for when and how fast."""
-    runs = {run.name: parts.outcome(run) for run in (out / "runs").iterdir()}
-    answers = {label: (out / "runs" / label / "test.jsonl").read_bytes() for label in runs}
     record = _without_times(json.loads((out / "results.json").read_text()))
     record["plan"]["entries"].sort(key=itemgetter("run"))  # of two at once, either may be the first
-    return {"runs": runs, "answers": answers, "record": record}
+    return what_came(out) | {"record": record}
 
 
 def _without_times(value: Any) -> Any:
@@ -105,7 +92,134 @@ def _without_times(value: Any) -> Any:
     return [_without_times(item) for item in value] if isinstance(value, list) else value
 
 
+def what_came(out: Path) -> dict[str, Any]:
+    """What a run or a comparison has come to: weights, metrics, answers."""
+    runs = [path.parent for path in sorted(out.rglob("config.json"))]
+    answers = [path.read_bytes() for path in sorted(out.rglob("test.jsonl"))]
+    return {"runs": [parts.outcome(run) for run in runs], "answers": answers}
+
+
+SLOW, LONG = pytest.mark.slow, pytest.mark.reliability
+WORK: dict[str, tuple[Callable[..., None], Callable[[Path], Any]]] = {
+    "training": (parts.train_to_the_end, parts.outcome),
+    "lengthening": (parts.lengthen_to_the_end, parts.outcome),
+    "export": (parts.export_to_the_end, parts.files_of),
+    "tokenizer train": (parts.train_a_tokenizer, parts.files_of),
+    "comparison": (partial(parts.compare_to_the_end, jobs=1), report_of),
+    "comparison, two at once": (partial(parts.compare_to_the_end, jobs=2), report_of),
+}
+
+
+@pytest.mark.parametrize(("name", "count"), [
+    ("lengthening", 1), ("export", 1), ("tokenizer train", 1), pytest.param("training", 4, marks=SLOW),
+    *(pytest.param(name, 24, marks=LONG) for name in ("training", "lengthening", "export", "tokenizer train")),
+    pytest.param("comparison", 10, marks=LONG), pytest.param("comparison, two at once", 8, marks=LONG),
+])  # fmt: skip
+def test_work_that_is_killed_ends_as_if_never_killed(
+    processes: ForkServerContext, tmp_path: Path, name: str, count: int
+) -> None:
+    kill_and_go_on(processes, count, *WORK[name], tmp_path)
+
+
+# --- one directory, one writer ----------------------------------------------------------------------------------------
+
+CONFIG = TrainingConfig(epochs=3, batch_size=4, lr=0.01)
+HOLD = "from selfattn.files import in_use, Path; import sys\nwith in_use(Path(sys.argv[1])): print(flush=True), input()"
+BUSY = "another process is at work here; wait for it"
+
+
+def test_a_second_process_is_told_and_disturbs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, config = tmp_path / "run", parts.fit_small(tmp_path / "run", CONFIG).config
+    monkeypatch.setattr("selfattn.files._PATIENCE", 0.1)
+    command = [sys.executable, "-c", HOLD, str(run)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        half = run / f".metrics.jsonl.1{ASIDE}"
+        half.touch()  # as the other one writes it
+        with pytest.raises(UserError, match=f"run: {BUSY}"):
+            parts.fit_small(run, CONFIG, resume=True)
+        assert half.exists()
+        assert process.poll() is None
+        assert RunDirectory(run).config() == config  # whoever reads need not wait
+        process.kill()
+    with in_use(run):  # it holds nothing any more
+        assert not half.exists()
+    with in_use(tmp_path / "out"), pytest.raises(UserError, match=f"out: {BUSY}"):
+        compare("dates", out=tmp_path / "out", models=("plain=rnn-plain",), quick=True)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]
+
+
+def test_a_comparison_that_was_killed_as_it_wrote_is_resumed(copy: Path, whole: Path) -> None:
+    """Before it had a plan, and at the end."""
+    settings = {"models": ("plain=rnn-plain",), "quick": True, "items_per_epoch": 64, "validation_items": 5}
+    settings |= {"set": ("encoder.hidden_dim=8", "decoder.hidden_dim=8"), "epochs": 1, "test_items": 4}
+    out = copy.parent / "new"
+    out.mkdir()
+    (out / f".plan.json.7{ASIDE}").touch()
+    compare("dates", out=out, resume=True, **settings)
+    for place in (out, out / "logs", out / "runs" / "plain-seed0"):
+        (place / f".report.html.7{ASIDE}").touch()
+    compare("dates", out=out, resume=True, **settings)
+    assert not list(out.rglob(".*.tmp"))
+    assert what_came(out) == what_came(whole)
+
+
+def test_metrics_of_before_the_first_checkpoint_are_not_written_twice(tmp_path: Path) -> None:
+    parts.fit_small(tmp_path / "run", CONFIG)
+    directory = RunDirectory(tmp_path / "run")
+    steps = [report.step for report in directory.metrics()]
+    directory.write_metrics(directory.metrics()[:1])  # killed behind the first line and before the checkpoint
+    (tmp_path / "run" / "last" / "checkpoint.safetensors").unlink()
+    directory.update(status="running")
+    parts.fit_small(tmp_path / "run", CONFIG, resume=True)
+    assert [report.step for report in directory.metrics()] == steps
+
+
+SIZES = "--epochs 6 --items-per-epoch 640 --batch-size 16 --validation-items 5"
+SIZES += " --set encoder.hidden_dim=8 --set decoder.hidden_dim=8 --device cpu --out OUT"
+TRAIN = f"train dates --model rnn-plain {SIZES}"
+COMPARE = f"compare dates --models plain=rnn-plain --quick --test-items 4 --jobs 1 {SIZES}"
+
+
+def begin(command: str, out: Path) -> subprocess.Popen[str]:
+    begun = [sys.executable, "-m", "selfattn.cli", *words(command, OUT=out)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(begun, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def ended(process: subprocess.Popen[str]) -> int:
+    """Wait for the end, which is a good one or one line."""
+    _, said = process.communicate(timeout=LIMIT)
+    assert process.returncode in (0, 2), said
+    assert "Traceback" not in said
+    assert process.returncode == 0 or said.splitlines()[-1].startswith("error: "), said
+    return process.returncode
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
+    """What a training or a comparison comes to that has its directory for itself."""
+
+    @cache
+    def of(command: str) -> dict[str, Any]:
+        out = tmp_path_factory.mktemp("undisturbed") / "out"
+        assert ended(begin(command, out)) == 0
+        return what_came(out)
+
+    return lambda command: of(command.removesuffix(" --resume"))
+
+
 @pytest.mark.reliability
-@pytest.mark.parametrize(("jobs", "count"), [(1, 10), (2, 8)])
-def test_a_comparison(processes: ForkServerContext, tmp_path: Path, jobs: int, count: int) -> None:
-    kill_and_go_on(processes, count, partial(parts.compare_to_the_end, jobs=jobs), report_of, tmp_path)
+@pytest.mark.parametrize(("first", "second"), [
+    (TRAIN, f"{TRAIN} --resume"), (TRAIN, TRAIN), (f"{TRAIN} --resume", f"{TRAIN} --resume"), (TRAIN, COMPARE),
+    (COMPARE, COMPARE), (COMPARE, f"{COMPARE} --resume"), (f"{COMPARE} --resume", f"{COMPARE} --resume"),
+])  # fmt: skip
+def test_of_two_that_begin_at_once_one_does_it(
+    tmp_path: Path, undisturbed: Callable[[str], dict[str, Any]], first: str, second: str
+) -> None:
+    out = tmp_path / "out"
+    with begin(first, out) as one, begin(second, out) as other:
+        codes = [ended(one), ended(other)]
+    assert 0 in codes
+    assert what_came(out) == undisturbed(first if codes[0] == 0 else second)
+    assert not list(out.rglob(".*.tmp"))

@@ -3,11 +3,12 @@
 import os
 import shutil
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import training_parts as parts
 from hub_server import Hub, hub
-from small_runs import Cli
+from small_runs import Cli, words
 
 from selfattn.errors import UserError
 from selfattn.files import ASIDE, in_use, open_to_append
@@ -26,47 +27,45 @@ def contents(folder: Path) -> dict[str, bytes | None]:
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in paths}
 
 
-@pytest.fixture
-def mine(tmp_path: Path) -> Path:
-    """A directory of somebody who uses our names."""
-    folder = tmp_path / "mine"
-    for name in ("config.json", "tokenizer/letter.txt", ".draft.7.tmp", "deep/.notes.1.tmp", "ledger.jsonl"):
+def put(folder: Path, text: str, *names: str) -> Path:
+    for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(f"my {name}\n")
+        (folder / name).write_text(text)
     return folder
 
 
-TO_OUT = {
-    "train": "train dates --quick --out OUT", "resume": "train dates --quick --resume --out OUT",
-    "compare": "compare dates --quick --out OUT", "resume compare": "compare dates --quick --resume --out OUT",
-    "claims": "claims run order --quick --out OUT", "resume claims": "claims run order --quick --resume --out OUT",
-    "export": "export RUN --to onnx --out OUT", "tokenizer": "tokenizer train PAIRS --kind characters --out OUT",
-}  # fmt: skip
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A directory of somebody who uses our names."""
+    names = ("config.json", "tokenizer/letter.txt", ".draft.7.tmp", "deep/.notes.1.tmp", "ledger.jsonl")
+    return put(tmp_path / "mine", "mine\n", *names)
 
 
-@pytest.mark.parametrize("command", TO_OUT)
+TO_OUT = (
+    "train dates --quick --out OUT", "train dates --quick --resume --out OUT",
+    "compare dates --quick --out OUT", "compare dates --quick --resume --out OUT",
+    "claims run order --quick --out OUT", "claims run order --quick --resume --out OUT",
+    "export RUN --to onnx --out OUT", "tokenizer train PAIRS --kind characters --out OUT",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", TO_OUT)
 @pytest.mark.parametrize("more", ["", "plan.json", "run.json", ".lock"])
 def test_a_directory_of_others_stays_as_it_is(
-    cli: Cli, whole: Path, mine: Path, tmp_path: Path, command: str, more: str
+    cli: Cli, whole: Path, mine: Path, tmp_path: Path, line: str, more: str
 ) -> None:
-    if more:
-        (mine / more).write_text('{"mine": 1}\n')
-    (tmp_path / "pairs.tsv").write_text("a\tb\n")
-    before = contents(mine)
-    places = {"RUN": whole / RUN, "OUT": mine, "PAIRS": tmp_path / "pairs.tsv"}
-    assert str(mine) in cli(*(places.get(word, word) for word in TO_OUT[command].split())).refusal()
-    assert contents(mine) == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "pairs.tsv"]
+    put(mine, '{"mine": 1}\n', *([more] if more else []))
+    put(tmp_path, "a\tb\n", "pairs.tsv")
+    before = contents(tmp_path)
+    assert str(mine) in cli(*words(line, RUN=whole / RUN, OUT=mine, PAIRS=tmp_path / "pairs.tsv")).refusal()
+    assert contents(tmp_path) == before
 
 
 REPORT = ("results.json", "report.md", "report.html", "demo.html", "packed.tar.xz")
 PAGES = {
     "report COPY --out OUT": REPORT,
     "demo RUN --out OUT/demo.html": ("demo.html",),
-    "attention RUN 1.May --save OUT/a.svg": ("a.svg",),
-    "attention RUN 1.May --save OUT/a.png": ("a.png",),
-    "attention RUN 1.May --save OUT/a.json": ("a.json",),
-    "attention RUN 1.May --save OUT/a.html": ("a.html",),
+    **{f"attention RUN 1.May --save OUT/a.{form}": (f"a.{form}",) for form in ("svg", "png", "json", "html")},
     "report COPY --out OUT/report --figures OUT --tables OUT": ("*.svg", "*.png", "*.pdf", "*.csv"),
 }
 
@@ -77,42 +76,45 @@ def test_pages_are_written_over_when_they_are_ours(
 ) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    words = line.replace("COPY", str(copy)).replace("RUN", str(runs["rnn-attention"].path)).replace("OUT", str(out))
+    command, with_figures = words(line, COPY=copy, RUN=runs["rnn-attention"].path, OUT=out), "--figures" in line
     for lang in ("en", "ko"):
-        language = () if line.startswith("attention") else ("--lang", lang)
-        assert cli(*words.split(), *language).code == 0
+        assert cli(*command, *(() if line.startswith("attention") else ("--lang", lang))).code == 0
     written = {file for name in PAGES[line] for file in out.glob(name)}
-    assert len(written) >= len(PAGES[line]) - 2 * ("--figures" in line)  # PNG and PDF need CairoSVG
-    for path in written if "--figures" not in line else {min(out.glob("*.svg")), min(out.glob("*.csv"))}:
+    assert len(written) >= len(PAGES[line]) - 2 * with_figures  # PNG and PDF need CairoSVG
+    for path in {min(out.glob("*.svg")), min(out.glob("*.csv"))} if with_figures else written:
         kept = path.read_bytes()
-        path.write_text(f"my {path.name}\n")
+        path.write_text("mine\n")
         before = contents(out)
-        refusal = cli(*words.split()).err
+        refusal = cli(*command).err
         assert f"{path}: selfattn did not write this file; remove it, or choose another place" in refusal
-        if "--figures" not in line:
-            assert contents(out) == before
-        assert path.read_text() == f"my {path.name}\n"
+        assert with_figures or contents(out) == before
+        assert path.read_text() == "mine\n"
         path.write_bytes(kept)
 
 
-def test_nothing_but_a_file_is_written_over(tmp_path: Path) -> None:
+def test_nothing_but_a_file_is_written_over_or_appended_to(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "link").symlink_to("nowhere")
+    put(tmp_path, "mine", "own")
+    (tmp_path / "link").symlink_to("own")
     (tmp_path / "empty").touch()
     check_ours(tmp_path / "empty")
     check_ours(tmp_path / "new")
     for path in (tmp_path, tmp_path / "pipe", tmp_path / "link", Path("/dev/null")):
         with pytest.raises(UserError, match="choose another place"):
             check_ours(path)
+    for path in (tmp_path / "pipe", tmp_path / "link"):
+        with pytest.raises(OSError, match=r"is not a file|is a link|No such device"):
+            open_to_append(path)
+    assert (tmp_path / "own").read_text() == "mine"
 
 
 @pytest.mark.parametrize("name", ["run.json", "config.json", "tokenizer/char.json"])
-@pytest.mark.parametrize("command", ["attention {run} 1.May --save {file}", "demo {run} --out {file}"])
-def test_no_page_replaces_a_record(cli: Cli, runs: dict[str, Run], tmp_path: Path, command: str, name: str) -> None:
+@pytest.mark.parametrize("line", ["attention RUN 1.May --save FILE", "demo RUN --out FILE"])
+def test_no_page_replaces_a_record(cli: Cli, runs: dict[str, Run], tmp_path: Path, line: str, name: str) -> None:
     run = shutil.copytree(runs["rnn-attention"].path, tmp_path / "run")
     before = contents(run)
     assert name in before
-    refusal = cli(*command.format(run=run, file=run / name).split()).refusal()
+    refusal = cli(*words(line, RUN=run, FILE=run / name)).refusal()
     assert f"{run / name}: belongs to a run or an experiment; choose another place" in refusal
     assert contents(run) == before
 
@@ -120,34 +122,33 @@ def test_no_page_replaces_a_record(cli: Cli, runs: dict[str, Run], tmp_path: Pat
 def test_no_report_replaces_another_comparison(cli: Cli, whole: Path, copy: Path) -> None:
     before = contents(copy)
     refusal = cli("report", whole, "--out", copy).refusal()
-    assert f"{copy}: holds another comparison; choose another `out` for the report of {whole}" in refusal.replace(
-        "--out", "`out`"
-    )
+    assert f"{copy}: holds another comparison; choose another --out for the report of {whole}" in refusal
     assert contents(copy) == before
     assert cli("report", copy, "--out", copy).code == 0
 
 
 def test_a_ledger_of_somebody_else_gets_no_line(cli: Cli, runs: dict[str, Run], copy: Path, tmp_path: Path) -> None:
-    ledger = tmp_path / "project" / "ledger.jsonl"
-    run = Path(shutil.copytree(runs["rnn-plain"].path, tmp_path / "project" / "runs" / "a"))
+    project = tmp_path / "project"
+    run = Path(shutil.copytree(runs["rnn-plain"].path, project / "runs" / "a"))
     for content in ("my accounts\n", '{"income": 3}\n'):
-        ledger.write_text(content)
+        put(project, content, "ledger.jsonl")
         assert cli("evaluate", run).code == 0
-        assert ledger.read_text() == content
-    assert sorted(path.name for path in ledger.parent.iterdir()) == ["ledger.jsonl", "runs"]
-    lines = (copy / "ledger.jsonl").read_text().count("\n")
+        assert (project / "ledger.jsonl").read_text() == content
+    assert sorted(path.name for path in project.iterdir()) == ["ledger.jsonl", "runs"]
+    ledger = copy / "ledger.jsonl"
+    lines = ledger.read_text().count("\n")
     assert cli("evaluate", copy / RUN).code == 0
-    assert (copy / "ledger.jsonl").read_text().count("\n") == lines + 1
-    (copy / "ledger.jsonl").write_text("my accounts\n")
+    assert ledger.read_text().count("\n") == lines + 1
+    ledger.write_text("my accounts\n")
     assert "ledger.jsonl: is not the ledger of this experiment" in cli("evaluate", copy / RUN).refusal()
-    assert (copy / "ledger.jsonl").read_text() == "my accounts\n"
+    assert ledger.read_text() == "my accounts\n"
 
 
 @pytest.mark.parametrize("was_there", [True, False])
 def test_a_refused_training_leaves_everything_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was_there: bool
 ) -> None:
-    def refuse(*given: object, **named: object) -> None:
+    def refuse(*given: object, **named: object) -> NoReturn:
         raise UserError("no")
 
     monkeypatch.setattr("selfattn.runs.fit.train_model", refuse)
@@ -160,37 +161,21 @@ def test_a_refused_training_leaves_everything_as_it_was(
     assert contents(tmp_path) == before
 
 
-def test_a_rank_of_another_program_overwrites_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts.fit_small(tmp_path / "run", BRIEF)
-    before = contents(tmp_path)
+def test_a_run_is_overwritten_by_no_rank_and_loses_only_what_was_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    parts.fit_small(run, BRIEF)
+    own = (".draft.tmp", ".draft.7.tmp", "tokenizer/.x.y.1.tmp", f".folder{ASIDE}/letter")
+    before = contents(put(run, "mine", *own))
+    (run / f".model.safetensors.7{ASIDE}").touch()
+    with in_use(run):
+        pass
+    assert contents(run) == before
     monkeypatch.setenv("RANK", "1")
     with pytest.raises(UserError, match="already holds a run, which is never overwritten"):
-        parts.fit_small(tmp_path / "run", BRIEF)
-    assert contents(tmp_path) == before
-
-
-def test_only_what_selfattn_has_half_written_is_removed(tmp_path: Path) -> None:
-    parts.fit_small(tmp_path / "run", BRIEF)
-    own = (".draft.tmp", ".draft.7.tmp", "tokenizer/.x.y.1.tmp", f".folder{ASIDE}/letter")
-    for name in own:
-        (tmp_path / "run" / name).parent.mkdir(exist_ok=True)
-        (tmp_path / "run" / name).write_text("mine")
-    ours = tmp_path / "run" / f".model.safetensors.7{ASIDE}"
-    ours.touch()
-    with in_use(tmp_path / "run"):
-        pass
-    assert not ours.exists()
-    assert all((tmp_path / "run" / name).read_text() == "mine" for name in own)
-
-
-def test_no_line_is_appended_to_a_pipe_or_through_a_link(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "own").write_text("mine")
-    (tmp_path / "link").symlink_to("own")
-    for name in ("pipe", "link"):
-        with pytest.raises(OSError, match=r"is not a file|is a link|No such device"):
-            open_to_append(tmp_path / name)
-    assert (tmp_path / "own").read_text() == "mine"
+        parts.fit_small(run, BRIEF)
+    assert contents(run) == before
 
 
 def test_a_new_directory_is_complete_or_not_there(tmp_path: Path) -> None:
@@ -207,18 +192,15 @@ def test_a_new_directory_is_complete_or_not_there(tmp_path: Path) -> None:
         shutil.copytree(folder.parent, tmp_path / "a" / f".out.x{ASIDE}")
     shutil.rmtree(tmp_path / "a" / "out")
     (tmp_path / "a" / f".out.y{ASIDE}").mkdir()
-    (tmp_path / "a" / f".out.z{ASIDE}").mkdir()
-    (tmp_path / "a" / f".out.z{ASIDE}" / "letter").write_text("mine")
+    own = f"a/.out.z{ASIDE}"
+    put(tmp_path, "mine", f"{own}/letter")
     remove_remains(tmp_path / "a" / "out")
     write(False)
-    own = f"a/.out.z{ASIDE}"
     assert contents(tmp_path) == {"a": None, own: None, f"{own}/letter": b"mine", "a/out": None, "a/out/file": b"x"}
 
 
 @pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # of huggingface_hub itself
-def test_push_writes_over_no_repository_of_somebody_else(
-    runs: dict[str, Run], hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_push_writes_over_no_repository_of_somebody_else(runs: dict[str, Run], hub: Hub) -> None:
     run = runs["rnn-plain"]
     for files in ({"README.md": b"my work"}, {"config.json": b"{}", "run.json": b'{"mine": 1}'}):
         hub.commits["me/mine"], hub.branches["me/mine"] = {"0" * 40: files}, {"main": "0" * 40}
@@ -231,7 +213,5 @@ def test_push_writes_over_no_repository_of_somebody_else(
     assert {"notes.txt", ".gitattributes", "run.json"} <= set(hub.files("me/mine"))
 
 
-@pytest.mark.parametrize("kind", ["run", "experiment", "letter"])
-def test_a_directory_is_ours_by_its_record(whole: Path, mine: Path, kind: str) -> None:
-    place = {"run": whole / RUN, "experiment": whole, "letter": mine}[kind]
-    assert is_ours(place) == (kind != "letter")
+def test_a_directory_is_ours_by_its_record(whole: Path, mine: Path) -> None:
+    assert [is_ours(place) for place in (whole / RUN, whole, mine)] == [True, True, False]

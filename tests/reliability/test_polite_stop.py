@@ -1,8 +1,10 @@
-"""The first interrupt lets a step come to its end and saves it; the second does not wait."""
+"""A training that is stopped, or diverges, goes on with the same command: to the same bits, or with a lower rate."""
 
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,102 +14,89 @@ import training_parts as parts
 
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import decode_texts
+from selfattn.errors import UserError
 from selfattn.interrupts import Stopped, first_interrupt, polled
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.runs.run import Run
 from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import Observer, StepReport, StopAtStep
+from selfattn.training.step import check_finite
 from selfattn.training.validation import Criterion
 
+CONFIG = TrainingConfig(epochs=4, batch_size=4, lr=0.01)
 CONFIGS = {
-    "epochs": TrainingConfig(epochs=3, batch_size=4, lr=0.01, average="ema", ema_decay=0.9),
+    "epochs": replace(CONFIG, epochs=3, average="ema", ema_decay=0.9),  # of six steps each
     "every 5 steps": TrainingConfig(max_steps=18, batch_size=4, lr=0.01, validate_every=5),
+    "last": replace(CONFIG, epochs=5, batch_size=12, validate_every=1, average="last", average_last=2),
 }
 
 
 class Asks(Observer):
-    """Interrupts its own process at a step."""
+    """Interrupts its own process at a step, or at a step of a validation, counted over all of them."""
 
-    def __init__(self, step: int) -> None:
-        self.step = step
+    def __init__(self, step: int = 0, call: int = 0) -> None:
+        self.step, self.call = step, call
 
     def stepped(self, report: StepReport) -> None:
         if report.step == self.step:
             os.kill(os.getpid(), signal.SIGINT)
 
-
-class AsksWhileDecoding(Observer):
-    """Interrupts its own process at a step of a validation, counted over all of them."""
-
-    def __init__(self, call: int) -> None:
-        self.calls = call
-
     def requests_stop(self) -> bool:
-        self.calls -= 1
-        if self.calls == 0:
+        self.call -= 1
+        if self.call == 0:
             os.kill(os.getpid(), signal.SIGTERM)
         return False
 
 
-pytestmark = pytest.mark.usefixtures("interrupts_arrive")
-
-
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the trainings come to undisturbed."""
-    folder = tmp_path_factory.mktemp("whole")
-    for name, config in CONFIGS.items():
-        parts.fit_small(folder / name, config)
-    return {name: parts.outcome(folder / name) for name in CONFIGS}
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, bool], dict[str, Any]]:
+    """What a training comes to; validated by its loss or, as the tests that ask for it do, by decoding."""
+
+    @cache
+    def of(name: str, decodes: bool) -> dict[str, Any]:
+        out = tmp_path_factory.mktemp("whole") / "run"
+        parts.fit_small(out, CONFIGS[name])
+        return parts.outcome(out)
+
+    return of
 
 
-@pytest.mark.parametrize(  # an epoch has six steps
-    ("name", "step"), [*product(["epochs"], (1, 6, 18)), *product(["every 5 steps"], (5, 6, 18))]
-)
-def test_stopped_at_a_step_it_goes_on_from_there(
-    tmp_path: Path, outcomes: dict[str, Any], name: str, step: int
-) -> None:
-    config, stop = CONFIGS[name], StopAtStep()
+def stop_and_go_on(out: Path, name: str, asks: Asks) -> Any:
+    """Interrupt a training; its progress at the interrupt. Then it is gone on with."""
+    stop = StopAtStep()
     with (
         first_interrupt(stop.request),
         pytest.raises(KeyboardInterrupt, match="the same command with `resume` goes on"),
     ):
-        parts.fit_small(tmp_path / "run", config, observers=[Asks(step), stop])
-    checkpoints = CheckpointFile(tmp_path / "run" / CHECKPOINT)
-    assert checkpoints.parse(checkpoints.read() or b"").progress.step == step
-    assert RunDirectory(tmp_path / "run").record().status == "interrupted"
-    parts.fit_small(tmp_path / "run", config, resume=True)
-    assert parts.outcome(tmp_path / "run") == outcomes[name]
+        parts.fit_small(out, CONFIGS[name], observers=[asks, stop])
+    assert RunDirectory(out).record().status == "interrupted"
+    checkpoints = CheckpointFile(out / CHECKPOINT)
+    progress = checkpoints.parse(checkpoints.read() or b"").progress
+    parts.fit_small(out, CONFIGS[name], resume=True)
+    return progress
 
 
-@pytest.fixture
-def decoding_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Validate by decoding."""
+@pytest.mark.parametrize(("name", "step"), [*product(["epochs"], (1, 6, 18)), *product(["every 5 steps"], (5, 6, 18))])
+def test_stopped_at_a_step_it_goes_on_from_there(tmp_path: Path, undisturbed: Any, name: str, step: int) -> None:
+    assert stop_and_go_on(tmp_path / "run", name, Asks(step)).step == step
+    assert parts.outcome(tmp_path / "run") == undisturbed(name, False)
 
+
+@pytest.mark.parametrize("call", [1, 4, 7, 16])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_stopped_in_a_validation_it_validates_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Any, name: str, call: int
+) -> None:
     def measure(model: Any, loss: float, processes: Any) -> dict[str, float]:
         outputs = decode_texts(model, data.tokenizer, ["abc", "d", "ef"], max_length=9, processes=processes)
         return {"perplexity": float(sum(len(best[0].text) for best in outputs))}
 
-    data = parts.training_set()
-    data = replace(data, criterion=Criterion(measure, "perplexity", False))
+    data = replace(parts.training_set(), criterion=Criterion(measure, "perplexity", False))
     monkeypatch.setattr(parts, "training_set", lambda stream: data)
-
-
-@pytest.mark.usefixtures("decoding_data")
-@pytest.mark.parametrize("call", [1, 4, 7, 16])
-@pytest.mark.parametrize("name", ["epochs", "every 5 steps", "last"])
-def test_stopped_in_a_validation_it_validates_again(tmp_path: Path, name: str, call: int) -> None:
-    last = TrainingConfig(epochs=5, batch_size=12, lr=0.01, validate_every=1, average="last", average_last=2)
-    config = (CONFIGS | {"last": last})[name]
-    parts.fit_small(tmp_path / "undisturbed", config)
-    stop = StopAtStep()
-    with first_interrupt(stop.request), pytest.raises(KeyboardInterrupt):
-        parts.fit_small(tmp_path / "run", config, observers=[AsksWhileDecoding(call), stop])
-    checkpoints = CheckpointFile(tmp_path / "run" / CHECKPOINT)
-    assert checkpoints.parse(checkpoints.read() or b"").progress.since_tokens  # the validation is still due
-    parts.fit_small(tmp_path / "run", config, resume=True)
-    assert parts.outcome(tmp_path / "run") == parts.outcome(tmp_path / "undisturbed")
+    expected = undisturbed(name, True)
+    assert stop_and_go_on(tmp_path / "run", name, Asks(call=call)).since_tokens  # the validation is still due
+    assert parts.outcome(tmp_path / "run") == expected
 
 
 @pytest.mark.parametrize("beam", [1, 2])
@@ -119,7 +108,7 @@ def test_decoding_stops_at_a_step(runs: dict[str, Run], beam: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_second_one_does_not_wait(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_the_second_one_does_not_wait(number: int) -> None:
     stop, before = StopAtStep(), signal.getsignal(number)
     signal.signal(number, signal.default_int_handler)
     try:
@@ -146,3 +135,45 @@ def test_what_is_ignored_stays_ignored() -> None:
             os.kill(os.getpid(), signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+# --- diverged ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("precision", "also"), [("float32", False), ("bfloat16", True)])
+def test_the_advice_fits_the_precision(precision: str, also: bool) -> None:
+    with pytest.raises(UserError, match="the loss became nan at step 3; lower the learning rate") as caught:
+        check_finite("loss", float("nan"), 3, 0.5, precision)
+    assert str(caught.value).endswith(", or train anew in float32") == also
+    assert "--lr, now 0.5), with --resume from the last checkpoint" in caught.value.as_options()
+
+
+def test_it_goes_on_with_a_lower_rate_and_with_nothing_else_changed(tmp_path: Path) -> None:
+    class Diverges(Observer):
+        def validated(self, *_: object) -> None:
+            raise UserError("training: the loss became nan")
+
+    run, directory = tmp_path / "run", RunDirectory(tmp_path / "run")
+    with pytest.raises(UserError, match="became nan"):
+        parts.fit_small(run, CONFIG, save_every=1, observers=[Diverges()])
+    assert directory.record().status == "failed"
+    for changes, reason in (
+        ({"lr": 0.02}, r"begun with training.lr = 0.01, now asked for 0.02"),
+        ({"lr": 0.001, "batch_size": 5}, r"begun with training.batch_size = 4, now asked for 5"),
+    ):
+        with pytest.raises(UserError, match=reason):
+            parts.fit_small(run, replace(CONFIG, **changes), resume=True)
+    assert directory.config().training.lr == 0.01
+    parts.fit_small(run, replace(CONFIG, lr=0.001), resume=True)
+    assert (directory.record().status, directory.config().training.lr) == ("finished", 0.001)
+    assert [report.epoch for report in directory.metrics()] == [1, 2, 3, 4]
+    assert directory.metrics()[-1].lr <= 0.001
+
+
+def test_weights_that_are_no_numbers_are_never_gone_on_from(tmp_path: Path) -> None:
+    """The step is too large for float32; the loss of the next step would tell, behind the checkpoint of this one."""
+    config = replace(CONFIG, lr=1e39, warmup=0.0, schedule="constant")
+    with pytest.raises(UserError, match=r"the size of \S+ became (inf|nan) at step 1; lower the learning rate"):
+        parts.fit_small(tmp_path / "run", config, save_every=1)
+    parts.fit_small(tmp_path / "run", replace(config, lr=0.001), resume=True, save_every=1)
+    assert RunDirectory(tmp_path / "run").record().status == "finished"

@@ -1,4 +1,7 @@
-"""Two processes that train together do what one does alone; on one host, and on two that are network namespaces."""
+"""Processes that train together do what one does alone, and when one of them, or its host, dies, the others say so.
+
+A host is a network namespace; the same command goes on where it was killed.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,21 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import parallel_program as program
 import pytest
 import torch
-from training_parts import free_port
+import training_parts as parts
 from two_hosts import ADDRESSES, HOSTS, hosts
 
 from selfattn.runs.directory import RunDirectory
+from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Processes
 
 if TYPE_CHECKING:
@@ -23,13 +31,31 @@ if TYPE_CHECKING:
 
 __all__ = ["hosts"]
 pytestmark = pytest.mark.usefixtures("one_thread")
-PROGRAM = Path(__file__).parents[1] / "fixtures" / "parallel_program.py"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 TIMES = ("seconds", "tokens_per_second")
+LIMIT = 60.0  # seconds in which everybody knows, also on a machine that has other things to do
+TORCHRUN = ["-m", "torch.distributed.run"]
+ENDS = dict(zip(HOSTS, ("cable-a", "cable-b"), strict=True))
 
 
-def environment(**changes: str) -> dict[str, str]:
+@contextmanager
+def started(*command: str, host: str = "", **settings: str) -> Iterator[subprocess.Popen[str]]:
+    """Start Python in a process of its own, perhaps on one of the hosts."""
     kept = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
-    return kept | {"OMP_NUM_THREADS": "1"} | changes
+    environment = kept | {"OMP_NUM_THREADS": "1"} | ({"GLOO_SOCKET_IFNAME": ENDS[host]} if host else {}) | settings
+    before = ["ip", "netns", "exec", host] if host else []
+    with subprocess.Popen(
+        [*before, sys.executable, *command], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def end_well(*processes: subprocess.Popen[str]) -> None:
+    said = [process.communicate(timeout=5 * LIMIT)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0] * len(processes), "\n".join(said)
 
 
 def results(folder: Path) -> list[dict[str, Any]]:
@@ -68,7 +94,7 @@ def check_validations(first: dict[str, Any], second: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_two_processes_do_what_one_does(processes: ForkServerContext, tmp_path: Path) -> None:
-    port = free_port()
+    port = parts.free_port()
     both = [processes.Process(target=program.as_one_of_two, args=(rank, port, tmp_path)) for rank in range(2)]
     for process in both:
         process.start()
@@ -100,18 +126,102 @@ def test_one_process_decides_and_adds_up_alone() -> None:
 
 @pytest.mark.slow
 def test_two_hosts_do_what_one_does(hosts: None, tmp_path: Path) -> None:
-    processes = []
-    for rank, (name, end) in enumerate(zip(HOSTS, ("cable-a", "cable-b"), strict=True)):
-        command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]
-        command += ["--node-rank", str(rank), "--master-addr", ADDRESSES[0], "--master-port", "29513"]
-        processes.append(
-            subprocess.Popen(
-                ["ip", "netns", "exec", name, *command, str(PROGRAM), "curve", str(tmp_path)],
-                env=environment(GLOO_SOCKET_IFNAME=end),
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-    errors = [process.communicate(timeout=300)[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], "\n".join(errors)
+    with ExitStack() as stack:
+        both = []
+        for rank, host in enumerate(HOSTS):
+            meeting = ["--node-rank", str(rank), "--master-addr", ADDRESSES[0], "--master-port", "29513"]
+            launch = [*TORCHRUN, "--nnodes", "2", "--nproc-per-node", "1", *meeting]
+            command = [*launch, str(FIXTURES / "parallel_program.py"), "curve", str(tmp_path)]
+            both.append(stack.enter_context(started(*command, host=host)))
+        end_well(*both)
     check_curve(results(tmp_path)[0], tmp_path)
+
+
+# --- one of them dies -------------------------------------------------------------------------------------------------
+
+dying = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+TWO = [*TORCHRUN, "--standalone", "--nproc-per-node", "2"]
+
+
+def fit(out: Path) -> list[str]:
+    """The program that trains, with a checkpoint every 20 steps."""
+    settings = json.dumps(asdict(TrainingConfig(epochs=60, batch_size=4, lr=0.01)))
+    return [str(FIXTURES / "training_parts.py"), str(out), settings, "20"]
+
+
+def wait_for_step(process: subprocess.Popen[str], step: int) -> None:
+    for line in process.stdout:
+        if int(line) >= step:
+            return
+    raise AssertionError(process.communicate(timeout=LIMIT)[1])
+
+
+def said_within_limit(process: subprocess.Popen[str], since: float) -> str:
+    """Wait for the end of a process; what it said, which is why."""
+    _, said = process.communicate(timeout=LIMIT)
+    print(f"ended with {process.returncode} after {time.monotonic() - since:.1f} s")
+    assert process.returncode != 0
+    return said
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What two processes come to that nothing happens to."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    with started(*TWO, *fit(out)) as process:
+        end_well(process)
+    return parts.outcome(out)
+
+
+def process_of(rank: int, torchrun: int) -> int:
+    """The number of the process that torchrun calls by this rank."""
+    children = Path(f"/proc/{torchrun}/task/{torchrun}/children").read_text().split()
+    wanted = f"RANK={rank}".encode()
+    return next(int(one) for one in children if wanted in Path(f"/proc/{one}/environ").read_bytes().split(b"\0"))
+
+
+@dying
+@pytest.mark.reliability
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_process_of_torchrun_is_killed(tmp_path: Path, whole: dict[str, Any], victim: int) -> None:
+    command = [*TWO, *fit(tmp_path / "run")]
+    with started(*command) as process:
+        wait_for_step(process, 60)
+        os.kill(process_of(victim, process.pid), 9)
+        assert "Signal 9 (SIGKILL)" in said_within_limit(process, time.monotonic())
+    with started(*command) as process:
+        assert int(process.stdout.readline()) > 20, "not gone on with from a checkpoint"
+        end_well(process)
+    assert parts.outcome(tmp_path / "run") == whole
+
+
+def on_both(stack: ExitStack, out: Path) -> list[subprocess.Popen[str]]:
+    """Start one process on each host."""
+    meeting = {"WORLD_SIZE": "2", "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": "29513"}
+    contexts = [started(*fit(out), host=host, RANK=str(rank), **meeting) for rank, host in enumerate(HOSTS)]
+    return [stack.enter_context(context) for context in contexts]
+
+
+@dying
+@pytest.mark.reliability
+@pytest.mark.parametrize("fault", ["host a dies", "host b dies", "the cable is pulled"])
+def test_a_host_dies(hosts: None, tmp_path: Path, whole: dict[str, Any], fault: str) -> None:
+    for host in HOSTS:  # how often TCP sends again before it gives up: 15 times as a rule, which takes 15 minutes
+        settings = ["ip", "netns", "exec", host, "sysctl", "-qw", "net.ipv4.tcp_retries2=3"]
+        subprocess.run(settings, check=True)
+    cable = ["ip", "-n", HOSTS[1], "link", "set", ENDS[HOSTS[1]]]
+    with ExitStack() as stack:
+        left = both = on_both(stack, tmp_path / "run")
+        wait_for_step(both[0], 60)
+        since = time.monotonic()
+        if fault == "the cable is pulled":
+            subprocess.run([*cable, "down"], check=True)
+        else:
+            both[fault == "host b dies"].kill()
+            left = [both[fault == "host a dies"]]
+        for process in left:
+            assert "torch.distributed: another process is gone (" in said_within_limit(process, since)
+    subprocess.run([*cable, "up"], check=True)
+    with ExitStack() as stack:
+        end_well(*on_both(stack, tmp_path / "run"))
+    assert parts.outcome(tmp_path / "run") == whole

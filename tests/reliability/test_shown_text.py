@@ -2,15 +2,14 @@
 
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 from small_runs import accept_changes
 
 from selfattn.cli import tokenizer as tokenizer_commands
+from selfattn.comparison.report import write_comparison
 from selfattn.errors import all_visible, say, visible
 from selfattn.ownership import MARKDOWN_MARK
 from selfattn.report.render.html import html_of
@@ -20,7 +19,6 @@ from selfattn.report.write import document
 from selfattn.tokenizers.char import CharTokenizer
 
 RUN = "runs/plain-seed0"
-Cli = Callable[..., Any]
 NASTY = "a\x1b]0;owned\x07b\x9b31m\u202ec\u2066d\x00\r"
 ACTING = set("\x1b\x07\x9b\u202e\u2066\x00\r")
 
@@ -37,15 +35,13 @@ def test_every_acting_character_is_shown_and_no_place_moves() -> None:
     assert visible("한국어 العربية \u200d नमस्ते") == "한국어 العربية \u200d नमस्ते"
 
 
-def test_a_report_of_nasty_texts(copy: Path, cli: Cli) -> None:
+def test_a_report_of_nasty_texts(copy: Path) -> None:
     path = copy / RUN / "test.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     for row in rows:
         row["source"], row["output"], row["tag"] = row["source"] + NASTY, NASTY, NASTY
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     accept_changes(copy / RUN)
-    from selfattn.comparison.report import write_comparison
-
     record, files = write_comparison(copy, copy.parent / "report")
     screen = io.StringIO()
     print_summary(record, Console(file=screen, highlight=False, width=100), files.html)
@@ -57,11 +53,8 @@ def test_a_report_of_nasty_texts(copy: Path, cli: Cli) -> None:
     assert markdown_of(page) + MARKDOWN_MARK == files.markdown.read_text()
 
 
-def test_a_message_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_message_and_a_tokenizer_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     say(f"error: {NASTY}: no such file")
-    assert not ACTING & set(capsys.readouterr().err)
-
-
-def test_a_tokenizer_is_described_in_visible_text(tmp_path: Path) -> None:
     CharTokenizer("ab").save(tmp_path)
-    assert not ACTING & set(tokenizer_commands.inspect(tmp_path, text=(NASTY,)))
+    for text in (capsys.readouterr().err, tokenizer_commands.inspect(tmp_path, text=(NASTY,))):
+        assert not ACTING & set(text)

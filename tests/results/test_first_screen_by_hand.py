@@ -203,5 +203,4 @@ def test_differences_follow_from_the_outputs(pair: dict[str, Any]) -> None:
     assert pair["p"] == pytest.approx(max(p, pair["p_items"]), rel=0.02)
     if pair["primary"]:
         text = re.search(r"difference ([^]]+\]) points", " ".join(PAGE.split()))
-        assert text is not None
         assert is_printed(text[1], apart) or is_printed(text[1], (difference, low, high))

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import torch
+from small_runs import Exported
 
-from selfattn import Pair, Run, ablate, load, patch
+from selfattn import Pair, Run, ablate, patch
 from selfattn.cli.main import main
 from selfattn.comparison.testing import RunTest
 from selfattn.errors import SettingError, UserError
@@ -168,9 +169,7 @@ def test_a_head_is_a_number(runs: dict[str, Run]) -> None:
 
 
 @pytest.mark.slow
-def test_an_exported_run_computes_elsewhere(runs: dict[str, Run], tmp_path: Path) -> None:
-    pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnxscript")
-    exported = load(runs["transformer"].export("onnx", tmp_path / "onnx"))
+def test_an_exported_run_computes_elsewhere(exported_run: Exported) -> None:
+    exported = exported_run("transformer", "onnx")
     with pytest.raises(UserError, match="cannot be looked into; take the run that it was made from"):
         exported.trace(TEXT)
