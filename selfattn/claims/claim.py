@@ -83,6 +83,7 @@ class Claim(ABC):
         quick_sizes: what differs in a quick run.
         quick_rates: learning rates of arms in a quick run; default the middle one.
         not_quick: arms that a quick run leaves out.
+        decides_quickly: whether a quick run can decide it; a quick run of all claims leaves out those that it cannot.
         shows: results in the plain sentence: for each name an arm and a figure of it. Those with words ``bar.NAME`` are
             also drawn as bars.
         unit: of the bars: a share, or a number.
@@ -105,6 +106,7 @@ class Claim(ABC):
     quick_sizes: ClassVar[Mapping[str, Any]] = {}
     quick_rates: ClassVar[Mapping[str, float]] = {}
     not_quick: ClassVar[tuple[str, ...]] = ()
+    decides_quickly: ClassVar[bool] = True
     shows: ClassVar[Mapping[str, tuple[str, str]]] = {}
     unit: ClassVar[Literal["share", "number"]] = "share"
     figure: ClassVar[str] = ""
@@ -246,6 +248,11 @@ class Claim(ABC):
 def catalogues(name: str) -> dict[str, dict[str, str]]:
     """Return the texts of a claim, or of the page, by language and key."""
     return read_words(resources.files("selfattn.claims") / "words", name)
+
+
+def page_words(key: str, **values: str | int | Message) -> Message:
+    """Return words of the page and of the command, in every language."""
+    return Message(key, values, {lang: texts[key] for lang, texts in catalogues("page").items()})
 
 
 def _problem(claim: type[Claim]) -> str | None:

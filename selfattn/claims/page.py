@@ -6,8 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from selfattn.claims.claim import Claim, catalogues
-from selfattn.claims.record import RECORD, code_of
+from selfattn.claims.claim import Claim
+from selfattn.claims.claim import page_words as words
+from selfattn.claims.record import RECORD
 from selfattn.claims.rules import Trials, has_learned
 from selfattn.codec import encode, fingerprint
 from selfattn.errors import UserError, all_visible, described
@@ -38,11 +39,6 @@ _VERDICTS: dict[Finding, str] = {
     "not learned": "verdict.not learned",
 }
 _NEEDS: dict[Need, str] = {"above": "need.above", "below": "need.below", "within": "need.within"}
-
-
-def words(key: str, **values: str | int | Message) -> Message:
-    """Return words of the page, in every language."""
-    return Message(key, values, {lang: texts[key] for lang, texts in catalogues("page").items()})
 
 
 def write_pages(record: ClaimsRecord, out: Path, lang: str = SOURCE) -> Path:
@@ -97,8 +93,6 @@ def _verdict(record: ClaimsRecord) -> blocks.Verdict:
     counts = words("counts", all=len(record.claims), **{key: verdicts.count(name) for key, name in keys})
     departed = departures(record.plan)
     aside = [*([words("quick")] if record.quick else []), *departed]
-    if changed := [result.name for result in record.claims if code_of(CLAIMS[result.name]) != result.code]:
-        aside.append(words("changed", claims=", ".join(changed)))
     seeds = max((len(result.seeds) for result in record.claims), default=0)
     badges = [
         blocks.Badge("note", words("badge.seeds", count=seeds)),
@@ -146,6 +140,9 @@ class _Section:
         number = CLAIMS.names().index(result.name) + 1
         self.sentence = Message("", {"sentence": self.claim.say("sentence")}, {SOURCE: f"{number}. {{sentence}}"})
         self.verdict = words(_VERDICTS[result.judgement.verdict] if result.judgement else "verdict.failed")
+        alike = [verdict for verdict in result.replications if result.judgement and verdict == result.judgement.verdict]
+        if 2 * len(alike) < len(result.replications):
+            self.verdict = words("verdict.together", verdict=self.verdict)
         self.results: dict[str, tuple[float, str]] = {}  # of the plain sentence, each as a number and as text
         for name, (arm, figure) in self.claim.shows.items() if result.judgement else ():
             mean = self.trials.mean(arm, figure).mean
@@ -235,10 +232,15 @@ class _Section:
             fixed = all(len(rate.tried) == 1 for rate in result.rates)
             head = "rates.quick" if self.record.quick else "rates.fixed" if fixed else "rates"
             yield blocks.Paragraph(words(head), edge, note=True)
-            rates = ((self.claim.say(f"arm.{rate.arm}"), f"{rate.chosen:g}") for rate in result.rates)
-            yield blocks.Facts(tuple(rates), wide=True)
-        code = f"{type(self.claim).__module__} (SHA-256 {result.code[:12]})"
-        yield blocks.Paragraph(words("code"), note=True, code=code)
+            yield blocks.Facts(tuple(self.rates()), wide=True)
+        yield blocks.Paragraph(words("code"), note=True, code=type(self.claim).__module__)
+
+    def rates(self) -> Iterator[tuple[TextLike, blocks.Cell]]:
+        """Return the learning rates of each arm: the chosen one, then those that other blocks of seeds used."""
+        for rate in self.result.rates:
+            used = [trial.rate for trial in self.result.trials if trial.arm == rate.arm and trial.rate is not None]
+            shown = dict.fromkeys([rate.chosen, *used])
+            yield self.claim.say(f"arm.{rate.arm}"), ", ".join(f"{each:g}" for each in shown)
 
     def contrasts(self, judgement: Judgement) -> blocks.Table:
         """Return everything that the rule needs, and what was measured."""

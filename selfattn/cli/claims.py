@@ -57,7 +57,8 @@ def run(
         backend: Where trials run: local processes, or workers of a Dask or Ray cluster.
         address: Address of the cluster, such as tcp://10.0.0.1:8786 (Dask) or 10.0.0.1:6379 (Ray).
     """
-    from selfattn.claims.page import print_table, words, write_pages
+    from selfattn.claims.claim import page_words
+    from selfattn.claims.page import print_table, write_pages
     from selfattn.claims.run import choose_claims, run_claims
     from selfattn.experiments.plan import PLAN
     from selfattn.experiments.queue import Workers
@@ -75,7 +76,7 @@ def run(
         raise
     html = write_pages(record, out, lang)
     print_table(record, lang=lang)
-    print(words("report_at", path=str(html)).say(lang))
+    print(page_words("report_at", path=str(html)).say(lang))
     if failed := [result.name for result in record.claims if result.judgement is None]:
         raise UserError(
             f"no verdict: {len(failed)} of {number_of(len(record.claims), 'claim')}: {', '.join(failed)}; see above"
