@@ -21,14 +21,16 @@ def list_claims(*, lang: Lang = SOURCE) -> Iterable[str]:
     """Test what textbooks say about attention. Each claim is a controlled experiment with a verdict.
 
     Without a command, list the claims: number, name, seconds of a quick and of a full run on two cores, sentence.
+    A dash stands where a quick run cannot decide.
 
     Args:
         lang: Language of the sentences.
     """
     width = max(map(len, CLAIMS))
     for number, (name, claim) in enumerate(CLAIMS.items(), 1):
-        quick, full = claim.seconds
-        yield f"{number:>2}  {name:<{width}}  {quick:>4.0f} {full:>4.0f} s  {claim().say('sentence').say(lang)}"
+        quick = f"{claim.seconds[0]:.0f}" if claim.decides_quickly else "–"
+        sentence = claim().say("sentence").say(lang)
+        yield f"{number:>2}  {name:<{width}}  {quick:>4} {claim.seconds[1]:>4.0f} s  {sentence}"
 
 
 def run(

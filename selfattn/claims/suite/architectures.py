@@ -61,7 +61,7 @@ class Bidirectional(Claim):
     }
     rates = (1e-2, 2e-2, 4e-2)
     sizes = {"steps": 1200, "clause": 8, "tested": 500, "batch": 64}
-    quick_sizes = {"steps": 300, "clause": 2, "batch": 32}
+    decides_quickly = False
     shows = {"forward": ("forward", "right"), "both": ("both", "right"), "longer": ("forward-long", "right")}
 
     def measure(self, setup: Setup) -> dict[str, float]:
@@ -141,7 +141,7 @@ class Hybrids(Claim):
     kinds |= {"rnn-self-long": {"parts": ("rnn", "self"), "times": 4}}
     rates = (4e-3, 8e-3, 1.6e-2)
     sizes = {"steps": 500, "kinds": 12, "tested": 300, "batch": 64}
-    quick_sizes = {"steps": 180, "kinds": 4, "tested": 600, "batch": 32}
+    decides_quickly = False
     shows = {"encoder": ("self-rnn", "accuracy"), "decoder": ("rnn-self", "accuracy")}
     shows |= {"longer": ("rnn-self-long", "accuracy")}
     figure = "accuracy"
@@ -191,6 +191,7 @@ class LearningRate(Claim):
     kinds = {name: {"model": name} for name in MODELS}
     rates = (5e-3, 1e-2, 2e-2)
     learned = dict.fromkeys(kinds, ("first", 0.5))  # by chance 0.13
+    decides_quickly = False
     sizes = {"steps": 120, "rows": 32, "length": 8, "symbols": 8, "tested": 300}
     shows = {name: (name, "best") for name in MODELS}
     shows |= {"attention_wrong": ("attention", "wrong"), "transformer_wrong": ("transformer", "wrong")}

@@ -56,16 +56,13 @@ class Alignment(Claim):
     kinds |= {"shuffled-heads": {"reader": "heads", "shuffled": True}}
     rates = (1e-2, 2e-2, 4e-2)
     sizes = {"steps": 600, "pairs": 4096, "tested": 200}
-    quick_sizes = {"steps": 100, "pairs": 1024, "tested": 100}
-    not_quick = ("dot", "scaled_dot", "concat", "location")
-    quick_rates = {"heads": 1e-2, "shuffled-heads": 1e-2}
+    decides_quickly = False
     columns = dict.fromkeys(("error", "writes", "reads", "untrained"), share)
     shows = {"general": ("general", "error")} | {name: ("general", name) for name in ("diagonal", "untrained")}
 
     def arms(self) -> tuple[Arm, ...]:
         """Every score in an RNN, a Transformer, and one of each that is blind; these have nothing to tune for."""
-        single = () if self.quick else BLIND
-        return tuple(replace(arm, rates=(2e-2,)) if arm.name in single else arm for arm in super().arms())
+        return tuple(replace(arm, rates=(2e-2,)) if arm.name in BLIND else arm for arm in super().arms())
 
     def measure(self, setup: Setup) -> dict[str, float]:
         """Train on phrases; choose head and step on validation; give errors on the test, also of what knows nothing."""
@@ -108,7 +105,6 @@ class Alignment(Claim):
             lead = minus(error, trials.values(*nothing))
             return contrast(f"{name}-{baseline}", lead, "below", -MARGIN, least_error=least)
 
-        readers = tuple(name for name in readers if not (self.quick and name in self.not_quick))
         return tuple(rule(name, baseline) for name, baseline in product(readers, BASELINES))
 
     def blocks(self, trials: Trials) -> Blocks:
@@ -216,7 +212,7 @@ class FutureMask(Claim):
     kinds = {"mask-on": {"mask": True}, "mask-off": {"mask": False}}
     rates = (1e-2, 3e-2, 9e-2)
     sizes = {"steps": 400, "rows": 64, "tested": 1000, "dim": 32}
-    quick_sizes = {"steps": 200, "tested": 200}
+    quick_sizes = {"steps": 100, "rows": 32, "tested": 200}
     shows = {"free": ("mask-off", "free"), "forced": ("mask-off", "forced"), "masked": ("mask-on", "free")}
     columns = {"loss": number, "forced": share, "free": share}
 

@@ -90,6 +90,7 @@ class Order(Claim):
     learned = {f"{position}-set": ("right", 0.8) for position in ("none", *POSITIONS)}
     sizes = {"steps": 300, "tested": 400, "length": 20}
     quick_sizes = {"steps": 160, "tested": 200, "length": 8}
+    not_quick = tuple(arm for arm in kinds if not arm.startswith(("none", "sinusoidal")))
     shows = {"without": ("none-order", "right"), "with": ("sinusoidal-order", "right"), "set": ("none-set", "right")}
     figure = "right"
     columns = {"right": share, "moved": number}
@@ -108,11 +109,12 @@ class Order(Claim):
     def contrasts(self, trials: Trials) -> Contrasts:
         """Equivariant without positions, and with none of them; order needs them, a set does not."""
         items = self.size["tested"]
+        measured = [p for p in POSITIONS if f"{p}-order" in trials.arms]
         return (
             exact("equivariant", max(trials.values("none-order", "moved")), SAME),
-            *(contrast(f"moved-{p}", trials.values(f"{p}-order", "moved"), "above", MOVED) for p in POSITIONS),
-            *(trials.lead(f"{p}-order", f"{p}-order", "none-order", "right", items) for p in POSITIONS),
-            *(trials.lead(f"{p}-set", f"{p}-set", "none-set", "right", items, "within", MARGIN) for p in POSITIONS),
+            *(contrast(f"moved-{p}", trials.values(f"{p}-order", "moved"), "above", MOVED) for p in measured),
+            *(trials.lead(f"{p}-order", f"{p}-order", "none-order", "right", items) for p in measured),
+            *(trials.lead(f"{p}-set", f"{p}-set", "none-set", "right", items, "within", MARGIN) for p in measured),
         )
 
 
@@ -132,7 +134,8 @@ class Extrapolation(Claim):
     rates = (2e-2,)
     learned = dict.fromkeys(POSITIONS, ("short", 0.9))
     sizes = {"steps": 250, "rows": 32, "tested": 300, "length": 12, "double": 24, "lengths": (12, 18, 24, 48)}
-    quick_sizes = {"lengths": (12, 24)}
+    quick_sizes = {"steps": 120, "tested": 200, "lengths": (12, 24)}
+    not_quick = BIASES
     shows = {"short": ("sinusoidal", "short"), "absolute": ("sinusoidal", "double")}
     shows |= {"rotary": ("rotary", "double"), "alibi": ("alibi", "double")}
     figure = "right"
@@ -160,12 +163,13 @@ class Extrapolation(Claim):
 
     def conditions(self, trials: Trials) -> dict[str, Contrasts]:
         """Where the distance is added to the score, as Press et al. do."""
-        return {"biases": self.leads(trials, BIASES)}
+        return {} if self.quick else {"biases": self.leads(trials, BIASES)}
 
     def leads(self, trials: Trials, kinds: Sequence[str]) -> Contrasts:
         """Hold kinds of relative positions against each absolute kind."""
         items = self.size["tested"]
-        return tuple(trials.lead(f"{a}-{b}", a, b, "double", items) for a, b in product(kinds, ABSOLUTE))
+        measured = [kind for kind in kinds if kind in trials.arms]
+        return tuple(trials.lead(f"{a}-{b}", a, b, "double", items) for a, b in product(measured, ABSOLUTE))
 
 
 def residual(x: Tensor) -> Tensor:
@@ -194,6 +198,7 @@ class Averaging(Claim):
         "both": {"forward": True, "skip": True},
     }
     sizes = {"dim": 64, "heads": 4, "tokens": 32, "texts": 16, "stacks": 8}
+    quick_sizes = {"texts": 8, "stacks": 2}
     shows = {arm: (arm, "left") for arm in kinds}
 
     def measure(self, setup: Setup) -> dict[str, float]:
@@ -343,6 +348,7 @@ class WarmUp(Claim):
     }
     rates = (4e-3, 1e-2, 2.5e-2)
     learned = {"behind-warm": ("right", 0.8), "before-warm": ("right", 0.8)}
+    decides_quickly = False
     sizes = {"steps": 150, "length": 10, "rows": 32, "tested": 300, "dim": 32, "layers": 4}
     shows = {arm.replace("-", "_"): (arm, "right") for arm in kinds}
     figure = "right"

@@ -175,6 +175,7 @@ class Explanation(Claim):
     rates = (2e-2,)
     learned = dict.fromkeys(kinds, ("right", 0.8))
     sizes = {"steps": 700, "guided": 250, "rows": 32, "tested": 300}
+    decides_quickly = False
     shows = {"embeddings": ("embeddings", "replaceable"), "states": ("states", "replaceable")}
     shows |= {"adversary": ("states", "adversary"), "own": ("states", "guide-own")}
     shows |= {"other": ("states", "guide-adversary")}

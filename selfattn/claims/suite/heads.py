@@ -48,6 +48,7 @@ class Heads(Claim):
     }
     rates = (5e-3, 1e-2, 2e-2)
     learned = dict.fromkeys(kinds, ("either", 0.5))  # by chance 0.31
+    decides_quickly = False
     sizes = {"steps": 150, "length": 10, "rows": 32, "tested": 300, "dim": 32}
     shows = {"one": ("one-1", "right"), "four": ("four-1", "right")}
     shows |= {"one_deep": ("one-2", "right"), "four_deep": ("four-2", "right")}
@@ -142,6 +143,7 @@ class Pruning(Claim):
     rates = (8e-3,)
     learned = dict.fromkeys(kinds, ("least@0", 0.9))
     sizes = {"steps": 250, "length": 8, "rows": 32, "tested": 200, "ranked": 64, "dim": 64, "heads": 8}
+    decides_quickly = False
     shows = {"all": ("reversal", "least@0"), "half": ("reversal", "least@50"), "most": ("reversal", "most@50")}
     figure = "least"
     columns = {"least@0": share, "least@25": share, "least@50": share, "least@75": share, "most@50": share}
@@ -287,6 +289,7 @@ class Induction(Claim):
     rates = (1e-2,)
     learned = dict.fromkeys(kinds, ("fixed", 0.9))
     sizes = {"steps": 600, "rows": 32, "tested": 200, "position": "rotary"}
+    decides_quickly = False
     shows = {"one": ("one", "fresh"), "two": ("two", "fresh"), "matching": ("two", "matching")}
     columns = {"fixed": share, "fresh": share, "matching": share}
 

@@ -74,7 +74,8 @@ class Distance(Claim):
     rates = (1e-2, 3e-2, 9e-2)
     learned = dict.fromkeys(kinds, ("recall@8", 0.9))
     sizes = {"steps": 300, "rows": 32, "tested": 300, "dim": 32, "trained": (8, 32), "distances": (8, 32, 128, 512)}
-    quick_sizes = {"steps": 200, "tested": 200, "distances": (8, 32, 128)}
+    quick_sizes = {"steps": 250, "tested": 200, "distances": (8, 32, 128)}
+    quick_rates = {"lstm": 9e-2}
     columns = dict.fromkeys(("recall@8", "recall@32", "recall@128", "longest"), share)
     shows = {"attention": ("attention", "longest"), "lstm": ("lstm", "longest"), "open": ("lstm-open", "longest")}
 
