@@ -70,7 +70,7 @@ class Claim(ABC):
     Attributes:
         name: under which it is registered.
         source: paper and section.
-        seconds: of the quick and of the full run, on two processor cores.
+        seconds: of the quick and of the full run, on two processor cores; 0 where a quick run cannot decide the claim.
         theorem: whether it is an assertion; then it is not corrected for many tests.
         seeds: number of confirming seeds.
         points: names of contrasts that are differences of shares, shown in percentage points.
@@ -83,7 +83,6 @@ class Claim(ABC):
         quick_sizes: what differs in a quick run.
         quick_rates: learning rates of arms in a quick run; default the middle one.
         not_quick: arms that a quick run leaves out.
-        decides_quickly: whether a quick run can decide it; a quick run of all claims leaves out those that it cannot.
         shows: results in the plain sentence: for each name an arm and a figure of it. Those with words ``bar.NAME`` are
             also drawn as bars.
         unit: of the bars: a share, or a number.
@@ -106,7 +105,6 @@ class Claim(ABC):
     quick_sizes: ClassVar[Mapping[str, Any]] = {}
     quick_rates: ClassVar[Mapping[str, float]] = {}
     not_quick: ClassVar[tuple[str, ...]] = ()
-    decides_quickly: ClassVar[bool] = True
     shows: ClassVar[Mapping[str, tuple[str, str]]] = {}
     unit: ClassVar[Literal["share", "number"]] = "share"
     figure: ClassVar[str] = ""
@@ -248,6 +246,11 @@ class Claim(ABC):
 def catalogues(name: str) -> dict[str, dict[str, str]]:
     """Return the texts of a claim, or of the page, by language and key."""
     return read_words(resources.files("selfattn.claims") / "words", name)
+
+
+def decides_quickly(claim: type[Claim]) -> bool:
+    """Whether a quick run can decide a claim; a quick run of all claims leaves out those that it cannot."""
+    return claim.seconds[0] > 0
 
 
 def page_words(key: str, **values: str | int | Message) -> Message:

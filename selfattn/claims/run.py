@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import chain
 from pathlib import Path
 
-from selfattn.claims.claim import Arm, Claim, Setup, page_words
+from selfattn.claims.claim import Arm, Claim, Setup, decides_quickly, page_words
 from selfattn.claims.record import TRIALS, judge_claims
 from selfattn.codec import encode, read, write
 from selfattn.command_lines import command_line
@@ -145,11 +145,11 @@ def choose_claims(names: Sequence[str], everything: bool = False, *, quick: bool
     full = (known[int(name) - 1] if name.isdigit() and 0 < int(name) <= len(known) else name for name in names)
     wanted = {CLAIMS[name] for name in full}  # or the line that says which are near
     for claim in wanted if quick else ():
-        if not claim.decides_quickly:
+        if not decides_quickly(claim):
             advice = f"leave out `quick` (about {claim.seconds[1]:.0f} s on two cores)"
             raise UserError(f"claim {claim.name}: a quick run cannot decide it; {advice}")
     chosen = [claim for claim in CLAIMS.values() if everything or claim in wanted]
-    return tuple(claim(quick) for claim in chosen if claim.decides_quickly or not quick)
+    return tuple(claim(quick) for claim in chosen if decides_quickly(claim) or not quick)
 
 
 def run_claims(
@@ -223,7 +223,7 @@ def _say_beforehand(claims: Sequence[Claim], lang: str, *, everything: bool) -> 
     if seconds >= 120:
         expected = page_words("minutes", number=f"{seconds / 60:.0f}")
     say(page_words("takes", count=len(claims), time=expected).say(lang))
-    left_out = [name for name, claim in CLAIMS.items() if not claim.decides_quickly]
+    left_out = [name for name, claim in CLAIMS.items() if not decides_quickly(claim)]
     if everything and claims[0].quick and left_out:
         say(page_words("left_out", names=", ".join(left_out)).say(lang))
 

@@ -28,7 +28,7 @@ def list_claims(*, lang: Lang = SOURCE) -> Iterable[str]:
     """
     width = max(map(len, CLAIMS))
     for number, (name, claim) in enumerate(CLAIMS.items(), 1):
-        quick = f"{claim.seconds[0]:.0f}" if claim.decides_quickly else "–"
+        quick = f"{claim.seconds[0]:.0f}" if claim.seconds[0] else "–"
         sentence = claim().say("sentence").say(lang)
         yield f"{number:>2}  {name:<{width}}  {quick:>4} {claim.seconds[1]:>4.0f} s  {sentence}"
 
@@ -50,7 +50,7 @@ def run(
     Args:
         names: Names or numbers of claims, as `selfattn claims` lists them.
         all_: Run every claim.
-        quick: Run small versions for a class: four seeds, learning rates not tuned, 5 minutes on two cores.
+        quick: Run small versions for a class: four seeds, learning rates not tuned, two minutes on two cores.
         out: Directory for the page, its record and all measurements. Must be new.
         jobs: Trials to run in parallel. Default: one per core.
         lang: Language of the page and of the printed table.

@@ -231,7 +231,7 @@ class Scaling(Claim):
     """Wide and narrow heads with divided scores and with whole ones, before any of them has learned everything."""
 
     source = "Vaswani et al. 2017, section 3.2.1"
-    seconds = (10, 60)
+    seconds = (4, 60)
     points = ("gain", "sensitive")
     kinds = {
         "divided-wide": {"heads": 1, "score": "scaled_dot", "sharper": 1},

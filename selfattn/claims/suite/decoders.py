@@ -48,7 +48,7 @@ class Alignment(Claim):
     """Alignment error rate of attention, for every score and for a Transformer's heads, against what knows nothing."""
 
     source = "Bahdanau et al. 2015, section 5.2.1; Luong et al. 2015, section 5.4; Chen et al. 2020, section 3.1"
-    seconds = (18, 330)
+    seconds = (0, 330)
     points = tuple(f"{name}-{baseline}" for name, baseline in product(READERS, BASELINES))
 
     kinds = {name: {"reader": name, "shuffled": False} for name in READERS}
@@ -56,7 +56,6 @@ class Alignment(Claim):
     kinds |= {"shuffled-heads": {"reader": "heads", "shuffled": True}}
     rates = (1e-2, 2e-2, 4e-2)
     sizes = {"steps": 600, "pairs": 4096, "tested": 200}
-    decides_quickly = False
     columns = dict.fromkeys(("error", "writes", "reads", "untrained"), share)
     shows = {"general": ("general", "error")} | {name: ("general", name) for name in ("diagonal", "untrained")}
 
@@ -207,7 +206,7 @@ class FutureMask(Claim):
     """The same Transformer trained with the decoder's mask and without it."""
 
     source = "Vaswani et al. 2017, section 3.2.3"
-    seconds = (8, 90)
+    seconds = (2, 90)
     points = ("forced", "free")
     kinds = {"mask-on": {"mask": True}, "mask-off": {"mask": False}}
     rates = (1e-2, 3e-2, 9e-2)
@@ -286,7 +285,7 @@ class Exposure(Claim):
     """The same Transformer trained on right tokens, on its own now and then, and on its own alone."""
 
     source = "Bengio et al. 2015; Ranzato et al. 2016, section 1"
-    seconds = (14, 200)
+    seconds = (11, 200)
     points = ("gap", "grows", "shrinks", "gain")
     kinds = {  # from which probability of the right token to which
         "teacher-forcing": {"forcing": (1.0, 1.0)},

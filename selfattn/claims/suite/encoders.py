@@ -83,7 +83,7 @@ class Order(Claim):
     """An encoder with and without positions, on a task of order and on a task of sets."""
 
     source = "Vaswani et al. 2017, section 3.5; Press et al. 2022, sections 1 and 3 (lengths never trained on)"
-    seconds = (22, 250)
+    seconds = (6, 250)
     points = tuple(f"{position}-{task}" for task, position in product(TASKS, POSITIONS))
     kinds = {f"{p}-{task}": {"position": p, "task": task} for task, p in product(TASKS, ("none", *POSITIONS))}
     rates = (1e-2, 3e-2, 9e-2)
@@ -128,7 +128,7 @@ class Extrapolation(Claim):
     """Causal stacks with five kinds of positions, trained on short sequences and tested on longer ones."""
 
     source = "Press et al. 2022, sections 2.2 and 3; Shaw et al. 2018, section 3.2; Su et al. 2021 (rotary)"
-    seconds = (10, 60)
+    seconds = (3, 60)
     points = tuple(f"{relative}-{absolute}" for relative, absolute in product(RELATIVE, ABSOLUTE))
     kinds = {position: {"position": position} for position in POSITIONS}
     rates = (2e-2,)
@@ -190,7 +190,7 @@ class Averaging(Claim):
     """Stacks of random weights with and without feed-forward blocks, with and without skip connections."""
 
     source = "Dong et al. 2021, theorem 2.2 and section 2.2"
-    seconds = (2, 10)
+    seconds = (1, 10)
     kinds = {
         "neither": {"forward": False, "skip": False},
         "forward": {"forward": True, "skip": False},
@@ -281,7 +281,7 @@ class Depth(Claim):
     """Encoders of several depths, with and without skip connections, from the same first weights."""
 
     source = "He et al. 2016, section 1; Vaswani et al. 2017, section 3.1"
-    seconds = (14, 240)
+    seconds = (10, 240)
     points = ("interaction",)
     kinds = {
         f"{kind}-{depth}": {"depth": depth, "skip": kind == "skip"}
@@ -338,7 +338,7 @@ class WarmUp(Claim):
     """Deep stacks with the norm before and behind each part, with warm-up and without it, each at its best rate."""
 
     source = "Xiong et al. 2020, sections 3 and 4; Vaswani et al. 2017, section 5.3"
-    seconds = (10, 80)
+    seconds = (0, 80)
     points = ("behind", "before")
     kinds = {
         "behind-warm": {"first": False, "warmup": 0.1},
@@ -348,7 +348,6 @@ class WarmUp(Claim):
     }
     rates = (4e-3, 1e-2, 2.5e-2)
     learned = {"behind-warm": ("right", 0.8), "before-warm": ("right", 0.8)}
-    decides_quickly = False
     sizes = {"steps": 150, "length": 10, "rows": 32, "tested": 300, "dim": 32, "layers": 4}
     shows = {arm.replace("-", "_"): (arm, "right") for arm in kinds}
     figure = "right"

@@ -169,13 +169,12 @@ class Explanation(Claim):
     """Counterfactual attention, a trained adversary, and a simpler model that is guided by the weights of each."""
 
     source = "Jain and Wallace 2019, section 4.2; Wiegreffe and Pinter 2019, sections 3 and 4"
-    seconds = (10, 60)
+    seconds = (0, 60)
     points = ("replaceable", "adversary", "guide")
     kinds = {"embeddings": {"reads": False}, "states": {"reads": True}}
     rates = (2e-2,)
     learned = dict.fromkeys(kinds, ("right", 0.8))
     sizes = {"steps": 700, "guided": 250, "rows": 32, "tested": 300}
-    decides_quickly = False
     shows = {"embeddings": ("embeddings", "replaceable"), "states": ("states", "replaceable")}
     shows |= {"adversary": ("states", "adversary"), "own": ("states", "guide-own")}
     shows |= {"other": ("states", "guide-adversary")}
@@ -254,7 +253,7 @@ class Cause(Claim):
     """Models as trained, and with other weights; at tokens that have to be looked up, and at others."""
 
     source = "Jain and Wallace 2019, section 4.2; Serrano and Smith 2019, section 3; Vig et al. 2020, section 2"
-    seconds = (20, 90)
+    seconds = (4, 90)
     points = ("rnn", "transformer", "rnn-marks", "transformer-marks")
     kinds: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "rnn": {"preset": "luong-dot", "parts": {"hidden_dim": 32}},

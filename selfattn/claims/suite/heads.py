@@ -38,7 +38,7 @@ class Heads(Claim):
     """One head and four of the same width together, in one layer and in two, where two places matter at once."""
 
     source = "Vaswani et al. 2017, section 3.2.2 and table 3, rows A"
-    seconds = (8, 40)
+    seconds = (0, 40)
     points = ("shallow", "deep")
     kinds = {
         "one-1": {"heads": 1, "layers": 1},
@@ -48,7 +48,6 @@ class Heads(Claim):
     }
     rates = (5e-3, 1e-2, 2e-2)
     learned = dict.fromkeys(kinds, ("either", 0.5))  # by chance 0.31
-    decides_quickly = False
     sizes = {"steps": 150, "length": 10, "rows": 32, "tested": 300, "dim": 32}
     shows = {"one": ("one-1", "right"), "four": ("four-1", "right")}
     shows |= {"one_deep": ("one-2", "right"), "four_deep": ("four-2", "right")}
@@ -137,13 +136,12 @@ class Pruning(Claim):
     """Transformers of 24 heads on two tasks: those that matter least are cut after training, and those that matter."""
 
     source = "Michel et al. 2019, sections 3 and 4; Voita et al. 2019, section 6"
-    seconds = (8, 60)
+    seconds = (0, 60)
     points = tuple(f"{kind}-{task}" for kind, task in product(("least", "most"), TASKS))
     kinds = {task: {"task": task} for task in TASKS}
     rates = (8e-3,)
     learned = dict.fromkeys(kinds, ("least@0", 0.9))
     sizes = {"steps": 250, "length": 8, "rows": 32, "tested": 200, "ranked": 64, "dim": 64, "heads": 8}
-    decides_quickly = False
     shows = {"all": ("reversal", "least@0"), "half": ("reversal", "least@50"), "most": ("reversal", "most@50")}
     figure = "least"
     columns = {"least@0": share, "least@25": share, "least@50": share, "least@75": share, "most@50": share}
@@ -280,7 +278,7 @@ class Induction(Claim):
     """Causal stacks of one layer and of two, equally large: which can go on from a name as the sequence did before?"""
 
     source = "Olsson et al. 2022, argument 2 and section on mechanics; Elhage et al. 2021"
-    seconds = (10, 80)
+    seconds = (0, 80)
     points = ("lead", "matching")
     kinds = {
         "one": {"layers": 1, "dim": 48},  # as many weights as the other, to a tenth
@@ -289,7 +287,6 @@ class Induction(Claim):
     rates = (1e-2,)
     learned = dict.fromkeys(kinds, ("fixed", 0.9))
     sizes = {"steps": 600, "rows": 32, "tested": 200, "position": "rotary"}
-    decides_quickly = False
     shows = {"one": ("one", "fresh"), "two": ("two", "fresh"), "matching": ("two", "matching")}
     columns = {"fixed": share, "fresh": share, "matching": share}
 

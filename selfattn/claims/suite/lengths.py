@@ -85,7 +85,7 @@ class Bottleneck(ByLength):
     """Exact match by source length: narrow, four times as wide, four times as long trained, and with attention."""
 
     source = "Cho et al. 2014 (SSST-8), section 4; Bahdanau et al. 2015, sections 1 and 5.2.2"
-    seconds = (12, 250)
+    seconds = (8, 250)
     points = ("lead", "lead-wide")
     kinds = {
         "plain": {"model": "rnn-plain", "width": 32},
@@ -135,7 +135,7 @@ class AttentionRemoves(ByLength):
     """Three ways to the source, with bodies of one size and the same steps."""
 
     source = "Bahdanau et al. 2015, sections 3 and 5.2.2; Luong et al. 2015, section 5.2"
-    seconds = (6, 150)
+    seconds = (4, 150)
     kinds = {  # the peeky decoder is narrower, since it reads the vector at every step
         "plain": {"model": "rnn-plain", "width": 64},
         "peeky": {"model": "rnn-peeky", "width": 54},
@@ -168,14 +168,13 @@ class Reversal(ByLength):
     """Both models read both ways, on a task whose order is the source's and on one whose order is the opposite."""
 
     source = "Sutskever et al. 2014, section 3.3"
-    seconds = (11, 330)
+    seconds = (0, 330)
     points = ("plain-monotone", "attention-monotone", "attention-reversed", "by-task", "by-model")
     kinds = {
         f"{model}-{task}-{reading}": {"model": f"rnn-{model}", "task": task, "direction": READINGS[reading]}
         for model, task, reading in product(("plain", "attention"), ("monotone", "reversed"), ("forward", "reversing"))
     }
     rates = (6e-3, 1.2e-2, 2.4e-2)
-    decides_quickly = False
     sizes = {"steps": 1000, "lengths": (4, 6, 8, 10, 12), "tested": 200, "batch": 64}
     shows = {reading: (f"plain-monotone-{reading}", "exact") for reading in READINGS}
     shows |= {f"attention_{reading}": (f"attention-monotone-{reading}", "exact") for reading in READINGS}
@@ -250,7 +249,7 @@ class Placement(Claim):
     """Luong's attention with input feeding and without, where the next place can be counted and where it cannot."""
 
     source = "Luong et al. 2015, sections 3.3 and 4; Tu et al. 2016 (coverage), section 1"
-    seconds = (10, 60)
+    seconds = (4, 60)
     points = tuple(ROUTES)
     kinds = {
         f"{name}-{route}": {"route": route, "width": width, "fed": name == "fed"}

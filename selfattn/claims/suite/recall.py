@@ -219,7 +219,7 @@ class StateSize(Claim):
     """Recall of 4 to 64 pairs by attention to all keys, and by states of two sizes."""
 
     source = "Arora et al. 2024, section 3; Katharopoulos et al. 2020, section 3.4; Schlag et al. 2021, section 4.1"
-    seconds = (40, 400)
+    seconds = (13, 400)
     points = ("linear", "delta", "wide")
     kinds: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "attention": {"kind": "attention", "dim": 16},
