@@ -22,7 +22,7 @@ from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_blocks
 from selfattn.report.verdict.conditions import departures
 from selfattn.report.write import as_json, write_all
-from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Judgement
+from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 
 _COLUMNS = ("col.claim", "col.verdict", "col.shows", "col.picture", "col.replicated")
@@ -81,7 +81,7 @@ def document_of(record: ClaimsRecord) -> blocks.Document:
 
 def _verdict(record: ClaimsRecord) -> blocks.Verdict:
     verdicts = [result.judgement.verdict for result in record.claims if result.judgement]
-    keys = {"holds": "holds", "conditional": "conditional", "not_shown": "not shown"}
+    keys: dict[str, Finding] = {"holds": "holds", "conditional": "conditional", "not_shown": "not shown"}
     keys |= {"against": "does not hold", "not_learned": "not learned"}
     counts = words("counts", all=len(record.claims), **{key: verdicts.count(name) for key, name in keys.items()})
     departed = departures(record.plan)
