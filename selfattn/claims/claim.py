@@ -70,7 +70,7 @@ class Claim(ABC):
     Attributes:
         name: under which it is registered.
         source: paper and section.
-        seconds: of the quick and of the full run, on two processor cores.
+        seconds: of the quick and of the full run, on two processor cores; 0 where a quick run cannot decide the claim.
         theorem: whether it is an assertion; then it is not corrected for many tests.
         seeds: number of confirming seeds.
         points: names of contrasts that are differences of shares, shown in percentage points.
@@ -246,6 +246,16 @@ class Claim(ABC):
 def catalogues(name: str) -> dict[str, dict[str, str]]:
     """Return the texts of a claim, or of the page, by language and key."""
     return read_words(resources.files("selfattn.claims") / "words", name)
+
+
+def decides_quickly(claim: type[Claim]) -> bool:
+    """Whether a quick run can decide a claim; a quick run of all claims leaves out those that it cannot."""
+    return claim.seconds[0] > 0
+
+
+def page_words(key: str, **values: str | int | Message) -> Message:
+    """Return words of the page and of the command, in every language."""
+    return Message(key, values, {lang: texts[key] for lang, texts in catalogues("page").items()})
 
 
 def _problem(claim: type[Claim]) -> str | None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from selfattn.claims.claim import Claim, catalogues
-from selfattn.claims.record import RECORD, code_of
+from selfattn.claims.claim import Claim
+from selfattn.claims.claim import page_words as words
+from selfattn.claims.record import RECORD
 from selfattn.claims.rules import Trials, has_learned
 from selfattn.codec import encode, fingerprint
 from selfattn.errors import UserError, all_visible, described
@@ -21,7 +22,7 @@ from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_blocks
 from selfattn.report.verdict.conditions import departures
 from selfattn.report.write import as_json, write_all
-from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement, Need
+from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 
 _COLUMNS = ("col.claim", "col.verdict", "col.shows", "col.picture", "col.replicated")
@@ -30,19 +31,6 @@ _MEANINGS = (
     *("means.holds", "means.conditional", "means.not shown", "means.does not hold", "means.not learned"),
     "means.theorem",
 )
-_VERDICTS: dict[Finding, str] = {
-    "holds": "verdict.holds",
-    "conditional": "verdict.conditional",
-    "not shown": "verdict.not shown",
-    "does not hold": "verdict.does not hold",
-    "not learned": "verdict.not learned",
-}
-_NEEDS: dict[Need, str] = {"above": "need.above", "below": "need.below", "within": "need.within"}
-
-
-def words(key: str, **values: str | int | Message) -> Message:
-    """Return words of the page, in every language."""
-    return Message(key, values, {lang: texts[key] for lang, texts in catalogues("page").items()})
 
 
 def write_pages(record: ClaimsRecord, out: Path, lang: str = SOURCE) -> Path:
@@ -93,12 +81,11 @@ def document_of(record: ClaimsRecord) -> blocks.Document:
 
 def _verdict(record: ClaimsRecord) -> blocks.Verdict:
     verdicts = [result.judgement.verdict for result in record.claims if result.judgement]
-    keys = zip(("holds", "conditional", "not_shown", "against", "not_learned"), _VERDICTS, strict=True)
-    counts = words("counts", all=len(record.claims), **{key: verdicts.count(name) for key, name in keys})
+    keys: dict[str, Finding] = {"holds": "holds", "conditional": "conditional", "not_shown": "not shown"}
+    keys |= {"against": "does not hold", "not_learned": "not learned"}
+    counts = words("counts", all=len(record.claims), **{key: verdicts.count(name) for key, name in keys.items()})
     departed = departures(record.plan)
     aside = [*([words("quick")] if record.quick else []), *departed]
-    if changed := [result.name for result in record.claims if code_of(CLAIMS[result.name]) != result.code]:
-        aside.append(words("changed", claims=", ".join(changed)))
     seeds = max((len(result.seeds) for result in record.claims), default=0)
     badges = [
         blocks.Badge("note", words("badge.seeds", count=seeds)),
@@ -145,7 +132,10 @@ class _Section:
         self.trials = Trials(result.trials)
         number = CLAIMS.names().index(result.name) + 1
         self.sentence = Message("", {"sentence": self.claim.say("sentence")}, {SOURCE: f"{number}. {{sentence}}"})
-        self.verdict = words(_VERDICTS[result.judgement.verdict] if result.judgement else "verdict.failed")
+        self.verdict = words(f"verdict.{result.judgement.verdict if result.judgement else 'failed'}")
+        alike = [verdict for verdict in result.replications if result.judgement and verdict == result.judgement.verdict]
+        if 2 * len(alike) < len(result.replications):
+            self.verdict = words("verdict.together", verdict=self.verdict)
         self.results: dict[str, tuple[float, str]] = {}  # of the plain sentence, each as a number and as text
         for name, (arm, figure) in self.claim.shows.items() if result.judgement else ():
             mean = self.trials.mean(arm, figure).mean
@@ -158,7 +148,7 @@ class _Section:
         shows = self.shows() if result.judgement else (result.failed or ("",))[0]
         replicated: TextLike = "–"
         if result.judgement and result.replications:
-            verdicts = {f"run{k}": words(_VERDICTS[verdict]) for k, verdict in enumerate(result.replications)}
+            verdicts = {f"run{k}": words(f"verdict.{verdict}") for k, verdict in enumerate(result.replications)}
             runs = Message("", verdicts, {SOURCE: "; ".join(f"{{{run}}}" for run in verdicts)})
             agrees = set(result.replications) == {result.judgement.verdict}
             replicated = words("replicated.yes") if agrees else words("replicated.no", runs=runs)
@@ -235,10 +225,15 @@ class _Section:
             fixed = all(len(rate.tried) == 1 for rate in result.rates)
             head = "rates.quick" if self.record.quick else "rates.fixed" if fixed else "rates"
             yield blocks.Paragraph(words(head), edge, note=True)
-            rates = ((self.claim.say(f"arm.{rate.arm}"), f"{rate.chosen:g}") for rate in result.rates)
-            yield blocks.Facts(tuple(rates), wide=True)
-        code = f"{type(self.claim).__module__} (SHA-256 {result.code[:12]})"
-        yield blocks.Paragraph(words("code"), note=True, code=code)
+            yield blocks.Facts(tuple(self.rates()), wide=True)
+        yield blocks.Paragraph(words("code"), note=True, code=type(self.claim).__module__)
+
+    def rates(self) -> Iterator[tuple[TextLike, blocks.Cell]]:
+        """Return the learning rates of each arm: the chosen one, then those that other blocks of seeds used."""
+        for rate in self.result.rates:
+            used = [trial.rate for trial in self.result.trials if trial.arm == rate.arm and trial.rate is not None]
+            shown = dict.fromkeys([rate.chosen, *used])
+            yield self.claim.say(f"arm.{rate.arm}"), ", ".join(f"{each:g}" for each in shown)
 
     def contrasts(self, judgement: Judgement) -> blocks.Table:
         """Return everything that the rule needs, and what was measured."""
@@ -279,7 +274,7 @@ class _Section:
         bound: TextLike = self.number(contrast, contrast.bound)
         if contrast.name in self.claim.points:
             bound = words("points", value=bound)
-        return words(_NEEDS[contrast.need], bound=bound)
+        return words(f"need.{contrast.need}", bound=bound)
 
     def number(self, contrast: Contrast, value: float) -> str:
         """Return a number: shares in points, others with three digits."""

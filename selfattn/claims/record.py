@@ -1,69 +1,26 @@
-"""The record of a run of claims: verdicts from the measurements, and the file that keeps them."""
+"""The record of a run of claims: verdicts from the measurements, the file that keeps them, and its verification."""
 
-import ast
-import hashlib
-import inspect
-import textwrap
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from selfattn.claims import rules, small
-from selfattn.claims.claim import Claim
 from selfattn.claims.rules import Contrasts, Trials, claim_ps, judge
-from selfattn.codec import read
+from selfattn.codec import encode, read, short
 from selfattn.errors import UserError, described
+from selfattn.experiments.plan import PLAN, Plan, check_ledger, read_plan
+from selfattn.files import sha256_of
 from selfattn.plugin_loading import check_plugins
 from selfattn.registry import CLAIMS
-from selfattn.results.claims import CLAIMS_SCHEMA, ClaimsRecord, Finding, Judgement
+from selfattn.results.claims import CLAIMS_SCHEMA, ClaimResult, ClaimsRecord, Finding, Judgement, Trial
+from selfattn.results.plan import Seal
+from selfattn.results.verified import Recomputation
 
 RECORD = "claims.json"
+TRIALS = "trials"
 _ADVICE = "run the claims again"
-_UNDECIDING = {"blocks", "means", "lines", "shows", "figure", "columns", "unit", "source", "seconds", "words"}
-_UNDECIDING |= {"quick_sizes", "quick_rates", "not_quick", "spots", "spots_across"}
-
-
-def code_of(claim: type[Claim]) -> str:
-    """Return the SHA-256 of the code that decides a claim: its file, and what all claims share.
-
-    The code counts as a syntax tree without comments, docstrings and imports, without the other claims of the file,
-    and without what only draws or serves a quick run.
-    """
-    others = {other.__name__ for other in CLAIMS.values() if other.__module__ == claim.__module__} - {claim.__name__}
-    digest = hashlib.sha256()
-    for part in (inspect.getmodule(claim), rules, small, Claim.arms, Claim.controls):
-        with suppress(OSError, TypeError):  # a claim of a notebook has no file
-            digest.update(_syntax_of(part, frozenset(_UNDECIDING | others)))
-    return digest.hexdigest()
-
-
-@cache
-def _syntax_of(part: Any, left_out: frozenset[str]) -> bytes:
-    """Return the syntax tree of a module or function as bytes, the same for every version of Python."""
-
-    def decides(node: Any) -> bool:
-        match node:
-            case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant(str())):
-                return False
-            case ast.ClassDef(name) | ast.FunctionDef(name):
-                return name not in left_out
-            case ast.Assign([target]) | ast.AugAssign(target) | ast.AnnAssign(target):
-                return not {name.id for name in ast.walk(target) if isinstance(name, ast.Name)} <= left_out
-        return True
-
-    def plain(node: Any) -> Any:
-        if isinstance(node, list):
-            return [plain(part) for part in node if decides(part)]
-        if isinstance(node, ast.AST):
-            fields = {name: plain(value) for name, value in ast.iter_fields(node)}
-            return type(node).__name__, {name: value for name, value in fields.items() if value not in (None, [])}
-        return node
-
-    return repr(plain(ast.parse(textwrap.dedent(inspect.getsource(part))))).encode()
+_COMPARISON = "results.json"
 
 
 def judge_claims(record: ClaimsRecord) -> ClaimsRecord:
@@ -127,8 +84,7 @@ def _judge(
 
 
 def join_records(records: Sequence[ClaimsRecord]) -> ClaimsRecord:
-    """Join runs: of a claim that two runs have, the later one gives a further block of seeds, or, where the claim's
-    code has changed since, replaces the earlier one.
+    """Join runs: of a claim that two runs have, the later one gives a further block of seeds.
 
     Args:
         records: the first one decides.
@@ -143,7 +99,7 @@ def join_records(records: Sequence[ClaimsRecord]) -> ClaimsRecord:
             raise UserError("claims: a quick and a full run cannot be joined; name runs of one kind")
         for result in record.claims:
             known = claims.get(result.name)
-            if known and known.code == result.code:
+            if known:
                 if {trial.seed for trial in known.trials} & {trial.seed for trial in result.trials}:
                     raise UserError(f"claim {result.name}: two runs share seeds; run one with another `first_seed`")
                 trials = (*known.trials, *result.trials)
@@ -179,3 +135,97 @@ def read_record(path: Path) -> ClaimsRecord:
     record = read(ClaimsRecord, file, advice=_ADVICE, newest=CLAIMS_SCHEMA)
     check_plugins(record.plugins, str(file))
     return record
+
+
+def is_of_claims(place: Path) -> bool:
+    """Whether a directory or a file holds a record of claims."""
+    if place.is_dir():
+        return (place / RECORD).is_file() and not (place / _COMPARISON).exists()
+    return place.name == RECORD
+
+
+def verify_claims(place: Path) -> Iterator[Recomputation]:
+    """Judge a run of claims again.
+
+    Args:
+        place: its directory, or its record. Trials, plan and ledger beside it are read too.
+
+    Returns:
+        A finding for each claim, and for plan, trials and ledger.
+
+    Raises:
+        UserError: the record is missing or broken, or needs a plugin.
+    """
+    record = read_record(place)
+    again = judge_claims(record)
+    for result, judged in zip(record.claims, again.claims, strict=True):
+        differences = [*_unlike(result, judged), *_rates_apart(result)]
+        yield Recomputation(f"claim {result.name}", tuple(differences), 1 + len(result.trials))
+    seal = record.plan.seal if record.plan else None
+    if seal is not None:
+        yield Recomputation("plan.seal", tuple(_unkept(record, seal)), 1)
+    folder = place if place.is_dir() else place.parent
+    if (folder / PLAN).is_file() and (folder / TRIALS).is_dir():
+        yield from _from_files(folder, record)
+
+
+def _unlike(result: ClaimResult, judged: ClaimResult) -> Iterator[str]:
+    """Name what another rule, or these trials, give otherwise."""
+    for name in ("judgement", "replications", "failed"):
+        was = encode(getattr(result, name))
+        now = encode(getattr(judged, name))
+        if was != now:
+            yield f"{name} {short(was)} in the record, {short(now)} from the trials"
+    if result.theorem != CLAIMS[result.name].theorem:
+        yield f"theorem: {result.theorem} in the record"
+
+
+def _rates_apart(result: ClaimResult) -> Iterator[str]:
+    """Name learning rates that the trials of the search do not choose, or that trials do not have."""
+    chosen = {rate.arm: rate.chosen for rate in result.rates}
+    for rate in result.rates:
+        valid = {trial.rate: trial.figures.get("valid") for trial in result.tuning if trial.arm == rate.arm}
+        numbers = [number for number in valid.values() if number is not None]
+        if len(rate.tried) > 1 and (not numbers or valid.get(rate.chosen) != min(numbers)):
+            yield f"rate of {rate.arm}: {rate.chosen:g} has not the lowest `valid` of those tried"
+    for trial in result.trials:
+        if trial.arm in chosen and trial.rate != chosen[trial.arm] and not result.blocks:
+            yield f"rate of {trial.arm}: {trial.rate} with seed {trial.seed}, {chosen[trial.arm]:g} was chosen"
+
+
+def _unkept(record: ClaimsRecord, seal: Seal) -> Iterator[str]:
+    """Name what a record says otherwise than the plan that was sealed before the first trial."""
+    if not seal.is_true:
+        yield "sha256 is not that of the decisions"
+    if seal.decides.get("quick") != record.quick:
+        yield f"quick: {record.quick} in the record, {seal.decides.get('quick')} in the plan"
+    claims: Any = seal.decides.get("claims", {})
+    for result in record.claims:
+        planned = claims.get(result.name)
+        if planned is None:  # of another run that was joined
+            continue
+        if tuple(planned["seeds"]) != result.seeds:
+            yield f"claim {result.name}: other seeds than in the plan"
+
+
+def _from_files(folder: Path, record: ClaimsRecord) -> Iterator[Recomputation]:
+    """Hold the trials of a record against their files, and these against the ledger."""
+    plan = read_plan(Plan, folder)
+    files = {file.name: file for file in sorted((folder / TRIALS).glob("*.json"))}
+    on_disk: dict[str, list[Trial]] = {}
+    for name, file in files.items():
+        on_disk.setdefault(name.partition(".")[0], []).append(read(Trial, file, advice=_ADVICE))
+    for result in record.claims:
+        stored = [encode(trial) for trial in on_disk.get(result.name, [])]
+        differences = [
+            f"{trial.arm} with seed {trial.seed}: other figures than in its file"
+            for trial in (*result.trials, *result.tuning)
+            if encode(trial) not in stored
+        ]
+        yield Recomputation(f"trials of {result.name}", tuple(differences), len(stored))
+    digests = {name: sha256_of(file) for name, file in files.items() if "-seed" in name}
+    changed = [] if plan.seal.is_true else ["seal"]
+    stated = record.plan.departures if record.plan else ()
+    departures = check_ledger(folder, plan.seal, changed, digests)
+    unstated = [f"{each.kind}: {', '.join(each.what)}" for each in departures if each not in stated]
+    yield Recomputation("ledger", tuple(unstated), len(digests))

@@ -9,11 +9,11 @@ from datetime import datetime
 from itertools import chain
 from pathlib import Path
 
-from selfattn.claims.claim import Arm, Claim, Setup
-from selfattn.claims.record import code_of, judge_claims
+from selfattn.claims.claim import Arm, Claim, Setup, decides_quickly, page_words
+from selfattn.claims.record import TRIALS, judge_claims
 from selfattn.codec import encode, read, write
 from selfattn.command_lines import command_line
-from selfattn.errors import SettingError, UserError, described
+from selfattn.errors import SettingError, UserError, described, say
 from selfattn.experiments.plan import PLAN, Plan, backfill_ledger, begin, check_ledger, resume
 from selfattn.experiments.progress import Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all, stop_workers
@@ -30,7 +30,6 @@ from selfattn.words.messages import LANGS
 TUNING_SEED = 900
 FIRST_SEED = 1000  # development runs have used smaller ones
 QUICK_SEEDS = 4
-TRIALS = "trials"
 _WIDENINGS = 4  # most rates that are tried beyond the edges of an arm's grid
 
 Key = tuple[str, str]  # claim and arm
@@ -134,18 +133,23 @@ def choose_claims(names: Sequence[str], everything: bool = False, *, quick: bool
 
     Args:
         names: such as ``bottleneck`` or ``1``.
-        everything: all claims, those of plugins too; then no names.
+        everything: all claims, those of plugins too; then no names. A quick run leaves out what it cannot decide.
         quick: for a quick run.
 
     Raises:
-        UserError: a claim is unknown, nothing is chosen, or both names and everything.
+        UserError: a claim is unknown, or a quick run cannot decide it; nothing is chosen, or both names and everything.
     """
     known = CLAIMS.names()
     if everything == bool(names):
         raise UserError(f"claims: name those to run, or give `all`; there are {', '.join(known)}")
     full = (known[int(name) - 1] if name.isdigit() and 0 < int(name) <= len(known) else name for name in names)
     wanted = {CLAIMS[name] for name in full}  # or the line that says which are near
-    return tuple(claim(quick) for claim in CLAIMS.values() if everything or claim in wanted)
+    for claim in wanted if quick else ():
+        if not decides_quickly(claim):
+            advice = f"leave out `quick` (about {claim.seconds[1]:.0f} s on two cores)"
+            raise UserError(f"claim {claim.name}: a quick run cannot decide it; {advice}")
+    chosen = [claim for claim in CLAIMS.values() if everything or claim in wanted]
+    return tuple(claim(quick) for claim in chosen if decides_quickly(claim) or not quick)
 
 
 def run_claims(
@@ -170,13 +174,12 @@ def run_claims(
     seeds = {name: tuple(range(first_seed, first_seed + count)) for name, count in counts.items()}
     if first_seed < 0 or any(TUNING_SEED in block for block in seeds.values()):
         raise SettingError(f"`first_seed` {first_seed}: seed {TUNING_SEED} chooses learning rates; choose another one")
-    everything = names == CLAIMS.names()
+    everything = names == tuple(claim.name for claim in choose_claims((), True, quick=quick))
     options = {"all": everything, "quick": quick, "first_seed": None if first_seed == FIRST_SEED else first_seed}
     command = command_line(" ".join(["claims run", *(() if everything else names)]), options)
     plugins = plugins_of(names, CLAIMS)
     decisions = {
         claim.name: {
-            "code": code_of(type(claim)),
             "seeds": seeds[claim.name],
             "arms": {arm.name: {"settings": dict(arm.settings), "rates": arm.rates} for arm in claim.arms()},
         }
@@ -190,6 +193,7 @@ def run_claims(
         plan = stack.enter_context(resume(Plan, out, command) if goes_on else begin(out, new, decides))
         if plan.seal.decides != decides:
             raise SettingError(f"{out}: the claims have changed since this run began; choose another `out`")
+        _say_beforehand(claims, workers.lang, everything=everything)
         runner = Measurements(workers, command, plan.seal.sha256)
         backfill_ledger(
             out, plan, {file: {"answers": sha256_of(file)} for file in sorted((out / TRIALS).glob("*-seed*.json"))}
@@ -212,6 +216,18 @@ def run_claims(
             plan=PlanCheck(plan.seal, departures=tuple(departures)),
         )
         return judge_claims(record)
+
+
+def _say_beforehand(claims: Sequence[Claim], lang: str, *, everything: bool) -> None:
+    """Say how long the run takes, and which claims it leaves out."""
+    seconds = sum(claim.seconds[0 if claim.quick else 1] for claim in claims)
+    expected = page_words("seconds", number=f"{seconds:.0f}")
+    if seconds >= 120:
+        expected = page_words("minutes", number=f"{seconds / 60:.0f}")
+    say(page_words("takes", count=len(claims), time=expected).say(lang))
+    left_out = [name for name, claim in CLAIMS.items() if not decides_quickly(claim)]
+    if everything and claims[0].quick and left_out:
+        say(page_words("left_out", names=", ".join(left_out)).say(lang))
 
 
 def _confirming(claim: Claim, rates: Mapping[Key, Rate], seeds: Sequence[int]) -> list[Measurement]:
@@ -284,7 +300,6 @@ def _result(
         name=claim.name,
         source=claim.source,
         words={lang: {key: claim.say(key).say(lang) for key in ("sentence", "rule")} for lang in LANGS},
-        code=code_of(type(claim)),
         theorem=claim.theorem,
         seconds=sum(trial.seconds for trial in (*trials, *tried)),
         seeds=seeds,

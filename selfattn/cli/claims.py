@@ -21,14 +21,16 @@ def list_claims(*, lang: Lang = SOURCE) -> Iterable[str]:
     """Test what textbooks say about attention. Each claim is a controlled experiment with a verdict.
 
     Without a command, list the claims: number, name, seconds of a quick and of a full run on two cores, sentence.
+    A dash stands where a quick run cannot decide.
 
     Args:
         lang: Language of the sentences.
     """
     width = max(map(len, CLAIMS))
     for number, (name, claim) in enumerate(CLAIMS.items(), 1):
-        quick, full = claim.seconds
-        yield f"{number:>2}  {name:<{width}}  {quick:>4.0f} {full:>4.0f} s  {claim().say('sentence').say(lang)}"
+        quick = f"{claim.seconds[0]:.0f}" if claim.seconds[0] else "–"
+        sentence = claim().say("sentence").say(lang)
+        yield f"{number:>2}  {name:<{width}}  {quick:>4} {claim.seconds[1]:>4.0f} s  {sentence}"
 
 
 def run(
@@ -48,7 +50,7 @@ def run(
     Args:
         names: Names or numbers of claims, as `selfattn claims` lists them.
         all_: Run every claim.
-        quick: Run small versions for a class: four seeds, learning rates not tuned, 5 minutes on two cores.
+        quick: Run small versions for a class: four seeds, learning rates not tuned, two minutes on two cores.
         out: Directory for the page, its record and all measurements. Must be new.
         jobs: Trials to run in parallel. Default: one per core.
         lang: Language of the page and of the printed table.
@@ -57,7 +59,8 @@ def run(
         backend: Where trials run: local processes, or workers of a Dask or Ray cluster.
         address: Address of the cluster, such as tcp://10.0.0.1:8786 (Dask) or 10.0.0.1:6379 (Ray).
     """
-    from selfattn.claims.page import print_table, words, write_pages
+    from selfattn.claims.claim import page_words
+    from selfattn.claims.page import print_table, write_pages
     from selfattn.claims.run import choose_claims, run_claims
     from selfattn.experiments.plan import PLAN
     from selfattn.experiments.queue import Workers
@@ -75,7 +78,7 @@ def run(
         raise
     html = write_pages(record, out, lang)
     print_table(record, lang=lang)
-    print(words("report_at", path=str(html)).say(lang))
+    print(page_words("report_at", path=str(html)).say(lang))
     if failed := [result.name for result in record.claims if result.judgement is None]:
         raise UserError(
             f"no verdict: {len(failed)} of {number_of(len(record.claims), 'claim')}: {', '.join(failed)}; see above"

@@ -126,7 +126,6 @@ class ClaimResult(Plain):
         name: of the claim.
         source: paper and section.
         words: by language, its sentence and its rule, as they stood when it ran.
-        code: SHA-256 of its file and of the files that make its rule.
         theorem: see :class:`selfattn.claims.claim.Claim`.
         seconds: that its units took, added up over all processes.
         seeds: the confirming ones.
@@ -142,7 +141,6 @@ class ClaimResult(Plain):
     name: str
     source: str
     words: Mapping[str, Mapping[str, str]]
-    code: str
     theorem: bool
     seconds: float
     seeds: tuple[int, ...]
@@ -155,7 +153,7 @@ class ClaimResult(Plain):
     replications: tuple[Finding, ...] = ()
 
 
-CLAIMS_SCHEMA = 1
+CLAIMS_SCHEMA = 2
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Rules of claims, small trainings, words and commands; the documents say what the record says."""
 
-import importlib
 import math
 import runpy
 from dataclasses import replace
@@ -10,16 +9,20 @@ from typing import Any
 
 import pytest
 import torch
+from counted_claim import Counted
 from hypothesis import given
 from hypothesis import strategies as st
 from small_runs import Cli
 
 from selfattn.claims.claim import Arm, Setup
 from selfattn.claims.page import document_of
-from selfattn.claims.record import code_of, judge_claims, read_record
+from selfattn.claims.record import judge_claims, read_record
 from selfattn.claims.rules import claim_ps, contrast, exact, judge, share_error
+from selfattn.claims.run import choose_claims, run_claims
 from selfattn.claims.small import copies, exact_share, forced_accuracy, held_out, loss_of, stream, train
 from selfattn.codec import encode
+from selfattn.errors import UserError
+from selfattn.experiments.queue import Workers
 from selfattn.models.build import build
 from selfattn.registry import CLAIMS
 from selfattn.report.render.markdown import markdown_of
@@ -143,35 +146,6 @@ def test_a_small_training_learns_to_copy_and_is_the_same_again() -> None:
     assert (last, loss, right, forced) == trained()
 
 
-CODE = '''
-import math
-from selfattn.plugin import Claim, register
-
-class Sum(Claim):
-    """Docstring."""
-    source, seconds, quick_sizes = "nobody", (1, 1), {"a": 1}
-    words = {"en": {"sentence": "x"}}
-    def measure(self, setup):
-        return {"sum": 1.5}  # comment
-    def contrasts(self, trials):
-        return ()
-    def blocks(self, trials):
-        return ()
-'''
-
-
-def test_the_code_of_a_claim_changes_with_what_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def code(number: int, old: str = "", new: str = "") -> str:
-        (tmp_path / f"sums{number}.py").write_text(CODE.replace(old, new), "utf-8")
-        return code_of(importlib.import_module(f"sums{number}").Sum)
-
-    same = [("Docstring", "Words"), ("comment", "note"), ("import math\n", ""), ('{"a": 1}', "{}")]
-    assert {code(k, *change) for k, change in enumerate(same)} == {code(9)}
-    assert code(10, "1.5", "1.6") != code(9)
-
-
 # commands
 
 
@@ -197,6 +171,30 @@ def test_a_page_needs_the_plugin_of_its_claims(plugin: Path, cli: Cli, monkeypat
     done = cli("claims", "page", "out", "--out", "again")
     assert done.code == 2
     assert "give --plugin" in done.err
+
+
+def test_a_run_says_beforehand_how_long_it_takes(plugin: Path, cli: Cli) -> None:
+    """A full run of the skeleton takes 5 s; nothing is said where nothing begins."""
+    assert plugin.exists()
+    done = cli("--plugin", plugin, "claims", "run", "spread", "--out", "out", "--jobs", 1)
+    assert done.err.splitlines()[0] == "1 claim takes about 5 s on two processor cores."
+    assert cli("--plugin", plugin, "claims", "run", "spread", "--out", "out").err.count("\n") == 1
+
+
+def test_a_quick_run_leaves_out_what_it_cannot_decide(
+    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Slow(Counted):
+        name, seconds = "slow", (0.0, 330.0)
+
+    monkeypatch.setattr(CLAIMS, "_parts", {"counted": Counted, "slow": Slow})
+    assert [claim.name for claim in choose_claims((), True, quick=True)] == ["counted"]
+    assert [claim.name for claim in choose_claims((), True)] == ["counted", "slow"]
+    with pytest.raises(UserError, match=r"claim slow: a quick run cannot decide it; .*about 330 s"):
+        choose_claims(["slow"], quick=True)
+    record = run_claims(choose_claims((), True, quick=True), Workers(tmp_path, 1))
+    assert "Left out, because a quick run cannot decide them: slow.\n" in capsys.readouterr().err
+    assert record.command == "selfattn claims run --all --quick"
 
 
 def test_the_list_has_every_claim_in_both_languages(cli: Cli) -> None:
@@ -260,7 +258,6 @@ def test_the_record_is_a_full_run_of_the_suite() -> None:
     page = (RESULTS.parents[1] / "claims.md").read_text("utf-8")
     for name in CLAIMS:
         assert name in names or ("Not run yet with today's code" in page and name in page.split("5 seeds each")[0])
-    assert all(result.code == code_of(CLAIMS[result.name]) for result in record().claims)
     assert all(result.judgement or result.failed for result in record().claims)
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from selfattn.claims import small
-from selfattn.claims.claim import Claim, Setup
+from selfattn.claims.claim import Claim, Setup, decides_quickly
 from selfattn.claims.rules import Trials, judge
 from selfattn.claims.small import FIRST, lookups
 from selfattn.claims.suite import architectures, costs, decoders
@@ -290,7 +290,7 @@ def test_a_claim_measures_and_has_all_words(name: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(decoders, "unseen", cache(decoders.unseen))
     drawn = CldrSource.pairs
     monkeypatch.setattr(CldrSource, "pairs", lambda source, count, start=0: drawn(source, count // 8, start))
-    claim: Any = CLAIMS[name](name == "alignment")  # a quick run has fewer arms
+    claim: Any = CLAIMS[name]()
     claim.size |= {key: value for key, value in TINY.items() if key in claim.size}
     arms = claim.arms()
     setups = [Setup(arm, 3, 1e-3 if arm.rates else None) for arm in arms]
@@ -313,6 +313,22 @@ def test_a_claim_measures_and_has_all_words(name: str, monkeypatch: pytest.Monke
     for key in keys:
         assert claim.say(key).texts.keys() >= {"en", "ko"}, key
         assert claim.say(key).say("en") != claim.say(key).say("ko"), key
+
+
+@pytest.mark.parametrize("name", [name for name, claim in CLAIMS.items() if decides_quickly(claim)])
+def test_a_quick_run_measures_what_its_rule_and_its_controls_need(name: str) -> None:
+    """With the lengths and the arms of a quick run; trained for a step."""
+    claim: Any = CLAIMS[name](True)
+    kept = ("lengths", "length", "distances", "trained", "double", "clause")
+    claim.size |= {key: value for key, value in TINY.items() if key in claim.size and key not in kept}
+    trials = []
+    for arm in claim.arms():
+        figures = claim.measure(Setup(arm, 3, 1e-3 if arm.rates else None))
+        trials += [Trial(arm.name, seed, 1e-3, figures, 0.1) for seed in range(2)]
+    measured = Trials(trials)
+    judgement = judge(claim.contrasts(measured), claim.conditions(measured), (), claim.controls(measured))
+    assert judgement.contrasts
+    assert len(judgement.controls) == len(set(claim.learned) & set(measured.arms)) or not claim.learned
 
 
 @pytest.mark.parametrize(

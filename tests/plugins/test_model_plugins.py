@@ -4,6 +4,7 @@ The laws of `tests/properties` and `tests/gradients` hold for them as for the bu
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 

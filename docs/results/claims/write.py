@@ -33,6 +33,14 @@ OLDER = {
     "en": "Not run again in the last round of fresh seeds, so that the verdict rests on earlier runs: {names}.",
     "ko": "마지막으로 새 시드를 쓴 실행에는 들지 않아 판정이 이전 실행에 따르는 주장: {names}.",
 }
+UNKEPT = {
+    "en": "The code of some runs cannot be looked up: the blocks with seeds 2000 to 2104 (eleven claims, 2026-11-26) "
+    "were run with commits that are not in this repository, which has them from commit 90ea7faf17e4 on; a commit with "
+    "-dirty had changes beside it. The figures themselves are judged again from the record.",
+    "ko": "일부 실행의 코드는 확인할 수 없습니다. 시드 2000–2104의 실행(주장 11개, 2026-11-26)은 "
+    "이 저장소에 없는 커밋으로 했고, 결과는 커밋 90ea7faf17e4부터 저장소에 있습니다. "
+    "-dirty가 붙은 커밋에는 커밋하지 않은 변경이 더 있었습니다. 판정은 기록의 수치에서 다시 계산합니다.",
+}
 PAGES = {"en": DOCS / "claims.md", "ko": DOCS / "ko" / "claims.md"}
 
 
@@ -47,6 +55,7 @@ def pages(record: ClaimsRecord) -> dict[Path, str]:
         notes = ""
         for text, names in ((NOT_RUN[lang], missing), (OLDER[lang], older)):
             notes += "\n" + fill(text.format(names=names), 120) + "\n" if names else ""
+        notes += "\n" + fill(UNKEPT[lang], 120) + "\n"
         texts[path] = title + newline + LINKS[lang] + notes + rest
     return texts
 

@@ -51,7 +51,7 @@ class Bidirectional(Claim):
     """Attention on encoders of three directions, by the side on which the evidence for a word stands."""
 
     source = "Schuster and Paliwal 1997, section II; Bahdanau et al. 2015, section 3.2"
-    seconds = (14, 240)
+    seconds = (0, 240)
     points = ("gain", "forward", "backward")
     kinds = {  # widths of encoder and decoder: bodies within 3 %
         "forward": {"direction": "forward", "widths": (48, 48)},
@@ -61,7 +61,6 @@ class Bidirectional(Claim):
     }
     rates = (1e-2, 2e-2, 4e-2)
     sizes = {"steps": 1200, "clause": 8, "tested": 500, "batch": 64}
-    quick_sizes = {"steps": 300, "clause": 2, "batch": 32}
     shows = {"forward": ("forward", "right"), "both": ("both", "right"), "longer": ("forward-long", "right")}
 
     def measure(self, setup: Setup) -> dict[str, float]:
@@ -135,13 +134,12 @@ class Hybrids(Claim):
     """Two encoders by two decoders, bodies matched: what self-attention is worth on either side."""
 
     source = "Chen et al. 2018, section 5; Domhan 2018, section 5"
-    seconds = (19, 280)
+    seconds = (0, 280)
     points = ("encoder", "encoder-minus-decoder", "longer")
     kinds = {arm: {"parts": parts} for arm, parts in PAIRS.items()}
     kinds |= {"rnn-self-long": {"parts": ("rnn", "self"), "times": 4}}
     rates = (4e-3, 8e-3, 1.6e-2)
     sizes = {"steps": 500, "kinds": 12, "tested": 300, "batch": 64}
-    quick_sizes = {"steps": 180, "kinds": 4, "tested": 600, "batch": 32}
     shows = {"encoder": ("self-rnn", "accuracy"), "decoder": ("rnn-self", "accuracy")}
     shows |= {"longer": ("rnn-self-long", "accuracy")}
     figure = "accuracy"
@@ -186,7 +184,7 @@ class LearningRate(Claim):
     """
 
     source = "Greff et al. 2017, section 5 (LSTMs); measured here for two families"
-    seconds = (10, 80)
+    seconds = (0, 80)
     points = ("choice-rnn", "choice-transformer", "attention-rnn", "attention-transformer")
     kinds = {name: {"model": name} for name in MODELS}
     rates = (5e-3, 1e-2, 2e-2)

@@ -231,7 +231,7 @@ class Scaling(Claim):
     """Wide and narrow heads with divided scores and with whole ones, before any of them has learned everything."""
 
     source = "Vaswani et al. 2017, section 3.2.1"
-    seconds = (10, 60)
+    seconds = (4, 60)
     points = ("gain", "sensitive")
     kinds = {
         "divided-wide": {"heads": 1, "score": "scaled_dot", "sharper": 1},
@@ -243,6 +243,7 @@ class Scaling(Claim):
     rates = (5e-3, 1e-2, 2e-2)
     learned = dict.fromkeys(("divided-wide", "divided-narrow", "whole-narrow"), ("right", 0.5))  # by chance 0.06
     sizes = {"steps": 150, "rows": 32, "tested": 300, "length": 8, "dim": 64}
+    not_quick = ("divided-narrow", "whole-narrow")
     shows = {"divided": ("divided-wide", "right"), "whole": ("whole-wide", "right"), "sharp": ("sharp-wide", "right")}
     figure = "right"
     columns = {"right": share, "valid": number}

@@ -39,7 +39,7 @@ class Parallelism(Claim):
     """Steps that wait for one another, times of a training step at a constant number of symbols, and memory."""
 
     source = "Vaswani et al. 2017, section 4, table 1"
-    seconds = (10, 40)
+    seconds = (0, 40)
     sizes = {"tokens": 2048, "turns": 3}
     shows = {"short": ("layers", f"speed-up@{SHORT}"), "long": ("layers", f"speed-up@{LONG}")}
     unit = "number"
@@ -181,7 +181,7 @@ class KeyValueHeads(Claim):
     """
 
     source = "Shazeer 2019, sections 2.4 and 3; Ainslie et al. 2023, sections 2.2 and 3"
-    seconds = (20, 80)
+    seconds = (0, 80)
     points = (*(f"kv-{kv}" for kv in FEWER), "sensitive")
     kinds = {
         "kv-4": {"num_kv_heads": 4, "dim": 64},
@@ -192,7 +192,6 @@ class KeyValueHeads(Claim):
     rates = (1e-2,)
     learned = {f"kv-{kv}": ("first", 0.8) for kv in (4, 2, 1)}
     sizes = {"steps": 110, "rows": 32, "length": 10, "tested": 300, "turns": 3}
-    quick_sizes = {"turns": 2}
     shows = {"all": ("kv-4", "right"), "single": ("kv-1", "right"), "half": ("half", "right")}
     shows |= {"speed": ("decoding", f"speed-up@{PREFIXES[-1]}")}
     columns = {"first": share, "right": share, "size": number}

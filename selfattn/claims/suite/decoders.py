@@ -48,7 +48,7 @@ class Alignment(Claim):
     """Alignment error rate of attention, for every score and for a Transformer's heads, against what knows nothing."""
 
     source = "Bahdanau et al. 2015, section 5.2.1; Luong et al. 2015, section 5.4; Chen et al. 2020, section 3.1"
-    seconds = (18, 330)
+    seconds = (0, 330)
     points = tuple(f"{name}-{baseline}" for name, baseline in product(READERS, BASELINES))
 
     kinds = {name: {"reader": name, "shuffled": False} for name in READERS}
@@ -56,16 +56,12 @@ class Alignment(Claim):
     kinds |= {"shuffled-heads": {"reader": "heads", "shuffled": True}}
     rates = (1e-2, 2e-2, 4e-2)
     sizes = {"steps": 600, "pairs": 4096, "tested": 200}
-    quick_sizes = {"steps": 100, "pairs": 1024, "tested": 100}
-    not_quick = ("dot", "scaled_dot", "concat", "location")
-    quick_rates = {"heads": 1e-2, "shuffled-heads": 1e-2}
     columns = dict.fromkeys(("error", "writes", "reads", "untrained"), share)
     shows = {"general": ("general", "error")} | {name: ("general", name) for name in ("diagonal", "untrained")}
 
     def arms(self) -> tuple[Arm, ...]:
         """Every score in an RNN, a Transformer, and one of each that is blind; these have nothing to tune for."""
-        single = () if self.quick else BLIND
-        return tuple(replace(arm, rates=(2e-2,)) if arm.name in single else arm for arm in super().arms())
+        return tuple(replace(arm, rates=(2e-2,)) if arm.name in BLIND else arm for arm in super().arms())
 
     def measure(self, setup: Setup) -> dict[str, float]:
         """Train on phrases; choose head and step on validation; give errors on the test, also of what knows nothing."""
@@ -108,7 +104,6 @@ class Alignment(Claim):
             lead = minus(error, trials.values(*nothing))
             return contrast(f"{name}-{baseline}", lead, "below", -MARGIN, least_error=least)
 
-        readers = tuple(name for name in readers if not (self.quick and name in self.not_quick))
         return tuple(rule(name, baseline) for name, baseline in product(readers, BASELINES))
 
     def blocks(self, trials: Trials) -> Blocks:
@@ -211,12 +206,12 @@ class FutureMask(Claim):
     """The same Transformer trained with the decoder's mask and without it."""
 
     source = "Vaswani et al. 2017, section 3.2.3"
-    seconds = (8, 90)
+    seconds = (2, 90)
     points = ("forced", "free")
     kinds = {"mask-on": {"mask": True}, "mask-off": {"mask": False}}
     rates = (1e-2, 3e-2, 9e-2)
     sizes = {"steps": 400, "rows": 64, "tested": 1000, "dim": 32}
-    quick_sizes = {"steps": 200, "tested": 200}
+    quick_sizes = {"steps": 100, "rows": 32, "tested": 200}
     shows = {"free": ("mask-off", "free"), "forced": ("mask-off", "forced"), "masked": ("mask-on", "free")}
     columns = {"loss": number, "forced": share, "free": share}
 
@@ -290,7 +285,7 @@ class Exposure(Claim):
     """The same Transformer trained on right tokens, on its own now and then, and on its own alone."""
 
     source = "Bengio et al. 2015; Ranzato et al. 2016, section 1"
-    seconds = (14, 200)
+    seconds = (11, 200)
     points = ("gap", "grows", "shrinks", "gain")
     kinds = {  # from which probability of the right token to which
         "teacher-forcing": {"forcing": (1.0, 1.0)},

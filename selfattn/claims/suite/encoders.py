@@ -1,7 +1,8 @@
-"""Claims on what an encoder is made of: positions, stacked layers, skip connections.
+"""Claims on what an encoder is made of: positions, stacked layers, skip connections, norms.
 
 Self-attention knows no order without positions, and relative ones carry over to longer sequences. Without a
-non-linearity stacked layers only average, and depth needs skip connections.
+non-linearity stacked layers only average, depth needs skip connections, and where the norm stands decides whether the
+learning rate has to warm up.
 """
 
 import math
@@ -82,13 +83,14 @@ class Order(Claim):
     """An encoder with and without positions, on a task of order and on a task of sets."""
 
     source = "Vaswani et al. 2017, section 3.5; Press et al. 2022, sections 1 and 3 (lengths never trained on)"
-    seconds = (22, 250)
+    seconds = (6, 250)
     points = tuple(f"{position}-{task}" for task, position in product(TASKS, POSITIONS))
     kinds = {f"{p}-{task}": {"position": p, "task": task} for task, p in product(TASKS, ("none", *POSITIONS))}
     rates = (1e-2, 3e-2, 9e-2)
     learned = {f"{position}-set": ("right", 0.8) for position in ("none", *POSITIONS)}
     sizes = {"steps": 300, "tested": 400, "length": 20}
     quick_sizes = {"steps": 160, "tested": 200, "length": 8}
+    not_quick = tuple(arm for arm in kinds if not arm.startswith(("none", "sinusoidal")))
     shows = {"without": ("none-order", "right"), "with": ("sinusoidal-order", "right"), "set": ("none-set", "right")}
     figure = "right"
     columns = {"right": share, "moved": number}
@@ -107,11 +109,12 @@ class Order(Claim):
     def contrasts(self, trials: Trials) -> Contrasts:
         """Equivariant without positions, and with none of them; order needs them, a set does not."""
         items = self.size["tested"]
+        measured = [p for p in POSITIONS if f"{p}-order" in trials.arms]
         return (
             exact("equivariant", max(trials.values("none-order", "moved")), SAME),
-            *(contrast(f"moved-{p}", trials.values(f"{p}-order", "moved"), "above", MOVED) for p in POSITIONS),
-            *(trials.lead(f"{p}-order", f"{p}-order", "none-order", "right", items) for p in POSITIONS),
-            *(trials.lead(f"{p}-set", f"{p}-set", "none-set", "right", items, "within", MARGIN) for p in POSITIONS),
+            *(contrast(f"moved-{p}", trials.values(f"{p}-order", "moved"), "above", MOVED) for p in measured),
+            *(trials.lead(f"{p}-order", f"{p}-order", "none-order", "right", items) for p in measured),
+            *(trials.lead(f"{p}-set", f"{p}-set", "none-set", "right", items, "within", MARGIN) for p in measured),
         )
 
 
@@ -125,13 +128,14 @@ class Extrapolation(Claim):
     """Causal stacks with five kinds of positions, trained on short sequences and tested on longer ones."""
 
     source = "Press et al. 2022, sections 2.2 and 3; Shaw et al. 2018, section 3.2; Su et al. 2021 (rotary)"
-    seconds = (10, 60)
+    seconds = (3, 60)
     points = tuple(f"{relative}-{absolute}" for relative, absolute in product(RELATIVE, ABSOLUTE))
     kinds = {position: {"position": position} for position in POSITIONS}
     rates = (2e-2,)
     learned = dict.fromkeys(POSITIONS, ("short", 0.9))
     sizes = {"steps": 250, "rows": 32, "tested": 300, "length": 12, "double": 24, "lengths": (12, 18, 24, 48)}
-    quick_sizes = {"lengths": (12, 24)}
+    quick_sizes = {"steps": 120, "tested": 200, "lengths": (12, 24)}
+    not_quick = BIASES
     shows = {"short": ("sinusoidal", "short"), "absolute": ("sinusoidal", "double")}
     shows |= {"rotary": ("rotary", "double"), "alibi": ("alibi", "double")}
     figure = "right"
@@ -159,12 +163,13 @@ class Extrapolation(Claim):
 
     def conditions(self, trials: Trials) -> dict[str, Contrasts]:
         """Where the distance is added to the score, as Press et al. do."""
-        return {"biases": self.leads(trials, BIASES)}
+        return {} if self.quick else {"biases": self.leads(trials, BIASES)}
 
     def leads(self, trials: Trials, kinds: Sequence[str]) -> Contrasts:
         """Hold kinds of relative positions against each absolute kind."""
         items = self.size["tested"]
-        return tuple(trials.lead(f"{a}-{b}", a, b, "double", items) for a, b in product(kinds, ABSOLUTE))
+        measured = [kind for kind in kinds if kind in trials.arms]
+        return tuple(trials.lead(f"{a}-{b}", a, b, "double", items) for a, b in product(measured, ABSOLUTE))
 
 
 def residual(x: Tensor) -> Tensor:
@@ -185,7 +190,7 @@ class Averaging(Claim):
     """Stacks of random weights with and without feed-forward blocks, with and without skip connections."""
 
     source = "Dong et al. 2021, theorem 2.2 and section 2.2"
-    seconds = (2, 10)
+    seconds = (1, 10)
     kinds = {
         "neither": {"forward": False, "skip": False},
         "forward": {"forward": True, "skip": False},
@@ -193,6 +198,7 @@ class Averaging(Claim):
         "both": {"forward": True, "skip": True},
     }
     sizes = {"dim": 64, "heads": 4, "tokens": 32, "texts": 16, "stacks": 8}
+    quick_sizes = {"texts": 8, "stacks": 2}
     shows = {arm: (arm, "left") for arm in kinds}
 
     def measure(self, setup: Setup) -> dict[str, float]:
@@ -275,7 +281,7 @@ class Depth(Claim):
     """Encoders of several depths, with and without skip connections, from the same first weights."""
 
     source = "He et al. 2016, section 1; Vaswani et al. 2017, section 3.1"
-    seconds = (14, 240)
+    seconds = (10, 240)
     points = ("interaction",)
     kinds = {
         f"{kind}-{depth}": {"depth": depth, "skip": kind == "skip"}
@@ -319,3 +325,55 @@ class Depth(Claim):
         arms = [f"{kind}-{depth}" for kind, depth in product(KINDS, worth)]
         error = trials.share_error(arms, "right", self.size["tested"] * (self.size["length"] + 1))
         return (contrast("interaction", minus(worth[DEEP], worth[SHALLOW]), "above", MARGIN, least_error=error),)
+
+
+def befores(rows: int, length: int, draws: torch.Generator) -> Batch:
+    """Make sequences in which every position is labelled by the symbol before it; the first by the last."""
+    source = small.random_symbols(rows, length, symbols=SYMBOLS, generator=draws)
+    return small.labels(source, source.roll(1, dims=1))
+
+
+@register.claim("warm-up")
+class WarmUp(Claim):
+    """Deep stacks with the norm before and behind each part, with warm-up and without it, each at its best rate."""
+
+    source = "Xiong et al. 2020, sections 3 and 4; Vaswani et al. 2017, section 5.3"
+    seconds = (0, 80)
+    points = ("behind", "before")
+    kinds = {
+        "behind-warm": {"first": False, "warmup": 0.1},
+        "behind-cold": {"first": False, "warmup": 0.0},
+        "before-warm": {"first": True, "warmup": 0.1},
+        "before-cold": {"first": True, "warmup": 0.0},
+    }
+    rates = (4e-3, 1e-2, 2.5e-2)
+    learned = {"behind-warm": ("right", 0.8), "before-warm": ("right", 0.8)}
+    sizes = {"steps": 150, "length": 10, "rows": 32, "tested": 300, "dim": 32, "layers": 4}
+    shows = {arm.replace("-", "_"): (arm, "right") for arm in kinds}
+    figure = "right"
+    columns = {"right": share}
+    lines = {"behind": {0: "behind-cold", 1: "behind-warm"}, "before": {0: "before-cold", 1: "before-warm"}}
+
+    def measure(self, setup: Setup) -> dict[str, float]:
+        """Train, and measure the share of right labels."""
+        dim = setup["dim"]
+        config = TransformerConfig(
+            dim=dim,
+            num_heads=4,
+            num_layers=setup["layers"],
+            ffn_dim=2 * dim,
+            norm_first=setup["first"],
+            position="rotary",
+        )
+        model = small.Labeller(config, setup.seed, symbols=SYMBOLS)
+        make = partial(befores, setup["rows"], setup["length"])
+        small.train(setup, model, small.stream(make, seed=setup.seed), warmup=setup["warmup"])
+        return small.graded(setup, model, partial(befores, setup["tested"], setup["length"]))
+
+    def contrasts(self, trials: Trials) -> Contrasts:
+        """With the norm behind each part warm-up gains; with the norm before it makes no difference."""
+        items = self.size["tested"]
+        return (
+            trials.lead("behind", "behind-warm", "behind-cold", "right", items),
+            trials.lead("before", "before-warm", "before-cold", "right", items, "within"),
+        )
