@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from selfattn.codec import decode, encode
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.pairs import read_pairs
-from selfattn.data.readers.records import Columns
+from selfattn.data.readers.rows import Columns
 from selfattn.data.splits import GeneratedSplits, Splits, split_pairs
 from selfattn.data.text import clean_pair
 from selfattn.decoding.options import GREEDY, DecodingOptions

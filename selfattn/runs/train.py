@@ -153,7 +153,7 @@ def train(
     Example:
         ``train("dates", model="rnn-attention", out="runs/dates", epochs=3, task_options={"locales": ("ko_KR",)})``
     """
-    from selfattn.data.readers.containers import file_sha256
+    from selfattn.data.readers.lines import file_sha256
     from selfattn.interrupts import first_interrupt
     from selfattn.runs.directory import RECORD, check_place
     from selfattn.runs.embeddings import fill_tables

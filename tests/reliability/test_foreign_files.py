@@ -12,8 +12,7 @@ import pytest
 from small_runs import Cli, accept_changes
 
 from selfattn.comparison.plan import read_plan
-from selfattn.data.readers.containers import file_sha256
-from selfattn.data.readers.lines import lines_of
+from selfattn.data.readers.lines import file_sha256, lines_of
 from selfattn.errors import UserError
 from selfattn.files import in_use
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from selfattn.data.readers.records import BadRecord, RawPair
+from selfattn.data.readers.rows import BadRecord, RawPair
 from selfattn.data.text import clean_text
 from selfattn.errors import UserError
 

@@ -3,11 +3,12 @@
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from selfattn.data.readers.records import BadRecord, PairSource, RawPair, check_columns, pair_of
+from selfattn.data.readers.rows import BadRecord, RawPair, RawRecord, check_columns, pair_of
 from selfattn.errors import UserError
 
 if TYPE_CHECKING:
@@ -20,7 +21,26 @@ _FILE_NAME = re.compile(r"\w[\w.-]*")
 _OUT_OF_REACH = "the Hub cannot be reached and no copy is in the cache; check the network, or give files with `data`"
 
 
-def hub_sources(name: str, config: str | None, columns: tuple[str, str], *, streaming: bool) -> dict[str, PairSource]:
+@dataclass(frozen=True)
+class HubPairs:
+    """Raw pairs of a split; see `selfattn.data.readers.pairs.PairSource`.
+
+    Attributes:
+        label: name of the dataset and of the split.
+        settings: JSON values from which the split can be opened again.
+        rows: reads the pairs from the beginning.
+    """
+
+    label: str
+    settings: dict[str, Any]
+    rows: Callable[[], Iterator[RawRecord]]
+
+    def about(self) -> Sequence[str]:
+        """Return nothing: the dataset names its columns."""
+        return ()
+
+
+def hub_sources(name: str, config: str | None, columns: tuple[str, str], *, streaming: bool) -> dict[str, HubPairs]:
     """Open the splits of a dataset: train, validation (or valid, val, dev) and test.
 
     Args:
@@ -50,7 +70,7 @@ def hub_sources(name: str, config: str | None, columns: tuple[str, str], *, stre
 
 def _source(
     name: str, config: str | None, columns: tuple[str, str], split: str, dataset: "Dataset | IterableDataset"
-) -> PairSource:
+) -> HubPairs:
     label = f"{name}[{split}]"
     with hub_access(name):
         names = dataset.column_names or list(next(iter(dataset), {}))  # a stream may not know them before it is read
@@ -67,7 +87,7 @@ def _source(
                 yield pair_of(number, record, columns)
 
     settings = {"hub": name, "config": config, "columns": list(columns), "split": split}
-    return PairSource(label, rows, settings | {"fingerprint": getattr(dataset, "_fingerprint", None)})
+    return HubPairs(label, settings | {"fingerprint": getattr(dataset, "_fingerprint", None)}, rows)
 
 
 def is_reachable(url: str, *, seconds: float = 4.0) -> bool:
