@@ -1,7 +1,6 @@
 """Datasets of the Hugging Face Hub, or of a directory that is laid out like one, read by the `datasets` library."""
 
 import logging
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 _NO_CONNECTION = {"ConnectError", "ConnectTimeout", "OfflineModeIsEnabled"}
 _NO_ANSWER = _NO_CONNECTION | {"ConnectionError", "TimeoutException", "LocalEntryNotFoundError"}
 _SPLITS = {"train": ("train",), "valid": ("validation", "valid", "val", "dev"), "test": ("test",)}
-_FILE_NAME = re.compile(r"\w[\w.-]*")
 _OUT_OF_REACH = "the Hub cannot be reached and no copy is in the cache; check the network, or give files with `data`"
 
 
@@ -108,33 +106,18 @@ def is_reachable(url: str, *, seconds: float = 4.0) -> bool:
 
 @contextmanager
 def hub_access(name: str, out_of_reach: str = _OUT_OF_REACH) -> Iterator[None]:
-    """Make calls of `datasets` and `huggingface_hub` silent and safe inside a ``with`` block.
-
-    Commit hashes and ETags that would lead `huggingface_hub` out of its cache are refused: it uses both as names of
-    files, so that ``../`` from a hostile server makes it write elsewhere.
+    """Make calls of `datasets` and `huggingface_hub` silent inside a ``with`` block, and their errors one line.
 
     Args:
         name: of what is loaded, for messages.
         out_of_reach: the message where there is no connection.
 
     Raises:
-        UserError: the server sent such a name, or for any error of the libraries.
+        UserError: for any error of the libraries.
     """
-    from huggingface_hub import HfApi, file_download
     from huggingface_hub import utils as shown
 
-    def checked(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **options: Any) -> Any:
-            answer = function(*args, **options)
-            names = [getattr(answer, attribute, None) for attribute in ("commit_hash", "sha", "etag")]
-            if bad := [name for name in names if name and not _FILE_NAME.fullmatch(name)]:
-                raise UserError(f"the Hub server sent {bad[0][:80]!r} as a name of a file; do not use this server")
-            return answer
-
-        return call
-
     utils: Any = shown  # its exports are not typed
-    owners = {"get_hf_file_metadata": file_download, "model_info": HfApi, "dataset_info": HfApi}
     with hub_errors(name, out_of_reach), ExitStack() as before:
         for library in (utils, *filter(None, [sys.modules.get("datasets")])):
             before.callback(library.logging.set_verbosity, library.logging.get_verbosity())
@@ -142,9 +125,6 @@ def hub_access(name: str, out_of_reach: str = _OUT_OF_REACH) -> Iterator[None]:
             if not library.are_progress_bars_disabled():
                 before.callback(library.enable_progress_bars)
                 library.disable_progress_bars()
-        for function, owner in owners.items():
-            before.callback(setattr, owner, function, getattr(owner, function))
-            setattr(owner, function, checked(getattr(owner, function)))
         yield
 
 
