@@ -277,7 +277,7 @@ def _undecoded(path: Path, used: str, line: int, error: UnicodeError) -> UserErr
 
 
 @dataclass(frozen=True)
-class TextFile:
+class LearnedFile:
     """A file of text, and what one pass through it has told.
 
     Attributes:
@@ -299,7 +299,7 @@ class TextFile:
     head: tuple[str, ...]
 
     @classmethod
-    def learn(cls, path: Path, encoding: str | None = None) -> "TextFile":
+    def learn(cls, path: Path, encoding: str | None = None) -> "LearnedFile":
         r"""Go through a file once.
 
         Args:
@@ -314,7 +314,7 @@ class TextFile:
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     path = Path(folder, "a.txt")
             ...     _ = path.write_bytes(b"one\r\ntwo")
-            ...     file = TextFile.learn(path)
+            ...     file = LearnedFile.learn(path)
             ...     file.count, file.head
             (2, ('one', 'two'))
         """

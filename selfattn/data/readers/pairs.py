@@ -17,7 +17,7 @@ from selfattn.data.languages import turned_side
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import (
     BAD_BYTE,
-    TextFile,
+    LearnedFile,
     checked_encoding,
     content_sha256,
     encoding_advice,
@@ -172,16 +172,16 @@ class PairFiles:
         return label_of(self.paths)
 
     @cached_property
-    def files(self) -> tuple[TextFile, ...]:
+    def files(self) -> tuple[LearnedFile, ...]:
         """What one pass through each file has told.
 
         Raises:
             UserError: a file is missing, damaged, empty or not text.
         """
-        return tuple(TextFile.learn(path, self.encoding) for path in self.paths)
+        return tuple(LearnedFile.learn(path, self.encoding) for path in self.paths)
 
     @cached_property
-    def groups(self) -> list[tuple[TextFile, ...]]:
+    def groups(self) -> list[tuple[LearnedFile, ...]]:
         """The files as they are read one after the other: a file of pairs each, or a source file and its target file.
 
         Raises:
@@ -198,7 +198,7 @@ class PairFiles:
         """How each group is read; None for two parallel files."""
         return [self._understand(group) for group in self.groups]
 
-    def _understand(self, group: tuple[TextFile, ...]) -> Understood | None:
+    def _understand(self, group: tuple[LearnedFile, ...]) -> Understood | None:
         if len(group) == 1:
             return understand(group[0], self.columns, self.tag)
         for name, given in (("columns", self.columns), ("tag", self.tag)):
@@ -416,7 +416,7 @@ def label_of(paths: Iterable[Path]) -> str:
     return ", ".join(path.name for path in paths)
 
 
-def _label(group: Iterable[TextFile]) -> str:
+def _label(group: Iterable[LearnedFile]) -> str:
     return label_of(file.path for file in group)
 
 
@@ -456,7 +456,7 @@ def read_pairs(
 # Which files belong together.
 
 
-def _grouped(files: Sequence[TextFile]) -> list[tuple[TextFile, ...]]:
+def _grouped(files: Sequence[LearnedFile]) -> list[tuple[LearnedFile, ...]]:
     """Divide several files into groups.
 
     Files that hold pairs by themselves (`holds_pairs`) are groups of one. Others are read two by two, a source and its
@@ -483,7 +483,7 @@ def _grouped(files: Sequence[TextFile]) -> list[tuple[TextFile, ...]]:
     return list(zip(files[::2], files[1::2], strict=True))
 
 
-def holds_pairs(file: TextFile) -> bool:
+def holds_pairs(file: LearnedFile) -> bool:
     """Return whether a file among several holds pairs by itself, in contrast to one side of pairs.
 
     Its name tells (``.tsv``, or ``.en``), and its first 100 lines must not contradict. Of a name that does not tell,
