@@ -265,7 +265,7 @@ def _checked_lines(path: Path, text: io.TextIOBase, used: str, *, is_given: bool
             if is_given and (control := _NO_TEXT.search(line)):
                 shown = f"{path}:{number}: read as {used}, it has the control character {control[0]!a}"
                 raise UserError(f"{shown}; give the `encoding` that it is in, such as cp1252 or utf-16-le")
-            yield line.removesuffix("\n").removesuffix("\r")
+            yield line.rstrip("\n").removesuffix("\r")
     except UnicodeError as error:
         raise _undecoded(path, used, number + 1, error) from None
 

@@ -38,6 +38,7 @@ from selfattn.data.readers.rows import (
     chosen_columns,
     format_of,
     is_anki,
+    is_encodable,
     is_object,
     side_of,
     understand,
@@ -303,7 +304,7 @@ class PairFiles:
                 return
             if type(record) is RawPair:
                 read += 1
-                if not (record.source.isascii() and record.target.isascii()) and _has_bad_byte(record):
+                if not is_encodable(record.source, record.target) and _has_bad_byte(record):
                     undecoded += 1
                     bad = bad or record
             else:
@@ -343,13 +344,10 @@ class PairFiles:
 
     def _problem(self, row: RawPair, pair: Pair) -> str | None:
         """Return what is wrong with a row, and what to do."""
-        if not (row.source.isascii() and row.target.isascii()):
+        if not is_encodable(row.source, row.target):
             if _has_bad_byte(row):
                 return encoding_advice(self._undecoded_file(row), self.encoding)
-            try:
-                f"{row.source}{row.target}".encode()
-            except UnicodeEncodeError:
-                return f"half of a surrogate pair, no character; {_ADVICE}"
+            return f"half of a surrogate pair, no character; {_ADVICE}"
         return None if pair.source and pair.target else f"the source or the target is empty; {_ADVICE}"
 
     def about(self) -> list[str]:

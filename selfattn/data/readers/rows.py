@@ -275,6 +275,21 @@ def _refuse_documents(file: LearnedFile, first: str) -> None:
         raise UserError(f"{file.path}: JSON objects over several lines; {advice}")
 
 
+def is_encodable(source: str, target: str) -> bool:
+    """Return whether both texts can be written as UTF-8: they have no undecoded byte, and no half of a surrogate pair.
+
+    Example:
+        >>> is_encodable("é", "한"), is_encodable("a", "\\udcff")
+        (True, False)
+    """
+    try:
+        source.encode()
+        target.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_object(line: str) -> bool:
     """Return whether a line is a JSON object."""
     with suppress(ValueError):
