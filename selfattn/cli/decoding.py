@@ -14,11 +14,9 @@ from cyclopts import Parameter
 from selfattn.cli.options import Device, Files, Lang, Names, Numbers, check_language, command
 from selfattn.console import steps_counted
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.groups import refuse_turned
 from selfattn.data.readers.lines import checked_encoding
-from selfattn.data.readers.pairs import read_pairs
-from selfattn.data.readers.recorded import recorded_reading
-from selfattn.data.readers.records import chosen_columns
+from selfattn.data.readers.pairs import PairFiles, refuse_turned
+from selfattn.data.readers.rows import chosen_columns
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError, all_visible, say, visible
 from selfattn.settings import check_conditions, needs
@@ -44,9 +42,9 @@ def _pairs(run: Any, data: Sequence[Path], columns: Sequence[str], encoding: str
     """
     from selfattn.runs.vocabulary import unknown_characters
 
-    refuse_turned(data, chosen_columns(columns), _languages(run))
-    reading = recorded_reading(run.config.data, data, chosen_columns(columns), checked_encoding(encoding))
-    pairs = read_pairs(*data, columns=reading[0], encoding=reading[1])
+    files = PairFiles(tuple(data), chosen_columns(columns), encoding)
+    refuse_turned(files.paths, files.columns, _languages(run))
+    pairs = files.read_as(run.config.data).read()
     sources = unknown_characters("sources", [run.clean(pair.source) for pair in pairs], run.tokenizer.source)
     targets = unknown_characters("targets", [pair.target for pair in pairs], run.tokenizer.target)
     for line in [*sources, *targets]:

@@ -12,7 +12,7 @@ from selfattn.cli.options import Device, Files, Names, command
 from selfattn.codec import encode
 from selfattn.console import steps_counted
 from selfattn.data.readers.lines import checked_encoding
-from selfattn.data.readers.records import chosen_columns
+from selfattn.data.readers.rows import chosen_columns
 from selfattn.errors import UserError, say
 from selfattn.ownership import check_ours
 

@@ -14,7 +14,7 @@ from selfattn.cli.config import MakeCommands, read_recipe
 from selfattn.cli.options import Lang, changed_settings, check_language, make_app, parameters_of, takes, unwrapped
 from selfattn.codec import encode
 from selfattn.command_lines import command_line
-from selfattn.data.readers.groups import named_sets
+from selfattn.data.readers.pairs import named_sets
 from selfattn.errors import UserError, say
 from selfattn.registry import TASKS
 from selfattn.runs.task import TaskData

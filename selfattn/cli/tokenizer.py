@@ -4,7 +4,9 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from selfattn.cli.options import Files, Names
 from selfattn.errors import UserError, say
@@ -12,6 +14,9 @@ from selfattn.files import writing
 from selfattn.ownership import new_directory, remove_remains
 from selfattn.tokenizers.load import SUBWORDS, SeparateTokenizer, TokenizerKind, open_tokenizer, train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer, describe
+
+if TYPE_CHECKING:
+    from selfattn.data.readers.pairs import PairFiles
 
 _MEASURED = 10_000  # most texts that a tokenizer is measured on
 _EXAMPLES = 5  # most texts that are shown
@@ -92,36 +97,30 @@ def _read(
         encoding: of the files.
         sides: whether texts are sources and targets in turn.
     """
-    from selfattn.data.readers.formats import holds_pairs
-    from selfattn.data.readers.groups import refuse_repeats
-    from selfattn.data.readers.lines import checked_encoding, read_texts
-    from selfattn.data.readers.records import chosen_columns
+    from selfattn.data.readers.lines import read_texts
+    from selfattn.data.readers.pairs import PairFiles, holds_pairs, refuse_repeats
+    from selfattn.data.readers.rows import chosen_columns
 
-    columns = chosen_columns(names)
-    used = checked_encoding(encoding)
+    files = PairFiles(tuple(paths), chosen_columns(names), encoding)
     refuse_repeats(paths)
-    of_pairs = [path for path in paths if holds_pairs(path, used)]
+    of_pairs = tuple(file.path for file in files.files if holds_pairs(file))
     of_texts = [path for path in paths if path not in of_pairs]
-    if columns is not None and not of_pairs:
+    if files.columns is not None and not of_pairs:
         raise UserError("--columns is for files of pairs: give one, or leave it out")
     if sides and len(of_texts) > 1:
-        return _clean_pairs(paths, columns, used)
-    sources, targets = _clean_pairs(of_pairs, columns, used)
+        return _clean_pairs(files)
+    sources, targets = _clean_pairs(replace(files, paths=of_pairs))
     for path in of_texts:
-        sources += read_texts(path, used)
+        sources += read_texts(path, files.encoding)
     return sources, targets
 
 
-def _clean_pairs(
-    paths: Sequence[Path], columns: tuple[str, str] | None, encoding: str | None
-) -> tuple[list[str], list[str]]:
+def _clean_pairs(source: "PairFiles") -> tuple[list[str], list[str]]:
     """Read and clean pairs, and say what was left out."""
     from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows
-    from selfattn.data.readers.pairs import file_sources
 
-    if not paths:
+    if not source.paths:
         return [], []
-    source = file_sources({"train": paths}, columns, encoding)["train"]
     tally = Tally("texts", source.label)
     rows = list(clean_rows(source.rows(), CleaningOptions(), tally, limited=True))
     tally.refuse_empty(len(rows))

@@ -8,9 +8,8 @@ from typing import Any, Self
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answered
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.containers import inner_name
-from selfattn.data.readers.lines import read_text_lines
-from selfattn.data.readers.tables import read_column
+from selfattn.data.readers.lines import inner_name, read_text_lines
+from selfattn.data.readers.rows import read_column
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.exact import WordAccuracy
 from selfattn.evaluation.metrics.metric import make_metric

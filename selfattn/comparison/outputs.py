@@ -22,6 +22,7 @@ from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.errors import SettingError, UserError, number_of, say
+from selfattn.evaluation.metrics.exact import decomposed_note
 from selfattn.evaluation.metrics.metric import Metric, make_metric
 from selfattn.evaluation.metrics.translation import Bleu, missing_tokeniser, script_warning
 from selfattn.experiments.plan import PLAN
@@ -400,7 +401,10 @@ def _read(texts: TextSource, encoding: str | None) -> TextFile:
     """Read one text a line, as it is."""
     label = str(_label(texts))
     if isinstance(texts, str | Path):
-        return TextFile(label, tuple(read_given(label, encoding)))
+        lines = read_given(label, encoding)
+        if note := decomposed_note(label, lines):
+            say(note)
+        return TextFile(label, tuple(lines))
     if not texts or not all(isinstance(text, str) for text in texts):
         raise SettingError(f"{label}: expected a file, or a list of texts")
     return TextFile(label, tuple(texts))

@@ -15,6 +15,7 @@ from selfattn.tokenizers.protocol import SPECIALS, Tokenizer
 
 _SPACE = "\u2581"  # in front of a piece that begins a word, in files of pieces
 _BEGINS = re.compile("\u2423.")  # a label of a token that begins a word
+_LONGEST = 1 << 20  # bytes of a line, of a vector of 4,096 numbers about 80,000
 _ADVICE = "name a text file of word2vec or GloVe"
 
 
@@ -116,8 +117,10 @@ def read_vectors(path: Path, width: int, names: Collection[str]) -> tuple[dict[s
     expected = None
     count = 0
     with reading(path, _ADVICE), open_regular(path) as file:
-        for number, data in enumerate(file, 1):
+        for number, data in enumerate(iter(lambda: file.readline(_LONGEST), b""), 1):
             place = f"{path}:{number}"
+            if len(data) == _LONGEST:
+                raise UserError(f"{place}: longer than {_LONGEST >> 20} MiB; {_ADVICE}")
             try:
                 cells = data.decode().rstrip(" \r\n").replace("\t", " ").split(" ")
             except UnicodeDecodeError:

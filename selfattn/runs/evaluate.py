@@ -7,8 +7,8 @@ from typing import Any
 from rich.cells import cell_len
 
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.recorded import recorded_reading
-from selfattn.data.readers.records import Columns
+from selfattn.data.readers.pairs import PairFiles
+from selfattn.data.readers.rows import Columns
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore
 from selfattn.errors import SettingError, UserError, number_of, say, visible
@@ -62,7 +62,8 @@ def evaluate_run(
     if metric is not None and not run.takes_pairs:
         raise SettingError("`metric`: a language model is measured by perplexity; leave it out")
     files = as_declared("data", data, tuple[Path, ...])
-    columns, encoding = recorded_reading(run.config.data, files, columns, encoding)
+    reading = PairFiles(files, columns, encoding).read_as(run.config.data)
+    columns, encoding = reading.columns, reading.encoding
     task = run.task
     if metric is not None:
         first, *others = metric.split(",")

@@ -7,7 +7,7 @@ from typing import Any
 
 from selfattn.data.readers.lines import read_texts
 from selfattn.data.readers.pairs import read_pairs
-from selfattn.data.readers.records import Columns
+from selfattn.data.readers.rows import Columns
 from selfattn.data.splits import seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import score_texts

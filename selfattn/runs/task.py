@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from selfattn.codec import decode, encode
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.pairs import read_pairs
-from selfattn.data.readers.records import Columns
+from selfattn.data.readers.rows import Columns
 from selfattn.data.splits import GeneratedSplits, Splits, split_pairs
 from selfattn.data.text import clean_pair
 from selfattn.decoding.options import GREEDY, DecodingOptions
@@ -182,7 +182,7 @@ class TaskData:
 
     def tokenizer(self, splits: Splits) -> Tokenizer:
         """Return the tokenizer, the same for every seed; default: the characters of the sample."""
-        from selfattn.tokenizers.char import CharTokenizer
+        from selfattn.tokenizers.listed import CharTokenizer
 
         return CharTokenizer(text for pair in splits.sample() for text in (pair.source, pair.target))
 

@@ -157,7 +157,7 @@ def train(
     Example:
         ``train("dates", model="rnn-attention", out="runs/dates", epochs=3, task_options={"locales": ("ko_KR",)})``
     """
-    from selfattn.data.readers.containers import file_sha256
+    from selfattn.data.readers.lines import file_sha256
     from selfattn.evaluation.alignment.links import read_gold, spans_by_texts
     from selfattn.interrupts import first_interrupt
     from selfattn.runs.directory import RECORD, check_place

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.containers import file_sha256
 from selfattn.data.readers.lines import checked_encoding
-from selfattn.data.readers.pairs import is_book_file
-from selfattn.data.readers.records import Columns, chosen_columns
+from selfattn.data.readers.pairs import PairFiles, recorded_files
+from selfattn.data.readers.rows import Columns, chosen_columns
 from selfattn.data.splits import Splits, book_split
 from selfattn.errors import SettingError, UserError
 from selfattn.results.subject import Baseline, Subject
@@ -109,17 +108,18 @@ class Dates(TaskData):
             case {"kind": "embedded", "locales": list(locales)}:
                 withheld = settings.get("withheld_years", ())
                 return cls(locales=tuple(map(str, locales)), withhold_years=tuple(map(str, withheld)))
-            case {"kind": "file", "path": str(path), "sha256": str(digest)}:
-                further = settings.get("further_files") or []
-                others = [settings.get("target_path"), *(file["path"] for file in further)]
-                files = (Path(path), *(Path(file) for file in others if file))
-                columns = tuple(settings.get("columns") or ())
-                task = cls(data=files, columns=columns, encoding=settings.get("encoding"))
-                task._digests = (digest, settings.get("target_sha256"), *(file["sha256"] for file in further))
+            case {"kind": "file"} if recorded_files(settings):
+                files = PairFiles.from_settings(settings)
+                task = cls(data=files.paths, columns=files.columns or (), encoding=files.encoding)
+                task._recorded = settings
                 return task
         raise UserError(f"{where}: data: not the settings of a dates run; restore the file or train again")
 
-    _digests: tuple[Any, ...] = ()
+    _recorded: Mapping[str, Any] = {}  # the settings of the run's data
+
+    def files(self) -> PairFiles:
+        """Return the files of pairs, as the options say."""
+        return PairFiles(self.options.data, chosen_columns(self.options.columns), self.options.encoding)
 
     def splits(self, seed: int, validation_items: int = 1000) -> Splits:
         """Read the files, or return the generated dates."""
@@ -127,9 +127,7 @@ class Dates(TaskData):
 
         if not self.options.data:
             return EmbeddedDates(self.options.locales, seed, self.options.withheld())
-        columns = chosen_columns(self.options.columns)
-        encoding = checked_encoding(self.options.encoding)
-        return file_dates(self.options.data, columns, seed, validation_items, encoding)
+        return file_dates(self.files(), seed, validation_items)
 
     def recipe(self, quick: bool) -> TrainingConfig:
         """Return the recipe. An epoch of a file is the full training part."""
@@ -177,19 +175,20 @@ class Dates(TaskData):
 
     def held_out(self, data: Sequence[Path] = (), columns: Columns = None, encoding: str | None = None) -> HeldOut:
         """Return the pairs to test a run on; for its training file and the book's file, the test part."""
-        paths = [Path(os.path.realpath(path)) for path in data] or list(self.options.data)
-        digests = [digest for digest in self._digests if digest]
-        if paths == list(self.options.data) or [file_sha256(path) for path in paths] == digests:
-            for file, known in zip(paths, digests, strict=False):
-                if file_sha256(file) != known:
-                    raise SettingError(f"{file}: has changed since this run was trained; give another with `data`")
-            trained = chosen_columns(self.options.columns)
-            check_same_reading(columns, trained, encoding, checked_encoding(self.options.encoding))
-            task = copy.copy(self)
-            task.options = replace(self.options, data=tuple(paths))
-            return TaskData.held_out(task)
-        held = super().held_out(data, columns, encoding)
-        return replace(held, pairs=book_split(held.pairs)[1]) if is_book_file(*data, encoding=encoding) else held
+        files = PairFiles(tuple(data), columns, encoding)
+        trained = self.files()
+        recorded = recorded_files(self._recorded)
+        is_own = [*map(os.path.realpath, files.paths)] == [*map(os.path.realpath, trained.paths)]
+        if data and not is_own and not (recorded and files.are_those_of(self._recorded)):
+            held = super().held_out(data, columns, encoding)
+            return replace(held, pairs=book_split(held.pairs)[1]) if files.is_book else held
+        for file, known in zip((files if data else trained).files, recorded, strict=False):
+            if file.sha256 != known["sha256"]:
+                raise SettingError(f"{file.path}: has changed since this run was trained; give another with `data`")
+        check_same_reading(files.columns, trained.columns, files.encoding, trained.encoding)
+        task = copy.copy(self)
+        task.options = replace(self.options, data=files.paths or trained.paths)
+        return TaskData.held_out(task)
 
 
 if __name__ == "__main__":  # `python -m tasks.dates` is `selfattn train dates`

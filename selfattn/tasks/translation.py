@@ -5,17 +5,15 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
 from selfattn.codec import Plain, decode
 from selfattn.data.corpus.mixture import Mixture
 from selfattn.data.kept_symbols import read_kept
-from selfattn.data.readers.groups import groups_of, named_sets, refuse_repeats, refuse_turned
-from selfattn.data.readers.lines import checked_encoding
-from selfattn.data.readers.pairs import file_records, file_sources, has_tags, label_of
-from selfattn.data.readers.records import Columns, PairSource, chosen_columns
+from selfattn.data.readers.pairs import PairFiles, PairSource, named_sets, refuse_repeats, refuse_turned
+from selfattn.data.readers.rows import Columns, chosen_columns
 from selfattn.data.splits import Splits
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError, number_of
@@ -137,9 +135,6 @@ class Translation(TaskData):
         tests = named_sets(options.test, "test")
         for paths in (options.data, options.valid, *tests.values()):
             refuse_turned(paths, columns, languages)
-        held_out_files = [options.valid, *tests.values()] if options.valid else list(tests.values())
-        if len(held_out_files) > 1:
-            refuse_repeats(list(chain.from_iterable(held_out_files)))
         cleaning = CleaningOptions(
             max_characters=options.max_characters or None,
             max_ratio=options.max_ratio or None,
@@ -147,30 +142,44 @@ class Translation(TaskData):
             overlap=not options.keep_overlap,
         )
         deciding = next(iter(tests), "")
-        further: dict[str, PairSource] = {}
+        sources: Mapping[str, PairSource]
+        further: dict[str, PairFiles] = {}
         mixture = None
         if options.hub is None:
-            encoding = checked_encoding(options.encoding)
             if options.is_mixed:
-                mixture = self._mixture(encoding)
-            files = {"train": options.data, "valid": options.valid, "test": tests.pop(deciding, ())}
-            tags: dict[str, str | None] = dict.fromkeys((*files, *tests), options.tag)
-            if options.tag is not None:  # those that no test pair comes from may lack the column
-                for part in ("train", "valid") if options.test else ("valid",):
-                    if files[part] and not has_tags(files[part], columns, encoding, options.tag):
-                        tags[part] = None
-            sources = file_sources(files, columns, encoding, tags)
-            further = file_sources(tests, columns, encoding, tags)
+                mixture = self._mixture()
+            further = {name: self._files(paths) for name, paths in tests.items()}
+            files = {"train": self._training_files, "valid": self._files(options.valid)}
+            files["test"] = further.pop(deciding, self._files(()))
+            held_out = [files["valid"], files["test"], *further.values()]
+            held_out_files = {file.path: file for of_part in held_out for file in of_part.files}
+            refuse_repeats(
+                [path for of_part in held_out for path in of_part.paths],
+                lambda path: held_out_files[path].content_sha256,
+            )
+            for part in ("train", "valid") if options.test else ("valid",):
+                # Parts that no test pair comes from may lack the column of tags.
+                if options.tag is not None and files[part].paths and not files[part].has_tags():
+                    files[part] = replace(files[part], tag=None)
+            sources = {part: of_part for part, of_part in files.items() if of_part.paths}
         else:
             sources = hub_sources(options.hub, options.hub_config, columns or languages, streaming=options.streaming)
         splitting: dict[str, Any] = {name: getattr(options, name) for name in ("streaming", "held_out", "split_seed")}
         splitting |= {"cleaning": cleaning, "test_set": deciding, "further": further, "mixture": mixture}
         return read_corpus(sources, languages, seed, **splitting)
 
-    def _mixture(self, encoding: str | None) -> Mixture:
+    def _files(self, paths: Sequence[Path]) -> PairFiles:
+        options = self.options
+        return PairFiles(tuple(paths), chosen_columns(options.columns), options.encoding, options.tag)
+
+    @cached_property
+    def _training_files(self) -> PairFiles:
+        return self._files(self.options.data)
+
+    def _mixture(self) -> Mixture:
         """Return the shares of the corpora: each is a file of pairs, or a source file with its target file."""
         options = self.options
-        labels = [label_of(group) for group in groups_of(options.data, encoding)]
+        labels = self._training_files.corpora
         if len(labels) < 2:
             name = "weights" if options.weights else "temperature"
             raise SettingError(f"`{name}`: there is one corpus, {labels[0]}; give several, or leave it out")
@@ -216,12 +225,11 @@ class Translation(TaskData):
 
     @cached_property
     def _is_small(self) -> bool:
-        """Whether the training files, before cleaning, have fewer than `SMALL` pairs."""
+        """Whether the training files, before cleaning, have fewer than `SMALL` lines."""
         options = self.options
         if options.streaming or not options.data:
             return False
-        records = file_records(options.data, chosen_columns(options.columns), checked_encoding(options.encoding))
-        return sum(1 for _ in islice(records, SMALL)) < SMALL
+        return self._training_files.num_lines < SMALL
 
     @property
     def is_stream(self) -> bool:

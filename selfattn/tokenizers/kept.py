@@ -3,7 +3,6 @@
 import os
 import re
 import reprlib
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,12 +12,14 @@ from typing import Any, Literal, Self
 
 from selfattn import codec
 from selfattn.errors import UserError
+from selfattn.tokenizers.listed import WordTokenizer
 from selfattn.tokenizers.protocol import BOS, EOS, PAD, Tokenizer, Unit, checked_id, printable, unit_of
-from selfattn.tokenizers.words import WordTokenizer
 
 FILE_NAME = "kept.json"
 _FIRST_MARK = 0xF0000  # private characters stand for what a pattern has found, until it is put back
 _MOST = 1000
+_SHOWN = 100  # characters of a pattern in a message
+_CALL = re.compile(r"(?<!\\)\(\?(R|0)\)")  # of the whole pattern inside itself
 _SECONDS = 5.0  # of the processor, for a text; a search takes far below a millisecond
 
 
@@ -57,7 +58,7 @@ class KeptTokenizer(Tokenizer):
         UserError: a line cannot be used; the message says why.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> tokenizer = KeptTokenizer(CharTokenizer("se :)"), ["(c)", r"/https?:\S+/"])
         >>> source = "see (c) http://a.b"
         >>> ids = tokenizer.encode(source)
@@ -70,8 +71,6 @@ class KeptTokenizer(Tokenizer):
     def __init__(self, base: Tokenizer, lines: Sequence[str]) -> None:
         self.base = base
         self.lines = tuple(lines)
-        self.source: Tokenizer = self
-        self.target: Tokenizer = self
         self.unit: Unit = unit_of(base)
         self._of_words = isinstance(base, WordTokenizer)
         self._search = KeptSearch(self.lines)
@@ -224,17 +223,18 @@ def is_pattern(line: str) -> bool:
 
 
 class KeptSearch:
-    """Finds kept symbols in texts: long symbols first, then patterns in their order.
+    r"""Finds kept symbols in texts: long symbols first, then patterns in their order.
 
-    Patterns mean what they mean in Python's `re`. The library `regex` searches, since it can be stopped: a pattern with
-    nested repetition, such as ``(?:a+)+b``, may take longer for a text than anybody waits.
+    Patterns are those of the library `regex`, whose search can be stopped: a pattern with nested repetition, such as
+    ``(?:a+)+b``, may take longer for a text than anybody waits. Its word characters ``\w`` are those of Unicode, with
+    the vowel signs of Devanagari, Thai and others; ``re`` of Python has another set.
 
     Args:
         lines: symbols and patterns.
 
     Raises:
-        UserError: a line is empty or stands twice, or a pattern is wrong, has groups, finds an empty text, or would
-            mean something else in `regex`.
+        UserError: a line is empty or stands twice, or a pattern is wrong, too large, has groups or flags, calls itself,
+            or finds an empty text.
 
     Example:
         >>> [match[0] for match in KeptSearch(["(c)", "/[0-9]+/"]).finds("(c) 1984, 2001")]
@@ -255,9 +255,7 @@ class KeptSearch:
         self._lines = tuple(lines)
         # Long symbols first, then patterns in their order.
         order = sorted(range(len(lines)), key=lambda place: 0 if is_pattern(lines[place]) else -len(lines[place]))
-        import regex  # type: ignore[import-untyped]  # takes 20 ms; its types are a package of their own
-
-        self._pattern = regex.compile("|".join(groups[place] for place in order))
+        self._pattern = _compiled("|".join(groups[place] for place in order), "all lines together")
 
     def finds(self, text: str) -> list[Any]:
         """Return the matches in a text, without empty ones, such as a word's boundary.
@@ -288,7 +286,7 @@ class KeptSearch:
 
 
 def _is_slow(line: str, text: str) -> bool:
-    import regex
+    import regex  # type: ignore[import-untyped]  # takes 20 ms; its types are a package of their own
 
     try:
         regex.compile(line[1:-1]).findall(text, timeout=_SECONDS / 2)
@@ -303,17 +301,23 @@ def _check_pattern(line: str) -> None:
     Raises:
         UserError: see `KeptSearch`.
     """
-    text = line[1:-1]
-    if re.search(r"(?<!\\)\{(?![0-9,])|\[:\w+:\]", text):  # fuzzy matches and classes of characters in `regex`
-        raise UserError(f"kept symbols: {line}: write a brace as \\{{, and no [:name:]")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)  # such as of a set inside a set
-            compiled = re.compile(text)
-    except (re.error, FutureWarning) as error:
-        raise UserError(f"kept symbols: {line}: no regular expression ({error}); mend it") from None
-    if compiled.groups or compiled.fullmatch("") or re.match(r"\(\?[^:=!<>]", text):
+    pattern = _compiled(line[1:-1], line)
+    flags = _compiled("", line).flags
+    if pattern.groups or pattern.flags != flags or _CALL.search(line) or pattern.fullmatch(""):
         raise UserError(f"kept symbols: {line}: has groups or flags, or finds nothing; write (?:...), and + for *")
+
+
+def _compiled(text: str, line: str) -> Any:
+    import regex
+
+    try:
+        return regex.compile(text)
+    except regex.error as error:
+        reason = str(error)
+    except (RecursionError, OverflowError, MemoryError):
+        reason = "too large, or parentheses too deep"
+    shown = reprlib.repr(line) if len(line) > _SHOWN else line
+    raise UserError(f"kept symbols: {shown}: no regular expression of the library regex ({reason}); mend it")
 
 
 def without_kept(texts: Iterable[str], lines: Sequence[str], *, of_words: bool) -> Iterator[str]:

@@ -1,7 +1,7 @@
 import pytest
 
 from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is_unlikely
-from selfattn.data.readers.records import BadRecord, RawPair
+from selfattn.data.readers.rows import BadRecord, RawPair
 from selfattn.errors import UserError
 
 

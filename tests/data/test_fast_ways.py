@@ -16,9 +16,9 @@ from selfattn.collector import give_back_memory, paused_collector
 from selfattn.data.corpus.cleaning import CleaningOptions
 from selfattn.data.corpus.corpus import loose, read_corpus
 from selfattn.data.pairs import Examples, Pair, encode_pairs, encode_together
-from selfattn.data.readers.lines import checked_encoding, count_lines, lines_of
-from selfattn.data.readers.pairs import file_sources
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.data.readers.lines import LearnedFile, checked_encoding, lines_of
+from selfattn.data.readers.pairs import PairFiles
+from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
@@ -49,18 +49,19 @@ def test_lines_are_counted_without_decoding_them(
     text: str, encoding: str | None, packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("selfattn.data.readers.lines._COUNTED", 3)
+    monkeypatch.setattr("selfattn.data.readers.lines._HEAD_BYTES", 8)
     path = tmp_path / ("a.txt.gz" if packed else "a.txt")
     content = text.encode(encoding or "utf-8", "replace")
     path.write_bytes(gzip.compress(content) if packed else content)
     used = checked_encoding(encoding)
-    assert count_lines(path, used) == len(list(lines_of(path, used)))
+    assert LearnedFile.learn(path, used).count == len(list(lines_of(path, used)))
 
 
 def test_repeated_texts_are_left_out_whatever_their_tags(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     rows = [f"source {number}\ttarget {number}\t{tag}\n" for tag in ("", "a", "b") for number in range(40)]
     path.write_text("source\ttarget\tkind\n" + "".join(rows))
-    sources = file_sources({"train": (path,)}, tags={"train": "kind"})
+    sources = {"train": PairFiles((path,), tag="kind")}
     corpus = read_corpus(sources, ("en", "fr"), cleaning=CleaningOptions(), held_out=2)
     assert sum(map(len, corpus.parts.values())) == 40
     assert {pair.tag for part in corpus.parts.values() for pair in part} == {""}
@@ -69,7 +70,7 @@ def test_repeated_texts_are_left_out_whatever_their_tags(tmp_path: Path) -> None
 def test_parts_are_identified_by_all_their_texts(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("".join(f"source {number}\ttarget {number} é\n" for number in range(2_500)), encoding="utf-8")
-    corpus = read_corpus(file_sources({"train": (path,)}), ("en", "fr"), cleaning=CleaningOptions(), held_out=10)
+    corpus = read_corpus({"train": PairFiles((path,))}, ("en", "fr"), cleaning=CleaningOptions(), held_out=10)
     for name, part in corpus.parts.items():
         texts = "".join(f"{pair.source}\n{pair.target}\n" for pair in part)
         expected = {"pairs": len(part), "sha256": hashlib.sha256(texts.encode()).hexdigest()}

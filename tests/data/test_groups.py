@@ -9,8 +9,7 @@ import pytest
 from selfattn.data.corpus.cleaning import CleaningOptions
 from selfattn.data.corpus.corpus import read_corpus
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.groups import groups_of, refuse_turned
-from selfattn.data.readers.pairs import file_sources, read_pairs
+from selfattn.data.readers.pairs import PairFiles, read_pairs, refuse_turned
 from selfattn.errors import UserError
 from selfattn.tasks.translation import Translation
 
@@ -23,6 +22,10 @@ PAIRS = {
     ".book": "Go{n}.  _Va{n} !\n" * 2,
     ".en-ko{n}.txt": "Go{n}.  _Va{n} !\n" * 2,  # neither script nor country: no language
 }
+
+
+def groups_of(paths: list[Path]) -> list[tuple[Path, ...]]:
+    return [tuple(file.path for file in group) for group in PairFiles(tuple(paths)).groups]
 
 
 def write(folder: Path, contents: dict[str, str]) -> list[Path]:
@@ -47,7 +50,8 @@ def test_pairs_of_files_are_one_corpus_and_places_name_their_file(tmp_path: Path
     with pytest.raises(UserError, match=r"a\.de, b\.en\.txt|a\.en, a\.de:2: the source or the target is empty"):
         read_pairs(*paths)
     corpus = {"train": paths, "valid": paths[:2], "test": paths[:2]}
-    splits = read_corpus(file_sources(corpus), ("en", "de"), cleaning=CleaningOptions(overlap=False))
+    files = {name: PairFiles(tuple(part)) for name, part in corpus.items()}
+    splits = read_corpus(files, ("en", "de"), cleaning=CleaningOptions(overlap=False))
     assert list(splits.parts["train"]) == [Pair("Go.", "Los."), Pair("Run!", "Lauf!")]
     assert "  left out, empty: 1 (first a.en, a.de:2)" in splits.notes
 

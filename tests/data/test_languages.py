@@ -6,7 +6,7 @@ from babel.localedata import locale_identifiers
 from selfattn.data import languages
 from selfattn.data.dates.patterns import find_locale
 from selfattn.data.languages import read_language, scripts_of
-from selfattn.data.readers.tables import layout_of
+from selfattn.data.readers.rows import layout_of
 from selfattn.errors import SettingError
 
 
@@ -63,5 +63,5 @@ def test_a_long_first_line_is_no_heading_and_reads_no_names(monkeypatch: pytest.
     with pytest.raises(SettingError, match="look like names of columns"):
         layout_of("a.tsv:1", ["Deutsch", "한국어"], None, ("1", "2"))
     monkeypatch.setattr(languages, "language_names", None)  # reading them all takes half a second
-    assert layout_of("a.tsv:1", ["A sentence.", "Ein Satz von mehr als dreißig Zeichen."], None, ("1", "2")).places
+    assert layout_of("a.tsv:1", ["A sentence.", "Ein Satz von mehr als dreißig Zeichen."], None, ("1", "2")).width
     assert languages.turned_side("kor", "en", ("en", "ko"))

@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import importlib
 import io
 import lzma
 import random
@@ -18,7 +17,7 @@ from selfattn.data.corpus.cleaning import CleaningOptions
 from selfattn.data.corpus.corpus import read_corpus
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import checked_encoding, read_texts
-from selfattn.data.readers.pairs import describe_files, file_sources, read_pairs
+from selfattn.data.readers.pairs import PairFiles, read_pairs
 from selfattn.errors import SettingError, UserError
 
 TEXTS = [(f"The café number {n}", f"Größe für Straße {n}") for n in range(60)]
@@ -75,24 +74,15 @@ def test_packed_files_are_read_and_damaged_ones_refused(tmp_path: Path, name: st
         read_pairs(write(tmp_path / "a.tsv", packed))
 
 
-def test_zstandard_is_read_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.tsv.zst"
-    with monkeypatch.context() as patch:
-        patch.setattr(importlib, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name)))
-        with pytest.raises(UserError, match=r"Zstandard needs Python 3\.14 or backports\.zstd; pip install"):
-            read_pairs(write(path, b"\x28\xb5\x2f\xfd"))
-    zstd = pytest.importorskip("backports.zstd")
-    packed = zstd.compress(TSV.encode())
-    assert read_pairs(write(path, packed)) == PAIRS
-    with pytest.raises(UserError, match="not a whole Zstandard file"):
-        read_pairs(write(path, packed[:-20]))
-
-
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
         ("moses.zip", in_zip("README", "a.en", "a.de")(b"x"), "2 files in the archive (a.en, a.de); unpack it"),
-        ("a.xlsx.zip", in_zip("[Content_Types].xml", "x.xml")(b"x"), "is a document of Office; save it as CSV"),
+        (
+            "a.xlsx.zip",
+            in_zip("[Content_Types].xml", "x.xml")(b"x"),
+            "is a document of an office program; save it as CSV",
+        ),
         ("a.tar.gz", in_tar(b"x"), "is a tar archive; unpack it"),
         ("a.parquet", b"PAR1" + b"\0" * 50, "is parquet; read its folder with `hub`"),
         ("a.json", '[{"source": "a", "target": "b"}]', "a JSON array; write one object a line"),
@@ -207,7 +197,7 @@ def test_a_file_in_another_encoding_stops_a_training_and_is_read_if_it_is_named(
     path = write(tmp_path / "a.tsv", ("plain\ttext\n" * 7 + text).encode(encoding) * 9)
     for read in (
         lambda: read_pairs(path),
-        lambda: read_corpus(file_sources({"train": [path]}), ("a", "b"), cleaning=CleaningOptions()),
+        lambda: read_corpus({"train": PairFiles((path,))}, ("a", "b"), cleaning=CleaningOptions()),
     ):
         with pytest.raises(UserError, match=f"not valid UTF-8; save the file as UTF-8, or give `encoding` {encoding}"):
             read()
@@ -226,8 +216,9 @@ def test_encodings_that_there_are_not() -> None:
 
 def test_a_bad_line_is_left_out_but_not_a_tenth_of_the_file(tmp_path: Path) -> None:
     def kept(lines: str) -> int:
-        files = {"train": [write(tmp_path / "a.tsv", lines)], "valid": [write(tmp_path / "v.tsv", "v\tw\n")]}
-        corpus = read_corpus(file_sources(files | {"test": files["valid"]}), ("a", "b"), cleaning=CleaningOptions())
+        held_out = PairFiles((write(tmp_path / "v.tsv", "v\tw\n"),))
+        files = {"train": PairFiles((write(tmp_path / "a.tsv", lines),)), "valid": held_out, "test": held_out}
+        corpus = read_corpus(files, ("a", "b"), cleaning=CleaningOptions())
         return len(corpus.parts["train"])
 
     assert kept(TSV + "broken\n" * 5) == 60
@@ -237,8 +228,8 @@ def test_a_bad_line_is_left_out_but_not_a_tenth_of_the_file(tmp_path: Path) -> N
 
 def test_too_few_pairs_say_why(tmp_path: Path) -> None:
     def read(data: str) -> None:
-        files = {"train": [write(tmp_path / "a.tsv", data)]}
-        read_corpus(file_sources(files), ("a", "b"), cleaning=CleaningOptions())
+        files = {"train": PairFiles((write(tmp_path / "a.tsv", data),))}
+        read_corpus(files, ("a", "b"), cleaning=CleaningOptions())
 
     with pytest.raises(
         UserError, match=r"\(500 read; duplicate: 499 \(first a\.tsv:2\); different sources: 1, targets: 1"
@@ -248,7 +239,7 @@ def test_too_few_pairs_say_why(tmp_path: Path) -> None:
         read("".join(f"{source}\tCC-BY\t{target}\n" for source, target in TEXTS))
     with pytest.raises(UserError, match=r"empty: 3 .*; a\.tsv: TSV, columns 1 and 2 of 3 "):
         read("a\t\tb\n" * 3)
-    assert describe_files([write(tmp_path / "a.csv", "id;target;source\n1;b;a\n")]) == [
+    assert PairFiles((write(tmp_path / "a.csv", "id;target;source\n1;b;a\n"),)).about() == [
         "a.csv: CSV, columns 'source' and 'target' of 3 (others can be chosen), first pair 'a' → 'b'"
     ]
 

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.containers import file_sha256
-from selfattn.data.readers.lines import lines_of
-from selfattn.data.readers.pairs import file_records, read_pairs
-from selfattn.data.readers.records import BadRecord, RawPair
+from selfattn.data.readers.lines import file_sha256, lines_of
+from selfattn.data.readers.pairs import PairFiles, read_pairs
+from selfattn.data.readers.rows import BadRecord, RawPair
 from selfattn.data.splits import book_split, seen
 from selfattn.errors import UserError
 
@@ -43,13 +42,13 @@ def test_every_format_gives_the_same_pairs(
 ) -> None:
     path = write(tmp_path / (name + ending), content)
     expected = [RawPair(row.line + first - 1, row.source, row.target) for row in ROWS]
-    assert list(file_records((path,), columns)) == expected
+    assert list(PairFiles((path,), columns).records()) == expected
 
 
 def test_parallel_files_go_line_by_line(tmp_path: Path) -> None:
     source = write(tmp_path / "a.en", "Go.\r\nHi, all.\r\n")
     target = write(tmp_path / "a.ko.gz", "가.\n안녕.")
-    assert list(file_records((source, target))) == ROWS
+    assert list(PairFiles((source, target)).records()) == ROWS
 
 
 @pytest.mark.parametrize(
@@ -79,13 +78,13 @@ def test_parallel_files_go_line_by_line(tmp_path: Path) -> None:
 def test_broken_records_are_told_apart(
     tmp_path: Path, name: str, content: str, columns: tuple[str, str] | None, found: list[BadRecord]
 ) -> None:
-    records = list(file_records((write(tmp_path / name, content),), columns))
+    records = list(PairFiles((write(tmp_path / name, content),), columns).records())
     assert [record for record in records if isinstance(record, BadRecord)] == found
 
 
 def test_an_open_quote_does_not_swallow_the_file(tmp_path: Path) -> None:
     content = "source,target\n" + '"open,x\n' + "some text,some more text\n" * 10_000 + "last,one\n"
-    records = list(file_records((write(tmp_path / "a.csv", content),)))
+    records = list(PairFiles((write(tmp_path / "a.csv", content),)).records())
     faults = [record for record in records if isinstance(record, BadRecord)]
     assert len(faults) == 1
     assert faults[0].line == 2
@@ -94,14 +93,14 @@ def test_an_open_quote_does_not_swallow_the_file(tmp_path: Path) -> None:
 
 
 def test_blank_lines_alone_are_rows_without_text(tmp_path: Path) -> None:
-    assert list(file_records((write(tmp_path / "a.tsv", "\n" * 3),))) == [RawPair(n, "", "") for n in (1, 2, 3)]
-    later = list(file_records((write(tmp_path / "a.tsv", "\n" * 500 + "a\tb\n"),)))
+    assert list(PairFiles((write(tmp_path / "a.tsv", "\n" * 3),)).records()) == [RawPair(n, "", "") for n in (1, 2, 3)]
+    later = list(PairFiles((write(tmp_path / "a.tsv", "\n" * 500 + "a\tb\n"),)).records())
     assert later[-1] == RawPair(501, "a", "b")
 
 
 def test_bytes_that_are_not_utf8_are_left_to_cleaning(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", b"a\xff\tb\tby \xfe\nc\td\tby \xfe\n")
-    assert list(file_records((path,))) == [RawPair(1, "a\udcff", "b"), RawPair(2, "c", "d")]
+    assert list(PairFiles((path,)).records()) == [RawPair(1, "a\udcff", "b"), RawPair(2, "c", "d")]
 
 
 @pytest.mark.parametrize(
@@ -114,10 +113,10 @@ def test_bytes_that_are_not_utf8_are_left_to_cleaning(tmp_path: Path) -> None:
         ("a.tsv", "a\tb\n", ("1", "3"), "a.tsv:1: 2 column(s) a line, so there is no column 3"),
         ("a.tsv", "a\tb\n", ("en", "ko"), "a.tsv:1: no columns 'en' and 'ko'; choose with `columns`: 'a', 'b'"),
         ("a.jsonl", '{"translation": {"en": "a", "ko": "b"}, "id": 1}', None, "with `columns`: 'id', 'en', 'ko'"),
-        ("a.csv", b'"e\nn",\xff\na,b\n', None, "choose with `columns`: 'e\\nn', '\\udcff'"),
+        ("a.csv", b'"e\nn",\xff\na,b\n', None, "a.csv:1: not valid UTF-8; save the file as UTF-8, or give `encoding`"),
         ("a.tsv", gzip.compress(b"a\tb", mtime=0), None, "a.tsv: packed with gzip; let its name end in .gz"),
         ("a.tsv", "a\tb".encode("utf-16-le"), None, "save the file as UTF-8, or give `encoding` utf-16-le"),
-        ("blank.tsv", b"\n \n", None, "blank.tsv:1: the source or the target is empty"),
+        ("blank.tsv", b"\n \n", None, "blank.tsv:2: 1 column(s) a line, so there is no column 2"),
         ("head.csv", b"source,target\n", None, "head.csv: no pairs in it"),
         ("date.txt", BOOK + "3/4/05 2005-03-04\n", None, "date.txt:3: no separator (_) between input and target"),
         ("date.txt", BOOK + "3/4/05  _\n", None, "date.txt:3: the source or the target is empty"),

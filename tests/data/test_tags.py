@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.groups import named_sets
-from selfattn.data.readers.pairs import read_pairs
+from selfattn.data.readers.pairs import named_sets, read_pairs
 from selfattn.errors import SettingError, UserError
 from selfattn.tasks.translation import Translation
 

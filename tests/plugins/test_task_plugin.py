@@ -12,8 +12,7 @@ from selfattn.plugin_loading import load_plugin
 from selfattn.registry import TASKS
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.load import load
-from selfattn.tokenizers.letters import LetterTokenizer
-from selfattn.tokenizers.words import WordTokenizer
+from selfattn.tokenizers.listed import LetterTokenizer, WordTokenizer
 
 pytestmark = pytest.mark.usefixtures("isolated")
 HERE = Path(__file__).parent

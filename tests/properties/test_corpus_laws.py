@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is_unlikely
 from selfattn.data.corpus.corpus import components_of, hold_out_components, loose, read_corpus
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.pairs import file_records, file_sources
-from selfattn.data.readers.records import BadRecord, RawPair
+from selfattn.data.readers.pairs import PairFiles
+from selfattn.data.readers.rows import BadRecord, RawPair
 from selfattn.data.splits import FiniteSplits
 from selfattn.errors import UserError
 
@@ -59,7 +59,7 @@ def read(
             paths.append(Path(folder, name + ".tsv"))
             lines = "".join(f"{source}\t{target}\n" for source, target in [("A", "B"), *part])
             paths[-1].write_bytes(lines.encode("utf-8", "surrogateescape"))
-        return read_corpus(file_sources({path.stem: [path] for path in paths}), ("en", "de"), cleaning=options)
+        return read_corpus({path.stem: PairFiles((path,)) for path in paths}, ("en", "de"), cleaning=options)
 
 
 def untabbed(text: str) -> str:
@@ -154,7 +154,7 @@ def test_whatever_is_in_a_file_is_read_counted_or_refused_in_a_line(content: byt
         path.write_bytes(content)
         tally, said = Tally("train", "f"), ""
         try:
-            kept = list(clean_rows(file_records((path,)), CleaningOptions(), tally, limited=True))
+            kept = list(clean_rows(PairFiles((path,)).records(), CleaningOptions(), tally, limited=True))
         except UserError as error:
             said = str(error)
         if said:

@@ -26,8 +26,7 @@ from selfattn.comparison import tested as on_disk
 from selfattn.comparison.costs import read_costs
 from selfattn.comparison.packed import PACKED, unpacked
 from selfattn.comparison.plan import read_plan
-from selfattn.data.readers.containers import file_sha256
-from selfattn.data.readers.lines import lines_of
+from selfattn.data.readers.lines import file_sha256, lines_of
 from selfattn.errors import UserError
 from selfattn.experiments.plan import write_plan
 from selfattn.files import append_line, in_use

@@ -9,7 +9,7 @@ from small_runs import Cli
 
 from selfattn.models.build import build
 from selfattn.runs.embeddings import fill_tables, read_vectors
-from selfattn.tokenizers.words import WordTokenizer
+from selfattn.tokenizers.listed import WordTokenizer
 
 TOKENIZER = WordTokenizer(["red house green"])
 GOOD = "red 1 2 3\nhouse -1 0.5 2e-1\nunseen 1 1 1\nNew York 4 5 6\n"
@@ -71,6 +71,7 @@ def test_a_file_is_read_once_for_both_tables(tmp_path: Path, monkeypatch: pytest
         (b"1 9\nred 1 2 3\n", ":1: vectors of width 9, but the model's table has 3"),
         (b"other 1 2 3\n", "has a vector for none of the tokens"),
         (b"", "is empty"),
+        (b"red " + b"1 " * (1 << 19) + b"\n", ":1: longer than 1 MiB; name a text file of word2vec or GloVe"),
     ],
 )
 def test_broken_files_are_refused(tmp_path: Path, cli: Cli, text: bytes, message: str) -> None:

@@ -1,10 +1,10 @@
 """Symbols that are never divided: whole tokens in front of every tokenizer, and copied from the source."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import regex  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,13 +16,11 @@ from selfattn.errors import SettingError, UserError
 from selfattn.runs.load import load
 from selfattn.runs.output_details import output_tokens
 from selfattn.runs.train import train
-from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.kept import KeptSearch, KeptTokenizer, without_kept
-from selfattn.tokenizers.letters import LetterTokenizer
+from selfattn.tokenizers.listed import CharTokenizer, LetterTokenizer, WordTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
-from selfattn.tokenizers.words import WordTokenizer
 
 LINES = ("<br>", "Kim", "Kim Lee", r"/https?:\S+/", "/[0-9]+/")
 TEXTS = ["ask Kim now", "see  it all", "is it here"] * 9
@@ -113,9 +111,13 @@ def test_what_finds_nothing_is_no_symbol() -> None:
         ("/a*/\n", "finds nothing"),
         ("/(?i)a/\n", "has groups or flags"),
         ("//\n", r"//: a pattern without content; write one between the slashes, such as /\[/\]\{2\}/ for //"),
-        ("/ab{e<=1}/\n", r"write a brace as \\\{, and no \[:name:\]"),
-        ("/[[:alpha:]]+/\n", r"write a brace as"),
-        ("/[[ab]+/\n", "no regular expression .Possible nested set"),
+        ("/b(?i)a/\n", "has groups or flags"),
+        ("/a(?R)?/\n", "has groups or flags"),
+        (
+            "/a{99999999999}/\n",
+            r"/a\{99999999999\}/: no regular expression of the library regex \(repeat count too big",
+        ),
+        (f"/{'(?:' * 3000}a{')' * 3000}/\n", r"symbols: .{20,60}: no regular expression of .*too large, or parenth"),
     ],
 )
 def test_lines_that_cannot_be_used_are_refused(content: str, message: str, tmp_path: Path) -> None:
@@ -125,14 +127,19 @@ def test_lines_that_cannot_be_used_are_refused(content: str, message: str, tmp_p
         read_kept(file)
 
 
-@given(text=st.text("ab1 .{}é한9", max_size=30))
-def test_patterns_find_what_they_find_in_re(text: str) -> None:
-    patterns = (r"\w+\.\d", r"\b[ab]+(?=1)", r"(?:a|ab)(?<!ab)1?", r"\{\d{1,2}\}", r"[^\W\d]+$")
+@given(text=st.text("ab1 .{}é한9नमस्तेशָ\x1c", max_size=30))
+def test_patterns_find_what_they_find_in_regex(text: str) -> None:
+    patterns = (r"\w+\.\d", r"\b[ab]+(?=1)", r"(?:a|ab)(?<!ab)1?", r"\{\d{1,2}\}", r"(?:한9){e<=1}", r"\s[^\W\d]+$")
     ours = [
         (match.lastgroup, *match.span()) for match in KeptSearch([f"/{pattern}/" for pattern in patterns]).finds(text)
     ]
-    theirs = re.compile("|".join(f"(?P<l{place}>{pattern})" for place, pattern in enumerate(patterns)))
+    theirs = regex.compile("|".join(f"(?P<l{place}>{pattern})" for place, pattern in enumerate(patterns)))
     assert ours == [(match.lastgroup, *match.span()) for match in theirs.finditer(text) if match[0]]
+
+
+def test_words_of_every_script_are_whole() -> None:
+    words = ["नमस्ते", "สวัสดี", "שָׁלוֹם", "한국어", "café"]
+    assert KeptTokenizer(CharTokenizer(" "), [r"/\w+/"]).kept_in(" ".join(words)) == set(words)
 
 
 def test_a_pattern_that_searches_for_ages_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

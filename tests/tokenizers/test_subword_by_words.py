@@ -3,12 +3,10 @@
 import random
 import re
 from collections import Counter
-from typing import Any
 
 import pytest
-import sentencepiece
 
-from selfattn.tokenizers import subword_training
+from selfattn.tokenizers import subword as subword_training
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
 CHANCE = random.Random(3)
@@ -31,21 +29,15 @@ TEXTS = [" ".join(CHANCE.choices(WORDS, k=CHANCE.randrange(8))) for _ in range(3
 TEXTS += ["", " ", "  ", "a ", " a", "a  b", "a\x00b c", "e\u3000f\u00a0g", "new\nlow"]
 
 
-def pieces(model: bytes) -> list[tuple[str, float]]:
-    """Every piece of a model with its score."""
-    processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
-    return [(processor.id_to_piece(number), processor.get_score(number)) for number in range(len(processor))]
-
-
 @pytest.mark.parametrize("byte_fallback", [True, False])
 @pytest.mark.parametrize("split_digits", [True, False])
 def test_counted_words_give_the_model_of_the_texts(
     byte_fallback: bool, split_digits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = SubwordSettings("bpe", 300, byte_fallback, split_digits)
-    model, _ = subword_training.train_model(TEXTS, settings, clip=True)
+    vocabulary = SubwordTokenizer.train(TEXTS, settings, clip=True).vocabulary
     monkeypatch.setattr(subword_training, "word_counts", lambda texts: {})
-    assert pieces(model) == pieces(subword_training.train_model(TEXTS, settings, clip=True)[0])
+    assert list(vocabulary.items()) == list(SubwordTokenizer.train(TEXTS, settings, clip=True).vocabulary.items())
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 10_000])

@@ -17,7 +17,7 @@ from selfattn.evaluation.alignment.word_alignment import Way, align_words, word_
 from selfattn.models.build import build
 from selfattn.runs.run import Run
 from selfattn.runs.train import train
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loss import alignment_loss, batch_loss
 

@@ -21,10 +21,8 @@ from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is
 from selfattn.data.corpus.hub import hub_sources
 from selfattn.data.corpus.mixture import MixedSplits, Mixture
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.containers import file_sha256
-from selfattn.data.readers.lines import checked_encoding
-from selfattn.data.readers.pairs import file_sources
-from selfattn.data.readers.records import PairSource, RawPair, chosen_columns
+from selfattn.data.readers.pairs import PairFiles, PairSource, recorded_files
+from selfattn.data.readers.rows import RawPair
 from selfattn.data.splits import FiniteSplits
 from selfattn.errors import SettingError, as_options, number_of, say
 from selfattn.streams import generator
@@ -199,7 +197,8 @@ def read_corpus(
     is that of the first 10,000 pairs, and valid and test must be given. Otherwise all pairs are held in memory.
 
     Args:
-        sources: from `file_sources` or `hub_sources`.
+        sources: `PairFiles`, or what `hub_sources` returns, for ``"train"``, and for ``"valid"`` and ``"test"`` where
+            they are not held out of train.
         languages: of source and target.
         seed: see `FiniteSplits`; default 0.
         cleaning: what to clean.
@@ -354,24 +353,22 @@ def read_again(settings: Mapping[str, Any]) -> FiniteSplits:
         UserError: the settings are broken, or the corpus is missing or has changed.
     """
     try:
-        sources = settings["sources"]
+        recorded = settings["sources"]
         cleaning = CleaningOptions(**settings["cleaning"])
         streaming = settings["streaming"]
         held_out = settings.get("held_out")
         seed = settings.get("split_seed", 0)
         languages = settings["source_language"], settings["target_language"]
-        hub = sources["train"].get("hub")
-        columns = chosen_columns(sources["train"]["columns"] or ())
-        encoding = checked_encoding(sources["train"].get("encoding"))
-        tags = {name: source.get("tag") for name, source in sources.items()}
-        files = {name: [Path(file["path"]) for file in source.get("files", ())] for name, source in sources.items()}
+        hub = recorded["train"].get("hub")
+        config = recorded["train"].get("config")
+        files = {name: PairFiles.from_settings(source) for name, source in recorded.items()}
     except (KeyError, TypeError, AttributeError):
         raise SettingError(f"evaluate: the settings of the run's data are broken; {_ADVICE}") from None
+    columns = files["train"].columns
+    sources: Mapping[str, PairSource] = files
     if hub and columns:
-        opened = hub_sources(hub, sources["train"].get("config"), columns, streaming=streaming)
-    else:
-        opened = file_sources(files, columns, encoding, tags)
-    corpus = read_corpus(opened, languages, cleaning=cleaning, streaming=streaming, held_out=held_out, split_seed=seed)
+        sources = hub_sources(hub, config, columns, streaming=streaming)
+    corpus = read_corpus(sources, languages, cleaning=cleaning, streaming=streaming, held_out=held_out, split_seed=seed)
     if _identity(corpus.settings) != _identity(settings):
         raise SettingError(f"evaluate: {_name(settings)} has changed since this run was trained; {_ADVICE}")
     return corpus
@@ -384,10 +381,8 @@ def has_test_part_in(settings: Mapping[str, Any], data: Sequence[Path]) -> bool:
         UserError: a file cannot be read.
     """
     sources = settings.get("sources", {})
-    files = sources.get("test", sources.get("train", {})).get("files")
-    if not files:
-        return False
-    return [file_sha256(path) for path in data] == [file["sha256"] for file in files]
+    part = sources.get("test", sources.get("train", {}))
+    return bool(recorded_files(part)) and PairFiles(tuple(data)).are_those_of(part)
 
 
 def _identity(settings: Mapping[str, Any]) -> Any:

@@ -1,13 +1,13 @@
 """Datasets of the Hugging Face Hub, or of a directory that is laid out like one, read by the `datasets` library."""
 
 import logging
-import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from selfattn.data.readers.records import BadRecord, PairSource, RawPair, check_columns, pair_of
+from selfattn.data.readers.rows import BadRecord, RawPair, RawRecord, check_columns, pair_of
 from selfattn.errors import UserError
 
 if TYPE_CHECKING:
@@ -16,11 +16,29 @@ if TYPE_CHECKING:
 _NO_CONNECTION = {"ConnectError", "ConnectTimeout", "OfflineModeIsEnabled"}
 _NO_ANSWER = _NO_CONNECTION | {"ConnectionError", "TimeoutException", "LocalEntryNotFoundError"}
 _SPLITS = {"train": ("train",), "valid": ("validation", "valid", "val", "dev"), "test": ("test",)}
-_FILE_NAME = re.compile(r"\w[\w.-]*")
 _OUT_OF_REACH = "the Hub cannot be reached and no copy is in the cache; check the network, or give files with `data`"
 
 
-def hub_sources(name: str, config: str | None, columns: tuple[str, str], *, streaming: bool) -> dict[str, PairSource]:
+@dataclass(frozen=True)
+class HubPairs:
+    """Raw pairs of a split; see `selfattn.data.readers.pairs.PairSource`.
+
+    Attributes:
+        label: name of the dataset and of the split.
+        settings: JSON values from which the split can be opened again.
+        rows: reads the pairs from the beginning.
+    """
+
+    label: str
+    settings: dict[str, Any]
+    rows: Callable[[], Iterator[RawRecord]]
+
+    def about(self) -> Sequence[str]:
+        """Return nothing: the dataset names its columns."""
+        return ()
+
+
+def hub_sources(name: str, config: str | None, columns: tuple[str, str], *, streaming: bool) -> dict[str, HubPairs]:
     """Open the splits of a dataset: train, validation (or valid, val, dev) and test.
 
     Args:
@@ -50,7 +68,7 @@ def hub_sources(name: str, config: str | None, columns: tuple[str, str], *, stre
 
 def _source(
     name: str, config: str | None, columns: tuple[str, str], split: str, dataset: "Dataset | IterableDataset"
-) -> PairSource:
+) -> HubPairs:
     label = f"{name}[{split}]"
     with hub_access(name):
         names = dataset.column_names or list(next(iter(dataset), {}))  # a stream may not know them before it is read
@@ -67,7 +85,7 @@ def _source(
                 yield pair_of(number, record, columns)
 
     settings = {"hub": name, "config": config, "columns": list(columns), "split": split}
-    return PairSource(label, rows, settings | {"fingerprint": getattr(dataset, "_fingerprint", None)})
+    return HubPairs(label, settings | {"fingerprint": getattr(dataset, "_fingerprint", None)}, rows)
 
 
 def is_reachable(url: str, *, seconds: float = 4.0) -> bool:
@@ -88,33 +106,18 @@ def is_reachable(url: str, *, seconds: float = 4.0) -> bool:
 
 @contextmanager
 def hub_access(name: str, out_of_reach: str = _OUT_OF_REACH) -> Iterator[None]:
-    """Make calls of `datasets` and `huggingface_hub` silent and safe inside a ``with`` block.
-
-    Commit hashes and ETags that would lead `huggingface_hub` out of its cache are refused: it uses both as names of
-    files, so that ``../`` from a hostile server makes it write elsewhere.
+    """Make calls of `datasets` and `huggingface_hub` silent inside a ``with`` block, and their errors one line.
 
     Args:
         name: of what is loaded, for messages.
         out_of_reach: the message where there is no connection.
 
     Raises:
-        UserError: the server sent such a name, or for any error of the libraries.
+        UserError: for any error of the libraries.
     """
-    from huggingface_hub import HfApi, file_download
     from huggingface_hub import utils as shown
 
-    def checked(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **options: Any) -> Any:
-            answer = function(*args, **options)
-            names = [getattr(answer, attribute, None) for attribute in ("commit_hash", "sha", "etag")]
-            if bad := [name for name in names if name and not _FILE_NAME.fullmatch(name)]:
-                raise UserError(f"the Hub server sent {bad[0][:80]!r} as a name of a file; do not use this server")
-            return answer
-
-        return call
-
     utils: Any = shown  # its exports are not typed
-    owners = {"get_hf_file_metadata": file_download, "model_info": HfApi, "dataset_info": HfApi}
     with hub_errors(name, out_of_reach), ExitStack() as before:
         for library in (utils, *filter(None, [sys.modules.get("datasets")])):
             before.callback(library.logging.set_verbosity, library.logging.get_verbosity())
@@ -122,9 +125,6 @@ def hub_access(name: str, out_of_reach: str = _OUT_OF_REACH) -> Iterator[None]:
             if not library.are_progress_bars_disabled():
                 before.callback(library.enable_progress_bars)
                 library.disable_progress_bars()
-        for function, owner in owners.items():
-            before.callback(setattr, owner, function, getattr(owner, function))
-            setattr(owner, function, checked(getattr(owner, function)))
         yield
 
 

@@ -1,17 +1,13 @@
 """Dates in three parts: generated, endless, with probes; or from files."""
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from selfattn.data.dates.probes import unseen_formats, unseen_years, withheld_years
 from selfattn.data.dates.source import DateSource, calendar_notes
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.containers import file_sha256
-from selfattn.data.readers.pairs import is_book_file, read_pairs
-from selfattn.data.readers.records import Columns
+from selfattn.data.readers.pairs import PairFiles
 from selfattn.data.splits import EndlessSplits, FiniteSplits, Split, split_pairs
 
 _SAMPLE = 20_000  # dates for the vocabulary and the longest output
@@ -60,37 +56,18 @@ class EmbeddedDates(EndlessSplits):
         return {name: pairs for name, pairs in probes.items() if pairs}
 
 
-def file_dates(
-    files: Sequence[Path], columns: Columns, seed: int, validation_items: int, encoding: str | None = None
-) -> FiniteSplits:
+def file_dates(files: PairFiles, seed: int, validation_items: int) -> FiniteSplits:
     """Read pairs from files, and split them by source; the book's file has its own split (seed 1984, the last tenth).
 
     Args:
-        files: see `selfattn.data.readers.pairs.file_records`.
-        columns: of source and target in one file; None for the default columns.
+        files: of pairs.
         seed: see `FiniteSplits`.
         validation_items: see `split_pairs`.
-        encoding: of the files; see `selfattn.data.readers.pairs.file_records`.
 
     Raises:
         UserError: the files cannot be read, or have too few pairs.
     """
-    is_book = is_book_file(*files, encoding=encoding)
-    pairs = read_pairs(*files, columns=columns, encoding=encoding)
-    paths = [os.path.realpath(file) for file in files]
-    settings: dict[str, Any] = {
-        "kind": "file",
-        "path": paths[0],
-        "sha256": file_sha256(files[0]),
-        "split": "book" if is_book else "by source",
-        "validation_items": validation_items,
-    }
-    if len(files) > 1:
-        settings |= {"target_path": paths[1], "target_sha256": file_sha256(files[1])}
-    if len(files) > 2:
-        settings["further_files"] = [{"path": path, "sha256": file_sha256(Path(path))} for path in paths[2:]]
-    if encoding is not None:
-        settings["encoding"] = encoding
-    if columns is not None:
-        settings["columns"] = list(columns)
-    return split_pairs(pairs, seed, validation_items, settings, " ".join(paths), book=is_book)
+    split = {"split": "book" if files.is_book else "by source", "validation_items": validation_items}
+    name = " ".join(map(str, files.paths))
+    settings = {"kind": "file"} | files.settings | split
+    return split_pairs(files.read(), seed, validation_items, settings, name, book=files.is_book)

@@ -1,41 +1,86 @@
-"""Pairs of texts from files, for every command and the library: the one reader.
+"""Pairs of texts in files, for every command and the library: `PairFiles` says which they are and how to read them.
 
-Cleaning a corpus counts broken records; `read_pairs` refuses them.
+Each file is opened twice: once to learn what it is, and once to read it. Several files are one corpus where names and
+contents say how they belong together; else they are refused.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from itertools import chain, combinations, count, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self
 
+from selfattn.data.languages import turned_side
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.containers import KnownFile, unchanged
-from selfattn.data.readers.formats import FORMAT_NAMES, Format, format_of, side_of
-from selfattn.data.readers.groups import groups_of
-from selfattn.data.readers.line_pairs import RawRecord, book_pairs, json_pairs, parallel_pairs, scan_pairs
-from selfattn.data.readers.lines import BAD_BYTE, encoding_advice
-from selfattn.data.readers.records import BadRecord, Columns, PairSource, RawPair
-from selfattn.data.readers.tables import TableRow, anki_pairs, bar_rows, csv_rows, layout_in, table_pairs, tsv_rows
+from selfattn.data.readers.lines import (
+    BAD_BYTE,
+    LearnedFile,
+    checked_encoding,
+    content_sha256,
+    encoding_advice,
+    inner_name,
+    named_errors,
+    packing,
+)
+from selfattn.data.readers.rows import (
+    BARS,
+    ENDINGS,
+    FORMAT_NAMES,
+    SCAN,
+    BadRecord,
+    Columns,
+    RawPair,
+    RawRecord,
+    Understood,
+    chosen_columns,
+    format_of,
+    is_anki,
+    is_encodable,
+    is_object,
+    side_of,
+    understand,
+)
 from selfattn.data.text import clean_text
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import SettingError, UserError, described, number_of
 from selfattn.settings import shown
 
+_HEAD = 100  # lines that tell whether a file without a telling name holds pairs
+_GROUPING = "give files of pairs, or a source and a target in turn, such as a.en a.de b.en b.de"
+_TURN = "turn them round, or the languages"
 _ADVICE = "mend the line, or take it out"
-_TABLES: tuple[Format, ...] = ("csv", "tsv", "bars")
-# Shares of records above which a file is not what it was taken for.
-_UNDECODED = 0.01
-_BROKEN = 0.1
+_NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)=(.+)")
+_UNDECODED = 0.01  # share of undecoded records above which the encoding is another
+_BROKEN = 0.1  # share of broken lines above which the format is another
 _FIRST_CHECK = 1_000  # records, after which the shares are checked, and whenever they have doubled
 
 
-def file_records(
-    paths: Sequence[Path], columns: Columns = None, encoding: str | None = None, tag: str | None = None
-) -> Iterator[RawPair | BadRecord]:
-    """Read the records of files: of pairs, or of one side each.
+class PairSource(Protocol):
+    """Raw pairs of one part of a corpus: `PairFiles`, or a split of a dataset on the Hub."""
 
-    Several files are divided by `groups_of`. The format of a file of pairs follows its name or else its first line; see
-    `format_of`.
+    @property
+    def label(self) -> str:
+        """Start of the places in messages, such as the file's name."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """JSON values from which the source can be opened again."""
+
+    def rows(self) -> Iterator[RawRecord]:
+        """Read the pairs from the beginning."""
+
+    def about(self) -> Sequence[str]:
+        """Say how the source is understood, a line for each of its files; or nothing."""
+
+
+@dataclass(frozen=True)
+class PairFiles:
+    """Files of pairs, or a source and a target file in turn, and how they are read.
+
+    It is made from what a user gave; nothing is read until it is asked for. The first question opens each file once and
+    remembers what it learned; each reading opens it once more. The formats, told by a file's name or its first lines:
 
     - Parallel files: line n of the one and line n of the other.
     - TSV: nothing is quoted. The columns ``source`` and ``target`` if the first line names them, else the first two,
@@ -49,223 +94,332 @@ def file_records(
     - The book's file (Saito, *Deep Learning from Scratch 2*): the input padded with spaces, ``_``, the target. The
       padding is taken off. The last ``_`` of a line counts.
 
-    Args:
-        paths: the files.
-        columns: names of the source's and the target's column, or (TSV, CSV) their numbers from 1, such as
-            ``("2", "3")``; with names, the first record of a TSV or CSV file names the columns, with numbers it is a
-            pair already. Default: numbers 1 and 2 for TSV, the names source and target for CSV and JSON lines.
-        encoding: from `checked_encoding`; default that of a byte order mark, or UTF-8.
+    Attributes:
+        paths: of the files, plain or packed.
+        columns: names of the source's and the target's column, or (tables) their numbers from 1, such as
+            ``("2", "3")``; with names, the first record of a table names the columns, with numbers it is a pair
+            already. Default, or empty: numbers 1 and 2 for TSV, the names source and target for CSV and JSON lines.
+        encoding: of the files, such as cp949; default that of a byte order mark, or UTF-8.
         tag: name or number of the column with the tag of each pair, of a table or JSON lines; default none.
 
     Raises:
-        UserError: names and contents do not tell how the files belong together; a file is missing, damaged, empty or
-            not text; parallel files differ in length (both counts are told); the format cannot be told; a chosen column
-            is not there, or the format has none to choose.
+        SettingError: columns or encoding are none.
 
     Example:
-        >>> import pathlib, tempfile
+        >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = pathlib.Path(folder, "pairs.tsv")
-        ...     _ = path.write_text("Go.\\tVa !\\tby a friend\\nNo tab\\n")
-        ...     for record in file_records([path]):
-        ...         print(record)
-        RawPair(line=1, source='Go.', target='Va !', file='', tag='')
-        BadRecord(line=2, reason='1 column(s), not 3', lines=1, file='')
+        ...     path = Path(folder, "pairs.tsv")
+        ...     _ = path.write_text("Go.\\tVa !\\tby a friend\\nHi.\\tSalut !\\tby me\\n")
+        ...     files = PairFiles(path)
+        ...     files.about(), files.read()[1].target
+        (["pairs.tsv: TSV, columns 1 and 2 of 3 (others can be chosen), first pair 'Go.' → 'Va !'"], 'Salut !')
     """
-    groups = groups_of(paths, encoding)
-    if len(groups) == 1:
-        return _group_records(groups[0], columns, encoding, tag)
-    labelled = ((label_of(group), _group_records(group, columns, encoding, tag)) for group in groups)
-    return (record._replace(file=label) for label, records in labelled for record in records)
 
+    paths: tuple[Path, ...]
+    columns: Columns = None
+    encoding: str | None = None
+    tag: str | None = None
 
-def _group_records(
-    group: Sequence[Path], columns: Columns, encoding: str | None, tag: str | None = None
-) -> Iterator[RawRecord]:
-    path = group[0]
-    if len(group) == 2:
-        if columns is not None:
-            raise SettingError("`columns` is for files of pairs, two parallel files have none; leave it out")
-        if tag is not None:
-            raise SettingError("`tag` is for files of pairs, two parallel files have no column; leave it out")
-        return parallel_pairs(path, group[1], encoding)
-    known = format_of(path, encoding)
-    if tag is not None and known not in ("jsonl", *_TABLES):
-        raise SettingError(f"{path}: `tag` is for tables and JSON lines; leave it out, or give such a file")
-    match known:
-        case "csv" | "tsv" | "bars":
-            return table_pairs(path, *_table(path, known, columns, encoding), columns, tag)
-        case "jsonl":
-            return json_pairs(path, columns or ("source", "target"), encoding, tag)
-        case "anki":
-            return anki_pairs(path, encoding, columns)
-        case "scan" if columns is None:
-            return scan_pairs(path, encoding)
-        case "book" if columns is None:
-            return book_pairs(path, encoding)
-    side = side_of(path)
-    further = f", or give the other side of .{side} as well" if side else ""
-    raise UserError(f"{path}: neither TSV, CSV nor JSON lines; name it .tsv, .csv or .jsonl{further}")
+    def __post_init__(self) -> None:
+        paths = (self.paths,) if isinstance(self.paths, str | os.PathLike) else self.paths
+        object.__setattr__(self, "paths", tuple(map(Path, paths)))
+        object.__setattr__(self, "columns", chosen_columns(self.columns or ()))
+        object.__setattr__(self, "encoding", checked_encoding(self.encoding))
 
+    def __reduce__(self) -> Any:
+        """Return how to make it again, without what was learned of the files, which another process learns itself."""
+        return type(self), (self.paths, self.columns, self.encoding, self.tag)
 
-def _table(path: Path, known: Format, columns: Columns, encoding: str | None) -> tuple[Iterator[TableRow], Columns]:
-    """Return the rows of a table, and the columns that are taken where none are chosen and its first row names none."""
-    if known == "csv":
-        return csv_rows(path, encoding, columns), None
-    return (tsv_rows if known == "tsv" else bar_rows)(path, encoding), ("1", "2")
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        """Return the files of a run from its settings; see `settings`. Those of older runs for dates are read, too.
 
+        Raises:
+            LookupError, TypeError, AttributeError, ValueError: they are no settings of files.
 
-def checked_records(records: Iterable[RawRecord], paths: Sequence[Path], encoding: str | None) -> Iterator[RawRecord]:
-    """Pass records on, and refuse files of which too many are broken or not in their encoding.
+        Example:
+            >>> PairFiles.from_settings({"files": [{"path": "a.tsv", "sha256": "0"}], "columns": ["en", "de"]}).columns
+            ('en', 'de')
+        """
+        paths = [Path(file["path"]) for file in recorded_files(settings)]
+        return cls(
+            tuple(paths), chosen_columns(settings.get("columns") or ()), settings.get("encoding"), settings.get("tag")
+        )
 
-    Above a hundredth of undecoded records, the encoding is another; above a tenth of broken records, the format is. One
-    such record is never too many.
+    @property
+    def settings(self) -> dict[str, Any]:
+        """JSON values: the files with their checksums, and how they are read.
 
-    Args:
-        records: of the files.
-        paths: the files.
-        encoding: that they are read in.
+        Raises:
+            UserError: a file is missing or cannot be read.
+        """
+        files = [{"path": str(file.path), "sha256": file.sha256} for file in self.files]
+        settings: dict[str, Any] = {"files": files, "columns": self.columns and list(self.columns)}
+        further = (("encoding", self.encoding), ("tag", self.tag))
+        return settings | {name: value for name, value in further if value is not None}
 
-    Raises:
-        UserError: with the counts, the first place, and what to do.
-    """
-    read = undecoded = broken = 0
-    first: dict[str, RawRecord] = {}
-    limit = _FIRST_CHECK
+    def are_those_of(self, settings: Mapping[str, Any]) -> bool:
+        """Return whether the files have the contents of those in settings, in the same order.
 
-    def check_shares() -> None:
-        if undecoded > max(1, _UNDECODED * read):
-            record = first["undecoded"]
-            path = _path_of(record, paths, encoding)
-            counts = f"{undecoded:,} of {read:,} pairs (first {record.file or path.name}:{record.line})"
-            raise UserError(f"{path}: {counts} are {encoding_advice(path, encoding)}")
-        if broken > max(1, _BROKEN * read):
-            record = first["broken"]
-            reason = record.reason if isinstance(record, BadRecord) else ""
-            place = f"{record.file or label_of(paths)}:{record.line}"
-            counts = f"{broken:,} of {read:,} lines are broken"
-            raise UserError(f"{place}: {reason}; {counts}, so mend the file or its format")
+        Raises:
+            UserError: a file is missing or cannot be read.
+        """
+        known = [file["sha256"] for file in recorded_files(settings)]
+        return len(known) == len(self.paths) and [file.sha256 for file in self.files] == known
 
-    for record in records:
-        read += record.lines if isinstance(record, BadRecord) else 1
-        if isinstance(record, BadRecord):
-            broken += record.lines
-            first.setdefault("broken", record)
-        elif not (record.source.isascii() and record.target.isascii()) and (
-            BAD_BYTE.search(record.source) or BAD_BYTE.search(record.target)
-        ):
-            undecoded += 1
-            first.setdefault("undecoded", record)
-        yield record
-        if read >= limit:
-            limit *= 2
-            check_shares()
-    check_shares()
+    @property
+    def label(self) -> str:
+        """Names of the files, as places in messages have them."""
+        return label_of(self.paths)
 
+    @cached_property
+    def files(self) -> tuple[LearnedFile, ...]:
+        """What one pass through each file has told.
 
-def _path_of(record: RawRecord, paths: Sequence[Path], encoding: str | None) -> Path:
-    """Return the file whose bytes an undecoded pair has."""
-    groups = groups_of(paths, encoding)
-    group = next((group for group in groups if label_of(group) == record.file), groups[0])
-    in_source = isinstance(record, RawPair) and BAD_BYTE.search(record.source)
-    return group[0] if in_source else group[-1]
+        Raises:
+            UserError: a file is missing, damaged, empty or not text.
+        """
+        return tuple(LearnedFile.learn(path, self.encoding) for path in self.paths)
 
+    @cached_property
+    def groups(self) -> list[tuple[LearnedFile, ...]]:
+        """The files as they are read one after the other: a file of pairs each, or a source file and its target file.
 
-def file_sources(
-    files: Mapping[str, Sequence[Path]],
-    columns: Columns = None,
-    encoding: str | None = None,
-    tags: Mapping[str, str | None] | None = None,
-) -> dict[str, PairSource]:
-    """Open the files of a corpus.
+        Raises:
+            UserError: there is no file; a file is given twice, or a copy of it; names and contents do not tell what
+                belongs together; or see `files`.
+        """
+        if not self.paths:
+            raise SettingError(f"`data`: no file; {_GROUPING}")
+        refuse_repeats(self.paths, {file.path: file.content_sha256 for file in self.files}.__getitem__)
+        return _grouped(self.files)
 
-    Args:
-        files: for ``"train"``, and for ``"valid"`` and ``"test"`` where they are not held out of train; see
-            `file_records`. Parts without files are ignored.
-        columns: see `file_records`.
-        encoding: see `file_records`.
-        tags: for each part its column of tags, see `file_records`; default none.
+    @cached_property
+    def _understood(self) -> list[Understood | None]:
+        """How each group is read; None for two parallel files."""
+        return [self._understand(group) for group in self.groups]
 
-    Raises:
-        UserError: a file is missing or cannot be read. Other problems show when it is read.
-    """
-    sources = {}
-    for part, paths in files.items():
-        if paths:
-            known = [KnownFile.read(path) for path in paths]
-            hashes = [{"path": str(file.path), "sha256": file.sha256} for file in known]
-            settings: dict[str, Any] = {"files": hashes, "columns": columns and list(columns)}
-            tag = (tags or {}).get(part)
-            if encoding is not None:
-                settings["encoding"] = encoding
-            if tag is not None:
-                settings["tag"] = tag
-            rows = partial(_known_records, known, columns, encoding, tag)
-            about = partial(describe_files, tuple(paths), columns, encoding, tag)
-            sources[part] = PairSource(label_of(paths), rows, settings, about)
-    return sources
-
-
-def _known_records(
-    files: Sequence[KnownFile], columns: Columns, encoding: str | None, tag: str | None
-) -> Iterator[RawRecord]:
-    paths = [file.path for file in files]
-    return unchanged(checked_records(file_records(paths, columns, encoding, tag), paths, encoding), files)
-
-
-def has_tags(paths: Sequence[Path], columns: Columns, encoding: str | None, tag: str) -> bool:
-    """Return whether files have a column of tags.
-
-    Raises:
-        UserError: see `file_records`.
-    """
-    next(file_records(paths, columns, encoding), None)  # what is wrong otherwise is said
-    try:
-        next(file_records(paths, columns, encoding, tag), None)
-    except SettingError:
-        return False
-    return True
-
-
-def describe_files(
-    paths: Sequence[Path], columns: Columns = None, encoding: str | None = None, tag: str | None = None
-) -> list[str]:
-    """Say how files are understood, a line for each group: the format, the columns, and the first pair.
-
-    Raises:
-        UserError: see `file_records`.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = pathlib.Path(folder, "pairs.tsv")
-        ...     _ = path.write_text("Go.\\tVa !\\tby a friend\\n")
-        ...     describe_files([path])
-        ["pairs.tsv: TSV, columns 1 and 2 of 3 (others can be chosen), first pair 'Go.' → 'Va !'"]
-    """
-    lines = []
-    for group in groups_of(paths, encoding):
-        kind = "parallel files"
+    def _understand(self, group: tuple[LearnedFile, ...]) -> Understood | None:
         if len(group) == 1:
-            known = format_of(group[0], encoding)
-            kind = FORMAT_NAMES[known] if known else ""
-            layout = None
-            if known in _TABLES:
-                layout = layout_in(group[0], *_table(group[0], known, columns, encoding), columns, tag)
-            if layout is not None:
-                choice = " (others can be chosen)" if columns is None and layout.width > 2 else ""
-                kind += f", {layout}{choice}"
-        records = _group_records(group, columns, encoding, tag)
-        pairs = (record for record in records if isinstance(record, RawPair) and record.source and record.target)
-        pair = next(pairs, None)
-        example = "" if pair is None else f", first pair {shown(pair.source)} → {shown(pair.target)}"
-        lines.append(f"{label_of(group)}: {kind}{example}")
-    return lines
+            return understand(group[0], self.columns, self.tag)
+        for name, given in (("columns", self.columns), ("tag", self.tag)):
+            if given is not None:
+                raise SettingError(f"`{name}` is for files of pairs, two parallel files have none; leave it out")
+        source, target = group
+        if source.count != target.count:
+            lines = f"{source.path} has {number_of(source.count, 'line')} and {target.path} {target.count:,}"
+            raise UserError(f"{lines}; parallel files need as many")
+        return None
+
+    @property
+    def is_book(self) -> bool:
+        """Whether they are the book's file, which has its own split."""
+        return len(self.paths) == 1 and format_of(self.files[0]) == "book"
+
+    @property
+    def corpora(self) -> list[str]:
+        """The name of each corpus: a file of pairs, or a source file with its target file."""
+        return [_label(group) for group in self.groups]
+
+    @property
+    def num_lines(self) -> int:
+        """Lines of all files, of parallel files those of one side; about as many as pairs."""
+        return sum(group[0].count for group in self.groups)
+
+    def check(self) -> None:
+        """Check that the files can be read: learn what they are, and look at their first records.
+
+        Raises:
+            UserError: see `records`.
+        """
+        for understood in self._understood:
+            if understood is not None:
+                understood.first()
+
+    def has_tags(self) -> bool:
+        """Return whether the files have the column of tags.
+
+        Raises:
+            UserError: something else is wrong with them; see `records`.
+        """
+        replace(self, tag=None).check()
+        try:
+            self.check()
+        except SettingError:
+            return False
+        return True
+
+    def records(self) -> Iterator[RawRecord]:
+        """Read the records from the beginning, one after the other.
+
+        Raises:
+            UserError: names and contents do not tell how the files belong together; a file is missing, damaged, empty
+                or not text; parallel files differ in length (both counts are told); the format cannot be told; a chosen
+                column is not there, or the format has none to choose.
+
+        Example:
+            >>> import tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = Path(folder, "pairs.tsv")
+            ...     _ = path.write_text("Go.\\tVa !\\tby a friend\\nNo tab\\n")
+            ...     for record in PairFiles(path).records():
+            ...         print(record)
+            RawPair(line=1, source='Go.', target='Va !', file='', tag='')
+            BadRecord(line=2, reason='1 column(s), not 3', lines=1, file='')
+        """
+        for group, understood in zip(self.groups, self._understood, strict=True):
+            label = "" if len(self.groups) == 1 else _label(group)
+            if understood is None:
+                source, target = group
+                yield from map(RawPair, count(1), source.lines(), target.lines(), repeat(label))
+            else:
+                yield from understood.records(group[0].lines(), label)
+
+    def rows(self) -> Iterator[RawRecord]:
+        """Read the records as `records` does; refuse the files where too many are broken or not in their encoding.
+
+        Above a hundredth of undecoded records, the encoding is another; above a tenth of broken lines, the format is.
+        One such record is never too many.
+
+        Raises:
+            UserError: with the counts, the first place, and what to do; or see `records`.
+        """
+        read = broken = undecoded = 0
+        bad: RawPair | None = None
+        torn: BadRecord | None = None
+        limit = _FIRST_CHECK
+        end: list[RawRecord | None] = [None]
+        for record in chain(self.records(), end):
+            if read >= limit or record is None:
+                limit *= 2
+                if bad is not None and undecoded > max(1, _UNDECODED * read):
+                    path = self._undecoded_file(bad)
+                    counts = f"{undecoded:,} of {read:,} pairs (first {bad.file or path.name}:{bad.line})"
+                    raise UserError(f"{path}: {counts} are {encoding_advice(path, self.encoding)}")
+                if torn is not None and broken > max(1, _BROKEN * read):
+                    counts = f"{broken:,} of {read:,} lines are broken"
+                    place = f"{torn.file or self.label}:{torn.line}"
+                    raise UserError(f"{place}: {torn.reason}; {counts}, so mend the file or its format")
+            if record is None:
+                return
+            if type(record) is RawPair:
+                read += 1
+                if not is_encodable(record.source, record.target) and _has_bad_byte(record):
+                    undecoded += 1
+                    bad = bad or record
+            else:
+                assert isinstance(record, BadRecord)
+                read += record.lines
+                broken += record.lines
+                torn = torn or record
+            yield record
+
+    def _undecoded_file(self, pair: RawPair) -> Path:
+        """Return the file whose bytes an undecoded pair has."""
+        group = next((group for group in self.groups if _label(group) == pair.file), self.groups[0])
+        return group[0 if BAD_BYTE.search(pair.source) else -1].path
+
+    def read(self) -> list[Pair]:
+        """Read the pairs, each cleaned as for a training. A broken line is an error.
+
+        Returns:
+            The pairs in the order of the files, with their tags.
+
+        Raises:
+            UserError: see `records`; or a line is not a pair with text on both sides. The message names the file and
+                the line.
+        """
+        label = ", ".join(map(str, self.paths))
+        pairs = []
+        for row in self.records():
+            if isinstance(row, BadRecord):
+                raise UserError(f"{row.file or label}:{row.line}: {row.reason}; {_ADVICE}")
+            pair = Pair(clean_text(row.source), clean_text(row.target), clean_text(row.tag) if row.tag else "")
+            if problem := self._problem(row, pair):
+                raise UserError(f"{row.file or label}:{row.line}: {problem}")
+            pairs.append(pair)
+        if not pairs:
+            raise UserError(f"{label}: no pairs in it; give at least one")
+        return pairs
+
+    def _problem(self, row: RawPair, pair: Pair) -> str | None:
+        """Return what is wrong with a row, and what to do."""
+        if not is_encodable(row.source, row.target):
+            if _has_bad_byte(row):
+                return encoding_advice(self._undecoded_file(row), self.encoding)
+            return f"half of a surrogate pair, no character; {_ADVICE}"
+        return None if pair.source and pair.target else f"the source or the target is empty; {_ADVICE}"
+
+    def about(self) -> list[str]:
+        """Say how the files are understood, a line for each group: the format, the columns, and the first pair.
+
+        Raises:
+            UserError: see `records`.
+        """
+        lines = []
+        for group, understood in zip(self.groups, self._understood, strict=True):
+            if understood is None:
+                parts = [f"{_label(group)}: parallel files"]
+                texts = zip(group[0].head, group[1].head, strict=False)
+                pair = next((texts for texts in texts if all(texts)), None)
+            else:
+                parts = [f"{_label(group)}: {FORMAT_NAMES[understood.kind]}"]
+                first = understood.first()
+                pair = first and (first.source, first.target)
+                if layout := understood.layout:
+                    choice = " (others can be chosen)" if self.columns is None and layout.width > 2 else ""
+                    parts.append(f"{layout}{choice}")
+            if pair is not None:
+                parts.append(f"first pair {shown(pair[0])} → {shown(pair[1])}")
+            lines.append(", ".join(parts))
+        return lines
+
+    def read_as(self, settings: Mapping[str, Any]) -> "PairFiles":
+        """Return the files with the columns and the encoding that a run read them with, if they are its own.
+
+        Args:
+            settings: of the run's data. What was chosen here counts before what they say.
+
+        Raises:
+            UserError: a file cannot be read, or the settings are broken.
+        """
+        try:
+            for part in (settings, *settings.get("sources", {}).values()):
+                known = {file["sha256"] for file in recorded_files(part)} if self.paths else ()
+                if known and all(file.sha256 in known for file in self.files):
+                    of_run = PairFiles.from_settings(part)
+                    columns = self.columns or of_run.columns
+                    return replace(self, columns=columns, encoding=self.encoding or of_run.encoding)
+        except (AttributeError, LookupError, TypeError) as error:  # JSON values of another form
+            raise UserError(f"the settings of the run's data are broken ({described(error)}); train again") from None
+        return self
 
 
-def label_of(paths: Sequence[Path]) -> str:
+def recorded_files(settings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return path and checksum of each file in the settings of a part, also of older runs for dates; else nothing.
+
+    Example:
+        >>> recorded_files({"path": "a.en", "sha256": "0", "target_path": "a.de", "target_sha256": "1"})
+        [{'path': 'a.en', 'sha256': '0'}, {'path': 'a.de', 'sha256': '1'}]
+    """
+    files = list(settings.get("files") or ())
+    for side in ("", "target_"):
+        if settings.get(f"{side}path"):
+            files.append({name: settings[f"{side}{name}"] for name in ("path", "sha256")})
+    return [*files, *(settings.get("further_files") or ())]
+
+
+def label_of(paths: Iterable[Path]) -> str:
     """Return the names of files, as places in messages have them."""
     return ", ".join(path.name for path in paths)
+
+
+def _label(group: Iterable[LearnedFile]) -> str:
+    return label_of(file.path for file in group)
+
+
+def _has_bad_byte(pair: RawPair) -> bool:
+    return bool(BAD_BYTE.search(pair.source) or BAD_BYTE.search(pair.target))
 
 
 def read_pairs(
@@ -274,20 +428,17 @@ def read_pairs(
     """Read pairs of texts, each cleaned as for a training. A broken line is an error.
 
     Args:
-        paths: files of pairs (TSV, CSV, JSON lines, Anki's, the book's), or source and target in turn; plain or packed;
-            see `file_records`. Lines end with ``\\n`` or ``\\r\\n`` and nothing else; the
-            text is UTF-8; each is cleaned by :func:`selfattn.data.text.clean_text`, as every input of a model is.
-        columns: of source and target in one file, by name or by number from 1; default: source and target in CSV and
-            JSON lines, 1 and 2 in TSV.
-        encoding: see `file_records`.
-        tag: see `file_records`.
+        paths: files of pairs (TSV, CSV, JSON lines, Anki's, the book's), or source and target in turn, plain or packed;
+            see `PairFiles`. Each text is cleaned by :func:`selfattn.data.text.clean_text`, as every input of a model.
+        columns: see `PairFiles`.
+        encoding: see `PairFiles`.
+        tag: see `PairFiles`.
 
     Returns:
         The pairs in the order of the files, with their tags.
 
     Raises:
-        UserError: as of `file_records`; or a line is not a pair with text on both sides. The message names the file and
-            the line.
+        UserError: see `PairFiles.read`.
 
     Example:
         >>> import pathlib, tempfile
@@ -297,40 +448,163 @@ def read_pairs(
         ...     read_pairs(path)
         [Pair(source='2/10/93', target='1993-02-10', tag='', spans=())]
     """
-    files = tuple(map(Path, paths))
-    label = ", ".join(map(str, files))
-    pairs = []
-    for row in file_records(files, columns, encoding, tag):
-        place = f"{row.file or label}:{row.line}"
-        if isinstance(row, BadRecord):
-            raise UserError(f"{place}: {row.reason}; {_ADVICE}")
-        if BAD_BYTE.search(row.source) or BAD_BYTE.search(row.target):
-            raise UserError(f"{place}: {encoding_advice(_path_of(row, files, encoding), encoding)}")
-        try:
-            f"{row.source}{row.target}".encode()
-        except UnicodeEncodeError:
-            raise UserError(f"{place}: half of a surrogate pair, no character; {_ADVICE}") from None
-        pair = Pair(clean_text(row.source), clean_text(row.target), clean_text(row.tag))
-        if not pair.source or not pair.target:
-            raise UserError(f"{place}: the source or the target is empty; {_ADVICE}")
-        pairs.append(pair)
-    if not pairs:
-        raise UserError(f"{label}: no pairs in it; give at least one")
-    return pairs
+    return PairFiles(tuple(map(Path, paths)), columns, encoding, tag).read()
 
 
-def is_book_file(*paths: str | os.PathLike[str], encoding: str | None = None) -> bool:
-    """Return whether the files are the book's file, which has its own split.
+# Which files belong together.
+
+
+def _grouped(files: Sequence[LearnedFile]) -> list[tuple[LearnedFile, ...]]:
+    """Divide several files into groups.
+
+    Files that hold pairs by themselves (`holds_pairs`) are groups of one. Others are read two by two, a source and its
+    target. Their names tell the two apart: two sources may not end in the language of two targets, and more than two
+    files must say which are sources.
+    """
+    alone = files if len(files) == 1 else [file for file in files if holds_pairs(file)]
+    if len(alone) == len(files):
+        return [(file,) for file in files]
+    names = label_of(file.path for file in files[:6]) + (", ..." if len(files) > 6 else "")
+    sources = {side_of(file.name) for file in files[::2]}
+    targets = {side_of(file.name) for file in files[1::2]}
+    both = sorted(map(str, sources & targets - {None}))
+    if alone:
+        side = next(file for file in files if file not in alone)
+        raise UserError(f"{alone[0].path} holds pairs by itself, {side.path} one side of pairs; {_GROUPING}")
+    if len(files) % 2:
+        raise UserError(f"`data`: {len(files)} files of one side each ({names}); {_GROUPING}")
+    if both:
+        advice = "name the files .src and .tgt if both sides are of one language"
+        raise UserError(f"`data`: a source and a target end in .{both[0]} ({names}); {_GROUPING}; {advice}")
+    if len(files) > 2 and (len(sources) > 1 or len(targets) > 1 or None in sources | targets):
+        raise UserError(f"`data`: the names do not tell sources from targets ({names}); {_GROUPING}")
+    return list(zip(files[::2], files[1::2], strict=True))
+
+
+def holds_pairs(file: LearnedFile) -> bool:
+    """Return whether a file among several holds pairs by itself, in contrast to one side of pairs.
+
+    Its name tells (``.tsv``, or ``.en``), and its first 100 lines must not contradict. Of a name that does not tell,
+    such as ``a.txt``: all of these lines have a tab, are JSON objects, or have an ``_`` at the same place, as in the
+    book's file; or no line has.
 
     Raises:
-        UserError: the file is missing, a directory, empty or damaged.
+        UserError: name and lines do not tell, or contradict each other.
+    """
+    head = [line for line in file.head if line.strip()][:_HEAD]
+    side = side_of(file.name)
+    path = file.path
+    if file.name.suffix.lower() in ENDINGS or is_anki(file):
+        return True
+    advice = "name it .tsv, .csv or .jsonl if it holds pairs, or by its language, such as .en, if it is one side"
+    if not head:
+        raise UserError(f"{path}: begins with {len(file.head):,} blank lines; {advice}")
+    lines = f"of its first {number_of(len(head), 'line')}"
+    signs: dict[str, Callable[[str], object]] = {
+        "a tab": lambda line: "\t" in line.strip(),
+        "a JSON object": is_object,
+        BARS.strip(): lambda line: BARS in line,
+        "IN: and OUT:": SCAN.fullmatch,
+    }
+    for sign, holds in signs.items():
+        count = sum(map(bool, map(holds, head)))
+        if count == len(head) and side is not None:
+            raise UserError(f"{path}: {sign} in all {lines}, so they may be pairs; {advice}")
+        if 0 < count < len(head) and side is None:
+            raise UserError(f"{path}: {sign} in {count} {lines}; {advice}")
+        if count == len(head):
+            return True
+    if side is not None or not all("_" in line for line in head):
+        return False
+    if len({line.rindex("_") for line in head}) > 1 or len(head) == 1:
+        raise UserError(f"{path}: an underscore in all {lines}; {advice}")
+    return True
+
+
+def named_sets(paths: Sequence[Path], setting: str) -> dict[str, tuple[Path, ...]]:
+    """Divide files into the sets that they are given for.
+
+    A name stands before the first file of its set; files without one belong to the set before. Where there is a file
+    of that very name, such as ``a=b.tsv``, it is the file.
+
+    Args:
+        paths: such as ``iid=a.tsv gen=b.en b.de``.
+        setting: name of the setting, for messages.
+
+    Returns:
+        The files of each set, in their order; of files without a name those of the set ``""``; nothing of no files.
+
+    Raises:
+        SettingError: a name is given twice, or the first file has none and another has.
 
     Example:
-        >>> import pathlib, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = pathlib.Path(folder, "date.txt")
-        ...     _ = path.write_text("2/10/93   _1993-02-10\\n")
-        ...     is_book_file(path)
-        True
+        >>> named_sets([Path("iid=a.tsv"), Path("gen=b.en"), Path("b.de")], "test")["gen"]
+        (PosixPath('b.en'), PosixPath('b.de'))
+        >>> named_sets([Path("a.tsv")], "test")
+        {'': (PosixPath('a.tsv'),)}
     """
-    return len(paths) == 1 and format_of(Path(paths[0]), encoding) == "book"
+    sets: dict[str, tuple[Path, ...]] = {}
+    name = ""
+    for path in paths:
+        match = _NAMED.fullmatch(str(path))
+        if match is not None and not path.exists():
+            name = match[1]
+            path = Path(match[2])
+            if name in sets:
+                raise SettingError(f"`{setting}` {name}: given twice; give each set a name of its own")
+        sets[name] = (*sets.get(name, ()), path)
+    if "" in sets and len(sets) > 1:
+        raise SettingError(f"`{setting}` {sets[''][0]}: has no name, but another set has; write NAME={sets[''][0]}")
+    return sets
+
+
+def refuse_repeats(paths: Sequence[Path], content: Callable[[Path], str] = content_sha256) -> None:
+    """Raise where a file is given twice: by the same path, another path or link, or as a copy, packed or not.
+
+    Args:
+        paths: of the files.
+        content: returns the checksum of a file, unpacked; default by reading it.
+
+    Raises:
+        UserError: see above; or a file is missing or cannot be read.
+    """
+    content = cache(content)
+    sizes: dict[Path, int] = {}
+    for path in paths:
+        with named_errors(path):
+            sizes[path] = path.stat().st_size
+    for first, second in combinations(paths, 2):
+        if os.path.samefile(first, second):
+            also = "" if str(first) == str(second) else f", also as {second}"
+            raise UserError(f"{first}: is given twice{also}; leave it out once")
+        may_be_copy = packing(first) or packing(second) or sizes[first] == sizes[second]
+        if may_be_copy and content(first) == content(second):
+            raise UserError(f"{second}: has the same content as {first}; leave it out")
+
+
+def refuse_turned(
+    paths: Sequence[Path], columns: Sequence[str] | None = None, languages: tuple[str, str] | None = None
+) -> None:
+    """Raise where names say that sources were given as targets, or targets as sources.
+
+    Args:
+        paths: of files of pairs, or of sources and targets in turn; or none.
+        columns: names or numbers of the source's and the target's column; default none were chosen.
+        languages: of the sources and of the targets; default unknown.
+
+    Raises:
+        UserError: the name of a file, or of a column, says that it is the other side.
+
+    Example:
+        >>> refuse_turned([Path("a.de"), Path("a.en")], languages=("en", "de"))
+        Traceback (most recent call last):
+        selfattn.errors.UserError: a.de: given as source, but de is the target; turn them round, or the languages
+    """
+    if columns is not None and (turned := turned_side(columns[0], columns[1], languages)):
+        name, side, true_side = turned
+        raise SettingError(f"`columns` {name}: given as {side}, but it is the {true_side}; {_TURN}")
+    for source, target in zip(paths[::2], paths[1::2], strict=False):
+        if turned := turned_side(side_of(inner_name(source)), side_of(inner_name(target)), languages):
+            name, side, true_side = turned
+            path = source if side == "source" else target
+            raise UserError(f"{path}: given as {side}, but {name} is the {true_side}; {_TURN}")

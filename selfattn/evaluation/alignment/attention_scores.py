@@ -71,7 +71,7 @@ def linked_examples(
         spans: of pairs by their texts, in place of the pairs' own.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> pair = Pair("ab", "b", spans=(Span("b", (1, 2), (0, 1)),))
         >>> list(linked_examples([pair], CharTokenizer("ab"), {}))
         [Example(source=[4, 5, 2], target=[5, 2], links=((1, 0),))]

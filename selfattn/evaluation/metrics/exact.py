@@ -1,15 +1,20 @@
-"""How right outputs are, character by character and word by word; also as a mean over tags, each counting alike."""
+"""How right outputs are, character by character and word by word; also as a mean over tags, each counting alike.
+
+Outputs and references are compared in Unicode's form NFC: what looks the same is the same.
+"""
 
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, final
+from unicodedata import is_normalized
 
 import numpy as np
 
 from selfattn.data.pairs import Pair
-from selfattn.errors import SettingError
+from selfattn.data.text import compose
+from selfattn.errors import SettingError, number_of
 from selfattn.evaluation.metrics.metric import Array, Metric, PairMetric, of_each
 from selfattn.registry import register
 
@@ -24,13 +29,15 @@ class ExactMatch(Metric):
     Example:
         >>> ExactMatch().of(["2008-11-13", "2008-11-14"], ["2008-11-13", "2008-11-13"])
         0.5
+        >>> ExactMatch().of(["cafe\\N{COMBINING ACUTE ACCENT}"], ["caf\\N{LATIN SMALL LETTER E WITH ACUTE}"])
+        1.0
     """
 
     is_mean = True
 
     def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
         """Count right outputs, and outputs."""
-        return of_each([output == right for output, right in zip(outputs, references, strict=True)])
+        return of_each([output == right for output, right in _composed(outputs, references)])
 
 
 @final
@@ -49,7 +56,7 @@ class CharacterErrorRate(Metric):
 
     def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
         """Count edits, and characters of the reference."""
-        rows = [(edit_distance(output, right), len(right)) for output, right in zip(outputs, references, strict=True)]
+        rows = [(edit_distance(output, right), len(right)) for output, right in _composed(outputs, references)]
         return np.array(rows, dtype=np.float64)
 
 
@@ -87,7 +94,7 @@ class WordRecall(Metric):
         low = self.seen[0]
         highest = math.inf if self.seen[1] is None else self.seen[1]
         rows = []
-        for output, reference in zip(outputs, references, strict=True):
+        for output, reference in _composed(outputs, references):
             words = words_of(reference)
             right = Counter(word for word in words if low <= self.training.get(word, 0) <= highest)
             rows.append(((Counter(words_of(output)) & right).total(), right.total()))
@@ -112,7 +119,7 @@ class WordAccuracy(Metric):
     def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
         """Count twice the words that both have, and the words of both."""
         rows = []
-        for output, reference in zip(outputs, references, strict=True):
+        for output, reference in _composed(outputs, references):
             written = Counter(output.split())
             right = Counter(reference.split())
             rows.append((2 * (written & right).total(), written.total() + right.total()))
@@ -141,7 +148,7 @@ class WordErrorRate(Metric):
 
     def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
         """Count wrong outputs, and outputs."""
-        return of_each([output != right for output, right in zip(outputs, references, strict=True)])
+        return of_each([output != right for output, right in _composed(outputs, references)])
 
 
 @final
@@ -161,7 +168,7 @@ class PhoneErrorRate(Metric):
     def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
         """Count edits, and phones of the reference."""
         rows = []
-        for output, reference in zip(outputs, references, strict=True):
+        for output, reference in _composed(outputs, references):
             right = reference.split()
             rows.append((edit_distance(output.split(), right), len(right)))
         return np.array(rows, dtype=np.float64)
@@ -239,6 +246,32 @@ class MacroPhoneErrorRate(Macro):
 
     inner = PhoneErrorRate
     better = "lower"
+
+
+def _composed(outputs: Sequence[str], references: Sequence[str]) -> Iterable[tuple[str, str]]:
+    """Return each output with its reference, both in form NFC."""
+    return zip(map(compose, outputs), map(compose, references), strict=True)
+
+
+def decomposed_note(label: str, texts: Iterable[str]) -> str | None:
+    """Say that texts are not in form NFC, as file names of macOS and some tools write them; None where all are.
+
+    Args:
+        label: of the texts, for the note.
+        texts: outputs or references.
+
+    Example:
+        >>> decomposed_note("a.txt", ["cafe\\N{COMBINING ACUTE ACCENT}", "tea"])
+        'a.txt: 1 text is not in Unicode form NFC; shares and character metrics compose it, BLEU and TER do not'
+        >>> decomposed_note("a.txt", ["tea"]) is None
+        True
+    """
+    count = sum(not is_normalized("NFC", text) for text in texts)
+    if not count:
+        return None
+    are, them = ("is", "it") if count == 1 else ("are", "them")
+    reason = f"{number_of(count, 'text')} {are} not in Unicode form NFC"
+    return f"{label}: {reason}; shares and character metrics compose {them}, BLEU and TER do not"
 
 
 def words_of(text: str) -> list[str]:

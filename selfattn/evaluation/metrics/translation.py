@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import numpy as np
 
 from selfattn.data.languages import NO_SCRIPT, read_language, scripts_of
+from selfattn.data.text import compose
 from selfattn.evaluation.metrics.metric import Array, ItemTest, Metric
 from selfattn.registry import register
 
@@ -150,7 +151,7 @@ class TokenBleu(_Sacrebleu):
 @final
 @register.metric("chrf")
 class Chrf(_Sacrebleu):
-    r"""chrF2 with sacreBLEU's defaults (Popović 2015): n-grams of up to six characters, spaces left out.
+    r"""chrF2 with sacreBLEU's defaults (Popović 2015): n-grams of up to six characters, spaces left out, in form NFC.
 
     .. math:: 100 \, (1 + \beta^2) \frac{P R}{\beta^2 P + R}
 
@@ -162,6 +163,10 @@ class Chrf(_Sacrebleu):
     """
 
     kind = "CHRF"
+
+    def prepare(self, texts: Sequence[str]) -> Sequence[str]:
+        """Return texts in Unicode's form NFC, in which what looks the same is the same."""
+        return [compose(text) for text in texts]
 
 
 @final
