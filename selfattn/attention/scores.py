@@ -195,7 +195,7 @@ class Concat(Score):
 
 @register.score("location")
 class Location(Score):
-    """``W q`` read off at the key's position: the query alone decides (Luong et al. 2015, section 3.1, equation 9).
+    """``W q`` read off at the key's position: the query alone decides (Luong et al. 2015, section 3.1, equation 8).
 
     Args:
         query_dim: width of a query.
