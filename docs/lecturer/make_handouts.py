@@ -26,8 +26,11 @@ td, th { text-align: left }
 %(more)s
 """
 SLIDE = """section { display: flex; flex-direction: column; height: 142mm; break-after: page; word-break: keep-all }
-section:last-child { break-after: auto } p:has(img) { flex: 1; min-height: 0 }
-img { width: 100%; height: 100%; object-fit: contain } p:has(img ~ img) { display: flex; gap: 10mm } img ~ img, img:has(~ img) { width: 47% }"""
+section:last-child { break-after: auto }
+p:has(img) { flex: 1; min-height: 0 }
+img { width: 100%; height: 100%; object-fit: contain }
+p:has(img ~ img) { display: flex; gap: 10mm }
+img ~ img, img:has(~ img) { width: 47% }"""
 SHAPES = {
     "slides": {"size": "297mm 167mm", "margin": "12mm 16mm", "font": "26px", "more": SLIDE},
     "handout": {"size": "A4", "margin": "14mm", "font": "14px", "more": "li { margin-bottom: 20mm }"},
