@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from selfattn.tasks.dates import DateOptions, Dates
+from selfattn.tasks.dates import Dates
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 handouts = SimpleNamespace(**runpy.run_path(str(DOCS / "lecturer" / "make_handouts.py")))
@@ -55,7 +55,7 @@ def test_the_sums_are_those_of_the_book_and_the_library_reads_them(tmp_path: Pat
         question, answer = line.split("_")
         assert (len(question), len(answer)) == (7, 4)
         assert sum(map(int, question.split("+"))) == int(answer)
-    pair = Dates(DateOptions(data=(file,))).splits(seed=0).test(1)[0]
+    pair = Dates(data=(str(file),)).splits(seed=0).test(1)[0]
     assert sum(map(int, pair.source.split("+"))) == int(pair.target)
     command = [sys.executable, "-m", "selfattn.cli", "--plugin", addition, "models"]
     assert "rnn-reversed" in subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
