@@ -499,15 +499,15 @@
     if (!controls.children.length) controls.append(make("span", { class: "quiet" }, say("single")));
     return [
       make("div", {}, make("h3", {}, say("attention")), controls),
-      make("div", { class: "attention" }, axes(choice.kind), make("div", { class: "scroll" }, heatmap(model, found)),
-        state.asking && choice.kind !== "encoder" ? question(found) : make("p", { class: "readout" }, say(choice.layer === "rollout" ? "rollout.note" : "hint"))),
+      make("div", { class: "attention" }, axes(choice.kind), ...(state.asking && choice.kind !== "encoder" ? [question(found)] : []),
+        make("div", { class: "scroll" }, heatmap(model, found)), make("p", { class: "readout" }, say(choice.layer === "rollout" ? "rollout.note" : "hint"))),
     ];
   }
 
   /* The question that a page opens with, before it shows the weights of the present step. */
   function question(found) {
     const show = make("button", { type: "button", class: "link", "data-key": "show", press: () => goTo(state.step) }, say("ask.show"));
-    return make("p", { class: "readout question" }, say("ask", { token: axis(found.rows[state.step - 1] ?? "") }), " ", show);
+    return make("p", { class: "question" }, say("ask", { token: axis(found.rows[state.step - 1] ?? "") }), " ", show);
   }
 
   const KINDS = { cross: "kind.cross", encoder: "kind.encoder", decoder: "kind.decoder" };
@@ -530,7 +530,7 @@
   function point(kind, key) {
     for (const panel of panels.values()) {
       const table = panel.querySelector(`.map[data-kind="${kind}"]`), td = table && key && table.querySelector(`[data-key="${key}"]`);
-      if (table && !state.asking) panel.querySelector(".readout").textContent = td ? td.getAttribute("aria-label") : say("hint");
+      if (table) panel.querySelector(".readout").textContent = td ? td.getAttribute("aria-label") : say("hint");
     }
   }
 
