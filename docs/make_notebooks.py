@@ -28,8 +28,8 @@ _TAGS = {"answer": ["answer"], "check": ["check", "hide-input"], "ask": ["check"
 _ADDRESSES = tomllib.loads((DOCS / "addresses.toml").read_text(encoding="utf-8"))
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _RESTARTED = {
-    "en": "… run the second code cell first, the folded one: the kernel was restarted",
-    "ko": "… 커널을 다시 시작했습니다. 둘째 코드 셀(접힌 셀)을 먼저 실행하세요",
+    "en": "… run the folded cell at the top first: the kernel was restarted",
+    "ko": "… 커널을 다시 시작했습니다. 맨 위의 접힌 셀을 먼저 실행하세요",
 }
 Cell = dict[str, Any]
 

@@ -18,7 +18,7 @@ def training_cell() -> str:
     """Return the program of the lab that trains its first model."""
     parts = runpy.run_path(str(HERE.parent / "make_notebooks.py"))["parts"]
     text = (HERE / "source" / "lab.md").read_text(encoding="utf-8")
-    return next(code for kind, code in parts(text) if kind == "run" and "def train(" in code)
+    return str(next(code for kind, code in parts(text) if kind == "run" and "def train(" in code))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,10 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 ENGLISH, KOREAN = ((DOCS / folder / "book.md").read_text("utf-8") for folder in ("", "ko"))
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SECTIONS = re.split(r"^## ", ENGLISH, flags=re.MULTILINE)[2:]
-CLASSES = ("Encoder", "Decoder", "Seq2seq", "PeekyDecoder", "WeightSum", "AttentionWeight", "Attention")
-CLASSES += ("TimeAttention", "AttentionEncoder", "AttentionDecoder", "AttentionSeq2seq")
+CLASSES = (
+    *("Encoder", "Decoder", "Seq2seq", "PeekyDecoder", "WeightSum", "AttentionWeight", "Attention"),
+    *("TimeAttention", "AttentionEncoder", "AttentionDecoder", "AttentionSeq2seq"),
+)
 
 
 def test_the_korean_page_runs_the_english_program() -> None:

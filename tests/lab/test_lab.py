@@ -206,8 +206,8 @@ def test_out_of_order_each_check_says_what_to_run_first(lab: Lab) -> None:
         assert "`" in said
 
 
-def test_after_a_restart_each_check_says_to_run_the_second_cell(capsys: pytest.CaptureFixture[str]) -> None:
-    for name, words in (("lab.ipynb", "run the second code cell first"), ("lab.ko.ipynb", "둘째 코드 셀")):
+def test_after_a_restart_each_check_says_to_run_the_cell_of_the_checks(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, words in (("lab.ipynb", "run the folded cell at the top first"), ("lab.ko.ipynb", "맨 위의 접힌 셀")):
         asking = [code for code in cells(CLASS / name, "check") if code.startswith("try:")]
         assert len(asking) == 7
         for code in asking:
