@@ -150,6 +150,17 @@ def test_right_functions_are_right_in_any_style(lab: Lab) -> None:
     ("exercise", "answers", "mark", "named"),
     [
         (1, {"weights_by_hand": (0.125, 0.25, 0.625), "output_by_hand": 12}, "✓", ""),
+        (1, {"weights_by_hand": None, "output_by_hand": None}, "…", "no answer"),
+        (1, {"weights_by_hand": (0.9, 0.05, 0.05), "output_by_hand": 12}, "✗", "1 to 2 to 5"),
+        (1, {"weights_by_hand": (1, 2, 5), "output_by_hand": 12}, "✗", "8.00"),
+        (1, {"weights_by_hand": (-0.5, 1, 0.5), "output_by_hand": 12}, "✗", "negative"),
+        (1, {"weights_by_hand": (12.5, 25, 62.5), "output_by_hand": 12}, "✗", "percentages"),
+        (1, {"weights_by_hand": 0.125, "output_by_hand": 12}, "✗", "three numbers"),
+        (1, {"weights_by_hand": (0.5, 0.5), "output_by_hand": 12}, "✗", "not 2"),
+        (1, {"weights_by_hand": (0.12, 0.25, 0.62), "output_by_hand": 12}, "✓", ""),
+        (1, {"weights_by_hand": (1 / 8, 2 / 8, 5 / 8), "output_by_hand": -1}, "✗", "between 4 and 16"),
+        (1, {"weights_by_hand": (1 / 8, 2 / 8, 5 / 8), "output_by_hand": 9.3}, "✗", "summed"),
+        (1, {"weights_by_hand": (1 / 8, 2 / 8, 5 / 8), "output_by_hand": "twelve"}, "✗", "one number"),
         (1, {"weights_by_hand": ["1/8", "1/4", "5/8"], "output_by_hand": "12"}, "✓", ""),
         (1, {"weights_by_hand": (0.1, 0.3, 0.6), "output_by_hand": 11.6}, "✗", "Round less"),
         (1, {"weights_by_hand": (0.1, 0.2, 0.6), "output_by_hand": 12}, "✗", "Round less"),
@@ -223,6 +234,27 @@ def test_the_last_cell_counts(lab: Lab, capsys: pytest.CaptureFixture[str]) -> N
     marks, count = capsys.readouterr().out.splitlines()
     assert marks == "1 ✓ 2 ✓ 3 … 4 ✗ 5 … 6 …"
     assert count in {"2 of 6 right", "6개 가운데 2개 맞음"}
+
+
+@pytest.mark.parametrize("end", ["", ".ko"])
+def test_a_students_copy_has_no_solutions_and_a_lecturers_has_all(end: str) -> None:
+    student, lecturer = CLASS / f"lab{end}.ipynb", LECTURER / f"lab-solutions{end}.ipynb"
+    answers = cells(student, "answer")
+    assert not cells(student, "solution")
+    assert len(answers) == 6 == len(cells(lecturer, "solution"))
+    assert all(text.startswith(("# Your answer", "# 여기에 답을 쓰세요")) for text in answers)
+    assert cells(student, "check") == cells(lecturer, "check")
+
+
+def test_both_languages_have_the_same_program() -> None:
+    """The same code but for comments and texts."""
+
+    def skeleton(end: str) -> list[str]:
+        texts = [text for tag in ("check", "solution") for text in cells(LECTURER / f"lab-solutions{end}.ipynb", tag)]
+        lines = [line.split("#")[0].rstrip() for text in texts for line in text.splitlines()]
+        return [line for line in lines if line.isascii() and '"' not in line and "'" not in line]
+
+    assert skeleton("") == skeleton(".ko")
 
 
 def test_no_solution_lies_beside_the_lab_and_nothing_has_a_placeholder() -> None:
