@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import random
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from selfattn import register
-from selfattn.models.presets import Preset, get_preset
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
+from selfattn.models.presets import Preset
 from selfattn.report.blocks import Chart, ChartLine, Spot
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.drawing.scale import Scale
@@ -24,10 +24,12 @@ from selfattn.words.messages import phrase
 
 WIDTHS = (7, 4)  # characters of a question, such as "864+394", and of an answer; shorter ones end in spaces
 
-plain = get_preset("rnn-plain")
-backward = replace(plain.config, encoder=replace(plain.config.encoder, direction="backward"))
+BACKWARD = EncoderDecoderConfig(
+    encoder=RNNEncoderConfig(hidden_dim=131, direction="backward"),
+    decoder=RNNDecoderConfig(hidden_dim=131, attention="none"),
+)
 register.preset("rnn-reversed")(
-    Preset("rnn-plain that reads its input from the end", "Sutskever et al. 2014", lambda: backward, attention=False)
+    Preset("rnn-plain that reads its input from the end", "Sutskever et al. 2014", lambda: BACKWARD, attention=False)
 )
 
 

@@ -57,5 +57,5 @@ def test_the_sums_are_those_of_the_book_and_the_library_reads_them(tmp_path: Pat
         assert sum(map(int, question.split("+"))) == int(answer)
     pair = Dates(data=(str(file),)).splits(seed=0).test(1)[0]
     assert sum(map(int, pair.source.split("+"))) == int(pair.target)
-    command = [sys.executable, "-m", "selfattn.cli", "--plugin", addition, "models"]
+    command = [sys.executable, "-m", "selfattn.cli", "--plugin", str(addition), "models"]
     assert "rnn-reversed" in subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
