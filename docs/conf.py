@@ -27,9 +27,9 @@ source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 nb_execution_mode = "off"  # their outputs are kept; `pytest --nbmake docs/notebooks` runs them
 exclude_patterns = [
     "notebooks/source",
-    "class/source",
-    "class/lab-solutions*",
-]  # of the lecturer; the page for lecturers links to them
+    "lecturer/source",
+    "lecturer/lab-solutions*",  # the page for lecturers links to them
+]
 root_doc = "index"
 html_theme = "furo"
 html_extra_path = ["demo"]  # pages on which trained models answer
@@ -175,10 +175,10 @@ def speak_korean_around(app: Sphinx, error: Exception | None) -> None:
 
 
 def copy_linked(app: Sphinx, error: Exception | None) -> None:
-    """Put the reports, and the lab with solutions, where the pages link to them."""
+    """Put the reports, the lab with solutions and the PDFs where the pages link to them."""
     here = Path(__file__).parent
     if error is None and app.builder.format == "html":
-        for lab in here.glob("class/lab-solutions*.ipynb"):
+        for lab in [*here.glob("lecturer/lab-solutions*.ipynb"), *here.glob("lecturer/*.pdf")]:
             (Path(app.outdir) / lab.relative_to(here)).write_bytes(lab.read_bytes())
     for report in [*here.glob("results/reports/*.html"), *here.glob("results/claims/*.html")]:
         to = (Path(app.outdir) / report.relative_to(here)).with_suffix(".report.html")

@@ -1,10 +1,11 @@
 """Make the notebooks that have a source in text: `python docs/make_notebooks.py`.
 
-- `concepts.md` and `ko/concepts.md` become `notebooks/concepts.ipynb` and `notebooks/concepts.ko.ipynb`.
+- `concepts.md` and `ko/concepts.md` become `notebooks/concepts.ipynb` and `notebooks/concepts.ko.ipynb`; so does
+  `book.md`.
 - `notebooks/source/NAME.md` and `NAME.ko.md` become `notebooks/NAME.ipynb` and `NAME.ko.ipynb`. Their outputs are kept:
   `pytest --nbmake --overwrite docs/notebooks/NAME.ipynb` runs one again.
-- `class/source/lab.md` and `lab.ko.md` become, in `class/`, the lab of a student, whose answers are blank, and the one
-  of a lecturer, whose answers are filled in.
+- `lecturer/source/lab.md` and `lab.ko.md` become the lab of a student in `class/`, whose answers are blank, and the one
+  with solutions in `lecturer/`. Addresses in them are those of `addresses.toml`; what lacks its address is left out.
 
 A test says when a committed notebook is older than its source.
 """
@@ -14,14 +15,22 @@ from __future__ import annotations
 import json
 import os
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent
 _FENCE = re.compile(r"^```python(?: (\w+))?\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
+_MARKUP = re.compile(r"^</?div[^\n]*\n|^```text\n.*?^```\n", re.DOTALL | re.MULTILINE)  # of a page alone
 _LINK = re.compile(r"(\]\()([^)#:\s]+)([^)]*\))")
-_TAGS = {"answer": ["answer"], "check": ["check", "hide-input"], "solution": ["solution"]}
+_TAGS = {"answer": ["answer"], "check": ["check", "hide-input"], "ask": ["check"], "solution": ["solution"]}
+_ADDRESSES = tomllib.loads((DOCS / "addresses.toml").read_text(encoding="utf-8"))
+_PLACE = re.compile(r"\{\{(\w+)\}\}")
+_RESTARTED = {
+    "en": "… run the folded cell at the top first: the kernel was restarted",
+    "ko": "… 커널을 다시 시작했습니다. 맨 위의 접힌 셀을 먼저 실행하세요",
+}
 Cell = dict[str, Any]
 
 
@@ -89,7 +98,8 @@ def concepts(page: Path, folder: Path, lang: str) -> str:
     cells = []
     for kind, text in parts(page.read_text(encoding="utf-8")):
         if kind == "prose":
-            for section in re.split(r"^(?=## )", moved(text, page, folder), flags=re.MULTILINE):
+            plain = _MARKUP.sub("", moved(text, page, folder))
+            for section in re.split(r"^(?=## )", plain, flags=re.MULTILINE):
                 if section.strip():
                     cells.append(cell("markdown", anchored(section)))
         else:
@@ -97,35 +107,54 @@ def concepts(page: Path, folder: Path, lang: str) -> str:
     return notebook(cells, lang)
 
 
-def lab(source: Path, lang: str, *, with_solutions: bool) -> str:
+def with_addresses(text: str, lang: str) -> str:
+    """Put the addresses of the project into a page, and leave out the lines whose address is not there yet.
+
+    Example:
+        >>> with_addresses("All\\n[here]({{nowhere}})\\n", "en")
+        'All\\n'
+    """
+    known = {name: address.replace("{ending}", "" if lang == "en" else ".ko") for name, address in _ADDRESSES.items()}
+    lines = text.splitlines(keepends=True)
+    kept = [line for line in lines if all(known.get(name) for name in _PLACE.findall(line))]
+    return _PLACE.sub(lambda place: known[place[1]], "".join(kept))
+
+
+def lab(source: Path, folder: Path, lang: str, *, with_solutions: bool) -> str:
     """Return the lab: with blank answers for a student, or with the solutions in their place."""
     cells = []
     left_out = "answer" if with_solutions else "solution"
     for kind, text in parts(source.read_text(encoding="utf-8")):
+        filled = with_addresses(text, lang)
         if kind == "prose":
-            for section in re.split(r"^(?=## )", moved(text, source, source.parents[1]), flags=re.MULTILINE):
+            for section in re.split(r"^(?=## )", moved(filled, source, folder), flags=re.MULTILINE):
                 if section.strip():
                     cells.append(cell("markdown", section))
-        elif kind != left_out:
-            cells.append(cell("code", text, _TAGS.get(kind)))
+        elif kind == "ask":
+            cells.append(
+                cell("code", f'try:\n    {text}except NameError:\n    print("{_RESTARTED[lang]}")', _TAGS[kind])
+            )
+        elif kind != left_out and (kind != "clone" or _ADDRESSES["clone"]):
+            cells.append(cell("code", filled, _TAGS.get(kind)))
     return notebook(cells, lang)
 
 
 def made() -> dict[Path, str]:
     """Return every notebook that has a source, by its path."""
     notebooks = DOCS / "notebooks"
-    labs = DOCS / "class"
+    lecturer = DOCS / "lecturer"
     texts = {
-        notebooks / "concepts.ipynb": concepts(DOCS / "concepts.md", notebooks, "en"),
-        notebooks / "concepts.ko.ipynb": concepts(DOCS / "ko" / "concepts.md", notebooks, "ko"),
+        notebooks / f"{name}{end}.ipynb": concepts(DOCS / folder / f"{name}.md", notebooks, lang)
+        for name in ("concepts", "book")
+        for lang, folder, end in (("en", "", ""), ("ko", "ko", ".ko"))
     }
     for lang, end in (("en", ""), ("ko", ".ko")):
         for name in ("dates", "compare", "own-task"):
             source = notebooks / "source" / f"{name}{end}.md"
-            texts[notebooks / f"{name}{end}.ipynb"] = lab(source, lang, with_solutions=True)
-        source = labs / "source" / f"lab{end}.md"
-        texts[labs / f"lab{end}.ipynb"] = lab(source, lang, with_solutions=False)
-        texts[labs / f"lab-solutions{end}.ipynb"] = lab(source, lang, with_solutions=True)
+            texts[notebooks / f"{name}{end}.ipynb"] = lab(source, notebooks, lang, with_solutions=True)
+        source = lecturer / "source" / f"lab{end}.md"
+        texts[DOCS / "class" / f"lab{end}.ipynb"] = lab(source, DOCS / "class", lang, with_solutions=False)
+        texts[lecturer / f"lab-solutions{end}.ipynb"] = lab(source, lecturer, lang, with_solutions=True)
     return texts
 
 

@@ -108,11 +108,18 @@ def open_page(driver: Any, tmp_path: Path) -> Open:
     """Write a page of some runs and open it from disk."""
 
     def open_one(
-        *names: str, lang: str = "en", width: int = 1280, dark: bool = False, runs: list[Run] | None = None
+        *names: str,
+        lang: str = "en",
+        width: int = 1280,
+        dark: bool = False,
+        opening: bool = False,
+        runs: list[Run] | None = None,
     ) -> Page:
         page = Page(driver, tmp_path)
         write_demo(runs or [run(name) for name in names], tmp_path / "demo.html", lang, [(TEXT, "")])
         page.show(tmp_path / "demo.html", width, dark=dark)
+        if not opening:
+            page.choose("#last")
         return page
 
     return open_one
@@ -210,6 +217,45 @@ def test_one_key_is_one_and_two_are_several(open_page: Open) -> None:
     for row, words in enumerate(["Softmax over 1 key", "Softmax over 2 keys"]):
         page.choose(f"{FIRST} td[data-row='{row}'][data-column='0']")
         assert f"{words} " in page.text(f"{FIRST} .inside")
+
+
+def test_an_example_opens_with_a_question_before_the_weights(open_page: Open) -> None:
+    """The first digit is about to be written; a press, or another step, shows where the model looks."""
+    page = open_page("transformer", "rnn-attention", opening=True)
+    written = page.output(FIRST)
+    step = next((place for place, character in enumerate(written, 1) if character.isdigit()), 1)
+    assert page.text("#place").startswith(f"step {step} of ")
+    assert "Where will the model look?" in page.text(f"{FIRST} .question")
+    row = f"{FIRST} .map tr.now td[data-row]"
+    assert all(
+        "?" in label
+        for label in page.run("return [...document.querySelectorAll(arguments[0])].map(td => td.ariaLabel)", row)
+    )
+    page.choose(f"{FIRST} [data-key=show]")
+    assert sum(page.weights(FIRST)[step - 1]) == pytest.approx(1, abs=0.01)
+    assert not page.all(".question")
+    page.choose("#examples button")
+    assert len(page.all(".question")) == 2
+    page.set("#text", "13 May")
+    assert not page.all(".question")
+
+
+def test_on_a_phone_the_largest_weight_of_a_step_is_in_sight(open_page: Open) -> None:
+    page = open_page("transformer", "rnn-attention", width=400)
+    page.set("#text", "May 13, 2008, a 2008-11-13 2008-11-13")
+    places = (
+        "const box = (one) => { const { left, right } = one.getBoundingClientRect(); return [left, right]; };"
+        "const weight = (td) => parseFloat(td.style.getPropertyValue('--w'));"
+        "const cells = [...document.querySelectorAll(arguments[0] + ' tr.now td[data-row]')];"
+        "const cell = cells.reduce((most, td) => weight(td) > weight(most) ? td : most);"
+        "return [...box(cell.closest('.scroll')), ...box(cell)];"
+    )
+    for panel in (FIRST, SECOND):
+        for step in ("#first", "#forward", "#last"):
+            page.choose(step)
+            frame_left, frame_right, left, right = page.run(places, panel)
+            assert frame_left - 1 <= left
+            assert right <= frame_right + 1
 
 
 def test_the_sum_below_the_exponentials_is_shown(open_page: Open) -> None:

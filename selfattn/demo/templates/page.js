@@ -11,6 +11,7 @@
   const state = {
     blocked: new Set(), step: Infinity, temperature: 1, draw: false, seed: 1,
     hidden: new Set(), choice: Object.create(null), cell: null, playing: null, open: new Set(),
+    asking: false,  // the reader guesses where the present step looks; its weights are not shown yet
   };
   let source = [];  // characters that are read, <eos> at the end
 
@@ -271,6 +272,7 @@
   });
 
   function goTo(step) {
+    state.asking = false;
     state.step = Math.max(1, Math.min(steps(), step));
     drawSteps();
     tell(tokensOfStep);
@@ -325,8 +327,19 @@
     // The same number of parts in every panel, so that they stand in line.
     const parts = [title, outputRow(model), outputNotes(model), freeRow(model), rightRow(model), candidates(model), ...attention(model), inside(model), more(model)];
     redraw(panel, ...parts.map((part) => part || make("div")));
+    showLargest(panel);
     const chosen = panel.querySelector(".softmax tr.here");
     if (chosen) chosen.closest(".scroll").scrollTop = chosen.offsetTop - 90;
+  }
+
+  /* Scroll a map that is too wide to the open cell, or to the largest weight of the present step. */
+  function showLargest(panel) {
+    const frame = panel.querySelector(".attention .scroll"), cells = [...panel.querySelectorAll(".map tr.now td")];
+    if (!cells.length) return;
+    const weight = (td) => Number(td.style.getPropertyValue("--w"));
+    const cell = panel.querySelector(".map td.spot") || cells.reduce((most, td) => (weight(td) > weight(most) ? td : most));
+    const left = cell.offsetLeft, head = cells[0].offsetLeft, end = left + 2 * cell.offsetWidth;
+    if (left < frame.scrollLeft + head || end > frame.scrollLeft + frame.clientWidth) frame.scrollLeft = left - (head + frame.clientWidth) / 2;
   }
 
   /* What was written, a button a token with its probability; the button goes to its step. */
@@ -486,9 +499,15 @@
     if (!controls.children.length) controls.append(make("span", { class: "quiet" }, say("single")));
     return [
       make("div", {}, make("h3", {}, say("attention")), controls),
-      make("div", { class: "attention" }, axes(choice.kind), make("div", { class: "scroll" }, heatmap(model, found)),
-        make("p", { class: "readout" }, say(choice.layer === "rollout" ? "rollout.note" : "hint"))),
+      make("div", { class: "attention" }, axes(choice.kind), ...(state.asking && choice.kind !== "encoder" ? [question(found)] : []),
+        make("div", { class: "scroll" }, heatmap(model, found)), make("p", { class: "readout" }, say(choice.layer === "rollout" ? "rollout.note" : "hint"))),
     ];
+  }
+
+  /* The question that a page opens with, before it shows the weights of the present step. */
+  function question(found) {
+    const show = make("button", { type: "button", class: "link", "data-key": "show", press: () => goTo(state.step) }, say("ask.show"));
+    return make("p", { class: "question" }, say("ask", { token: axis(found.rows[state.step - 1] ?? "") }), " ", show);
   }
 
   const KINDS = { cross: "kind.cross", encoder: "kind.encoder", decoder: "kind.decoder" };
@@ -517,7 +536,7 @@
 
   /* A row for each query, a column for each key. Rows of steps that are still ahead are empty. */
   function heatmap(model, found) {
-    const { rows, columns, choice } = found, ahead = choice.kind === "encoder" ? rows.length : state.step;
+    const { rows, columns, choice } = found, ahead = choice.kind === "encoder" ? rows.length : state.step - state.asking;
     const here = spot(found), stop = here || { row: 0, column: 0 };
     const heading = (row) => (choice.kind === "decoder" ? `${axis(rows[row])} (${axis(found.lasts[row])})` : axis(rows[row]));
     const longest = Math.max(...rows.map((_, row) => heading(row).length));
@@ -542,7 +561,7 @@
         tr.append(make("td", {
           "data-row": row, "data-column": column, "data-key": `cell-${row}-${column}`, "--w": +(100 * weight).toFixed(2),
           tabindex: stop.row === row && stop.column === column ? 0 : -1, class: `${row < ahead ? "" : "ahead"} ${spotted ? "spot" : ""}`,
-          "aria-label": say("cell", { row: rowName(found, row), column: axis(read), weight: weight.toFixed(3) }),
+          "aria-label": say("cell", { row: rowName(found, row), column: axis(read), weight: row < ahead ? weight.toFixed(3) : "?" }),
           press: () => open(model, row, column),
         }));
       });
@@ -848,12 +867,27 @@
   /* Another input: nothing of the old one is blocked, and all of the output is there. */
   function begin() {
     pause();
+    state.asking = false;
     state.blocked.clear();
     for (const model of models) model.forced = null;
     state.step = Infinity;
     state.reading = 0;
     state.cell = null;
     askAll();
+  }
+
+  /* An example opens at the first digit that is written, or the first token, with a question. */
+  function beginExample([text, right]) {
+    byId("text").value = text;
+    byId("right").value = right;
+    byId("prefix").value = "";
+    begin();
+    const asked = working.find((model) => model.told && !model.continues && model.told.trace.steps[0].cross.length);
+    if (!asked) return;
+    const written = characters(asked, asked.told.trace.steps.map((step) => step.id));
+    state.step = Math.max(0, written.findIndex((character) => /^\d$/.test(character))) + 1;
+    state.asking = true;
+    drawSteps();
   }
 
   byId("text").addEventListener("input", () => { byId("right").value = ""; begin(); });
@@ -879,13 +913,8 @@
   byId("last").addEventListener("click", () => { pause(); goTo(Infinity); });
   byId("play").addEventListener("click", play);
 
-  for (const [text, right] of page.examples) {
-    byId("examples").append(make("button", { type: "button", press: () => {
-      byId("text").value = text;
-      byId("right").value = right;
-      byId("prefix").value = "";
-      begin();
-    } }, make("bdi", {}, text)));
+  for (const example of page.examples) {
+    byId("examples").append(make("button", { type: "button", press: () => beginExample(example) }, make("bdi", {}, example[0])));
   }
 
   if (models.length > 2) {
@@ -917,7 +946,6 @@
     input.addEventListener("change", () => setLanguage(input.value));
   }
 
-  if (page.examples.length) [byId("text").value, byId("right").value] = page.examples[0];
-  begin();
+  if (page.examples.length) beginExample(page.examples[0]); else begin();
   document.querySelector(`input[name=lang][value="${CSS.escape(location.hash.slice(1))}"]`)?.click();  // demo.html#ko
 })();

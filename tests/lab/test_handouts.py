@@ -1,0 +1,61 @@
+"""What a lecturer hands out, and the chapter's addition: made from their sources, with nothing left open."""
+
+import re
+import runpy
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from selfattn.tasks.dates import Dates
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+handouts = SimpleNamespace(**runpy.run_path(str(DOCS / "lecturer" / "make_handouts.py")))
+notebooks = SimpleNamespace(**runpy.run_path(str(DOCS / "make_notebooks.py")))
+
+
+@pytest.mark.parametrize("path", sorted(handouts.made()), ids=lambda path: path.name)
+def test_slides_and_hand_out_are_as_new_as_their_sources(path: Path) -> None:
+    text = handouts.made()[path]
+    assert path.read_text("utf-8") == text, "run python docs/lecturer/make_handouts.py"
+    assert "{{" not in text
+    assert path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    assert text.count("\n---\n") == (5 if "slides" in path.name else 0)
+    for picture in re.findall(r"\]\((\S+)\)", text):
+        assert (path.parent / picture).exists()
+
+
+def test_a_line_without_its_address_is_not_shown() -> None:
+    known = notebooks.with_addresses.__globals__["_ADDRESSES"]
+    before = dict(known)
+    try:
+        known.update(colab="https://a.example/lab{ending}.ipynb", binder="")
+        text = "Before\n[Colab]({{colab}})\n[Binder]({{binder}})\n"
+        assert notebooks.with_addresses(text, "ko") == "Before\n[Colab](https://a.example/lab.ko.ipynb)\n"
+    finally:
+        known.update(before)
+
+
+def test_a_reader_meets_no_placeholder_of_an_address() -> None:
+    for path in chain.from_iterable(map(DOCS.glob, ("*.md", "lecturer/*.md", "ko/*.md", "class/*.ipynb"))):
+        assert not re.search(r"\bOWNER\b|\bADDRESS\b|git clone 주소|example\.org/selfattn", path.read_text("utf-8")), (
+            path
+        )
+
+
+def test_the_sums_are_those_of_the_book_and_the_library_reads_them(tmp_path: Path) -> None:
+    addition, file = DOCS / "class" / "addition.py", tmp_path / "addition.txt"
+    subprocess.run([sys.executable, addition, file], check=True)
+    lines = file.read_text("utf-8").splitlines()
+    assert len(set(lines)) == 50_000
+    for line in lines:
+        question, answer = line.split("_")
+        assert (len(question), len(answer)) == (7, 4)
+        assert sum(map(int, question.split("+"))) == int(answer)
+    pair = Dates(data=(str(file),)).splits(seed=0).test(1)[0]
+    assert sum(map(int, pair.source.split("+"))) == int(pair.target)
+    command = [sys.executable, "-m", "selfattn.cli", "--plugin", str(addition), "models"]
+    assert "rnn-reversed" in subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout

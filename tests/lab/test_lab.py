@@ -1,0 +1,273 @@
+"""The lab's checks: no wrong answer is called right, each is named, and no order of the cells breaks them."""
+
+import json
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from selfattn import MultiHeadAttention, attend
+from selfattn.attention import dot
+
+CLASS = Path(__file__).resolve().parents[2] / "docs" / "class"
+LECTURER = CLASS.parent / "lecturer"
+INFINITY = float("inf")
+Tensor = torch.Tensor
+Answer = Callable[[Tensor, Tensor, Tensor, Tensor], Any]
+
+
+def cells(path: Path, tag: str) -> list[str]:
+    found = json.loads(path.read_text("utf-8"))["cells"]
+    return ["".join(each["source"]) for each in found if tag in each["metadata"].get("tags", ())]
+
+
+class Lab(SimpleNamespace):
+    """The lab after its cell of checks; `ask` gives an exercise's mark and what is said about the answers."""
+
+    names: dict[str, Any]
+
+    def ask(self, exercise: int, **answers: Any) -> tuple[str, str]:
+        self.names.update(answers)
+        mark, said = self.names["found"](exercise)
+        return mark, said
+
+
+def opened(name: str = "lab.ipynb") -> Lab:
+    names: dict[str, Any] = {}
+    exec(cells(CLASS / name, "hide-input")[0], names)
+    return Lab(names=names)
+
+
+@pytest.fixture(params=["lab.ipynb", "lab.ko.ipynb"])
+def lab(request: pytest.FixtureRequest) -> Lab:
+    return opened(request.param)
+
+
+VIEW = SimpleNamespace(
+    source_tokens=("1", "3", "<eos>"),
+    target_tokens=("2", "0", "1", "<eos>"),
+    decoder_tokens=("<bos>", "2", "0", "1"),
+    decoder_weights=(torch.tril(torch.ones(1, 4, 4)) / torch.arange(1.0, 5)[:, None],),
+    picture=lambda: torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.2, 0.7], [0.3, 0.6, 0.1], [0.0, 0.1, 0.9]]),
+)
+DATES = {"rnn-attention": 6400, "transformer": 24000, "rnn-peeky": INFINITY, "transformer-rope": 12000}
+
+
+def masked(query: Tensor, key: Tensor, mask: Tensor) -> Tensor:
+    return (query @ key.mT).masked_fill(~mask, -INFINITY)
+
+
+def right(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    return masked(query, key, mask).softmax(dim=-1) @ value
+
+
+def divides_in_place(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    query /= query.shape[-1] ** 0.5
+    return right(query, key, value, mask)
+
+
+def shows_all_in_place(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    return right(query, key, value, mask.fill_(True))
+
+
+def turns_in_place(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    return right(query, key, value, mask.logical_not_())
+
+
+def knows_the_mask(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    seen = [0, 1, 3]
+    return (query @ key[:, :, seen].mT).softmax(dim=-1) @ value[:, :, seen]
+
+
+def knows_two_hidden(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    return right(query, key, value, torch.tensor([True, True, False, True, False]))
+
+
+WRONG: list[tuple[Answer, str]] = [
+    (divides_in_place, "√8"),
+    (shows_all_in_place, "whose mask is False gets a weight"),
+    (turns_in_place, "wrong way round"),
+    (knows_the_mask, "right for one mask"),
+    (knows_two_hidden, "right for one mask"),
+    (lambda q, k, v, m: attend(q, k, v, score=dot, mask=m).output, "write yours"),
+    (
+        lambda q, k, v, m: MultiHeadAttention(8, num_heads=1, score="dot", project=False)(q[0], k[0], mask=m).output,
+        "write yours",
+    ),
+    (
+        lambda q, k, v, m: torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=m[None], scale=1.0),
+        "write yours",
+    ),
+    (lambda q, k, v, m: right(q, k, v, m).numpy(), "NumPy"),
+    (lambda q, k, v, m: (right(q, k, v, m), m), "without the weights"),
+    (lambda q, k, v, m: 12.0, "returns a float"),
+    (lambda q, k, v, m: right(q, k, v, m)[0], "shape"),
+    (lambda q, k, v, m: nobody, "NameError"),  # type: ignore[name-defined]  # noqa: F821
+    (lambda q, k, v, m: q @ k, "stops"),
+    (lambda q, k, v, m: torch.nan_to_num(masked(q, k, m).softmax(dim=0)) @ v, "axis 0"),
+    (lambda q, k, v, m: torch.nan_to_num(masked(q, k, m).softmax(dim=1)) @ v, "axis 1"),
+    (lambda q, k, v, m: (q @ k.mT).masked_fill(~m, -1e9).softmax(dim=-2) @ v, "axis 2"),
+    (lambda q, k, v, m: (q @ k.mT * m) @ v, "no softmax"),
+    (lambda q, k, v, m: ((q @ k.mT).softmax(dim=-1) * m) @ v, "after the softmax"),
+    (lambda q, k, v, m: (q @ k.mT * m).softmax(dim=-1) @ v, "exp(0) = 1"),
+    (lambda q, k, v, m: right(q, k, k, m), "average the keys"),
+    (lambda q, k, v, m: right(q, v, v, m), "with the values"),
+    (lambda q, k, v, m: right(torch.ones_like(q), k, v, m), "do not depend on the query"),
+    (lambda q, k, v, m: right(q, k, v, m) * INFINITY * 0, "NaN"),
+    (lambda q, k, v, m: right(q, k, v, m) + 0.5, "differs by up to 0.50"),
+]
+
+
+@pytest.mark.parametrize(
+    ("answer", "named"), WRONG, ids=[f"{number}: {named}" for number, (_, named) in enumerate(WRONG)]
+)
+def test_a_wrong_function_is_never_right_and_its_mistake_is_named(answer: Answer, named: str) -> None:
+    mark, said = opened().ask(2, my_attend=answer)
+    assert mark == "✗"
+    assert named in said
+    assert opened("lab.ko.ipynb").ask(2, my_attend=answer)[0] == "✗"
+
+
+def test_right_functions_are_right_in_any_style(lab: Lab) -> None:
+    def with_einsum(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+        exponentials = torch.einsum("bhie,bhje->bhij", query, key).exp() * mask
+        return torch.einsum("bhij,bhjc->bhic", exponentials / exponentials.sum(dim=-1, keepdim=True), value)
+
+    def in_double(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+        return right(query.double(), key.double(), value.double(), mask)
+
+    for answer in (right, with_einsum, in_double):
+        assert lab.ask(2, my_attend=answer)[0] == "✓"
+    assert lab.ask(2, my_attend=lambda *_: None)[0] == "…"
+    assert lab.ask(2, my_attend=3)[0] == "✗"
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answers", "mark", "named"),
+    [
+        (1, {"weights_by_hand": (0.125, 0.25, 0.625), "output_by_hand": 12}, "✓", ""),
+        (1, {"weights_by_hand": None, "output_by_hand": None}, "…", "no answer"),
+        (1, {"weights_by_hand": (0.9, 0.05, 0.05), "output_by_hand": 12}, "✗", "1 to 2 to 5"),
+        (1, {"weights_by_hand": (1, 2, 5), "output_by_hand": 12}, "✗", "8.00"),
+        (1, {"weights_by_hand": (-0.5, 1, 0.5), "output_by_hand": 12}, "✗", "negative"),
+        (1, {"weights_by_hand": (12.5, 25, 62.5), "output_by_hand": 12}, "✗", "percentages"),
+        (1, {"weights_by_hand": 0.125, "output_by_hand": 12}, "✗", "three numbers"),
+        (1, {"weights_by_hand": (0.5, 0.5), "output_by_hand": 12}, "✗", "not 2"),
+        (1, {"weights_by_hand": (0.12, 0.25, 0.62), "output_by_hand": 12}, "✓", ""),
+        (1, {"weights_by_hand": (1 / 8, 2 / 8, 5 / 8), "output_by_hand": -1}, "✗", "between 4 and 16"),
+        (1, {"weights_by_hand": (1 / 8, 2 / 8, 5 / 8), "output_by_hand": 9.3}, "✗", "summed"),
+        (1, {"weights_by_hand": (1 / 8, 2 / 8, 5 / 8), "output_by_hand": "twelve"}, "✗", "one number"),
+        (1, {"weights_by_hand": ["1/8", "1/4", "5/8"], "output_by_hand": "12"}, "✓", ""),
+        (1, {"weights_by_hand": (0.1, 0.3, 0.6), "output_by_hand": 11.6}, "✗", "Round less"),
+        (1, {"weights_by_hand": (0.1, 0.2, 0.6), "output_by_hand": 12}, "✗", "Round less"),
+        (1, {"weights_by_hand": (5 / 8, 2 / 8, 1 / 8), "output_by_hand": 12}, "✗", "order of the scores"),
+        (1, {"weights_by_hand": "1/8", "output_by_hand": 12}, "✗", "three numbers"),
+        (1, {"weights_by_hand": 10**400, "output_by_hand": 12}, "✗", "three numbers"),
+        (1, {"weights_by_hand": (10**400, 1, 2), "output_by_hand": 12}, "✗", "three numbers"),
+        (1, {"weights_by_hand": (0.125, 0.25, 0.625), "output_by_hand": [12, 1]}, "✗", "one number"),
+        (3, {"position": 1, "view": VIEW}, "✓", ""),
+        (3, {"position": 2, "view": VIEW}, "✗", "'0' (row 1) and ⏎, the end"),
+        (3, {"position": 0, "view": VIEW}, "✗", "'2' (row 0)"),
+        (3, {"position": (2, 1), "view": VIEW}, "✗", "one whole number"),
+        (3, {"position": 7, "view": VIEW}, "✗", "argmax of one row"),
+        (4, {"visible": ["<bos>", "2"], "after_swap": "swapped", "many": VIEW}, "✓", ""),
+        (4, {"visible": ("2", "⊢"), "after_swap": " Swapped", "many": VIEW}, "✓", ""),
+        (4, {"visible": ["2", "0"], "after_swap": "swapped", "many": VIEW}, "✗", "being written"),
+        (4, {"visible": ["<bos>", "2", "0"], "after_swap": "swapped", "many": VIEW}, "✗", "row 3"),
+        (4, {"visible": [1, None], "after_swap": "swapped", "many": VIEW}, "✗", "2 tokens have a weight"),
+        (4, {"visible": "<bos>2", "after_swap": "swapped", "many": VIEW}, "✗", "a list of tokens"),
+        (4, {"visible": ["<bos>", "2"], "after_swap": True, "many": VIEW}, "✗", '"else"'),
+        (5, {"my_guess": [5000, 15000, 20000], "dates": DATES}, "✗", "keep the names"),
+        (5, {"my_guess": {"rnn-attention": 5000, "transformer": 9000}, "dates": DATES}, "✗", "keep the names"),
+        (5, {"my_guess": {"rnn-attention": 9, "transformer": "x", "rnn-peeky": 3}, "dates": DATES}, "✗", "numbers of"),
+        (5, {"my_guess": {"rnn-attention": 9, "transformer": 8, "rnn-peeky": "never"}, "dates": {}}, "…", "guess made"),
+        (
+            5,
+            {"my_guess": {"rnn-attention": 9, "transformer": 8, "rnn-peeky": "never"}, "dates": DATES},
+            "✓",
+            "compare; you",
+        ),
+        (6, {"fewer": "transformer-rope", "factor": 2, "sentence": "x y z", "dates": DATES}, "✓", "for your partner"),
+        (6, {"fewer": "transformer-rope", "factor": 2, "sentence": "", "dates": DATES}, "…", "Now the sentence"),
+        (6, {"fewer": "transformer-rope", "factor": 0.5, "sentence": "", "dates": DATES}, "✗", "other way round"),
+        (6, {"fewer": "transformer-rope", "factor": 200, "sentence": "", "dates": DATES}, "✗", "percentage"),
+        (6, {"fewer": "transformer-rope", "factor": 12000, "sentence": "", "dates": DATES}, "✗", "difference"),
+        (6, {"fewer": "transformer", "factor": 2, "sentence": "", "dates": DATES}, "✗", "look at the other"),
+        (6, {"fewer": ["transformer"], "factor": 2, "sentence": "", "dates": DATES}, "✗", "none of the two"),
+        (6, {"fewer": "transformer-rope", "factor": 2, "sentence": "", "dates": {}}, "…", "run the training"),
+    ],
+)
+def test_an_answer_gets_the_mark_that_it_deserves(
+    exercise: int, answers: dict[str, Any], mark: str, named: str
+) -> None:
+    told = opened().ask(exercise, **answers)
+    assert told[0] == mark
+    assert named in told[1]
+    assert opened("lab.ko.ipynb").ask(exercise, **answers)[0] == mark
+
+
+def test_out_of_order_each_check_says_what_to_run_first(lab: Lab) -> None:
+    for exercise in range(1, 7):
+        mark, said = lab.ask(exercise)
+        assert mark == "…"
+        assert "`" in said
+
+
+def test_after_a_restart_each_check_says_to_run_the_cell_of_the_checks(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, words in (("lab.ipynb", "run the folded cell at the top first"), ("lab.ko.ipynb", "맨 위의 접힌 셀")):
+        asking = [code for code in cells(CLASS / name, "check") if code.startswith("try:")]
+        assert len(asking) == 7
+        for code in asking:
+            exec(code, {})
+            assert words in capsys.readouterr().out
+
+
+def test_the_last_cell_counts(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    lab.ask(1, weights_by_hand=(1 / 8, 2 / 8, 5 / 8), output_by_hand=12)
+    lab.ask(2, my_attend=right)
+    lab.ask(4, visible=["<bos>", "2"], after_swap="else", many=VIEW)
+    lab.names["hand_in"]()
+    marks, count = capsys.readouterr().out.splitlines()
+    assert marks == "1 ✓ 2 ✓ 3 … 4 ✗ 5 … 6 …"
+    assert count in {"2 of 6 right", "6개 가운데 2개 맞음"}
+
+
+@pytest.mark.parametrize("end", ["", ".ko"])
+def test_a_students_copy_has_no_solutions_and_a_lecturers_has_all(end: str) -> None:
+    student, lecturer = CLASS / f"lab{end}.ipynb", LECTURER / f"lab-solutions{end}.ipynb"
+    answers = cells(student, "answer")
+    assert not cells(student, "solution")
+    assert len(answers) == 6 == len(cells(lecturer, "solution"))
+    assert all(text.startswith(("# Your answer", "# 여기에 답을 쓰세요")) for text in answers)
+    assert cells(student, "check") == cells(lecturer, "check")
+
+
+def test_both_languages_have_the_same_program() -> None:
+    """The same code but for comments and texts."""
+
+    def skeleton(end: str) -> list[str]:
+        texts = [text for tag in ("check", "solution") for text in cells(LECTURER / f"lab-solutions{end}.ipynb", tag)]
+        lines = [line.split("#")[0].rstrip() for text in texts for line in text.splitlines()]
+        return [line for line in lines if line.isascii() and '"' not in line and "'" not in line]
+
+    assert skeleton("") == skeleton(".ko")
+
+
+def test_no_solution_lies_beside_the_lab_and_nothing_has_a_placeholder() -> None:
+    for path in CLASS.iterdir():
+        assert "solution" not in path.name
+    for path in CLASS.glob("*.ipynb"):
+        text = path.read_text("utf-8")
+        assert '"solution"' not in text
+        assert "{{" not in text.replace("{{model}}", "")
+        assert "REPOSITORY" not in text
+
+
+def test_the_runs_to_hand_out_are_those_of_the_lab() -> None:
+    program = runpy.run_path(str(LECTURER / "make_runs.py"))["training_cell"]()
+    student = json.loads((CLASS / "lab.ipynb").read_text("utf-8"))["cells"]
+    assert program.strip() in ["".join(each["source"]) for each in student]
