@@ -77,8 +77,8 @@ def test_a_file_of_data_that_has_no_end_is_not_read(cli: Cli, copy: Path, tmp_pa
         for path in (tmp_path / "pipe", Path("/dev/zero")):
             with pytest.raises(UserError, match=f"{path}: is not a file; what comes out of a pipe"):
                 read(path)
-    data = {"kind": "file", "path": str(tmp_path / "pipe"), "sha256": "0", "split": "by source", "validation_items": 1}
-    forged(copy / RUN / "config.json", lambda config: config | {"data": data})
+    options = {"data": [str(tmp_path / "pipe")]}
+    forged(copy / RUN / "config.json", lambda config: config | {"task_options": options})
     assert "pipe: is not a file; " in cli("evaluate", copy / RUN).refusal()
 
 
