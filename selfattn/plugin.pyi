@@ -90,13 +90,13 @@ from selfattn.settings import Probability as Probability
 from selfattn.settings import Share as Share
 from selfattn.settings import check_bounds as check_bounds
 from selfattn.streams import generator as generator
-from selfattn.tokenizers.char import CharTokenizer as CharTokenizer
-from selfattn.tokenizers.letters import LetterTokenizer as LetterTokenizer
+from selfattn.tokenizers.listed import CharTokenizer as CharTokenizer
+from selfattn.tokenizers.listed import LetterTokenizer as LetterTokenizer
+from selfattn.tokenizers.listed import WordTokenizer as WordTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer as SeparateTokenizer
 from selfattn.tokenizers.load import train_tokenizer as train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer as Tokenizer
 from selfattn.tokenizers.subword import SubwordSettings as SubwordSettings
 from selfattn.tokenizers.subword import SubwordTokenizer as SubwordTokenizer
-from selfattn.tokenizers.words import WordTokenizer as WordTokenizer
 from selfattn.training.config import TrainingConfig as TrainingConfig
 from selfattn.words.messages import phrase as phrase

@@ -20,8 +20,8 @@ from selfattn.files import reading
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.protocol import Seq2Seq
+from selfattn.tokenizers.borrowed import MarianSpecials, MarianTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer
-from selfattn.tokenizers.marian import MarianSpecials, MarianTokenizer
 from selfattn.tokenizers.protocol import BOS, PAD
 
 RECIPE: dict[str, Any] = {"epochs": 3, "lr": 5e-5, "schedule": "linear", "average": "none"}

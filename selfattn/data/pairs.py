@@ -137,7 +137,7 @@ def encode_together(pairs: Sequence[Pair], tokenizer: Tokenizer) -> Examples:
         tokenizer: of both sides.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> list(encode_together([Pair("ab", "b")], CharTokenizer("ab")))
         [Example(source=[4, 5, 2], target=[5, 2])]
     """
@@ -155,7 +155,7 @@ def encode_pairs(pairs: Iterable[Pair], tokenizer: Tokenizer) -> list[Example]:
     """Turn pairs into examples: the ids of each side, with eos behind them.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> encode_pairs([Pair("ab", "b")], CharTokenizer("ab"))
         [Example(source=[4, 5, 2], target=[5, 2])]
     """
@@ -166,7 +166,7 @@ def encode_stream(pairs: Iterable[Pair], tokenizer: Tokenizer) -> Iterator[Examp
     """Turn pairs into examples one by one, as they are asked for.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> next(encode_stream([Pair("ab", "b")], CharTokenizer("ab")))
         Example(source=[4, 5, 2], target=[5, 2])
     """
@@ -192,7 +192,7 @@ def sample_pairs(
         alpha: see the tokenizer's ``sample``.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> list(sample_pairs([Pair("ab", "b")], CharTokenizer("ab"), seed=0, epoch=1, alpha=0.1))
         [Example(source=[4, 5, 2], target=[5, 2])]
     """

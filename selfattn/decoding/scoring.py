@@ -80,7 +80,7 @@ def score_examples(model: Seq2Seq, examples: Sequence[Example]) -> list[TargetSc
     Example:
         >>> from selfattn.models.build import build
         >>> from selfattn.models.presets import PRESETS
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> tokenizer = CharTokenizer("abc")
         >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
         >>> [score.tokens for score in score_examples(model, [Example([4, 2], [5, 6, 2])])]
@@ -152,7 +152,7 @@ def text_examples(texts: Iterable[str], tokenizer: Tokenizer, context: int) -> E
         context: tokens in a window, at least 1.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> [example.target for example in text_examples(["abcde"], CharTokenizer("abcde"), 2)]
         [[4, 5], [6, 7], [8, 2]]
     """
@@ -180,7 +180,7 @@ def score_texts(model: Seq2Seq, tokenizer: Tokenizer, texts: Sequence[str], *, c
     Example:
         >>> from selfattn.models.build import build
         >>> from selfattn.models.presets import PRESETS
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> tokenizer = CharTokenizer("ab")
         >>> model = build(PRESETS["decoder-only"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
         >>> score = score_texts(model, tokenizer, ["ab", "bba"], context=2)

@@ -68,7 +68,7 @@ def decode_sources(
     Example:
         >>> from selfattn.models.build import build
         >>> from selfattn.models.presets import PRESETS
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> tokenizer = CharTokenizer("abc")
         >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
         >>> options = DecodingOptions(beam=3, n_best=2)

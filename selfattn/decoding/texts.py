@@ -52,7 +52,7 @@ def decode_texts(
     Example:
         >>> from selfattn.models.build import build
         >>> from selfattn.models.presets import PRESETS
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> tokenizer = CharTokenizer(["May 1", "2001-05-01"])
         >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
         >>> outputs = decode_texts(model, tokenizer, ["May 1", "", "May 11"], max_length=3)

@@ -20,12 +20,10 @@ from selfattn.ownership import check_ours
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.runs.run import Run
-from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.kept import KeptTokenizer
-from selfattn.tokenizers.letters import LetterTokenizer
+from selfattn.tokenizers.listed import CharTokenizer, LetterTokenizer, WordTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
-from selfattn.tokenizers.words import WordTokenizer
 from selfattn.words.messages import LANGS, read_words
 
 _HOME = "selfattn.demo"

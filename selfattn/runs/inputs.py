@@ -70,7 +70,7 @@ def checked_prefixes(prefix: Any, texts: Sequence[str], tokenizer: Tokenizer, *,
         UserError: the tokenizer has no tokens for a prefix.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> checked_prefixes("20", ["11/13/08", "1/2/03"], CharTokenizer("0123456789-"))
         ['20', '20']
     """

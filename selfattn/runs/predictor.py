@@ -23,10 +23,9 @@ from selfattn.runs.exported import COMPARED, MODEL_FILES, compared, export_place
 from selfattn.runs.inputs import checked_prefixes, checked_texts, decoding_options
 from selfattn.runs.record import RunConfig
 from selfattn.settings import shown
-from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.kept import KeptTokenizer
+from selfattn.tokenizers.listed import CharTokenizer, WordTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.tokenizers.words import WordTokenizer
 from selfattn.training.config import TrainingConfig
 
 Prefix: TypeAlias = str | Iterable[str | None] | None

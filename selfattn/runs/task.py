@@ -174,7 +174,7 @@ class TaskData:
 
     def tokenizer(self, splits: Splits) -> Tokenizer:
         """Return the tokenizer, the same for every seed; default: the characters of the sample."""
-        from selfattn.tokenizers.char import CharTokenizer
+        from selfattn.tokenizers.listed import CharTokenizer
 
         return CharTokenizer(text for pair in splits.sample() for text in (pair.source, pair.target))
 

@@ -82,6 +82,6 @@ class TextData(TaskData):
 
     def text_tokenizer(self, texts: Sequence[str]) -> Tokenizer:
         """Return the tokenizer; default: the characters of the training texts."""
-        from selfattn.tokenizers.char import CharTokenizer
+        from selfattn.tokenizers.listed import CharTokenizer
 
         return CharTokenizer(texts)

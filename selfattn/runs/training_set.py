@@ -236,7 +236,7 @@ def output_limits(
         A limit for each pair; a target equal to the pair's is always within it.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> tokenizer = CharTokenizer("ab")
         >>> pairs = [Pair("a", "bb"), Pair("a" * 99, "b" * 99)]
         >>> output_limits(pairs, encode_pairs(pairs, tokenizer), [Pair("aa", "bbb")], tokenizer)

@@ -23,7 +23,7 @@ def unknown_characters(what: str, texts: Sequence[str], tokenizer: Tokenizer) ->
         tokenizer: of their side.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> unknown_characters("targets", ["abß", "ß"], CharTokenizer("ab"))
         ["targets: 2 characters that the model does not know, 1 different: 'ß' 2 (50.0 % of all)"]
     """
@@ -88,7 +88,7 @@ def token_settings(tokenizer: Tokenizer) -> dict[str, tuple[Any, ...]]:
         ``separate`` the values that describe it; none for a tokenizer of a plugin.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> settings = token_settings(CharTokenizer("ab"))
         >>> settings["tokenizer"], settings["separate"]
         (('characters',), (False,))
@@ -113,7 +113,7 @@ def kind_of(tokenizer: Tokenizer) -> tuple[str, ...]:
     """Return the kind of a tokenizer of one side, as its option names it; nothing for one of a plugin.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> kind_of(CharTokenizer("ab"))
         ('characters',)
     """

@@ -96,7 +96,7 @@ class Recall(TaskData):
 
     def tokenizer(self, splits: Splits) -> Tokenizer:
         """Return one token for each word."""
-        from selfattn.tokenizers.words import WordTokenizer
+        from selfattn.tokenizers.listed import WordTokenizer
 
         if self.options.problem == "mqar":
             return WordTokenizer(map(str, range(self.options.vocabulary)))

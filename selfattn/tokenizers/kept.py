@@ -12,8 +12,8 @@ from typing import Any, Literal, Self
 
 from selfattn import codec
 from selfattn.errors import UserError
+from selfattn.tokenizers.listed import WordTokenizer
 from selfattn.tokenizers.protocol import BOS, EOS, PAD, Tokenizer, Unit, checked_id, printable, unit_of
-from selfattn.tokenizers.words import WordTokenizer
 
 FILE_NAME = "kept.json"
 _FIRST_MARK = 0xF0000  # private characters stand for what a pattern has found, until it is put back
@@ -58,7 +58,7 @@ class KeptTokenizer(Tokenizer):
         UserError: a line cannot be used; the message says why.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> tokenizer = KeptTokenizer(CharTokenizer("se :)"), ["(c)", r"/https?:\S+/"])
         >>> source = "see (c) http://a.b"
         >>> ids = tokenizer.encode(source)
@@ -71,8 +71,6 @@ class KeptTokenizer(Tokenizer):
     def __init__(self, base: Tokenizer, lines: Sequence[str]) -> None:
         self.base = base
         self.lines = tuple(lines)
-        self.source: Tokenizer = self
-        self.target: Tokenizer = self
         self.unit: Unit = unit_of(base)
         self._of_words = isinstance(base, WordTokenizer)
         self._search = KeptSearch(self.lines)
@@ -288,7 +286,7 @@ class KeptSearch:
 
 
 def _is_slow(line: str, text: str) -> bool:
-    import regex
+    import regex  # type: ignore[import-untyped]  # takes 20 ms; its types are a package of their own
 
     try:
         regex.compile(line[1:-1]).findall(text, timeout=_SECONDS / 2)
@@ -310,7 +308,7 @@ def _check_pattern(line: str) -> None:
 
 
 def _compiled(text: str, line: str) -> Any:
-    import regex  # type: ignore[import-untyped]  # takes 20 ms; its types are a package of their own
+    import regex
 
     try:
         return regex.compile(text)

@@ -8,12 +8,10 @@ from typing import Literal, Self, get_args
 
 from selfattn.codec import read
 from selfattn.errors import UserError
-from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.kept import FILE_NAME as KEPT
 from selfattn.tokenizers.kept import KeptFile, KeptTokenizer
-from selfattn.tokenizers.letters import LetterTokenizer
+from selfattn.tokenizers.listed import CharTokenizer, LetterTokenizer, ListedTokenizer, WordTokenizer
 from selfattn.tokenizers.protocol import BOS, EOS, PAD, UNK, Tokenizer, unit_of
-from selfattn.tokenizers.words import WordTokenizer
 
 TokenizerKind = Literal["characters", "letters", "words", "unigram", "bpe"]
 SUBWORDS = ("unigram", "bpe")
@@ -26,13 +24,13 @@ TARGET = "target"
 DEFAULT_VOCAB_SIZE = 8000
 # The tokenizer of each file, or folder, that may lie in a directory.
 _KINDS = {
-    "char.json": "char:CharTokenizer",
-    "letters.json": "letters:LetterTokenizer",
-    "words.json": "words:WordTokenizer",
+    "char.json": "listed:CharTokenizer",
+    "letters.json": "listed:LetterTokenizer",
+    "words.json": "listed:WordTokenizer",
     TARGET: "load:SeparateTokenizer",
     "subword.json": "subword:SubwordTokenizer",
-    "pieces.json": "pieces:PieceTokenizer",
-    "marian.json": "marian:MarianTokenizer",
+    "pieces.json": "borrowed:PieceTokenizer",
+    "marian.json": "borrowed:MarianTokenizer",
 }
 _ADVICE = "restore the files of the run, or train again"
 
@@ -56,12 +54,13 @@ def train_tokenizer(
         >>> len(train_tokenizer("characters", ["abc"]))
         7
     """
-    if kind == "characters":
-        return CharTokenizer(texts)
-    if kind == "letters":
-        return LetterTokenizer(texts)
-    if kind == "words":
-        return WordTokenizer(texts)
+    listed: dict[str, type[ListedTokenizer]] = {
+        "characters": CharTokenizer,
+        "letters": LetterTokenizer,
+        "words": WordTokenizer,
+    }
+    if kind != "unigram" and kind != "bpe":
+        return listed[kind](texts)
     # sentencepiece, which characters do without
     from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
@@ -86,7 +85,7 @@ def load_tokenizer(directory: str | os.PathLike[str]) -> Tokenizer:
 
     Example:
         >>> import tempfile
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     CharTokenizer("ab").save(folder)
         ...     load_tokenizer(folder).encode("ba")
@@ -126,7 +125,7 @@ def open_tokenizer(path: Path, option: str = "tokenizer") -> Tokenizer:
     if path.is_dir() and (len(models) != 1 or any(path.glob("*.json"))):
         return load_tokenizer(path)
     if len(models) == 1:
-        from selfattn.tokenizers.pieces import PieceTokenizer
+        from selfattn.tokenizers.borrowed import PieceTokenizer
 
         return PieceTokenizer.open(models[0])
     kinds = ", ".join(get_args(TokenizerKind))
@@ -145,7 +144,7 @@ class SeparateTokenizer:
         target: of the target side.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> tokenizer = SeparateTokenizer(CharTokenizer("ab"), CharTokenizer("xyz"))
         >>> tokenizer.encode("ab"), tokenizer.target.encode("xy"), tokenizer.decode([4, 5])
         ([4, 5], [4, 5], 'xy')

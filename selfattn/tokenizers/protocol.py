@@ -34,7 +34,7 @@ class Tokenizer(Protocol):
         unit: what `unknown` counts.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> tokenizer: Tokenizer = CharTokenizer(["abc"])
         >>> tokenizer.decode(tokenizer.encode("cab"))
         'cab'
@@ -46,9 +46,17 @@ class Tokenizer(Protocol):
     bos_id: int = BOS
     eos_id: int = EOS
     unk_id: int = UNK
-    source: "Tokenizer"
-    target: "Tokenizer"
-    unit: Unit
+    unit: Unit = "characters"
+
+    @property
+    def source(self) -> "Tokenizer":
+        """Tokenizer of the source side; default this one."""
+        return self
+
+    @property
+    def target(self) -> "Tokenizer":
+        """Tokenizer of the target side; default this one."""
+        return self
 
     def __len__(self) -> int:
         """Return the size of the vocabulary, with special tokens."""
@@ -129,7 +137,7 @@ def token_texts(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
         text: any text.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> token_texts(CharTokenizer("ab "), "a bz")
         ('a', ' ', 'b', '<unk>', '<eos>')
     """
@@ -153,7 +161,7 @@ def count_units(tokenizer: Tokenizer, texts: Iterable[str]) -> int:
     """Count the characters, letters or words of texts, known or not.
 
     Example:
-        >>> from selfattn.tokenizers.words import WordTokenizer
+        >>> from selfattn.tokenizers.listed import WordTokenizer
         >>> count_units(WordTokenizer(["go left"]), ["go left", "go"])
         3
     """
@@ -183,7 +191,7 @@ def describe(tokenizer: Tokenizer, texts: Sequence[str], examples: Iterable[str]
         examples: texts whose pieces and ids are shown; default none.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> print(describe(CharTokenizer("abc "), ["ab ac", "a?"], ["a?"]))
         vocabulary  8 tokens
         measured    2 texts, 3 words, 7 characters, 7 tokens

@@ -11,7 +11,7 @@ from selfattn.models.presets import get_preset
 from selfattn.runs.heads import layers_with_heads
 from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.training.config import TrainingConfig
 
 

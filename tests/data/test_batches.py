@@ -9,7 +9,7 @@ import torch
 from selfattn.data.batches import Batch, batches, collate, padding_of, stream_batches
 from selfattn.data.pairs import Example, Examples, Pair, encode_pairs, encode_together
 from selfattn.data.splits import repeated
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 

@@ -16,9 +16,9 @@ from selfattn.collector import give_back_memory, paused_collector
 from selfattn.data.corpus.cleaning import CleaningOptions
 from selfattn.data.corpus.corpus import loose, read_corpus
 from selfattn.data.pairs import Examples, Pair, encode_pairs, encode_together
-from selfattn.data.readers.lines import TextFile, checked_encoding, lines_of
+from selfattn.data.readers.lines import LearnedFile, checked_encoding, lines_of
 from selfattn.data.readers.pairs import PairFiles
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
@@ -54,7 +54,7 @@ def test_lines_are_counted_without_decoding_them(
     content = text.encode(encoding or "utf-8", "replace")
     path.write_bytes(gzip.compress(content) if packed else content)
     used = checked_encoding(encoding)
-    assert TextFile.learn(path, used).count == len(list(lines_of(path, used)))
+    assert LearnedFile.learn(path, used).count == len(list(lines_of(path, used)))
 
 
 def test_repeated_texts_are_left_out_whatever_their_tags(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.lines import TextFile, lines_of, read_text_lines, read_texts
+from selfattn.data.readers.lines import LearnedFile, lines_of, read_text_lines, read_texts
 from selfattn.data.readers.pairs import PairFiles, read_pairs
 from selfattn.data.readers.rows import read_column
 from selfattn.errors import SettingError, UserError
@@ -86,7 +86,7 @@ def test_files_record_themselves_and_are_known_again(tmp_path: Path, monkeypatch
     files = PairFiles((Path("a.tsv"),), ("en", "de"), "CP1252", "id")
     settings = json.loads(json.dumps(files.settings))
     assert settings == {
-        "files": [{"path": "a.tsv", "sha256": TextFile.learn(Path("a.tsv"), "cp1252").sha256}],
+        "files": [{"path": "a.tsv", "sha256": LearnedFile.learn(Path("a.tsv"), "cp1252").sha256}],
         "columns": ["en", "de"],
         "encoding": "cp1252",
         "tag": "id",
@@ -138,7 +138,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "text lines": read_text_lines,
     "texts": read_texts,
     "a column": lambda path: read_column(path, "1"),
-    "what it is": TextFile.learn,
+    "what it is": LearnedFile.learn,
 }
 
 
@@ -194,7 +194,7 @@ def test_the_first_lines_are_cut_at_a_line(tmp_path: Path, encoding: str, monkey
     monkeypatch.setattr("selfattn.data.readers.lines._HEAD_BYTES", 37)
     lines = [f"하나 {n}" for n in range(99)]
     (tmp_path / "a.txt").write_text("\n".join(lines), encoding=encoding)
-    file = TextFile.learn(tmp_path / "a.txt", "cp949" if encoding == "cp949" else None)
+    file = LearnedFile.learn(tmp_path / "a.txt", "cp949" if encoding == "cp949" else None)
     assert file.count == 99
     assert 1 < len(file.head) < 9
     assert list(file.head) == lines[: len(file.head)]

@@ -16,9 +16,8 @@ from selfattn.errors import SettingError, UserError
 from selfattn.models.build import build
 from selfattn.runs.load import load
 from selfattn.runs.run import Run
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import CharTokenizer, WordTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.tokenizers.words import WordTokenizer
 
 LANGUAGE_MODEL = Path(__file__).parents[1] / "fixtures/formats/run-lm"
 WORDS = WordTokenizer(["a b c d e f g"])

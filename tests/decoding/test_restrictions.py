@@ -16,7 +16,7 @@ from selfattn.decoding.sources import decode_sources
 from selfattn.models.build import build
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import CharTokenizer
 
 ENDS = {"bos_id": 1, "eos_id": 2}
 LETTERS = CharTokenizer("abcdefg")

@@ -21,7 +21,7 @@ from selfattn.models.decoder_only.model import Continuation, DecoderOnly
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Memory, Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import CharTokenizer
 
 TOKENIZER = CharTokenizer(["abcdefg 0123456789"])
 

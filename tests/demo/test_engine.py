@@ -32,10 +32,8 @@ from selfattn.models.inside import trace_model
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import EncoderMemory, Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
-from selfattn.tokenizers.char import CharTokenizer
-from selfattn.tokenizers.letters import LetterTokenizer
+from selfattn.tokenizers.listed import CharTokenizer, LetterTokenizer, WordTokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
-from selfattn.tokenizers.words import WordTokenizer
 
 ENGINE = resources.files("selfattn.demo").joinpath("templates", "engine.js").read_text(encoding="utf-8")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "demo" / "dates.html"

@@ -26,7 +26,7 @@ from selfattn.report.drawing.palette import Signs
 from selfattn.runs.load import load
 from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.training.config import TrainingConfig
 
 STACK = TransformerConfig(dim=16, num_heads=2, num_layers=2, ffn_dim=20)

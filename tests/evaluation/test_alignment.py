@@ -38,7 +38,7 @@ from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import AttentionMaps
 from selfattn.results.attention import ModelAlignment
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import CharTokenizer
 
 MODEL = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
 

@@ -26,7 +26,7 @@ from selfattn.runs.exported import COMPARED, NOTE
 from selfattn.runs.load import load
 from selfattn.runs.predictor import open_compared
 from selfattn.runs.run import Run
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import CharTokenizer
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="needs the extra [ctranslate2]")
 

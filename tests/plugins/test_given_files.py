@@ -8,8 +8,7 @@ from third_party import isolated_registries
 from selfattn.cli.main import main
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.load import load
-from selfattn.tokenizers.letters import LetterTokenizer
-from selfattn.tokenizers.words import WordTokenizer
+from selfattn.tokenizers.listed import LetterTokenizer, WordTokenizer
 
 PLUGIN = str(Path(__file__).with_name("given_files.py"))
 

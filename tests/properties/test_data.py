@@ -23,7 +23,7 @@ from selfattn.data.phrases.source import LONGEST, CldrSource, part_of
 from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.splits import Split
 from selfattn.data.text import clean_text
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
 PAD, BOS = 0, 1

@@ -25,7 +25,7 @@ from selfattn.evaluation.alignment.links import parse_links, read_gold
 from selfattn.results.reading import read_record
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.train import train
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.tokenizers.load import load_tokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 

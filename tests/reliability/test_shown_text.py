@@ -17,7 +17,7 @@ from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_summary
 from selfattn.report.write import document
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import CharTokenizer
 
 RUN = "runs/plain-seed0"
 Cli = Callable[..., Any]

@@ -19,7 +19,7 @@ from selfattn.models.transformer_config import TransformerConfig
 from selfattn.runs.directory import RunDirectory, check_is_free
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.record import RunConfig, RunRecord
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import EpochReport
 

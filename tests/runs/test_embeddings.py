@@ -9,7 +9,7 @@ from small_runs import Cli
 
 from selfattn.models.build import build
 from selfattn.runs.embeddings import fill_tables, read_vectors
-from selfattn.tokenizers.words import WordTokenizer
+from selfattn.tokenizers.listed import WordTokenizer
 
 TOKENIZER = WordTokenizer(["red house green"])
 GOOD = "red 1 2 3\nhouse -1 0.5 2e-1\nunseen 1 1 1\nNew York 4 5 6\n"

@@ -16,7 +16,7 @@ from selfattn.models.presets import PRESETS
 from selfattn.runs.directory import CONFIG
 from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.training.config import TrainingConfig
 
 __all__ = ["runs", "small", "tiny", "train"]

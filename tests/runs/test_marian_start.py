@@ -18,8 +18,8 @@ from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.load import load
 from selfattn.runs.run import Run
 from selfattn.runs.train import train
+from selfattn.tokenizers.borrowed import MarianTokenizer
 from selfattn.tokenizers.load import load_tokenizer
-from selfattn.tokenizers.marian import MarianTokenizer
 
 transformers = pytest.importorskip("transformers", reason="needs transformers, which is not installed")
 

@@ -7,7 +7,7 @@ from selfattn.data.pairs import Pair, encode_pairs
 from selfattn.decoding.texts import decode_texts
 from selfattn.models.build import build
 from selfattn.runs.training_set import output_limits
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import CharTokenizer
 
 TOKENIZER = CharTokenizer("ab ")
 SIDES = st.text("ab ", min_size=1, max_size=40)

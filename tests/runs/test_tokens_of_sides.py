@@ -17,8 +17,7 @@ from selfattn.runs.load import load
 from selfattn.runs.run import Run
 from selfattn.runs.train import train
 from selfattn.tasks.translation import Translation
-from selfattn.tokenizers.char import CharTokenizer
-from selfattn.tokenizers.words import WordTokenizer
+from selfattn.tokenizers.listed import CharTokenizer, WordTokenizer
 
 LETTERS = {"a": "a̠", "k": "kʰ", "t": "t͡ɕʰ", "n": "n"}
 SMALL = ("encoder.hidden_dim=16", "decoder.hidden_dim=16")

@@ -16,13 +16,11 @@ from selfattn.errors import SettingError, UserError
 from selfattn.runs.load import load
 from selfattn.runs.output_details import output_tokens
 from selfattn.runs.train import train
-from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.kept import KeptSearch, KeptTokenizer, without_kept
-from selfattn.tokenizers.letters import LetterTokenizer
+from selfattn.tokenizers.listed import CharTokenizer, LetterTokenizer, WordTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
-from selfattn.tokenizers.words import WordTokenizer
 
 LINES = ("<br>", "Kim", "Kim Lee", r"/https?:\S+/", "/[0-9]+/")
 TEXTS = ["ask Kim now", "see  it all", "is it here"] * 9

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfattn.errors import UserError
-from selfattn.tokenizers.letters import LetterTokenizer
+from selfattn.tokenizers.listed import LetterTokenizer
 from selfattn.tokenizers.load import load_tokenizer, train_tokenizer
 from selfattn.tokenizers.protocol import describe
 

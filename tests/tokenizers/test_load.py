@@ -11,7 +11,7 @@ import pytest
 
 from selfattn.data.pairs import Example, Pair, encode_pairs, sample_pairs
 from selfattn.errors import UserError
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer, TokenizerKind, load_tokenizer, train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordKind, SubwordSettings, SubwordTokenizer

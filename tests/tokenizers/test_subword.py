@@ -40,7 +40,7 @@ def test_the_same_texts_give_the_same_bytes_in_any_order() -> None:
 
 def test_many_texts_are_drawn_from_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [chr(ord("a") + number) for number in range(20)]
-    monkeypatch.setattr("selfattn.tokenizers.subword_training._MOST_TEXTS", 5)
+    monkeypatch.setattr("selfattn.tokenizers.subword._MOST_TEXTS", 5)
     tokenizer = train(texts)
     known = [number for number, text in enumerate(texts) if not tokenizer.unknown(text)]
     assert len(known) == 5

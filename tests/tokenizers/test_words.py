@@ -15,10 +15,10 @@ from selfattn.data.pairs import Pair
 from selfattn.data.text import plain_words
 from selfattn.errors import UserError
 from selfattn.tasks.translation import Translation
+from selfattn.tokenizers.borrowed import PieceTokenizer
+from selfattn.tokenizers.listed import WordTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer, open_tokenizer, train_tokenizer
-from selfattn.tokenizers.pieces import PieceTokenizer
 from selfattn.tokenizers.protocol import SPECIALS, describe
-from selfattn.tokenizers.words import WordTokenizer
 
 TEXTS = st.lists(st.text("a t͡ɕʰ", max_size=9).map(str.strip), min_size=1, max_size=4)
 

@@ -5,16 +5,13 @@ UTF-8, empty or too long are left out; once all pairs are known (`corpus`), so a
 pairs shared with the held-out parts.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from selfattn.data.readers.rows import BadRecord, RawPair
+from selfattn.data.readers.rows import BadRecord, RawPair, is_encodable
 from selfattn.data.text import clean_text
 from selfattn.errors import UserError
-
-_SURROGATES = re.compile("[\ud800-\udfff]")  # bytes that are not UTF-8, or a broken \u escape
 
 _SHORT = 10.0  # characters added to both lengths before they are compared: ratios of short texts vary by chance
 
@@ -120,8 +117,7 @@ def clean_rows(
             tally.drop("broken", row, row.reason)
             continue
         tally.read += 1
-        is_ascii = row.source.isascii() and row.target.isascii()
-        if not is_ascii and (_SURROGATES.search(row.source) or _SURROGATES.search(row.target)):
+        if not is_encodable(row.source, row.target):
             tally.drop("invalid UTF-8", row)
             continue
         source = clean_text(row.source)

@@ -265,7 +265,7 @@ def _checked_lines(path: Path, text: io.TextIOBase, used: str, *, is_given: bool
             if is_given and (control := _NO_TEXT.search(line)):
                 shown = f"{path}:{number}: read as {used}, it has the control character {control[0]!a}"
                 raise UserError(f"{shown}; give the `encoding` that it is in, such as cp1252 or utf-16-le")
-            yield line.removesuffix("\n").removesuffix("\r")
+            yield line.rstrip("\n").removesuffix("\r")
     except UnicodeError as error:
         raise _undecoded(path, used, number + 1, error) from None
 
@@ -277,7 +277,7 @@ def _undecoded(path: Path, used: str, line: int, error: UnicodeError) -> UserErr
 
 
 @dataclass(frozen=True)
-class TextFile:
+class LearnedFile:
     """A file of text, and what one pass through it has told.
 
     Attributes:
@@ -299,7 +299,7 @@ class TextFile:
     head: tuple[str, ...]
 
     @classmethod
-    def learn(cls, path: Path, encoding: str | None = None) -> "TextFile":
+    def learn(cls, path: Path, encoding: str | None = None) -> "LearnedFile":
         r"""Go through a file once.
 
         Args:
@@ -314,7 +314,7 @@ class TextFile:
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     path = Path(folder, "a.txt")
             ...     _ = path.write_bytes(b"one\r\ntwo")
-            ...     file = TextFile.learn(path)
+            ...     file = LearnedFile.learn(path)
             ...     file.count, file.head
             (2, ('one', 'two'))
         """

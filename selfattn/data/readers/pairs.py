@@ -17,7 +17,7 @@ from selfattn.data.languages import turned_side
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import (
     BAD_BYTE,
-    TextFile,
+    LearnedFile,
     checked_encoding,
     content_sha256,
     encoding_advice,
@@ -38,6 +38,7 @@ from selfattn.data.readers.rows import (
     chosen_columns,
     format_of,
     is_anki,
+    is_encodable,
     is_object,
     side_of,
     understand,
@@ -172,16 +173,16 @@ class PairFiles:
         return label_of(self.paths)
 
     @cached_property
-    def files(self) -> tuple[TextFile, ...]:
+    def files(self) -> tuple[LearnedFile, ...]:
         """What one pass through each file has told.
 
         Raises:
             UserError: a file is missing, damaged, empty or not text.
         """
-        return tuple(TextFile.learn(path, self.encoding) for path in self.paths)
+        return tuple(LearnedFile.learn(path, self.encoding) for path in self.paths)
 
     @cached_property
-    def groups(self) -> list[tuple[TextFile, ...]]:
+    def groups(self) -> list[tuple[LearnedFile, ...]]:
         """The files as they are read one after the other: a file of pairs each, or a source file and its target file.
 
         Raises:
@@ -198,7 +199,7 @@ class PairFiles:
         """How each group is read; None for two parallel files."""
         return [self._understand(group) for group in self.groups]
 
-    def _understand(self, group: tuple[TextFile, ...]) -> Understood | None:
+    def _understand(self, group: tuple[LearnedFile, ...]) -> Understood | None:
         if len(group) == 1:
             return understand(group[0], self.columns, self.tag)
         for name, given in (("columns", self.columns), ("tag", self.tag)):
@@ -303,7 +304,7 @@ class PairFiles:
                 return
             if type(record) is RawPair:
                 read += 1
-                if not (record.source.isascii() and record.target.isascii()) and _has_bad_byte(record):
+                if not is_encodable(record.source, record.target) and _has_bad_byte(record):
                     undecoded += 1
                     bad = bad or record
             else:
@@ -343,13 +344,10 @@ class PairFiles:
 
     def _problem(self, row: RawPair, pair: Pair) -> str | None:
         """Return what is wrong with a row, and what to do."""
-        if not (row.source.isascii() and row.target.isascii()):
+        if not is_encodable(row.source, row.target):
             if _has_bad_byte(row):
                 return encoding_advice(self._undecoded_file(row), self.encoding)
-            try:
-                f"{row.source}{row.target}".encode()
-            except UnicodeEncodeError:
-                return f"half of a surrogate pair, no character; {_ADVICE}"
+            return f"half of a surrogate pair, no character; {_ADVICE}"
         return None if pair.source and pair.target else f"the source or the target is empty; {_ADVICE}"
 
     def about(self) -> list[str]:
@@ -416,7 +414,7 @@ def label_of(paths: Iterable[Path]) -> str:
     return ", ".join(path.name for path in paths)
 
 
-def _label(group: Iterable[TextFile]) -> str:
+def _label(group: Iterable[LearnedFile]) -> str:
     return label_of(file.path for file in group)
 
 
@@ -456,7 +454,7 @@ def read_pairs(
 # Which files belong together.
 
 
-def _grouped(files: Sequence[TextFile]) -> list[tuple[TextFile, ...]]:
+def _grouped(files: Sequence[LearnedFile]) -> list[tuple[LearnedFile, ...]]:
     """Divide several files into groups.
 
     Files that hold pairs by themselves (`holds_pairs`) are groups of one. Others are read two by two, a source and its
@@ -483,7 +481,7 @@ def _grouped(files: Sequence[TextFile]) -> list[tuple[TextFile, ...]]:
     return list(zip(files[::2], files[1::2], strict=True))
 
 
-def holds_pairs(file: TextFile) -> bool:
+def holds_pairs(file: LearnedFile) -> bool:
     """Return whether a file among several holds pairs by itself, in contrast to one side of pairs.
 
     Its name tells (``.tsv``, or ``.en``), and its first 100 lines must not contradict. Of a name that does not tell,

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from selfattn.codec import parse
 from selfattn.data.languages import SOURCES, TARGETS, is_language, is_language_name
-from selfattn.data.readers.lines import BAD_BYTE, TextFile, encoding_advice
+from selfattn.data.readers.lines import BAD_BYTE, LearnedFile, encoding_advice
 from selfattn.errors import SettingError, UserError, number_of
 
 Columns = tuple[str, str] | None
@@ -184,7 +184,7 @@ class Understood:
         layout: of a table; None for other formats, and where the first lines have no row.
     """
 
-    file: TextFile
+    file: LearnedFile
     kind: Format
     records: Callable[[Iterable[str], str], Iterator[RawRecord]]
     layout: "Layout | None" = None
@@ -215,17 +215,17 @@ def side_of(name: Path) -> str | None:
     return ending if ending in SOURCES | TARGETS or is_language(ending) else None
 
 
-def is_anki(file: TextFile) -> bool:
+def is_anki(file: LearnedFile) -> bool:
     """Return whether a file has notes that Anki has exported."""
     return first_line(file).lower().startswith(_ANKI_HEADS)
 
 
-def first_line(file: TextFile) -> str:
+def first_line(file: LearnedFile) -> str:
     """Return the first line that is not blank; empty where the first lines all are."""
     return next((line for line in file.head if line.strip()), "")
 
 
-def format_of(file: TextFile) -> Format | None:
+def format_of(file: LearnedFile) -> Format | None:
     """Return the format of a file of pairs.
 
     It follows the file's name (``.tsv``, ``.tab``, ``.csv``, ``.jsonl``, ``.ndjson``, ``.json``, in any case; the
@@ -245,7 +245,7 @@ def format_of(file: TextFile) -> Format | None:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = Path(folder, "date.txt")
         ...     _ = path.write_text("2/10/93   _1993-02-10\\n")
-        ...     format_of(TextFile.learn(path))
+        ...     format_of(LearnedFile.learn(path))
         'book'
     """
     first = first_line(file)
@@ -266,13 +266,28 @@ def format_of(file: TextFile) -> Format | None:
     return kind
 
 
-def _refuse_documents(file: TextFile, first: str) -> None:
+def _refuse_documents(file: LearnedFile, first: str) -> None:
     """Refuse JSON that is no object a line."""
     if first.startswith("["):
         raise UserError(f"{file.path}: a JSON array; write one object a line (jq -c '.[]'), and name it .jsonl")
     if first.rstrip().endswith(("{", "[", ",")):
         advice = "write one object a line, such as with jq -c"
         raise UserError(f"{file.path}: JSON objects over several lines; {advice}")
+
+
+def is_encodable(source: str, target: str) -> bool:
+    """Return whether both texts can be written as UTF-8: they have no undecoded byte, and no half of a surrogate pair.
+
+    Example:
+        >>> is_encodable("é", "한"), is_encodable("a", "\\udcff")
+        (True, False)
+    """
+    try:
+        source.encode()
+        target.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def is_object(line: str) -> bool:
@@ -282,7 +297,7 @@ def is_object(line: str) -> bool:
     return False
 
 
-def understand(file: TextFile, columns: Columns = None, tag: str | None = None) -> Understood:
+def understand(file: LearnedFile, columns: Columns = None, tag: str | None = None) -> Understood:
     """Say how a file of pairs is read; see `pairs.PairFiles` for the formats.
 
     Args:
@@ -384,7 +399,7 @@ def _cut_book(line: str) -> Sequence[str] | str:
 
 
 def _json_records(
-    file: TextFile, columns: tuple[str, str], tag: str | None, lines: Iterable[str], name: str
+    file: LearnedFile, columns: tuple[str, str], tag: str | None, lines: Iterable[str], name: str
 ) -> Iterator[RawRecord]:
     """Read an object a line."""
     is_first = True
@@ -425,7 +440,7 @@ def _tsv_rows(lines: Iterable[str]) -> Iterator[Row]:
         yield number, line.split("\t") if line else ()
 
 
-def _refuse_quotes(file: TextFile) -> None:
+def _refuse_quotes(file: LearnedFile) -> None:
     """Refuse a TSV file that is quoted as only CSV is."""
     rows = [line.split("\t") for line in file.head]
     first = list(chain.from_iterable(row for row in rows[:_HEAD] if row != [""]))
@@ -463,7 +478,7 @@ def _quoted_rows(lines: Iterable[str], separator: str, after: int = 0) -> Iterat
             line = end
 
 
-def _csv_reader(file: TextFile, columns: Columns) -> Callable[[Iterable[str]], Iterator[Row]]:
+def _csv_reader(file: LearnedFile, columns: Columns) -> Callable[[Iterable[str]], Iterator[Row]]:
     """Return what reads rows of CSV. The separator is a comma, or else a semicolon, a tab or a bar.
 
     It is the one with which the first row names the columns, or else each of the first rows has the same number of
@@ -488,7 +503,7 @@ def _csv_reader(file: TextFile, columns: Columns) -> Callable[[Iterable[str]], I
     return partial(_quoted_rows, separator=fitting[0] if fitting else ",")
 
 
-def _anki_reader(file: TextFile, columns: Columns) -> tuple[Callable[[Iterable[str]], Iterator[Row]], Columns]:
+def _anki_reader(file: LearnedFile, columns: Columns) -> tuple[Callable[[Iterable[str]], Iterator[Row]], Columns]:
     """Return what reads notes exported from Anki, and the first two columns that are no identifiers, decks or tags."""
     settings: dict[str, str] = {}
     apart: set[int] = set()
@@ -626,7 +641,7 @@ def read_column(path: Path, column: str, encoding: str | None = None) -> list[st
         ...     read_column(path, "output"), read_column(path, "2")
         (['Geh.'], ['output', 'Geh.'])
     """
-    file = TextFile.learn(path, encoding)
+    file = LearnedFile.learn(path, encoding)
     if file.name.suffix.lower() == ".csv":
         read = _csv_reader(file, ("", column))
     else:

@@ -61,7 +61,7 @@ def word_links(model: Seq2Seq, tokenizer: Tokenizer, pairs: Sequence[GoldPair]) 
         >>> from selfattn.evaluation.alignment.links import Links
         >>> from selfattn.models.build import build
         >>> from selfattn.models.presets import PRESETS
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> tokenizer = CharTokenizer("abc ")
         >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
         >>> links = word_links(model, tokenizer, [GoldPair(("ab", "c"), ("c", "aa", "b"), Links())])

@@ -210,7 +210,7 @@ def unigrams(train: Iterable[str], texts: Sequence[str], outputs: Sequence[str],
         tokenizer: of the model.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> tokenizer = CharTokenizer("ab")
         >>> unigrams(["ab"], ["ba"], [f"{3 * math.log(len(tokenizer))} 3"], tokenizer).passed
         False
