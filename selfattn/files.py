@@ -137,6 +137,21 @@ def is_lock(path: Path) -> bool:
     return path.is_file() and not path.is_symlink() and path.stat().st_size == 0
 
 
+def beside(folder: Path, ending: str) -> Path:
+    """Return a path beside a directory, named after it, such as ``runs/a-onnx`` beside ``runs/a``.
+
+    Args:
+        folder: also ``.`` or ``..``, whose name the path itself does not say.
+        ending: of the name.
+
+    Example:
+        >>> beside(Path("runs/a"), "onnx").as_posix(), beside(Path("."), "onnx").parent == Path.cwd().parent
+        ('runs/a-onnx', True)
+    """
+    full = folder.resolve()
+    return (folder if folder.name not in ("", "..") else full).with_name(f"{full.name}-{ending}")
+
+
 def names_in(folder: Path) -> set[str]:
     """Return the names of what lies in a directory, without a lock and without files that are being written.
 

@@ -13,7 +13,6 @@ from cyclopts import App, MissingArgumentError
 from cyclopts.config import Dict
 
 from selfattn.cli.options import changed_settings
-from selfattn.codec import parse
 from selfattn.command_lines import command_line
 from selfattn.errors import UserError, option, say
 from selfattn.files import read_bytes, write_text, writing
@@ -23,115 +22,82 @@ from selfattn.training.launch import is_main_process
 
 MakeCommands = Callable[[Sequence[str]], App]
 _LARGEST = 1 << 20  # bytes of a file of options
-# How messages name a value of a file: the value itself may refer to itself.
-_KIND_NAMES = {dict: "a table", list: "a list of other values", type(None): "nothing"}
-_ADVICE = "name a run, or a TOML, YAML or JSON file"
-
-
-def _parse_yaml(data: bytes) -> Any:
-    """Parse YAML.
-
-    Raises:
-        ValueError: a name stands twice, of which the library would take the last; others refuse that themselves.
-    """
-    import yaml  # type: ignore[import-untyped]  # its types are a package of their own
-
-    node = yaml.compose(data, Loader=yaml.SafeLoader)
-    names = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
-    repeated = [name for name in names if names.count(name) > 1]
-    if repeated:
-        raise ValueError(f"{shown(repeated[0])} twice")
-    return yaml.safe_load(data)
-
-
-_PARSERS: dict[str, Callable[[bytes], Any]] = {
-    ".toml": lambda data: tomllib.loads(data.decode()),
-    ".yaml": _parse_yaml,
-    ".yml": _parse_yaml,
-    ".json": parse,
-}
+_ADVICE = "name a run, or a TOML file"
 
 
 class OptionFiles:
     """The options in files of a command line. As a configuration of cyclopts it adds them to those that were typed.
 
     What was typed comes first, then the last file, then the file before. An option of a file that has no effect beside
-    an option that comes before it is left out, and a line says so.
+    a typed one is left out, and a line says so.
 
     Args:
         files: name and options of each file, the last before the others.
     """
 
     def __init__(self, files: Iterable[tuple[str, dict[str, Any]]]) -> None:
-        self._files = list(files)
-        self._ranks: dict[str, int] = {}  # of options: 0 where they were typed, else the number of the file from 1
+        self._files = dict(files)
+        self._origins: dict[str, str] = {}  # the file of each option; empty where it was typed or is left out
 
     def __call__(self, app: App, commands: tuple[str, ...], arguments: Any) -> None:
         """Add the options of the files to the arguments of a command."""
-        for rank, (source, values) in enumerate([("", {}), *self._files]):
+        for source, values in {"": {}, **self._files}.items():
             # Under the names of the command, since at the top cyclopts skips options called as a command, like models.
             nested = functools.reduce(lambda inner, name: {name: inner}, reversed(commands), values)
             Dict(nested, source=source)(app, commands, arguments)
             for argument in arguments:
                 if argument.has_tokens:
-                    self._ranks.setdefault(argument.name, rank)
+                    self._origins.setdefault(argument.name, source)
 
     def leave_out(self, error: NoEffectError) -> bool:
-        """Leave out the options of a conflict that come behind the first of them.
+        """Leave out the options of files in a conflict with typed ones.
 
         Returns:
             Whether there are any, so that the command can be called again.
         """
         name = option(error.name)
-        rank = self._ranks.get(name, 0)
-        others = {other: self._ranks[other] for other in map(option, error.others) if other in self._ranks}
-        behind = [other for other, of_other in others.items() if of_other > rank]
-        if others and min(others.values()) < rank:
-            behind = [name]
+        others = [option(other) for other in error.others if option(other) in self._origins]
+        in_files = [other for other in others if self._origins[other]]
+        if self._origins.get(name):
+            if len(in_files) == len(others):
+                return False
+            in_files = [name]
         elif not error.is_exclusive:
             return False
-        for option_behind in behind:
-            source, values = self._files[self._ranks[option_behind] - 1]
-            keys = [key for key in values if option(key) == option_behind]
-            if not keys:
-                return False
-            del values[keys[0]]
-            other = name if option_behind != name else min(others, key=others.__getitem__)
+        for left_out in in_files:
+            source = self._origins[left_out]
+            values = self._files[source]
+            key = next(key for key in values if option(key) == left_out)
+            del values[key]
+            self._origins[left_out] = ""  # so that what needs this option is left out too
             reason = f"has no effect beside {name}"
-            if option_behind == name:
+            if left_out == name:
                 reason = error.as_options().removeprefix(f"{name} ").partition(":")[0]
             if is_main_process():
-                say(f"{source}: {keys[0]} is left out: it {reason}")
-            self._ranks[option_behind] = self._ranks.get(other, 0)  # so that what needs this option is left out too
-        return bool(behind)
-
-    def is_about_typed(self, message: str) -> bool:
-        """Whether a message names options, and all of them were typed."""
-        ranks = [rank for name, rank in self._ranks.items() if re.search(rf"(?<![\w-]){name}(?![\w-])", message)]
-        return bool(ranks) and max(ranks) == 0
+                say(f"{source}: {key} is left out: it {reason}")
+        return bool(in_files)
 
     def named(self, message: str) -> str:
         """Name the file behind the first mention of each option that stands in a file."""
-        for name, rank in self._ranks.items():
-            if rank > 0:
-                with_file = f"{name} ({self._files[rank - 1][0]})"
-                message = with_file.join(re.split(rf"(?<![\w-]){name}(?![\w-])", message, maxsplit=1))
+        for name, source in self._origins.items():
+            if source:
+                before, *behind = re.split(rf"(?<![\w-]){name}(?![\w-])", message, maxsplit=1)
+                message = f"{name} ({source})".join([before, *behind])
         return message
 
 
-def read_config(path: Path, make_commands: MakeCommands, command: Sequence[str]) -> tuple[str, dict[str, Any]]:
+def read_config(path: Path, command: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """Return the name and the options of a file for a command, for :class:`OptionFiles`.
 
     Args:
-        path: a TOML, YAML or JSON file; or a run, for the options that it was trained with.
-        make_commands: makes the program for a command line.
+        path: a TOML file; or a run, for the options that it was trained with.
         command: that gets the options, such as ``["train", "dates"]``.
 
     Raises:
         UserError: the file is missing, broken or of another kind, or the run was made by another command.
     """
     if path.is_dir():
-        return str(path), _options_of_run(path, make_commands, command)
+        return str(path), _checked_options(_options_of_run(path, command), f"--config {path}")
     return str(path), _checked_options(_content_of_file(path, "--config"), f"--config {path}")
 
 
@@ -141,7 +107,7 @@ def read_recipe(
     """Read a recipe of several comparisons: options of all at the top, those of each data set in ``[tasks.NAME]``.
 
     Args:
-        path: a TOML, YAML or JSON file, with the name of the task as ``task``.
+        path: a TOML file, with the name of the task as ``task``.
         make_commands: makes the program for a command line.
         typed: words of the command line that replace options of every data set, such as ``["--epochs", "3"]``.
 
@@ -168,44 +134,35 @@ def read_recipe(
         commands = make_commands(words)
         files = OptionFiles([(f"{path}: tasks.{name}", values)])
         commands.config = [files]
-        while str(name) not in settings:
+        while name not in settings:
             try:
-                settings[str(name)] = _checked_settings(commands, words)
+                settings[name] = _checked_settings(commands, words)
             except UserError as error:
-                if isinstance(error, NoEffectError) and files.leave_out(error):
-                    continue
-                if files.is_about_typed(error.as_options()):
-                    raise
-                raise UserError(f"{where}: tasks.{name}: {error.as_options()}") from None
+                if not (isinstance(error, NoEffectError) and files.leave_out(error)):
+                    raise UserError(f"{where}: tasks.{name}: {error.as_options()}") from None
     return task, settings
 
 
 def _content_of_file(path: Path, name: str) -> dict[str, Any]:
-    """Return what a TOML, YAML or JSON file holds, for the option of this name."""
+    """Return what a TOML file holds, for the option of this name."""
     data = read_bytes(path, advice=_ADVICE, most=_LARGEST)
-    if path.suffix not in _PARSERS:
+    if path.suffix != ".toml":
         raise UserError(f"{name} {path}: cannot be read as options (ends in {path.suffix!r}); {_ADVICE}")
     try:
-        content = _PARSERS[path.suffix](data)
-    except Exception as error:  # each library has errors of its own
+        return tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{name} {path}: cannot be read as options ({reason}); {_ADVICE}") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{name} {path}: cannot be read as options (expected names with values); {_ADVICE}")
-    return content
 
 
 def _checked_options(content: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return options, each with a value that an option can have.
-
-    So no value refers to itself, or repeats others until the memory is full.
-    """
+    """Return options, each with a value that an option can have."""
     options: dict[str, Any] = {}
     for name, value in content.items():
         items = value if isinstance(value, list) else [value]
-        if not isinstance(name, str) or not all(isinstance(item, str | int | float) for item in items):
+        if not all(isinstance(item, str | int | float) for item in items):
             expected = "expected a text, a number, true or false, or a list of such"
-            raise UserError(f"{where}: {shown(name)}: {expected}, got {_KIND_NAMES.get(type(value), 'another value')}")
+            raise UserError(f"{where}: {name}: {expected}, got {shown(value)}")
         if isinstance(value, bool) and name[:3] in ("no-", "no_"):  # cyclopts reads no-tune = true as tune = true
             options[name[3:]] = not value
         else:
@@ -290,18 +247,16 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {option(name)[2:]: value for name, value in plain.items() if name != "resume"}
 
 
-def _options_of_run(path: Path, make_commands: MakeCommands, command: Sequence[str]) -> dict[str, Any]:
+def _options_of_run(path: Path, command: Sequence[str]) -> dict[str, Any]:
     """Return the options that a run was trained with."""
     from selfattn.runs.directory import RunDirectory
 
-    command_of_run = RunDirectory(path).record().command.rpartition(" && ")[2]
-    try:
-        words = shlex.split(command_of_run)
-    except ValueError as error:
-        reason = f"the command in its record cannot be read ({str(error).lower()})"
-        raise UserError(f"--config {path}: {reason}; {_ADVICE}") from None
-    words = words[next((place for place, word in enumerate(words) if word in ("train", "compare")), 1) :]
-    if words[:2] != list(command):
-        made_by = f"was made by `selfattn {' '.join(words[:2])}`, which has other options"
+    run = RunDirectory(path)
+    config = run.config()
+    if config.options is None:
+        made_by = f"an older selfattn made it and kept no options; its command was: {run.record().command}"
+        raise UserError(f"--config {path}: {made_by}; give the options, or {_ADVICE}")
+    if [config.made_by, config.task] != list(command):
+        made_by = f"was made by `selfattn {config.made_by} {config.task}`, which has other options"
         raise UserError(f"--config {path}: {made_by}; name a run of `selfattn {' '.join(command)}`")
-    return _plain(_settings_of(make_commands(words), words))
+    return _plain({**config.options, **config.task_options})

@@ -31,16 +31,16 @@ BROKEN_PIPE = 128 + 13
 INTERRUPTED = 128 + 2
 _ANYWHERE = {
     "--plugin": "a Python file, or a module by its dotted name",
-    "--config": "a run, or a TOML, YAML or JSON file",
+    "--config": "a run, or a TOML file",
     "--write-config": "a file that ends in .toml",
 }
 _HELP = (
     "Train, inspect and compare attention models. A run is the directory of a trained model.\n\n"
     "Three options may stand anywhere on the command line. --plugin FILE_OR_MODULE loads a plugin with scores, "
     "positions, models, tasks, metrics, report sections or claims; it may be repeated. --config FILE reads options "
-    "from a TOML, YAML or JSON file, and --config RUN reads those of an earlier training. Options on the command line "
-    "override them; an option of the file that has no effect beside those is left out. --write-config FILE writes the "
-    "options of train or compare to a TOML file and does nothing else."
+    "from a TOML file, and --config RUN reads those of an earlier training. Options on the command line override "
+    "them; an option of the file that has no effect beside those is left out. --write-config FILE writes the options "
+    "of train or compare to a TOML file and does nothing else."
 )
 _GROUPS = {
     "compare": "Train several models on the same data and compare them.",
@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             rest = ["--help" if word == "--help-all" else word for word in rest]
         commands = make_commands(rest, everything)
         configs = [Path(config) for config in reversed(anywhere["--config"])]  # the last one replaces the others
-        files = OptionFiles(read_config(config, make_commands, rest[:2]) for config in configs)
+        files = OptionFiles(read_config(config, rest[:2]) for config in configs)
         commands.config = [files]
         written = anywhere["--write-config"]
         call = partial(write_config, Path(written[-1]), commands, rest) if written else partial(commands, rest)

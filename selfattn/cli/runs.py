@@ -14,6 +14,7 @@ from selfattn.cli.decoding import load_runs
 from selfattn.cli.options import Lang, command
 from selfattn.command_lines import command_line
 from selfattn.errors import UserError, number_of, say, visible
+from selfattn.files import beside
 from selfattn.models.presets import PRESETS
 from selfattn.words.messages import SOURCE
 
@@ -133,7 +134,7 @@ def export(
         out: New directory. Default: RUN-FORMAT, such as runs/a-onnx.
         quantize: Number type of the stored weights, for ctranslate2 only. Default: unchanged.
     """
-    path = load_runs(run).export(to, out or run.with_name(f"{run.resolve().name}-{to}"), quantize=quantize)
+    path = load_runs(run).export(to, out or beside(run, to), quantize=quantize)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     say(f"{path}: {size / 1e6:.1f} MB; try: {command_line(f'predict {shlex.quote(str(path))}', {})}")
 
@@ -149,7 +150,7 @@ def average(run: Path, /, *, out: Path | None = None, last: int | None = None) -
     """
     from selfattn.runs.kept import average_kept
 
-    path = out or run.with_name(f"{run.resolve().name}-average")
+    path = out or beside(run, "average")
     steps = average_kept(run, path, last=last)
     names = ", ".join(f"{step:,}" for step in steps)
     averaged = f"the mean of {len(steps)} validations, at steps {names}"

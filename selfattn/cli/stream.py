@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import stat
 import threading
 import time
@@ -9,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from selfattn.console import has_terminal
 from selfattn.decoding.glossary import Glossary, missing
@@ -38,6 +39,10 @@ class Source(Protocol):
 
     def read1(self, size: int = -1, /) -> bytes:
         """Return what is there, at most ``size`` bytes; wait where nothing is there."""
+
+    @property
+    def raw(self) -> Any:
+        """The stream without a buffer; its ``read`` returns None where nothing is there and it does not wait."""
 
     def isatty(self) -> bool:
         """Whether somebody types."""
@@ -207,7 +212,7 @@ class Arriving:
         length = len(self._held)
         while b"\n" not in parts[-1] and length < most:
             try:
-                part = self._source.read1(min(_BLOCK, most - length))
+                part = self._read(min(_BLOCK, most - length))
             except OSError as error:
                 raise UserError(f"standard input: cannot be read ({error.strerror}); give lines of text") from None
             if not part:
@@ -218,6 +223,28 @@ class Arriving:
         end = min(held.find(b"\n") + 1 or len(held), most)
         self._held = held[end:]
         return held[:end]
+
+    def _read(self, size: int) -> bytes:
+        """Return what is there, at most ``size`` bytes; wait where nothing is there; b"" at the end.
+
+        Of a pipe that does not block, `read1` returns b"" where nothing is there *now*, as it does at the end.
+        """
+        part = self._source.read1(size)
+        if part or not _is_non_blocking(self._source):
+            return part
+        now = None
+        while now is None:
+            select.select([self._source], [], [])
+            now = self._source.raw.read(size)  # b"" at the end alone
+        return now
+
+
+def _is_non_blocking(source: Source) -> bool:
+    """Whether the source is a pipe that another program has made non-blocking."""
+    try:
+        return not os.get_blocking(source.fileno())
+    except (OSError, AttributeError):  # a stream in memory; a system without such pipes
+        return False
 
 
 def _is_file(source: Source) -> bool:

@@ -112,6 +112,7 @@ def compare(
             if rehearse and plan.plugins:
                 _rehearse(task, settings_by_name)
             plan = stack.enter_context(begin(options.out, plan, decisions(plan, trainings)))
+        trainings.keep_to(plan.seal)
         # tuning
         if not plan.tuned:
             trials = sum(map(len, planned_trials(plan).values()))

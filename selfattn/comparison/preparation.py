@@ -61,13 +61,14 @@ def prepare(task: str | TaskData, settings: Settings) -> tuple[Trainings, dict[s
     check_conditions(changed(options).keys() & of_comparison.keys(), options, CompareOptions.conditions)
     if options.metric is not None:
         task = decided_by(task, options.metric)
+    given = recorded | of_training
     command = command_line(f"compare {task.name}", recorded | task.changed_options() | of_training)
     recipe = replace(task.recipe(options.quick), **usual_training | of_training | {"seed": 0})
     check_conditions(of_training, recipe, (*TrainingConfig.conditions, *task.training_conditions()))
     models = choose(task, options)
     if options.tune:
         options = _with_tuning(task, options, models, recipe, of_training, is_chosen="space" in of_comparison)
-    return Trainings(task, recipe, options, command), models
+    return Trainings(task, recipe, options, command, given), models
 
 
 def _usual_settings(task: TaskData, of_comparison: Settings, of_training: Settings) -> list[dict[str, Any]]:

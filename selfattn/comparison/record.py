@@ -30,7 +30,7 @@ from selfattn.results.attention import Attention, AttentionExample, ModelAttenti
 from selfattn.results.plan import AtBudget, Budgets, Interim, PlanCheck
 from selfattn.results.record import SCHEMA, MeanOverRuns, Model, Record, Timing, Tuning
 from selfattn.runs.record import flat
-from selfattn.runs.task import TaskData, task_of_settings
+from selfattn.runs.task import TaskData, task_of_run
 from selfattn.runs.training_set import CURVE_ITEMS
 
 UNDISTURBED = "undisturbed: steps times the median step; steps and decoding timed by turns after the trainings"
@@ -66,7 +66,7 @@ def make_record(
     trainings = [_training(run) for run in firsts.values()]
     shared = {name: v for name, v in trainings[0].items() if all(other.get(name) == v for other in trainings)}
     shared = {name: value for name, value in shared.items() if name not in tuned}
-    task = task_of_settings(first.config.task, first.config.data, str(first.path))
+    task = task_of_run(first.config, str(first.path))
     metrics = {name: make_metric(name, task.language) for name in (plan.headline.metric, *first.result.scores)}
     data = {name: value for name, value in first.config.data.items() if name not in NOT_DATA}
     times = read_costs(comparison)

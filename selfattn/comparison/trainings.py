@@ -1,10 +1,11 @@
 """The trials of a comparison: a model trained with one seed, and tested where it is no trial of the tuning."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from selfattn.codec import encode
 from selfattn.comparison.options import CompareOptions
 from selfattn.comparison.plan import Race, Training
 from selfattn.comparison.tested import Tested, is_tested
@@ -12,13 +13,15 @@ from selfattn.comparison.testing import RunTest, count_failed
 from selfattn.errors import DivergedError, UserError, number_of, say
 from selfattn.experiments.progress import Logs, Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all
+from selfattn.results.plan import Seal
 from selfattn.runs.directory import RECORD, RunDirectory
 from selfattn.runs.fit import fit
 from selfattn.runs.ledger import record_access
 from selfattn.runs.load import load
-from selfattn.runs.record import RunConfig
+from selfattn.runs.record import RunConfig, changed_contents
 from selfattn.runs.task import TaskData
 from selfattn.runs.training_set import TestSet, TrainingSet, first_pairs, make_training_set
+from selfattn.settings import Settings
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import Observer, StepReport, StopTraining
 
@@ -57,15 +60,24 @@ class Trainings(Runner[Training | Race]):
         command: for the record of every run.
     """
 
-    def __init__(self, task: TaskData, recipe: TrainingConfig, options: CompareOptions, command: str) -> None:
+    def __init__(
+        self, task: TaskData, recipe: TrainingConfig, options: CompareOptions, command: str, given: Settings
+    ) -> None:
         self.task = task
         self.recipe = recipe
         self.options = options
         self.command = command
+        self.given = given
         self.first_seed = options.first_seed or 0
         shared = {each.name: getattr(options, each.name) for each in fields(Workers)}
         self.workers = Workers(**shared)
+        self._sealed: Mapping[str, Any] = {}
         self._data: dict[tuple[int, int | None], tuple[TrainingSet, TestSet]] = {}  # the last ones
+
+    def keep_to(self, seal: Seal) -> None:
+        """Refuse from now on files whose content is not that of a plan."""
+        data = seal.decides.get("data")
+        self._sealed = data if isinstance(data, Mapping) else {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the data out; workers make them again."""
@@ -79,6 +91,9 @@ class Trainings(Runner[Training | Race]):
             splits = self.task.splits(seed, recipe.validation_items)
             items = self.options.test_items or self.task.test_items(quick)
             data = make_training_set(self.task, recipe, splits, first=first, keep=True)
+            if changed := changed_contents(self._sealed, data.settings):
+                reason = "has changed since the comparison began"
+                raise UserError(f"{changed[0]}: {reason}; restore the file, or compare into another `out`")
             draw = self.options.test_draw
             share = max(self.options.budgets)
             if self.options.budget_in == "steps" and recipe.items_per_epoch is not None:
@@ -152,6 +167,9 @@ class Trainings(Runner[Training | Race]):
                 data.settings,
                 data.max_length,
                 longest_source=len(data.longest.source),
+                task_options=encode(self.task.changed_options()),
+                options=encode(self.given),
+                made_by="compare",
             )
             try:
                 fit(

@@ -36,7 +36,7 @@ from selfattn.codec import decode, encode, read, read_json, read_jsonl, refuse_n
 from selfattn.errors import UserError
 from selfattn.files import LOCK, names_in, open_regular, reading, sha256_of, write_atomically, writing
 from selfattn.ownership import check_ours, is_ours
-from selfattn.runs.record import RunConfig, RunRecord
+from selfattn.runs.record import RunConfig, RunRecord, options_of_data
 from selfattn.tokenizers.load import load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.launch import is_main_process
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from selfattn.training.observer import CurveReport, EpochReport
 
-SCHEMA = 1
+SCHEMA = 2
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer"
@@ -241,8 +241,11 @@ class RunDirectory:
             raise UserError(f"{self.path}: no such run directory; make one with selfattn train")
         data = read_json(path, advice="is this a run directory, made by selfattn train?")
         refuse_newer(data, SCHEMA, file=path)
-        if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
+        schema = data.pop("schema", None) if isinstance(data, dict) else None
+        if schema not in range(1, SCHEMA + 1):
             raise UserError(f"{path}: not the settings of a run, schema {SCHEMA}; {_ADVICE}")
+        if schema == 1:
+            data["task_options"] = options_of_data(data.get("data", {}), str(path))
         if "plugins" in data:  # first: without plugins the names of parts are unknown
             plugins = decode(dict[str, str], data["plugins"], file=path, advice=_ADVICE)
             plugin_loading.check_plugins(plugins, str(self.path), exact=exact)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from selfattn.codec import Plain, read, write
 from selfattn.errors import UserError
-from selfattn.files import sha256_of
+from selfattn.files import beside, sha256_of
 from selfattn.models.config import Limits
 from selfattn.runs.directory import CONFIG, RECORD
 from selfattn.runs.environment import cpu_name
@@ -53,7 +53,7 @@ def export_place(path: Path, engine: Format) -> Path:
 
         name = f"{repository.name}-{full.name}-{engine}"
         return cached_assets_path("selfattn", namespace="exports", subfolder=name)
-    return path.with_name(f"{full.name}-{engine}")
+    return beside(path, engine)
 
 
 def compared(run: Path, export: Path) -> Compared | None:

@@ -3,10 +3,12 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from selfattn import registry
 from selfattn.codec import Plain, encode
+from selfattn.data.readers.pairs import recorded_files
+from selfattn.errors import UserError, described
 from selfattn.models.config import ModelConfig
 from selfattn.training.config import TrainingConfig
 
@@ -20,7 +22,7 @@ class RunConfig(Plain):
         preset: named model that the settings started from.
         model: configuration of the model.
         training: configuration of the training.
-        data: where the pairs come from, as plain JSON values that the task understands.
+        data: what the pairs are, as plain JSON values: where they come from, with the SHA-256 of files.
         max_length: most tokens of an output, ``<eos>`` included, for a source of up to `longest_source` tokens.
         plugins: plugins that the run uses, with their versions, see :func:`selfattn.registry.plugins_of`.
         init_from: SHA-256 of the weights that the training started from; None for weights drawn at random.
@@ -28,6 +30,10 @@ class RunConfig(Plain):
         freeze: weights that the training left as they were, see :func:`selfattn.training.freeze.freeze`; None if none.
         metric: that chose the best weights, see `TrainOptions.metric`; None: the first of the task.
         links: SHA-256 of the files of links for guided alignment; None if none.
+        task_options: options of the task that differ from their defaults; `make_task` makes the task from them.
+        options: the other options that were given: of the command, and of the training. None in runs of versions that
+            did not keep them.
+        made_by: the command, ``train`` or ``compare``.
         longest_source: tokens of the longest source of the training; 0 where `max_length` holds for every source, as in
             runs that do not name it.
     """
@@ -45,6 +51,9 @@ class RunConfig(Plain):
     embeddings: Mapping[str, str] | None = None
     metric: str | None = None
     links: tuple[str, ...] | None = None
+    task_options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] | None = None
+    made_by: Literal["train", "compare"] = "train"
 
     def output_limit(self, source: int, target: int = 0) -> int:
         """Return the most tokens of an output, ``<eos>`` included.
@@ -109,6 +118,113 @@ class RunRecord(Plain):
     resumed: tuple[str, ...] = ()
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     averaged: tuple[int, ...] | None = None
+
+
+def options_of_data(data: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the options of a task that runs of schema 1 keep in the settings of their data alone.
+
+    Args:
+        data: the settings.
+        where: name of the place for error messages.
+
+    Raises:
+        UserError: they are no such settings.
+
+    Example:
+        >>> options_of_data({"kind": "embedded", "locales": ["ko_KR"]}, "config.json")
+        {'locales': ['ko_KR'], 'withhold_years': []}
+    """
+    try:
+        return _options_of_data(data)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # JSON values of another form
+        reason = f"not the settings of a task ({described(error)})"
+        raise UserError(f"{where}: data: {reason}; restore the file or train again") from None
+
+
+def _options_of_data(data: Mapping[str, Any]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    match data.get("kind"):
+        case "embedded":
+            options = {"locales": data["locales"], "withhold_years": list(map(str, data.get("withheld_years", ())))}
+        case "text" if "sources" in data:
+            options = {"context": data["context"], "encoding": data["sources"]["train"].get("encoding")}
+            for part, source in data["sources"].items():
+                options["data" if part == "train" else part] = source["files"][0]["path"]
+        case "file":
+            options = {"data": [file["path"] for file in recorded_files(data)]}
+            options |= {name: data[name] for name in ("columns", "encoding") if data.get(name)}
+        case "cldr":
+            options = {"source": data["source_language"], "target": data["target_language"]}
+        case "corpus":
+            options = _options_of_corpus(data)
+        case "text":
+            options = {"data": data["path"], "context": data["context"]}
+            options |= {name: data[name] for name in ("valid", "test", "encoding") if data.get(name)}
+        case "generated" if "context" in data:
+            options = {"context": data["context"]}
+        case _:
+            options = dict(data.get("options", {}))
+    return options
+
+
+def _options_of_corpus(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a corpus of files, or of the Hub."""
+    sources = data["sources"]
+    train = sources["train"]
+    cleaning = data["cleaning"]
+    options = {
+        "source": data["source_language"],
+        "target": data["target_language"],
+        "streaming": data["streaming"],
+        "held_out": data.get("held_out"),
+        "split_seed": data.get("split_seed", 0),
+        "max_characters": cleaning["max_characters"] or 0,
+        "max_ratio": cleaning["max_ratio"] or 0,
+        "keep_overlap": not cleaning["overlap"],
+        "keep_duplicates": not cleaning["duplicates"],
+        "columns": train["columns"] or (),
+        **data.get("mixture", {}),
+    }
+    if "hub" in train:
+        return options | {"hub": train["hub"], "hub_config": train.get("config")}
+    tags = [source["tag"] for source in sources.values() if "tag" in source]
+    options |= {"encoding": train.get("encoding"), "tag": tags[0] if tags else None}
+    for part, option in (("train", "data"), ("valid", "valid"), ("test", "test")):
+        options[option] = [file["path"] for file in sources.get(part, {}).get("files", ())]
+    if "further_tests" in data:
+        options["test"] = []
+        for name, source in {data["test_set"]: sources["test"], **data["further_tests"]}.items():
+            first, *others = (file["path"] for file in source["files"])
+            options["test"] += [f"{name}={first}", *others]
+    return options
+
+
+def changed_contents(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return the names of files, and of parts of a corpus, whose content is not among those of now.
+
+    Args:
+        before: settings of data with checksums, such as those of a run or of a plan.
+        now: settings of the same data, read again.
+
+    Example:
+        >>> changed_contents({"path": "a.tsv", "sha256": "0"}, {"path": "b.tsv", "sha256": "1"})
+        ['a.tsv']
+    """
+    contents = dict(contents_in(now))
+    return [name for sha256, name in contents_in(before) if sha256 not in contents]
+
+
+def contents_in(value: Any, name: str = "data") -> Iterator[tuple[str, str]]:
+    """Iterate over the checksums in settings of data, each with the path beside it, or the name of its part."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if key.endswith("sha256") and isinstance(item, str):
+                yield item, str(value.get(f"{key.removesuffix('sha256')}path", name))
+            else:
+                yield from contents_in(item, str(key))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from contents_in(item, name)
 
 
 def used_plugins(task: str, metrics: Iterable[str], *models: ModelConfig) -> dict[str, str]:

@@ -1,18 +1,20 @@
 """Open the directory of a run again: to resume it, to lengthen it, or with a lower learning rate after a failure."""
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 from selfattn.codec import encode
 from selfattn.errors import UserError, number_of, say
 from selfattn.files import sha256_of
+from selfattn.registry import TASKS
 from selfattn.runs.directory import CHECKPOINT, CONFIG, RECORD, TOKENIZER, RunDirectory, files_in, files_of
-from selfattn.runs.record import RunConfig, flat
+from selfattn.runs.record import RunConfig, changed_contents, flat
+from selfattn.settings import divide
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.checkpoint import CheckpointFile
-
-_DERIVED = ("data.parts.", "data.length_ratio")
 
 
 def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) -> RunDirectory | None:
@@ -56,13 +58,7 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
         saved = replace(saved, training=replace(saved.training, **{length: now}))
     if not saved.longest_source:  # older runs name none, and keep one limit for all outputs
         config = replace(config, longest_source=0)
-    settings = [dict(flat(encode(each))) for each in (saved, config)]
-    # What was chosen goes before what follows from it, such as the parts of a corpus.
-    for name in sorted((*settings[0], *settings[1]), key=lambda name: name.startswith(_DERIVED)):
-        old, new = (repr(values[name]) if name in values else "nothing" for values in settings)
-        if old != new and not name.startswith("plugins"):
-            advice = "resume with the same settings, or choose another `out`"
-            raise UserError(f"{path}: begun with {name} = {old}, now asked for {new}; {advice}")
+    _check_settings(path, saved, config)
     if files_of(tokenizer) != files_in(path / TOKENIZER):
         raise UserError(f"{path / TOKENIZER}: not the tokenizer of these data; choose another `out`")
     earlier = record.command.rpartition(" && ")[0] if is_pending else record.command
@@ -79,3 +75,62 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
     elif is_slower:
         run.save_config(config)
     return run
+
+
+def _check_settings(path: Path, saved: RunConfig, config: RunConfig) -> None:
+    """Refuse to resume a run with other settings. Files are told apart by their content, not by their paths.
+
+    Runs of schema 1 kept no options, and fewer checksums: what they kept must be the same.
+    """
+    left_out = _left_out(saved, config)
+    options = []
+    for run_config in (saved, config):
+        given = encode(run_config.task_options)
+        options.append({f"`{name}`": value for name, value in given.items() if name not in left_out})
+    _refuse_other(path, saved, *options)
+    if changed := changed_contents(saved.data, config.data):
+        advice = "restore the file, or choose another `out`"
+        raise UserError(f"{path}: begun with another content of {changed[0]}; {advice}")
+    _refuse_other(path, saved, _settings_of(saved), _settings_of(config))
+
+
+def _refuse_other(path: Path, saved: RunConfig, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise unless values are the same; the message names the first that differs."""
+    for name in (*now, *before):
+        if saved.options is None and (name not in now or name not in before):
+            continue
+        old = repr(before[name]) if name in before else "nothing"
+        new = repr(now[name]) if name in now else "nothing"
+        if old != new:
+            advice = "resume with the same settings, or choose another `out`"
+            raise UserError(f"{path}: begun with {name} = {old}, now asked for {new}; {advice}")
+
+
+def _settings_of(config: RunConfig) -> dict[str, Any]:
+    """Return what decides a run, by name, but for the options of its task; what follows from the data comes last."""
+    values: dict[str, Any] = encode(config)
+    for name in ("task_options", "options", "made_by", "plugins"):
+        values.pop(name, None)
+    data = _without_paths(values.pop("data"))
+    return dict(flat(values)) | dict(flat(data, "data."))
+
+
+def _left_out(saved: RunConfig, config: RunConfig) -> set[str]:
+    """Return the names of options that are not compared: how a comparison tests, and paths, whose content is."""
+    if config.task not in TASKS:  # an object of a class that nobody registered
+        return set()
+    kind = TASKS[config.task]
+    options, _ = divide(config.task_options, kind.Options, kind.TestOptions)
+    left_out = {field.name for field in fields(kind.TestOptions)}
+    for name, value in options.items():
+        items = value if isinstance(value, tuple) else [value]
+        if name in saved.task_options and any(isinstance(item, Path) for item in items):
+            left_out.add(name)
+    return left_out
+
+
+def _without_paths(value: Any) -> Any:
+    """Return settings of data without the paths of files, whose content has a checksum beside it."""
+    if isinstance(value, dict):
+        return {name: _without_paths(item) for name, item in value.items() if name != "path"}
+    return [_without_paths(item) for item in value] if isinstance(value, list) else value

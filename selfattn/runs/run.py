@@ -24,7 +24,7 @@ from selfattn.runs.export import Quantized, export
 from selfattn.runs.exported import Format
 from selfattn.runs.inputs import checked_pairs, checked_text, checked_texts
 from selfattn.runs.predictor import Predictor
-from selfattn.runs.task import TaskData, task_of_settings
+from selfattn.runs.task import TaskData, task_of_run
 from selfattn.settings import shown
 from selfattn.tokenizers.protocol import BOS, PAD, token_texts
 
@@ -47,7 +47,7 @@ class Run(Predictor):
     @cached_property
     def task(self) -> TaskData:
         """The task of the training with its options."""
-        return task_of_settings(self.config.task, self.config.data, str(self.path / CONFIG))
+        return task_of_run(self.config, str(self.path / CONFIG))
 
     def clean_pair(self, pair: Pair) -> Pair:
         """Return a pair without spans, with the source cleaned by :meth:`clean` and the target by `clean_text`."""

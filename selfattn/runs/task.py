@@ -16,24 +16,28 @@ its splits. Everything else has a default.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import random
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from selfattn.codec import decode, encode
+from selfattn.codec import encode, fingerprint
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.pairs import read_pairs
+from selfattn.data.readers.pairs import PairFiles, recorded_files
 from selfattn.data.readers.rows import Columns
 from selfattn.data.splits import GeneratedSplits, Splits, split_pairs
 from selfattn.data.text import clean_pair
 from selfattn.decoding.options import GREEDY, DecodingOptions
-from selfattn.errors import SettingError, UserError, described
+from selfattn.errors import SettingError, UserError
+from selfattn.files import reading, sha256_of
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import USUAL
 from selfattn.registry import TASKS
 from selfattn.results.subject import NO_SUBJECT, Baseline, Subject
+from selfattn.runs.record import RunConfig, contents_in, options_of_data
 from selfattn.settings import Condition, changed, divide, shown
 from selfattn.training.config import TrainingConfig
 
@@ -99,6 +103,7 @@ class TaskData:
         chosen_metric: metric that decides in place of the first, as the user chose, see
             `selfattn.runs.task_metrics.decided_by`; default none.
         further_metrics: metrics that are measured besides those of the task; default none.
+        trained_on: what the data of a run were, as its splits described them, where the task is that of a run.
 
     Args:
         settings: values of the options by name.
@@ -129,25 +134,12 @@ class TaskData:
     validated: int = 1
     chosen_metric: str | None = None
     further_metrics: tuple[str, ...] = ()
+    trained_on: Mapping[str, Any] | None = None
 
     def __init__(self, **settings: Any) -> None:
         options, tests = divide(settings, self.Options, self.TestOptions)
         self.options = self.Options(**options)
         self.test_options = self.TestOptions(**tests)
-
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, Any], where: str) -> Self:
-        """Return the task of a run.
-
-        Args:
-            settings: of the run's data, as the splits returned them.
-            where: name of the place for error messages.
-
-        Raises:
-            UserError: they are not settings of this task.
-        """
-        options = decode(cls.Options, settings.get("options", {}), file=where, advice="restore the file or train again")
-        return cls(**vars(options))
 
     def changed_options(self) -> dict[str, Any]:
         """Return the options that differ from their defaults."""
@@ -267,6 +259,26 @@ class TaskData:
         """Sentences with hand-made links between their words; default none."""
         return ()
 
+    def other_files(self, described: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the checksums of files that options name, such as tokenizers, where the data do not have them yet.
+
+        Args:
+            described: settings of the data.
+
+        Returns:
+            Path and SHA-256 of each file or directory, by the name of its option.
+
+        Raises:
+            UserError: a file cannot be read.
+        """
+        known = {name for _, name in contents_in(described)}
+        files: dict[str, Any] = {}
+        for name, value in {**vars(self.options), **vars(self.test_options)}.items():
+            for path in value if isinstance(value, tuple) else [value]:
+                if isinstance(path, Path) and str(path) not in known and path.exists():
+                    files.setdefault(name, []).append({"path": str(path), "sha256": _content_of(path)})
+        return files
+
     def sampling(self) -> float:
         """Return the strength of subword sampling; default 0, none."""
         return 0.0
@@ -282,32 +294,65 @@ class TaskData:
         Raises:
             UserError: the files, or the run's own data, are not usable.
         """
+        files = PairFiles(tuple(data), columns, encoding)
+        trained_on = self.trained_on or {}
+        own = _test_source(trained_on)
+        if data and not _are_own(files, own):
+            return HeldOut(files.read(), " ".join(map(str, data)))
+        task = self
         if data:
-            return HeldOut(read_pairs(*data, columns=columns, encoding=encoding), " ".join(map(str, data)))
-        splits = self.splits(0)
+            trained = PairFiles.from_settings(own)
+            for name, value, used in (
+                ("columns", files.columns, trained.columns),
+                ("encoding", files.encoding, trained.encoding),
+            ):
+                if value not in (None, used):
+                    reason = f"the run was trained on this file with {_listed(used)}; leave it out"
+                    raise SettingError(f"`{name}` {_listed(value)}: {reason}")
+            if own is not trained_on.get("sources", {}).get("test"):  # the test part was held out of them
+                task = type(self)(**self.changed_options() | {"data": files.paths})  # the files may have moved
+        splits = task.splits(0)
+        if trained_on and _test_part(splits.settings) != _test_part(trained_on):
+            advice = "name pairs to test on: `data` SOURCE TARGET, or one file of pairs"
+            raise SettingError(f"{splits.name} has changed since this run was trained; {advice}")
         return HeldOut(splits.test(self.test_items(quick=False)), splits.name, splits.known())
 
 
-def check_same_reading(
-    columns: Columns, trained: Columns, encoding: str | None = None, trained_encoding: str | None = None
-) -> None:
-    """Check how a run's own file is to be read for a test, whose parts are those of the training.
+def _test_source(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return how settings of data describe the files that the test part is read from, or held out of."""
+    sources = data.get("sources", {})
+    source: Mapping[str, Any] = sources.get("test") or sources.get("train") or data
+    return source
 
-    Args:
-        columns: as requested; None where nothing was.
-        trained: columns of the training.
-        encoding: as requested; None where nothing was.
-        trained_encoding: of the training; None for UTF-8.
 
-    Raises:
-        SettingError: columns or encoding are others.
-    """
-    if encoding is not None and encoding != trained_encoding:
-        used = trained_encoding or "UTF-8"
-        raise SettingError(f"`encoding` {encoding}: the run was trained on this file with {used}; leave it out")
-    if columns is not None and columns != trained:
-        used = "the usual columns" if trained is None else ",".join(trained)
-        raise SettingError(f"`columns` {','.join(columns)}: the run was trained on this file with {used}; leave it out")
+def _test_part(data: Mapping[str, Any]) -> object:
+    """Return what tells whether the test part is the same: the SHA-256 of its texts, or else of its files."""
+    if "parts" in data:
+        return data["parts"]["test"]["sha256"]
+    return [file["sha256"] for file in recorded_files(_test_source(data))]
+
+
+def _are_own(files: PairFiles, own: Mapping[str, Any]) -> bool:
+    """Return whether files are those that settings describe: by their paths, or by their contents."""
+    paths = [os.path.realpath(file["path"]) for file in recorded_files(own)]
+    return bool(paths) and ([*map(os.path.realpath, files.paths)] == paths or files.are_those_of(own))
+
+
+def _listed(value: Columns | str) -> str:
+    if value is None:
+        return "the default"
+    return value if isinstance(value, str) else ",".join(value)
+
+
+def _content_of(path: Path) -> str:
+    """Return the SHA-256 of a file, or of all files of a directory with their names."""
+    with reading(path, "name another with the option"):
+        if path.is_dir():
+            from selfattn.runs.directory import files_in  # imports safetensors
+
+            files = {name: hashlib.sha256(data).hexdigest() for name, data in files_in(path).items()}
+            return fingerprint(files)
+        return sha256_of(path)
 
 
 def _problem(task: type[TaskData]) -> str | None:
@@ -355,8 +400,27 @@ def make_task(task: str | TaskData, settings: Mapping[str, Any] | None = None) -
     return built
 
 
+def task_of_run(config: RunConfig, where: str) -> TaskData:
+    """Return the task of a run, made from the options that the run keeps.
+
+    Args:
+        config: settings of the run.
+        where: name of the place for error messages.
+
+    Raises:
+        UserError: they are not options of this task.
+    """
+    kind: type[TaskData] = TASKS[config.task]
+    try:
+        task = kind(**config.task_options)
+    except (UserError, TypeError) as error:
+        raise UserError(f"{where}: task_options: {error}; restore the file or train again") from error
+    task.trained_on = config.data
+    return task
+
+
 def task_of_settings(name: str, settings: Mapping[str, Any], where: str) -> TaskData:
-    """Return the task of a run or a record.
+    """Return the task of an archive of outputs, which has the settings of the data alone.
 
     Args:
         name: of the task.
@@ -366,11 +430,8 @@ def task_of_settings(name: str, settings: Mapping[str, Any], where: str) -> Task
     Raises:
         UserError: they are not settings of this task.
     """
+    kind: type[TaskData] = TASKS[name]
     try:
-        task: TaskData = TASKS[name].from_settings(settings, where)
-        return task
-    except UserError:
-        raise
-    except (AttributeError, LookupError, TypeError, ValueError) as error:  # JSON values of another form
-        reason = f"not the settings of {name} ({described(error)})"
-        raise UserError(f"{where}: data: {reason}; restore the file or train again") from error
+        return kind(**options_of_data(settings, where))
+    except SettingError as error:
+        raise UserError(f"{where}: data: {error}; restore the file or train again") from error

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 
 from annotated_types import Ge, Le
 
-from selfattn.codec import parse
+from selfattn.codec import encode, parse
 from selfattn.command_lines import command_line
 from selfattn.errors import SettingError, UserError, described, number_of, say
 from selfattn.models.config import ModelConfig, override
@@ -223,6 +223,10 @@ def train(
         "target": options.target_embeddings,
     }
     vectors = {side: path for side, path in sides.items() if path is not None}
+    given = changed(options) | of_training
+    if preset == task.model:
+        given.pop("model", None)
+    given = {name: value for name, value in given.items() if name not in _NOT_THE_RESULT}
     config = RunConfig(
         task.name,
         preset,
@@ -236,6 +240,8 @@ def train(
         embeddings={side: file_sha256(path) for side, path in vectors.items()} or None,
         metric=None if options.metric == usual_metric else options.metric,
         links=tuple(map(file_sha256, options.links)) or None,
+        task_options=encode(task.changed_options()),
+        options=encode(given),
     )
     prepare = partial(fill_tables, tokenizer=data.tokenizer, files=vectors) if vectors else None
     # observers
@@ -249,11 +255,7 @@ def train(
     if not options.resume and process_count() == 1 and used_plugins(task.name, data.metrics, model):
         brief = replace(config, training=replace(recipe, epochs=1, max_steps=2, warmup_steps=None, average_last=1))
         _try_plugins(partial(fit, brief, data, command="", device=options.device, start=start_run, prepare=prepare))
-    # the command that the record keeps
-    written = changed(options) | task.changed_options() | of_training
-    if preset == task.model:
-        written.pop("model", None)
-    command = command_line(f"train {task.name}", {k: v for k, v in written.items() if k not in _NOT_THE_RESULT})
+    command = command_line(f"train {task.name}", given | task.changed_options())
     # the run
     with first_interrupt(stop.request):
         return fit(

@@ -175,7 +175,7 @@ def make_training_set(
         longest,
         max_length,
         metric_names(task),
-        splits.settings | ({} if first is None else {"first": first}),
+        _settings_of(task, splits.settings, first),
         notes,
     )
 
@@ -197,8 +197,7 @@ def _training_set_of_texts(
         texts = task.texts(training.validation_items)
     else:
         train = [pair.target for pair in splits.train(0, None)][:first]
-        settings = splits.settings | ({} if first is None else {"first": first})
-        texts = Texts(train, [pair.target for pair in splits.validation(training.validation_items)], settings)
+        texts = Texts(train, [pair.target for pair in splits.validation(training.validation_items)], splits.settings)
     tokenizer = tokenizer or task.text_tokenizer(texts.train)
     windows = text_examples(texts.train, tokenizer, task.context)
     validation = text_examples(texts.validation, tokenizer, task.context)
@@ -227,9 +226,15 @@ def _training_set_of_texts(
         Criterion(measure, PERPLEXITY, higher_is_better=False),
         longest=max([*windows, *validation], key=lambda example: len(example.target)),
         max_length=task.context,
-        settings=texts.settings,
+        settings=_settings_of(task, texts.settings, first),
         notes=notes,
     )
+
+
+def _settings_of(task: TaskData, settings: Mapping[str, Any], first: int | None) -> dict[str, Any]:
+    """Return the settings of the data with the checksums of other files, and the number of first pairs."""
+    files = task.other_files(settings)
+    return {**settings, **({"option_files": files} if files else {}), **({} if first is None else {"first": first})}
 
 
 def _vocabulary_note(tokenizer: Tokenizer, origin: str) -> str:

@@ -1,22 +1,20 @@
 """The dates task: write a date in ISO form."""
 
-import copy
-import os
 import runpy
 import sys
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import checked_encoding
-from selfattn.data.readers.pairs import PairFiles, recorded_files
+from selfattn.data.readers.pairs import PairFiles
 from selfattn.data.readers.rows import Columns, chosen_columns
 from selfattn.data.splits import Splits, book_split
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import SettingError
 from selfattn.results.subject import Baseline, Subject
-from selfattn.runs.task import RECIPE, HeldOut, TaskData, check_same_reading
+from selfattn.runs.task import RECIPE, HeldOut, TaskData
 from selfattn.settings import Condition, check_options, excludes, needs
 from selfattn.tasks import baselines
 from selfattn.training.config import TrainingConfig
@@ -101,33 +99,14 @@ class Dates(TaskData):
     tag_name = "format"
     options: DateOptions
 
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, Any], where: str) -> Self:
-        """Return the task of a run, with the checksums of its files."""
-        match settings:
-            case {"kind": "embedded", "locales": list(locales)}:
-                withheld = settings.get("withheld_years", ())
-                return cls(locales=tuple(map(str, locales)), withhold_years=tuple(map(str, withheld)))
-            case {"kind": "file"} if recorded_files(settings):
-                files = PairFiles.from_settings(settings)
-                task = cls(data=files.paths, columns=files.columns or (), encoding=files.encoding)
-                task._recorded = settings
-                return task
-        raise UserError(f"{where}: data: not the settings of a dates run; restore the file or train again")
-
-    _recorded: Mapping[str, Any] = {}  # the settings of the run's data
-
-    def files(self) -> PairFiles:
-        """Return the files of pairs, as the options say."""
-        return PairFiles(self.options.data, chosen_columns(self.options.columns), self.options.encoding)
-
     def splits(self, seed: int, validation_items: int = 1000) -> Splits:
         """Read the files, or return the generated dates."""
         from selfattn.data.dates.splits import EmbeddedDates, file_dates
 
         if not self.options.data:
             return EmbeddedDates(self.options.locales, seed, self.options.withheld())
-        return file_dates(self.files(), seed, validation_items)
+        files = PairFiles(self.options.data, chosen_columns(self.options.columns), self.options.encoding)
+        return file_dates(files, seed, validation_items)
 
     def recipe(self, quick: bool) -> TrainingConfig:
         """Return the recipe. An epoch of a file is the full training part."""
@@ -174,21 +153,11 @@ class Dates(TaskData):
         return baselines.DATES if is_english else {}
 
     def held_out(self, data: Sequence[Path] = (), columns: Columns = None, encoding: str | None = None) -> HeldOut:
-        """Return the pairs to test a run on; for its training file and the book's file, the test part."""
-        files = PairFiles(tuple(data), columns, encoding)
-        trained = self.files()
-        recorded = recorded_files(self._recorded)
-        is_own = [*map(os.path.realpath, files.paths)] == [*map(os.path.realpath, trained.paths)]
-        if data and not is_own and not (recorded and files.are_those_of(self._recorded)):
-            held = super().held_out(data, columns, encoding)
-            return replace(held, pairs=book_split(held.pairs)[1]) if files.is_book else held
-        for file, known in zip((files if data else trained).files, recorded, strict=False):
-            if file.sha256 != known["sha256"]:
-                raise SettingError(f"{file.path}: has changed since this run was trained; give another with `data`")
-        check_same_reading(files.columns, trained.columns, files.encoding, trained.encoding)
-        task = copy.copy(self)
-        task.options = replace(self.options, data=files.paths or trained.paths)
-        return TaskData.held_out(task)
+        """Return the pairs to test a run on; of the book's file, its test part."""
+        held = super().held_out(data, columns, encoding)
+        if held.known is None and data and PairFiles(tuple(data), columns, encoding).is_book:
+            return replace(held, pairs=book_split(held.pairs)[1])
+        return held
 
 
 if __name__ == "__main__":  # `python -m tasks.dates` is `selfattn train dates`

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import runpy
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from selfattn.data.readers.lines import checked_encoding, file_sha256, read_texts
 from selfattn.data.readers.pairs import refuse_repeats
 from selfattn.data.splits import hold_out
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import SettingError
 from selfattn.models.config import ModelConfig
 from selfattn.results.subject import Subject
+from selfattn.runs.task import LEARNED
 from selfattn.runs.text_task import TextData, Texts
 from selfattn.settings import Condition, Count, check_options, excludes, needs
 from selfattn.tasks.baselines import subject_of
@@ -98,17 +99,6 @@ class LanguageModel(TextData):
         if self.test_options.test is not None and self.options.data is None:
             raise SettingError("`test`: give training texts with `data` as well")
 
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, Any], where: str) -> Self:
-        """Return the task of a run."""
-        match settings:
-            case {"kind": "generated", "context": int(context)}:
-                return cls(context=context)
-            case {"path": str(path), "context": int(context)}:
-                files = {name: Path(settings[name]) for name in ("valid", "test") if settings.get(name) is not None}
-                return cls(data=Path(path), context=context, encoding=settings.get("encoding"), **files)
-        raise UserError(f"{where}: data: not the settings of a language model; restore the file or train again")
-
     def recipe(self, quick: bool) -> TrainingConfig:
         """Return a recipe with batches by tokens."""
         recipe = TrainingConfig(epochs=10, batch_size=64, max_tokens=16_384, lr=4e-3, schedule="cosine")
@@ -143,18 +133,25 @@ class LanguageModel(TextData):
             valid = read_texts(options.valid, encoding)
         if not valid:
             raise SettingError(f"{options.data}: fewer than 10 different lines; give more, or a file with `valid`")
+        sources = {}
+        for part, file in (("train", options.data), ("valid", options.valid), ("test", test_file)):
+            if file is not None:
+                sources[part] = {"files": [{"path": str(file), "sha256": file_sha256(file)}]}
+                if encoding is not None:
+                    sources[part]["encoding"] = encoding
         settings = {
             "kind": "text",
-            "path": str(options.data.resolve()),
-            "sha256": file_sha256(options.data),
-            "valid": None if options.valid is None else str(options.valid.resolve()),
+            "sources": sources,
             "lines": len(train),
             "valid_lines": len(valid),
             "context": options.context,
         }
-        settings |= {} if encoding is None else {"encoding": encoding}
-        settings |= {} if test_file is None else {"test": str(test_file.resolve())}
         return Texts(train, valid, settings, () if test_file is None else read_texts(test_file, encoding))
+
+    def vocabulary_origin(self) -> str:
+        """Say where the vocabulary comes from."""
+        kind = self.options.tokenizer
+        return f"of {kind}" if isinstance(kind, Path) else LEARNED
 
     def text_tokenizer(self, texts: Sequence[str]) -> Tokenizer:
         """Learn characters, words or subwords, or open a tokenizer that is there."""

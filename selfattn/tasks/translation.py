@@ -3,24 +3,23 @@
 import runpy
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from selfattn.codec import Plain, decode
 from selfattn.data.corpus.mixture import Mixture
 from selfattn.data.kept_symbols import read_kept
 from selfattn.data.readers.pairs import PairFiles, PairSource, named_sets, refuse_repeats, refuse_turned
 from selfattn.data.readers.rows import Columns, chosen_columns
 from selfattn.data.splits import Splits
 from selfattn.decoding.options import DecodingOptions
-from selfattn.errors import SettingError, UserError, number_of
+from selfattn.errors import SettingError, number_of
 from selfattn.evaluation.alignment.links import GoldPair, read_gold
 from selfattn.models.config import ModelConfig, override
 from selfattn.results.subject import Baseline, Subject
-from selfattn.runs.task import LEARNED, RECIPE, HeldOut, TaskData, check_same_reading
+from selfattn.runs.task import LEARNED, RECIPE, HeldOut, TaskData
 from selfattn.tasks import baselines
 from selfattn.tasks.translation_options import TranslationOptions, TranslationTests
 from selfattn.tokenizers.kept import KeptTokenizer, without_kept
@@ -60,17 +59,6 @@ _PHRASES = """Without --data, models translate phrases that are generated from t
 prices and lists. Nothing is downloaded."""
 
 
-_ADVICE = "restore the file or train again"
-
-
-@dataclass(frozen=True)
-class _RecordedFile(Plain):
-    """A file of a part, as the settings of a run record it."""
-
-    path: str
-    sha256: str
-
-
 class Translation(TaskData):
     """Translate phrases or sentences from one language into another."""
 
@@ -89,7 +77,6 @@ class Translation(TaskData):
         super().__init__(**settings)
         options = self.options
         tests = self.test_options
-        self._settings: Mapping[str, Any] = {}
         self.language = options.target
         self.stated_baseline = baselines.stated_baseline(tests.baseline, tests.baseline_source, options.target)
         self.validated = 1 if options.is_cldr else 2  # exact match, and of sentences BLEU
@@ -99,29 +86,9 @@ class Translation(TaskData):
         penalty = usual if tests.length_penalty is None else tests.length_penalty
         self.decoding = DecodingOptions(beam=beam, length_penalty=penalty)
 
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, Any], where: str) -> Self:
-        """Return the task of a run. Its corpus is read when the run is tested."""
-        source, target = (str(settings.get(f"{side}_language", "")) for side in ("source", "target"))
-        try:
-            task = cls(source=source, target=target)
-        except SettingError as error:
-            raise UserError(f"{where}: data: {error}") from None
-        for name in ("sources", "parts"):
-            kind = dict[str, dict[str, Any]]
-            place = f"{where}: data.{name}"
-            for part in decode(kind, settings.get(name, {}), file=place, advice=_ADVICE).values():
-                decode(tuple[_RecordedFile, ...], part.get("files", ()), file=f"{place}.files", advice=_ADVICE)
-        task._settings = settings
-        return task
-
     def splits(self, seed: int, validation_items: int = 1000) -> Splits:
-        """Return the phrases, or read the corpus; for the task of a run, its own corpus again."""
+        """Return the phrases, or read the corpus."""
         options = self.options
-        if self._settings.get("kind") == "corpus":
-            from selfattn.data.corpus.corpus import read_again
-
-            return read_again(self._settings)
         if options.is_cldr:
             from selfattn.data.phrases.source import EmbeddedPhrases
 
@@ -328,16 +295,9 @@ class Translation(TaskData):
         return baselines.TRANSLATION.get(test.get("sha256", ""), {})
 
     def held_out(self, data: Sequence[Path] = (), columns: Columns = None, encoding: str | None = None) -> HeldOut:
-        """Return the pairs to test a run on; for its own files, the test part as the training had it."""
-        from selfattn.data.corpus.corpus import has_test_part_in, read_again
-
+        """Return the pairs to test a run on; cleaning has left out training pairs that share a text with them."""
         refuse_turned(data, columns, (self.options.source, self.options.target))
-        if self._settings.get("kind") == "cldr" or (data and not has_test_part_in(self._settings, data)):
-            return super().held_out(data, columns, encoding)
-        test = self._settings.get("sources", {}).get("test") or self._settings.get("sources", {}).get("train", {})
-        check_same_reading(columns, chosen_columns(test.get("columns") or ()), encoding, test.get("encoding"))
-        corpus = read_again(self._settings)
-        return HeldOut(corpus.test(None), corpus.name)
+        return replace(super().held_out(data, columns, encoding), known=None)
 
 
 if __name__ == "__main__":  # `python -m tasks.translation` is `selfattn train translation`

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -219,6 +220,7 @@ def test_an_interrupt_says_how_far_it_came(runs: dict[str, Run], monkeypatch: py
     assert target.getvalue().count(b"\n") == 4
 
 
+@pytest.mark.usefixtures("interrupts_arrive")
 @pytest.mark.parametrize(
     ("times", "said", "lines"), [(1, "^the outputs of 2 lines", 2), (2, "^at least the outputs of 0", 0)]
 )
@@ -276,3 +278,31 @@ def test_a_terminal_shows_what_it_can(runs: dict[str, Run], monkeypatch: pytest.
     monkeypatch.setattr(sys, "stdout", Terminal(shown, encoding="cp949"))
     main(["attention", str(runs["rnn-attention"].path), "1 May 1999 é 월"])
     assert shown.getvalue().decode("cp949").startswith("1 May 1999 ? 월 → ")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes have another kind of non-blocking there")
+def test_a_pipe_that_does_not_block_is_waited_for(runs: dict[str, Run]) -> None:
+    """Nothing to read now is not the end: lines that come later are answered, and the end is the end."""
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    program = [sys.executable, "-m", "selfattn.cli.main", "predict", str(runs["rnn-plain"].path)]
+    with subprocess.Popen(program, stdin=read, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        os.close(read)
+        assert process.stdout is not None
+        for _ in range(3):  # each answer is waited for, so that the pipe is empty then
+            os.write(write, b"1/2/03\n")
+            assert process.stdout.readline().endswith(b"\n")
+        os.close(write)
+        assert process.wait() == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes have another kind of non-blocking there")
+def test_lines_of_a_pipe_that_does_not_block_are_whole() -> None:
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    timer = threading.Timer(0.2, lambda: (os.write(write, b"two\n"), os.close(write)))
+    os.write(write, b"one\nt")
+    timer.start()
+    with os.fdopen(read, "rb") as source:
+        assert list(bounded_lines(Arriving(source), 100)) == ["one", "ttwo"]
+    timer.join()

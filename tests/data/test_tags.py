@@ -9,6 +9,7 @@ import pytest
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.pairs import named_sets, read_pairs
 from selfattn.errors import SettingError, UserError
+from selfattn.runs.task import task_of_settings
 from selfattn.tasks.translation import Translation
 
 ROWS = [("a", "1", "x"), ("b", "2", ""), ("c", "3", " y ")]
@@ -111,7 +112,7 @@ def test_the_first_set_decides_and_the_others_are_tested_beside_it(tmp_path: Pat
 
 def test_a_run_is_tested_on_the_deciding_set_again(tmp_path: Path) -> None:
     splits = corpus(tmp_path).splits(0)
-    again = Translation.from_settings(splits.settings, "run").held_out()
+    again = task_of_settings("translation", splits.settings, "run").held_out()
     assert list(again.pairs) == splits.test(None)
 
 

@@ -11,8 +11,10 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from selfattn import load
+from selfattn.cli.config import read_config
 from selfattn.errors import UserError
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
+from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.train import train
 from selfattn.tokenizers.load import load_tokenizer
 from selfattn.training.checkpoint import CheckpointFile
@@ -97,3 +99,69 @@ def test_what_a_newer_version_wrote_is_refused(
         read(path)
     assert str(caught.value).startswith(f"{path}: {message}")
     assert str(caught.value).endswith(": a newer selfattn wrote it; update selfattn")
+
+
+@pytest.fixture
+def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with runs of version 0.1.0 on files, and these files."""
+    folder = Path(shutil.copytree(FORMATS, tmp_path / "formats"))
+    monkeypatch.chdir(folder / "data")
+    return folder
+
+
+OLD_CORPUS: dict[str, Any] = {
+    "source": "en",
+    "target": "de",
+    "data": "train.tsv",
+    "valid": "valid.tsv",
+    "test": ("iid=iid.tsv", "gen=gen.tsv"),
+    "keep_duplicates": True,
+    "max_ratio": 4.0,
+    "tokenizer": "characters",
+    "max_steps": 4,
+    "validate_every": 2,
+}
+OLD_FILES: dict[str, Any] = {"data": "days.tsv", "columns": ("2", "3"), "max_steps": 2}
+SMALL: dict[str, Any] = {
+    "model": "rnn-plain",
+    "batch_size": 8,
+    "validation_items": 5,
+    "set": ("encoder.hidden_dim=4", "decoder.hidden_dim=4"),
+}
+
+
+def test_runs_on_files_are_tested_on_their_own_test_part(old: Path) -> None:
+    corpus = evaluate_run(load(old / "run-corpus"))
+    assert (corpus["items"], corpus["data"], corpus["cut_off"]) == (6, "iid.tsv, test part", 6)
+    assert corpus["metrics"]["character_error_rate"] == pytest.approx(2.25)
+    with pytest.raises(UserError, match=r"days.tsv: no such file"):  # where it was trained on
+        evaluate_run(load(old / "run-files"))
+    dates = evaluate_run(load(old / "run-files"), Path("days.tsv"))  # the same content
+    assert (dates["items"], dates["unseen"]["items"]) == (12, 12)
+    with pytest.raises(UserError, match=r"`columns` 1,2: the run was trained on this file with 2,3"):
+        evaluate_run(load(old / "run-files"), Path("days.tsv"), columns=("1", "2"))
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "settings", "change", "reason"),
+    [
+        ("run-corpus", "translation", OLD_CORPUS, {}, ""),
+        ("run-corpus", "translation", OLD_CORPUS, {"max_ratio": 5.0}, "begun with `max_ratio` = 4.0"),
+        ("run-files", "dates", OLD_FILES, {}, ""),
+        ("run-files", "dates", OLD_FILES, {"data": "train.tsv", "columns": ("1", "2")}, "begun with "),
+    ],
+)
+def test_runs_on_files_resume_with_the_same_settings_alone(
+    old: Path, name: str, task: str, settings: dict[str, Any], change: dict[str, Any], reason: str
+) -> None:
+    again = settings | SMALL | change
+    if reason:
+        with pytest.raises(UserError, match=reason):
+            train(task, out=old / name, resume=True, **again)
+    else:
+        assert train(task, out=old / name, resume=True, **again).config == load(old / name).config
+
+
+def test_an_old_run_has_no_options_for_another_training(old: Path) -> None:
+    with pytest.raises(UserError, match=r"kept no options; its command was: selfattn train dates --model rnn-plain"):
+        read_config(old / "run-files", ["train", "dates"])

@@ -147,7 +147,7 @@ def test_a_file_that_has_changed_is_not_tested_on(tmp_path: Path, train: Train) 
     path = table(tmp_path / "days.tsv", 200)
     run = train("rnn-plain", tmp_path / "run", data=(path,), training=FILE_TRAINING)
     table(path, 201)
-    with pytest.raises(UserError, match=r"days\.tsv: has changed since this run was trained"):
+    with pytest.raises(UserError, match=r"days\.tsv, test part has changed since this run was trained"):
         evaluate_run(run)
     path.unlink()
     with pytest.raises(UserError, match=r"days\.tsv: no such file"):

@@ -8,6 +8,7 @@ import json
 import lzma
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from selfattn.data.phrases.source import CldrSource, EmbeddedPhrases
 from selfattn.errors import UserError
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import Run
+from selfattn.runs.task import task_of_run, task_of_settings
 from selfattn.runs.train import train as train_on
 from selfattn.tasks.translation import Translation
 
@@ -153,8 +155,9 @@ def test_languages_are_known_or_refused_and_their_script_is_compared(
     warning = "written in another script, but BLEU cuts text of 'kor'"
     assert warning in capsys.readouterr().err
     assert cli("evaluate", tmp_path / "korean").err.count(warning) == 1
-    with pytest.raises(UserError, match=r"config.json: data: `target`: unknown language 'jp'"):
-        Translation.from_settings(german.config.data | {"target_language": "jp"}, "config.json")
+    config = replace(german.config, task_options={"target": "jp"})
+    with pytest.raises(UserError, match=r"config.json: task_options: `target`: unknown language 'jp'"):
+        task_of_run(config, "config.json")
 
 
 def test_a_comparison_on_phrases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -409,8 +412,8 @@ def test_files_of_few_pairs_get_fewer_subwords_and_smaller_batches(tmp_path: Pat
     assert len(stated.tokenizer(stated.splits(0))) == 500
 
 
-def test_the_task_of_a_run_reads_the_corpus_of_the_run(files: Path) -> None:
+def test_the_task_of_an_archive_reads_the_corpus_of_its_data(files: Path) -> None:
     trained = Translation(source="en", target="de", **parts(files, "tsv")).splits(seed=0)
-    again = Translation.from_settings(trained.settings, "config.json").splits(seed=0)
+    again = task_of_settings("translation", trained.settings, "config.json").splits(seed=0)
     assert list(again.validation(10)) == list(trained.validation(10)) != []
     assert list(again.train(1, None)) == list(trained.train(1, None))

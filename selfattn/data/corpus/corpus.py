@@ -1,14 +1,10 @@
-"""Corpora of real text: files or a dataset of the Hub, cleaned, in three parts that share no sentence with training.
-
-The test part of a run is made again from its settings.
-"""
+"""Corpora of real text: files or a dataset of the Hub, cleaned, in three parts that share no sentence with training."""
 
 import hashlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,10 +14,9 @@ from numpy.typing import NDArray
 from selfattn.collector import paused_collector
 from selfattn.console import counting
 from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is_unlikely
-from selfattn.data.corpus.hub import hub_sources
 from selfattn.data.corpus.mixture import MixedSplits, Mixture
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.pairs import PairFiles, PairSource, recorded_files
+from selfattn.data.readers.pairs import PairSource
 from selfattn.data.readers.rows import RawPair
 from selfattn.data.splits import FiniteSplits
 from selfattn.errors import SettingError, as_options, number_of, say
@@ -341,53 +336,6 @@ def _hold_out(
         advice = "give `valid` and `test`, more pairs, or another number with `held_out`"
         raise SettingError(f"{tally.label}: {wrong} ({'; '.join(counts)}); {advice}")
     return parts
-
-
-def read_again(settings: Mapping[str, Any]) -> FiniteSplits:
-    """Read the corpus of a run again, for its test part.
-
-    Args:
-        settings: of the run's data, as the splits gave them.
-
-    Raises:
-        UserError: the settings are broken, or the corpus is missing or has changed.
-    """
-    try:
-        recorded = settings["sources"]
-        cleaning = CleaningOptions(**settings["cleaning"])
-        streaming = settings["streaming"]
-        held_out = settings.get("held_out")
-        seed = settings.get("split_seed", 0)
-        languages = settings["source_language"], settings["target_language"]
-        hub = recorded["train"].get("hub")
-        config = recorded["train"].get("config")
-        files = {name: PairFiles.from_settings(source) for name, source in recorded.items()}
-    except (KeyError, TypeError, AttributeError):
-        raise SettingError(f"evaluate: the settings of the run's data are broken; {_ADVICE}") from None
-    columns = files["train"].columns
-    sources: Mapping[str, PairSource] = files
-    if hub and columns:
-        sources = hub_sources(hub, config, columns, streaming=streaming)
-    corpus = read_corpus(sources, languages, cleaning=cleaning, streaming=streaming, held_out=held_out, split_seed=seed)
-    if _identity(corpus.settings) != _identity(settings):
-        raise SettingError(f"evaluate: {_name(settings)} has changed since this run was trained; {_ADVICE}")
-    return corpus
-
-
-def has_test_part_in(settings: Mapping[str, Any], data: Sequence[Path]) -> bool:
-    """Return whether the test part of a run is in these files: they are its test files, or it was held out of them.
-
-    Raises:
-        UserError: a file cannot be read.
-    """
-    sources = settings.get("sources", {})
-    part = sources.get("test", sources.get("train", {}))
-    return bool(recorded_files(part)) and PairFiles(tuple(data)).are_those_of(part)
-
-
-def _identity(settings: Mapping[str, Any]) -> Any:
-    """Return what identifies the test part: the checksum of its texts, or for a stream its files."""
-    return settings["parts"]["test"] if "parts" in settings else settings["sources"]["test"]
 
 
 def _name(settings: Mapping[str, Any]) -> str:

@@ -1,0 +1,66 @@
+"""A run may be named as `.` or `..`: every command then does what it does for its path, and writes nothing into it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from small_runs import Cli
+
+from selfattn.runs.run import Run
+from selfattn.runs.train import train
+
+COMMANDS = (
+    "predict RUN",
+    "predict RUN --engine onnx",
+    "evaluate RUN",
+    "evaluate RUN --against RUN",
+    "score RUN --data PAIRS",
+    "align RUN --data PAIRS",
+    "attention RUN 1/2/03",
+    "heads RUN --data PAIRS --out NEW",
+    "demo RUN --out NEW/demo.html",
+    "average RUN",
+    "average RUN --out NEW/average",
+    "export RUN --to onnx",
+    "tokenizer inspect RUN --text 1/2",
+    "train dates --init-from RUN --max-steps 1 --validation-items 4 --out NEW/run",
+    "train dates --config RUN --max-steps 1 --out NEW/run",
+    "verify RUN",
+    "report RUN --out NEW/report",
+)
+
+
+@pytest.fixture(scope="module")
+def kept(runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with weights of its validations."""
+    out = tmp_path_factory.mktemp("kept") / "run"
+    sizes = ("encoder.dim=8", "decoder.dim=8", "encoder.num_layers=1", "decoder.num_layers=1")
+    train("dates", model="transformer", out=out, set=sizes, max_steps=2, validate_every=1, keep=2, validation_items=4)
+    return out
+
+
+def files_in(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.name != ".lock"}
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_takes_a_run_by_its_place(
+    cli: Cli, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, name: str
+) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("1/2/03\t2003-01-02\n")
+    ends = []
+    for given in ("PATH", name):
+        place = tmp_path / ("of-path" if given == "PATH" else "of-place")
+        run = Path(shutil.copytree(kept, place / "run"))
+        (place / "new").mkdir()
+        before = files_in(run)
+        monkeypatch.chdir(run if name == "." else run / "tokenizer")
+        words = command.replace("RUN", str(run) if given == "PATH" else name).replace("PAIRS", str(pairs))
+        done = cli(*words.replace("NEW", str(place / "new")).split(), stdin="1/2/03\n")
+        assert done.code in (0, 2), done.err
+        assert "Traceback" not in done.err
+        assert files_in(run) == before
+        ends.append((done.code, files_in(place)))
+    assert ends[0] == ends[1]

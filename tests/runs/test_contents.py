@@ -1,0 +1,95 @@
+"""Every file that a result depends on is known by its content: what is replaced in between is refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfattn.comparison.compare import compare
+from selfattn.errors import UserError
+from selfattn.experiments.queue import Runner
+from selfattn.runs.directory import RunDirectory
+from selfattn.runs.train import train
+from selfattn.tokenizers.load import train_tokenizer
+
+LM: dict[str, Any] = {"model": "decoder-only-rnn", "max_steps": 2, "batch_size": 8}
+
+
+def lines(path: Path, first: int, count: int = 60) -> Path:
+    path.write_text("".join(f"word {number} and {number + 1}\n" for number in range(first, first + count)))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    lines(Path("train.txt"), 100)
+    lines(Path("valid.txt"), 500, 9)
+    lines(Path("test.txt"), 700, 20)
+    return tmp_path
+
+
+def test_paths_are_kept_as_typed(place: Path) -> None:
+    train("lm", out="run", data="train.txt", valid="valid.txt", **LM)
+    Path("pairs.tsv").write_text("".join(f"{number} may\t{number:03}\n" for number in range(120)))
+    train("dates", out="dates", data="pairs.tsv", model="rnn-plain", max_steps=1, validation_items=4)
+    for run in ("run", "dates"):
+        texts = [Path(run, name).read_text() for name in ("config.json", "run.json")]
+        assert not any(str(place) in text for text in texts)
+
+
+def test_another_validation_text_is_refused(place: Path) -> None:
+    train("lm", out="run", data="train.txt", valid="valid.txt", **LM)
+    RunDirectory(Path("run")).update(status="interrupted")
+    lines(Path("valid.txt"), 600, 9)  # as many lines
+    with pytest.raises(UserError, match=r"run: begun with another content of valid\.txt; restore the file"):
+        train("lm", out="run", data="train.txt", valid="valid.txt", resume=True, **LM)
+
+
+def test_a_file_that_moved_is_the_same_file(place: Path) -> None:
+    train("lm", out="run", data="train.txt", valid="valid.txt", **LM)
+    Path("valid.txt").rename("moved.txt")
+    run = train("lm", out="run", data="./train.txt", valid="moved.txt", resume=True, **LM)
+    assert run.config.task_options["valid"] == "valid.txt"
+
+
+def replaced_after_the_first_run(monkeypatch: pytest.MonkeyPatch, replace_file: Callable[[], object]) -> None:
+    """Replace a file when the first training of a comparison has ended."""
+    from selfattn.comparison.trainings import Trainings
+
+    run: Callable[..., None] = Trainings.run
+
+    def run_and_replace(self: Runner[Any], trial: Any, reporter: Any) -> None:
+        run(self, trial, reporter)
+        self.__dict__["_data"] = {}  # as in another process
+        replace_file()
+
+    monkeypatch.setattr(Trainings, "run", run_and_replace)
+
+
+@pytest.mark.parametrize("name", ["valid", "test"])
+def test_a_sealed_comparison_refuses_another_text(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    replaced_after_the_first_run(monkeypatch, lambda: lines(Path(f"{name}.txt"), 800, 9 if name == "valid" else 20))
+    texts = {"data": "train.txt", "valid": "valid.txt", "test": "test.txt"}
+    with pytest.raises(UserError, match=rf"{name}\.txt: has changed since the comparison began"):
+        compare(
+            "lm", models=("decoder-only-rnn",), out="out", seeds=(2,), jobs=1, tune=False, match="none",
+            max_steps=1, batch_size=8, **texts,
+        )  # fmt: skip
+
+
+def test_a_comparison_refuses_another_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("pairs.tsv").write_text("".join(f"word {n}\tWort {n}\n" for n in range(200)))
+    train_tokenizer("bpe", ["word 1 Wort 2"], 280).save("spm")
+
+    def replace_tokenizer() -> None:
+        train_tokenizer("bpe", ["Wort 1 word 2", "word"], 281).save("spm")
+
+    replaced_after_the_first_run(monkeypatch, replace_tokenizer)
+    with pytest.raises(UserError, match=r"spm: has changed since the comparison began"):
+        compare(
+            "translation", models=("rnn-plain",), out="out", seeds=(2,), jobs=1, tune=False, match="none", max_steps=1,
+            data="pairs.tsv", tokenizer="spm", held_out=9, batch_size=8,
+            set=("encoder.hidden_dim=4", "decoder.hidden_dim=4"),
+        )  # fmt: skip

@@ -1,0 +1,183 @@
+"""A resumed training has the options that it was begun with: another value of any that changes a weight is refused."""
+
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfattn.errors import UserError
+from selfattn.registry import TASKS
+from selfattn.runs.directory import RunDirectory
+from selfattn.runs.train import TrainOptions, train
+from selfattn.tasks.dates import DateOptions
+from selfattn.tasks.lm import TextOptions
+from selfattn.tasks.recall import RecallOptions
+from selfattn.tasks.translation_options import TranslationOptions
+from selfattn.training.config import TrainingConfig
+
+NO_WEIGHT = ("out", "keep", "allow_unknown", "resume", "device", "threads", "tensorboard")
+SMALL = ("encoder.hidden_dim=4", "decoder.hidden_dim=4")
+LENGTH = {"max_steps": 2, "validate_every": 1, "batch_size": 8, "validation_items": 4}
+PAIRS: dict[str, Any] = {"source": "en", "target": "de", "data": ("a.tsv", "b.tsv"), "tokenizer": "bpe"}
+
+# The task, the options that a run was begun with, and another value for each option: of the training ...
+TRAINING: dict[str, Any] = {
+    "seed": 1,
+    "epochs": ({"epochs": 2, "max_steps": None, "items_per_epoch": 16}, 3),
+    "max_steps": 3,
+    "items_per_epoch": ({"epochs": 1, "max_steps": None, "items_per_epoch": 16}, 24),
+    "batch_size": 9,
+    "max_tokens": 99,
+    "accumulate": 2,
+    "lr": 0.1,
+    "schedule": "constant",
+    "warmup": 0.5,
+    "warmup_steps": 1,
+    "weight_decay": 0.5,
+    "betas": (0.5, 0.5),
+    "clip_norm": 9.0,
+    "label_smoothing": 0.3,
+    "r_drop": 0.5,
+    "teacher_forcing": 0.5,
+    "teacher_forcing_end": 0.5,
+    "precision": "bfloat16",
+    "average": "ema",
+    "ema_decay": ({"average": "ema"}, 0.5),
+    "average_last": ({"average": "last", "max_steps": 8, "average_last": 1}, 2),
+    "validation_items": 5,
+    "validate_every": 2,
+    "patience": 3,
+    "target_exact_match": 0.5,
+}
+# ... of every command that trains ...
+MODEL: dict[str, Any] = {
+    "model": "rnn-attention",
+    "quick": True,
+    "init_from": Path("start"),
+    "embeddings": Path("vectors.txt"),
+    "source_embeddings": Path("vectors.txt"),
+    "target_embeddings": Path("vectors.txt"),
+    "freeze": ("encoder",),
+    "set": (*SMALL, "encoder.dropout=0.5"),
+    "metric": "character_error_rate",
+}
+# ... and of each task.
+TASK: dict[str, dict[str, Any]] = {
+    "dates": {
+        "locales": ("ko_KR",),
+        "withhold_years": ("1950",),
+        "data": ({"data": ("a.tsv",)}, ("b.tsv",)),
+        "columns": ({"data": ("a.tsv",)}, ("2", "1")),
+        "encoding": ({"data": ("a.tsv",)}, "latin-1"),
+    },
+    "recall": {"problem": "copy", "length": 48, "test_length": 96, "pairs": 4, "vocabulary": 200},
+    "lm": {
+        "data": "b.tsv",
+        "valid": ({"validation_items": None}, "valid.tsv"),
+        "encoding": "latin-1",
+        "context": 20,
+        "tokenizer": "words",
+        "vocab_size": ({"tokenizer": "bpe", "vocab_size": 290}, 288),
+    },
+    "translation": {
+        "source": "fr",
+        "target": "nl",
+        "data": ("b.tsv", "a.tsv"),
+        "weights": (3.0, 1.0),
+        "temperature": 2.0,
+        "valid": ("valid.tsv",),
+        "test": ("valid.tsv",),
+        "tag": ({"data": ("tags.tsv",)}, "3"),
+        "hub": {"hub": "hub", "data": ()},
+        "columns": ("2", "1"),
+        "encoding": "latin-1",
+        "streaming": ({"valid": ("valid.tsv",), "test": ("test.tsv",)}, True),
+        "held_out": 7,
+        "split_seed": 1,
+        "max_characters": 20,
+        "max_ratio": 2.0,
+        "keep_overlap": True,
+        "keep_duplicates": True,
+        "tokenizer": "unigram",
+        "source_tokenizer": "words",
+        "target_tokenizer": "words",
+        "vocab_size": 288,
+        "separate": True,
+        "keep_symbols": "symbols.txt",
+        "sampling": 0.2,
+    },
+}
+BEGUN: dict[str, dict[str, Any]] = {
+    "dates": {},
+    "recall": {},
+    "lm": {"data": "a.tsv", "model": "decoder-only-rnn", "set": ("stack.hidden_dim=4",)},
+    "translation": PAIRS,
+}
+CASES = [("dates", name, change) for name, change in (TRAINING | MODEL).items()]
+CASES += [(task, name, change) for task, changes in TASK.items() for name, change in changes.items()]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with files that the options name."""
+    folder = tmp_path_factory.mktemp("options")
+    for name, first in (("a", 100), ("b", 300), ("valid", 500), ("test", 600)):
+        lines = [f"word {number}\tWort {number}\n" for number in range(first, first + 120)]
+        (folder / f"{name}.tsv").write_text("".join(lines))
+    (folder / "tags.tsv").write_text("".join(f"word {n}\tWort {n}\t{n % 2}\n" for n in range(120)))
+    (folder / "hub").mkdir()
+    records = [json.dumps({"en": f"word {number}", "de": f"Wort {number}"}) + "\n" for number in range(120)]
+    (folder / "hub/train.jsonl").write_text("".join(records))
+    (folder / "vectors.txt").write_text(f"1 {' '.join(['0.5'] * 32)}\n")
+    (folder / "symbols.txt").write_text("ord\n")
+    return folder
+
+
+def test_every_option_of_a_training_is_tried() -> None:
+    assert {*MODEL, *NO_WEIGHT, "seed"} == {field.name for field in fields(TrainOptions)}
+    assert {*TRAINING} == {field.name for field in fields(TrainingConfig)}
+    kinds = {"dates": DateOptions, "recall": RecallOptions, "lm": TextOptions, "translation": TranslationOptions}
+    for task, kind in kinds.items():
+        assert TASKS[task].Options is kind
+        # A configuration of a dataset is kept as all options are; trying one needs a dataset with several.
+        assert {*TASK[task]} == {field.name for field in fields(kind)} - {"hub_config"}
+
+
+@pytest.fixture(scope="module")
+def begin(place: Path) -> Callable[[str, dict[str, Any]], Path]:
+    """Train a run with these options, once; it counts as unfinished."""
+    runs: dict[str, Path] = {}
+
+    def begun(task: str, settings: dict[str, Any]) -> Path:
+        out = runs.setdefault(repr((task, settings)), place / f"run{len(runs)}")
+        if not out.exists():
+            train(task, out=out, **settings)
+            RunDirectory(out).update(status="interrupted")
+        return out
+
+    return begun
+
+
+@pytest.mark.parametrize(("task", "name", "change"), CASES, ids=[f"{task}-{name}" for task, name, _ in CASES])
+def test_another_value_is_refused_by_name(
+    place: Path,
+    begin: Callable[[str, dict[str, Any]], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    task: str,
+    name: str,
+    change: Any,
+) -> None:
+    monkeypatch.chdir(place)
+    begun, value = change if isinstance(change, tuple) and isinstance(change[0], dict) else ({}, change)
+    settings = {"model": "rnn-plain", "set": SMALL} | LENGTH | BEGUN[task] | begun
+    settings = {option: given for option, given in settings.items() if given is not None}
+    if name == "init_from":
+        value = begin("dates", settings)
+        settings |= {"seed": 3}
+    out = begin(task, settings)
+    with pytest.raises(UserError) as refused:
+        train(task, out=out, resume=True, **settings | (value if isinstance(value, dict) else {name: value}))
+    assert "begun with " in str(refused.value)
