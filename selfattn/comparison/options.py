@@ -32,8 +32,7 @@ class CompareOptions:
 
     Attributes:
         models: Models to compare, separated by commas. `all`: every model that `selfattn models` lists.
-        seeds: Trainings per model, one per seed. Default: 3, or the number that the task sets; 1 with --quick. 3,5,8:
-            test after each of these numbers and stop once decided.
+        seeds: Trainings per model, one per seed. Default: 3, or the number that the task sets; 1 with --quick.
         quick: Train briefly, for a first try.
         out: Directory for report, results and runs. Must be new.
         resume: Continue the comparison in --out. Finished runs are not repeated.
@@ -81,7 +80,7 @@ class CompareOptions:
     )
 
     models: tuple[str, ...]
-    seeds: tuple[int, ...] = ()
+    seeds: Count | None = None
     quick: bool = False
     out: Path
     resume: bool = False
@@ -111,10 +110,8 @@ class CompareOptions:
 
     def __post_init__(self) -> None:
         check_bounds(self)
-        rising = list(self.seeds) == sorted(set(self.seeds))
-        if not rising or not all(0 < count <= MOST_SEEDS - (self.first_seed or 0) for count in self.seeds):
-            seeds = ",".join(f"{count:g}" for count in self.seeds)
-            raise SettingError(f"`seeds` {seeds}: expected rising numbers; seeds stay below {MOST_SEEDS}")
+        if (self.first_seed or 0) + (self.seeds or 0) > MOST_SEEDS:
+            raise SettingError(f"`seeds` {self.seeds}: too many; seeds stay below {MOST_SEEDS}")
         check_cluster(self.backend, self.address)
         for share in self.budgets:
             if not 0 < share <= 1 or self.budgets.count(share) > 1:
@@ -125,7 +122,7 @@ class CompareSettings(TrainingSettings, total=False):
     """Fields of :class:`CompareOptions` and of the training as keyword arguments."""
 
     models: str | Sequence[str]
-    seeds: int | Sequence[int]
+    seeds: int
     quick: bool
     out: str | os.PathLike[str]
     resume: bool

@@ -29,7 +29,7 @@ from selfattn.files import make_directory
 from selfattn.registry import is_name
 from selfattn.report.write import RESULTS, ReportFiles, write_report
 from selfattn.results.reading import read_record
-from selfattn.results.record import ANALYSIS, SCHEMA, Model, Record
+from selfattn.results.record import SCHEMA, Model, Record
 from selfattn.results.verified import Recomputation
 from selfattn.settings import changed, divide
 from selfattn.words.messages import SOURCE, message
@@ -338,7 +338,6 @@ class Judged(Plain):
             units={metric.name: metric.unit for metric in metrics},
             signatures=signatures_beside(first.headline, metrics),
             margin=self.margin,
-            analysis=ANALYSIS,
             trained=False,
         )
         return measure(frame, {"kind": KIND, "language": first.language, "metric": first.name}, self.table())

@@ -10,7 +10,7 @@ from selfattn.command_lines import command_line
 from selfattn.comparison.options import NOT_THE_RESULT, SEEDS, TRIALS, CompareOptions
 from selfattn.comparison.plan import PlannedModel
 from selfattn.comparison.trainings import Trainings
-from selfattn.comparison.tuning import check_space, check_tunings, default_space, default_tunings, tuned_settings
+from selfattn.comparison.tuning import check_space, default_space, default_tunings, tuned_settings
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.cost import BatchShape, training_flops
 from selfattn.models.config import ModelConfig
@@ -91,7 +91,7 @@ def _completed(options: CompareOptions, of_comparison: Settings, of_training: Se
     return replace(
         options,
         tune=is_tuned,
-        seeds=options.seeds or (1 if options.quick else SEEDS,),
+        seeds=options.seeds or (1 if options.quick else SEEDS),
         first_seed=options.first_seed or 0,
         budgets=options.budgets or (1.0,),
     )
@@ -122,10 +122,12 @@ def _with_tuning(
     if not space:
         raise SettingError("`tune`: nothing is left to be tried, because all settings of the space are given")
     check_space(space, models, recipe)
-    tunings = options.tunings or default_tunings(options.seeds)
-    check_tunings(tunings, options.seeds)
+    seeds = options.seeds or SEEDS
+    tunings = options.tunings or default_tunings(seeds)
+    if seeds % tunings:
+        raise SettingError(f"`tunings` {tunings}: `seeds` {seeds} cannot be divided among them evenly; give another")
     trials = options.trials or TRIALS
-    of_runs = range(options.first_seed or 0, (options.first_seed or 0) + max(options.seeds))
+    of_runs = range(options.first_seed or 0, (options.first_seed or 0) + seeds)
     of_trials = range(options.tuning_seed, options.tuning_seed + tunings * trials)
     if of_trials.start < of_runs.stop and of_trials.stop > of_runs.start:  # they overlap
         reason = f"these are seeds of final runs; choose one from {of_runs.stop}"

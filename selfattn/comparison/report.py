@@ -57,7 +57,7 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
     files = files_of(comparison, plan) | ({DEMO: b""} if demo else {})  # whether there is one is part of the record
     record = replace(
         record,
-        plan=check_plan(comparison, plan, runs, record.pairs),
+        plan=check_plan(comparison, plan, runs),
         outputs_sha256=pack(files, out / PACKED),
         demo=demo,
     )

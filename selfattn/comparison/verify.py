@@ -10,6 +10,7 @@ from random import SystemRandom
 from typing import Any
 
 from selfattn.codec import short
+from selfattn.comparison.carried import is_published, read_carried
 from selfattn.comparison.check import check_plan
 from selfattn.comparison.outputs import files_again, is_packed_outputs, judged_again
 from selfattn.comparison.packed import PACKED, unpacked
@@ -98,6 +99,10 @@ def record_of(folder: Path, sha256: str) -> Record:
     """
     if is_packed_outputs(folder):
         return replace(judged_again(folder), outputs_sha256=sha256)
+    if carried := read_carried(folder):
+        record = carried.record()
+        gates = _gates_again(record.gates, carried.outputs())
+        return replace(record, gates=gates, carried=is_published(sha256), outputs_sha256=sha256)
     plan = read_plan(folder)
     runs = read_runs(folder, plan)
     rows = []
@@ -108,7 +113,7 @@ def record_of(folder: Path, sha256: str) -> Record:
 
 def _made_again(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested], outputs: RunTable[Answered]) -> Record:
     again = make_record(comparison, runs, plan, outputs)
-    checked = check_plan(comparison, plan, runs, again.pairs)
+    checked = check_plan(comparison, plan, runs)
     gates = _gates_again(again.gates, outputs)
     return replace(again, plan=checked, gates=gates, demo=(comparison / DEMO).is_file())
 

@@ -138,7 +138,7 @@ class Dates(TaskData):
             "epochs": 1,
             "items_per_epoch": DATES,
             "space": SPACE,
-            "seeds": (SEEDS,),
+            "seeds": SEEDS,
             "first_seed": FIRST_SEED,
             "test_items": TEST_ITEMS,
         }
