@@ -351,13 +351,13 @@ class Judged(Plain):
                 texts = read_given(file.label, checked_encoding(self.encoding))
                 count = sum(was != now for was, now in zip(file.texts, texts, strict=False))
                 count += abs(len(file.texts) - len(texts))
-                problems = (f"not as in the archive: {number_of(count, 'line')}",) if count else ()
+                problems = (f"not as packed: {number_of(count, 'line')}",) if count else ()
             except UserError as error:
                 problems = (str(error),)
             yield Recomputation(f"lines of {file.label}", problems, len(file.texts))
         if self.train and Path(self.train).is_file():
             now = self.word_counts(_read(self.train, checked_encoding(self.encoding)))
-            problems = () if now == self.words else ("counts of words not as in the archive",)
+            problems = () if now == self.words else ("counts of words not as packed",)
             yield Recomputation(f"words of {self.train}", problems, len(now))
 
 

@@ -72,7 +72,7 @@ def outputs_for_sections(table: RunTable[Answered]) -> Outputs:
 
 
 def check_free_of_others(out: Path) -> None:
-    """Check that a report with its demo page and its archive may be written into a directory.
+    """Check that a report with its demo page and its packed comparison may be written into a directory.
 
     Raises:
         UserError: there is a file of one of their names that selfattn did not write.

@@ -59,7 +59,7 @@ def verify(place: Path, items: int | None = None) -> Iterator[Recomputation]:
         A finding for each run that was decoded, and for each figure of the record.
 
     Raises:
-        UserError: there is no record, neither runs nor an archive, or a file is broken.
+        UserError: there is no record, neither runs nor what was packed, or a file is broken.
     """
     if items is not None and items < 1:
         raise SettingError(f"`items` {items}: expected a whole number of at least 1")
@@ -83,7 +83,7 @@ def verify(place: Path, items: int | None = None) -> Iterator[Recomputation]:
         return
     with unpacked(packed) as (folder, sha256):
         if sha256 != record.outputs_sha256:
-            yield Recomputation(packed.name, ("is not the archive of this record",), 1)
+            yield Recomputation(packed.name, ("is not what was packed for this record",), 1)
             return
         if not record.trained:
             yield from files_again(folder)
