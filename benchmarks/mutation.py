@@ -42,7 +42,7 @@ LONGEST = 10.0  # seconds of the processor: a test that takes more is not asked
 NOT_MADE = 77  # exit status
 LIMIT, MEMORY = 20.0, 4 << 30  # seconds after which a mutant is stopped, besides 4 times its tests; bytes it may take
 
-STATISTICS = ("buckets", "design", "mean_run", "randomisation", "significance", "variances")
+STATISTICS = ("buckets", "design", "randomisation", "significance", "variances")
 # Which tests are asked about which modules.
 GROUPS = {
     ("attention", "layers"): (

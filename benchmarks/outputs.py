@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from selfattn.comparison.carried import read_carried
 from selfattn.comparison.packed import unpacked
 from selfattn.comparison.plan import read_plan
 from selfattn.comparison.record import outputs_of
@@ -63,7 +64,8 @@ def drawn(counts: Array, rng: np.random.Generator) -> tuple[Array, Array]:
 def rows(path: Path, metric: Metric, repeats: int) -> Iterator[str]:
     """Yield a line for each model of an archive."""
     with unpacked(path) as (folder, _):
-        outputs = outputs_of(read_runs(folder, read_plan(folder)))
+        carried = read_carried(folder)
+        outputs = carried.outputs() if carried else outputs_of(read_runs(folder, read_plan(folder)))
     rng = np.random.default_rng(0)
     for name, runs in outputs.main.items():
         counts = np.stack([metric.count(run.outputs, outputs.first.pairs) for run in runs])

@@ -23,15 +23,13 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 
-from selfattn.evaluation.statistics.design import obrien_fleming
 from selfattn.evaluation.statistics.significance import choose_word, score_runs
 from selfattn.results.pair_tests import MarginWord
 
 EASE, TASTE, FAILURE = 2.0, 0.7, -4.0  # standard deviations, and what a failed run loses, in logits
 PLACES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
-LOOKS = (3, 5, 8)  # seeds: of a comparison without interim analyses, and of the analyses of one with them
-LEVELS = obrien_fleming(LOOKS)
+LOOKS = (3, 5, 8)  # seeds
 
 
 @dataclass(frozen=True)
@@ -128,9 +126,6 @@ class Rates:
         items: the test over items alone, which takes these runs for the models, has p below 0.05.
         covered: the interval of the first pair's difference holds the truth.
         mean_covered: the interval of the second model's score holds the truth.
-        looks: called better or worse at one of the interim analyses.
-        looks_better: the first model was called better at one of them.
-        stopped: seeds at which the comparison stopped, in the mean.
     """
 
     raw: list[float]
@@ -140,32 +135,28 @@ class Rates:
     items: list[float]
     covered: list[float]
     mean_covered: list[float]
-    looks: float
-    looks_better: float
-    stopped: float
 
 
 def measure(world: World, *, repeats: int, seed: int | tuple[int, ...]) -> Rates:
     """Simulate comparisons with as many seeds as the world has, analyse their first 3, 5 and 8, and count."""
     generator = np.random.default_rng(seed)
     looks = [look for look in LOOKS if look <= world.seeds]
-    counts, sequential = np.zeros((7, len(looks))), np.zeros(3)
+    counts = np.zeros((7, len(looks)))
     truth = world.truth(1)
     lead = world.truth(0) - truth
     for _ in range(repeats):
-        every, decided = world.draw(generator), ""
-        for place, (look, level) in enumerate(zip(looks, LEVELS, strict=False)):
+        every = world.draw(generator)
+        for place, look in enumerate(looks):
             runs = score_runs({name: answers[:look] for name, answers in every.items()}, world.clusters)
             plain = replace(runs, right=None)
             if world.models == 2:
                 pairs, raw = ([scores.pair("model-0", "model-1")] for scores in (runs, plain))
             else:
                 pairs, raw = (scores.comparison().pairs for scores in (runs, plain))
-            words = [choose_word(pair, look) for pair in pairs]
+            words = [choose_word(pair) for pair in pairs]
             # The exact test over items guards both.
             raw_words = [
-                choose_word(test, look) if (pair.p_items or 0) < 0.05 else ""
-                for test, pair in zip(raw, pairs, strict=True)
+                choose_word(test) if (pair.p_items or 0) < 0.05 else "" for test, pair in zip(raw, pairs, strict=True)
             ]
             pair, mean = pairs[0], runs.estimates()["model-1"]
             counts[:, place] += (
@@ -177,12 +168,7 @@ def measure(world: World, *, repeats: int, seed: int | tuple[int, ...]) -> Rates
                 pair.low <= lead <= pair.high,
                 mean.low <= truth <= mean.high,
             )
-            if not decided:
-                word = choose_word(runs.pair(pair.first, pair.second, level), look) if pair.p < level else ""
-                decided = word if word in ("better", "worse") else ""
-                if decided or look == looks[-1]:
-                    sequential += bool(decided), decided == "better", look
-    return Rates(*(counts / repeats).tolist(), *(sequential / repeats).tolist())
+    return Rates(*(counts / repeats).tolist())
 
 
 EQUALS = {
@@ -229,12 +215,12 @@ def equal(repeats: int, seed: int) -> Iterator[str]:
     counts = [f"{look} seeds" for look in LOOKS]
     yield row(
         "equal models", "vary by (points)", *(f"raw, {count}" for count in counts),
-        *(f"log-odds, {count}" for count in counts), "looks at 3, 5, 8", "items only, 3 seeds",
+        *(f"log-odds, {count}" for count in counts), "items only, 3 seeds",
     )  # fmt: skip
-    yield row(*["---"] * 10)
+    yield row(*["---"] * 9)
     for place, (label, world) in enumerate(worlds.items()):
         rate = rates[label] = measure(world, repeats=repeats, seed=(seed, 0, place))
-        alarms = percents(*rate.raw_called, *rate.called, rate.looks, rate.items[0])
+        alarms = percents(*rate.raw_called, *rate.called, rate.items[0])
         yield row(label, f"{points(world):.2f}", *alarms)
     yield ""
     yield row(
@@ -251,13 +237,13 @@ def planted(repeats: int, seed: int) -> Iterator[str]:
     counts = [f"{look} seeds" for look in LOOKS]
     yield row(
         "different models", *(f"raw, {count}" for count in counts), *(f"log-odds, {count}" for count in counts),
-        "looks at 3, 5, 8", "seeds in the mean", "covered, 3 seeds", "covered, 8 seeds",
+        "covered, 3 seeds", "covered, 8 seeds",
     )  # fmt: skip
-    yield row(*["---"] * 11)
+    yield row(*["---"] * 9)
     for place, (label, world) in enumerate(PLANTED.items()):
         rate = measure(world, repeats=repeats, seed=(seed, 2, place))
-        power = percents(*rate.raw, *rate.better, rate.looks_better)
-        yield row(label, *power, f"{rate.stopped:.1f}", *percents(rate.covered[0], rate.covered[-1]))
+        power = percents(*rate.raw, *rate.better)
+        yield row(label, *power, *percents(rate.covered[0], rate.covered[-1]))
 
 
 MARGIN = 0.02

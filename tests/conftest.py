@@ -98,7 +98,6 @@ def _quick_comparisons() -> Iterator[None]:
             "_STEPS": 1,
             "_SINGLE": 2,
             "_BATCHES": 1,
-            "_ROUNDS": 1,
             "_INPUTS": 4,
         }.items():
             patch.setattr(costs, name, value)

@@ -17,7 +17,6 @@ from selfattn.errors import UserError
 from selfattn.evaluation.gates.output_gates import baseline_gate
 from selfattn.experiments.plan import PLAN, check_ledger, decide_alike, departures
 from selfattn.plugin_loading import changed_plugins
-from selfattn.results.pair_tests import PairTest
 from selfattn.results.plan import Departure, PlanCheck
 from selfattn.results.record import Gate
 from selfattn.runs.directory import RunDirectory
@@ -137,24 +136,23 @@ def _work_apart(runs: Sequence[Tested], *, same_steps: bool) -> Iterator[str]:
 # the plan
 
 
-def check_plan(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested], pairs: Sequence[PairTest]) -> PlanCheck:
+def check_plan(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested]) -> PlanCheck:
     """Check a comparison against its plan.
 
     Args:
         comparison: its directory.
         plan: as it is now.
         runs: all tested runs.
-        pairs: the tests of their record, which have to justify an early end.
 
     Raises:
         UserError: the ledger is broken.
     """
     entries = tuple(entry for entry in read_ledger(comparison) if entry.run)
-    planned = plan.ended or plan.seal.decides.get("seeds")  # a planned look may end it
+    planned = plan.seal.decides.get("seeds")
     return PlanCheck(
         plan.seal,
         plan.pilot,
-        tuple(_departures(comparison, plan, runs, pairs)),
+        tuple(_departures(comparison, plan, runs)),
         entries,
         seeds=min(map(len, runs.main.values())),
         planned_seeds=planned if isinstance(planned, int) else plan.seeds,
@@ -163,17 +161,11 @@ def check_plan(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested], p
     )
 
 
-def _departures(
-    comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested], pairs: Sequence[PairTest]
-) -> Iterator[Departure]:
+def _departures(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested]) -> Iterator[Departure]:
     sealed = plan.seal.decides
     now = seal.of_plan(plan)
     sealable = [field.name for field in fields(ComparisonPlan) if field.name not in seal.NOT_SEALED]
     changed = [name for name in sealable if now.get(name) != sealed.get(name)]
-    if plan.ended:
-        undecided = any(pair.primary and pair.p > pair.alpha for pair in pairs)
-        changed += ["looks"] if plan.ended not in plan.looks else []
-        changed += ["end before a decision"] if plan.ended != max(plan.looks, default=0) and undecided else []
     entries = read_ledger(comparison)
     if not all(decide_alike(entry.command, plan.command) for entry in first_lines(entries)):
         changed.append("command")

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from statistics import mean
 from typing import Any, Unpack
 
@@ -12,19 +11,17 @@ from selfattn.comparison.costs import COSTS, digest_of_costs, measure_costs, ste
 from selfattn.comparison.options import CompareOptions, CompareSettings
 from selfattn.comparison.plan import TUNING, ComparisonPlan, PlannedModel
 from selfattn.comparison.preparation import match_models, prepare, primary_pair
-from selfattn.comparison.record import make_record
 from selfattn.comparison.report import check_free_of_others, write_comparison
 from selfattn.comparison.seal import decisions
-from selfattn.comparison.tested import Tested, is_tested, read_runs
+from selfattn.comparison.tested import Tested, is_tested
 from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import Trainings
 from selfattn.comparison.tuning import READ_IN_A_STEP, digest_of_trials, planned_trials, tune, tuned_settings
 from selfattn.errors import SettingError, number_of, say
-from selfattn.evaluation.statistics.design import obrien_fleming
 from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, resume, write_plan
 from selfattn.experiments.queue import connect_backend, stop_workers
 from selfattn.report.write import ReportFiles
-from selfattn.results.record import ANALYSIS, Record
+from selfattn.results.record import Record
 from selfattn.runs.inputs import gathered
 from selfattn.runs.ledger import read_ledger, seal_step
 from selfattn.runs.record import used_plugins
@@ -124,16 +121,7 @@ def compare(
             digest = digest_of_trials(plan, options.out)
             seal_step(options.out, TUNING, plan.command, plan=plan.seal.sha256, digest=digest)
             write_plan(options.out, plan)
-        # final runs: all at once, or look by look until a look decides (each a number of seeds, None for all)
-        looks: Sequence[int | None] = plan.looks or (None,)
-        if plan.ended:  # an earlier call ended at this look
-            looks = (plan.ended,)
-        for look in looks:
-            so_far = replace(plan, ended=look)
-            trainings.run_all(so_far.runs())
-            if look and (look == plan.seeds or is_decided(options.out, so_far)):
-                plan = write_plan(options.out, so_far)
-                break
+        trainings.run_all(plan.runs())
         # costs and report
         is_new = measure_costs(trainings, plan)
         if is_new or not any(entry.sealed == COSTS for entry in read_ledger(options.out)):
@@ -202,11 +190,10 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Compa
     options = trainings.options
     recipe = trainings.recipe
     primary = primary_pair(task, list(chosen))
-    looks = options.seeds if len(options.seeds) > 1 else ()
-    if options.until is not None and (looks or options.margin is not None):
-        raise SettingError("`until`: has no interim analyses, and no `margin`; give one number of `seeds`")
-    if primary is None and (looks or options.margin is not None):
-        raise SettingError("`margin`, and several `seeds`, are about one difference: name two models")
+    if options.until is not None and options.margin is not None:
+        raise SettingError("`margin`: is about scores, and has no effect beside `until`; leave one of them out")
+    if primary is None and options.margin is not None:
+        raise SettingError("`margin` is about one difference: name two models")
     data = trainings.data(trainings.first_seed)[0]
     examples = 0
     if options.budget_in == "examples":
@@ -238,13 +225,13 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Compa
             "until": options.until,
             "tuning_seed": options.first_seed or 0,
             "tuning_trials": options.trials if options.tune else 1,
-            "tunings": max(options.seeds),
+            "tunings": options.seeds or 1,
         }
     return ComparisonPlan(
         **{name: getattr(options, name) for name in copied},
         task=task.name,
         command=trainings.command,
-        seeds=max(options.seeds),
+        seeds=options.seeds or 1,
         budgets=tuple(sorted(options.budgets)),
         steps=steps_of(data, recipe) if options.budgets != (1.0,) else 0,
         examples=examples,
@@ -252,18 +239,9 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Compa
         models={name: replace(model, config=sized[name]) for name, model in chosen.items()},
         headline=headline(task),
         matching=matching,
-        looks=looks,
-        bounds=obrien_fleming(looks) if looks else (),
         baseline=task.stated_baseline,
         tuned=not options.tune and options.until is None,
-        analysis=ANALYSIS,
         test_set=str(data.settings.get("test_set", "")),
         plugins=used_plugins(task.name, metric_names(task), *(model.config for model in chosen.values())),
         **tuning,
     )
-
-
-def is_decided(comparison: Path, plan: ComparisonPlan) -> bool:
-    """Say whether the primary contrast is significant at the look ``plan.ended``: its p-value is within the bound."""
-    (pair,) = (pair for pair in make_record(comparison, read_runs(comparison, plan), plan).pairs if pair.primary)
-    return pair.p <= pair.alpha

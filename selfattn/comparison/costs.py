@@ -22,11 +22,10 @@ from selfattn.comparison.trainings import Trainings
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example
 from selfattn.errors import UserError, say
-from selfattn.evaluation.cost import BatchShape, decoding_times, machine_peak, synchronise
+from selfattn.evaluation.cost import BatchShape, synchronise
 from selfattn.files import sha256_of, writing
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
-from selfattn.results.record import DecodingCost
 from selfattn.runs.answers import answer
 from selfattn.runs.load import load
 from selfattn.runs.training_set import TrainingSet
@@ -46,7 +45,6 @@ _WARM_UP = 2  # turns that do not count
 _STEPS = 7
 _SINGLE = 50  # single inputs
 _BATCHES = 3  # inputs in batches
-_ROUNDS = 3  # decoding to a length
 _INPUTS = 256  # decoded in batches
 _SCHEDULE = 1000  # steps of a training whose middle one is timed
 
@@ -59,16 +57,12 @@ class ModelTimes(Plain):
         step_seconds: of a training step.
         predict_ms: milliseconds for a single input, greedily.
         predict_batch_ms: milliseconds an input in batches, decoded as in the test.
-        peak_share: training FLOP a second as a share of the machine's peak; None where not measured.
-        decoding: by method, batch and length; empty where not measured.
         steps: seconds of a training step of runs that read more or less in one, by :func:`step_key`.
     """
 
     step_seconds: float
     predict_ms: float
     predict_batch_ms: float
-    peak_share: float | None = None
-    decoding: tuple[DecodingCost, ...] = ()
     steps: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -212,8 +206,6 @@ def _batch(shape: BatchShape, vocab_size: int) -> Batch:
 
 def _times_of(trainings: Trainings, tested: Mapping[str, Tested], trained: Sequence[Tested]) -> dict[str, ModelTimes]:
     """Time a run of each model, and steps of all that read as much in one as some run does."""
-    options = trainings.options
-    data = trainings.data(trainings.first_seed)[0]
     keys = {run.path: step_key(run.name, run.config.training) for run in trained}
     every = step_seconds({keys[run.path]: (run.config.model, run.config.training) for run in trained}, trainings)
     steps = {name: every[keys[run.path]] for name, run in tested.items()}
@@ -224,23 +216,7 @@ def _times_of(trainings: Trainings, tested: Mapping[str, Tested], trained: Seque
     batch = {name: (lambda _, run=run: answer(run, pairs, trainings.task.decoding)) for name, run in runs.items()}
     alone = by_turns(single, min(_SINGLE, len(pairs)))
     together = by_turns(batch, _BATCHES)
-    times = {
+    return {
         name: ModelTimes(steps[name], 1000 * alone[name], 1000 * together[name] / len(pairs), steps=of_model[name])
         for name in runs
     }
-    if options.quick:
-        return times
-    size = len(data.tokenizer.source)
-    length = batch_shape(data.validation, trainings.recipe).source
-    speeds = {}
-    for name in times:
-        seconds = steps[name] * tested[name].metrics[-1].step
-        speeds[name] = (tested[name].result.cost.training_flops or 0.0) / seconds
-    # What a training reached the machine can do, even if the product of matrices was disturbed.
-    peak = max(machine_peak(choose_device(options.device)), *speeds.values())
-    for name in times:
-        share = speeds[name] / peak
-        model = runs[name].model
-        decoding = decoding_times(model, vocab_size=size, source_length=length, repeats=_ROUNDS)
-        times[name] = replace(times[name], peak_share=share, decoding=decoding)
-    return times

@@ -18,7 +18,7 @@ from selfattn.evaluation.statistics.words import ngram_differences, score_words
 from selfattn.results.parts import BucketGroup, NgramGroup
 from selfattn.runs.task import TaskData, task_of_settings
 
-KIND = "outputs"  # of the data of a record, as of an archive
+KIND = "outputs"  # of the data of a record
 _COUNTED = "by how often {where} shows the word; accuracy: F-measure of the words of outputs and references"
 _TABLES = (".tsv", ".tab", ".csv", ".json", ".jsonl", ".ndjson")  # files that a line of does not have one text in
 
@@ -40,7 +40,7 @@ class JudgedOutputs(TaskData):
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], where: str) -> Self:
-        """Make the task of an archive again."""
+        """Make the task of packed outputs again."""
         return cls(str(settings.get("language", "")), str(settings.get("metric", "")))
 
     def repeats(self, pair: Pair) -> Hashable:
@@ -57,7 +57,7 @@ class JudgedOutputs(TaskData):
 
 
 def task_of(name: str, data: Mapping[str, Any], where: str) -> TaskData:
-    """Return the task of a record or an archive.
+    """Return the task of a record.
 
     Args:
         name: of the task.

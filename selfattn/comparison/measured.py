@@ -1,11 +1,14 @@
 """Measure the quality of outputs: scores, tests of pairs, parts of the test, further tests, differences, budgets."""
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
+
+import numpy as np
 
 from selfattn.comparison.judged import JudgedOutputs, task_of, word_analyses
 from selfattn.comparison.preparation import primary_pair
@@ -18,10 +21,9 @@ from selfattn.evaluation.metrics.exact import WordRecall
 from selfattn.evaluation.metrics.metric import Metric, make_metric
 from selfattn.evaluation.statistics.buckets import by_length, by_tag, score_fields, score_groups, score_rare_words
 from selfattn.evaluation.statistics.design import budget_differences, locate
-from selfattn.evaluation.statistics.mean_run import compare_mean_runs, mean_runs
-from selfattn.evaluation.statistics.significance import MIN_SEEDS, RunScores, Tunings, score_counts
+from selfattn.evaluation.statistics.significance import RunScores, Tunings, score_counts
 from selfattn.evaluation.statistics.variances import ALPHA, LEVEL
-from selfattn.results.pair_tests import Comparison, PairTest
+from selfattn.results.pair_tests import MIN_SEEDS
 from selfattn.results.parts import Bucket, BucketGroup, NgramGroup
 from selfattn.results.plan import Budgets
 from selfattn.results.quality import BudgetDifference, Estimate, Headline, IntervalMethod
@@ -31,6 +33,8 @@ from selfattn.runs.task import TaskData
 _ADVICE = "take the report from where it was published, or compare again"
 _DIFFERENCES = 40
 _MOST_FIELDS = 12
+_LEARNED = 0.1  # of the highest score
+_SHIFTS = 19  # ways to give each output to another item
 _RARE = "share of the references' words that the outputs have, by how often training shows the word"
 _FIELDS = "a field is right where the answer has it as the target has"
 _UNSEEN = "never shown in training"
@@ -55,13 +59,13 @@ class Analysis:
         metric: that decides.
         task: has the language of the targets, and says which test items depend on one another.
         tunings: see `significance.by_tuning`; None where runs are the units.
-        version: of the analysis; see `Record.analysis`.
+        failed: for each model, which of its trainings failed.
     """
 
     metric: Metric
     task: TaskData
     tunings: Tunings | None
-    version: int
+    failed: Mapping[str, Sequence[bool]]
 
     def metrics_beside(self) -> list[Metric]:
         """Return the metrics beside the one that decides: two scores that agree are worth more than one."""
@@ -74,13 +78,8 @@ class Analysis:
     def scores(self, outputs: RunOutputs, pairs: Sequence[Pair], metric: Metric) -> RunScores:
         """Score every run on test items."""
         counts = metric.count_runs(outputs, pairs)
-        return score_counts(counts, metric, clusters=self.labels(pairs), tunings=self.tunings)
-
-    def compare(self, scores: RunScores, primary: tuple[str, str] | None = None, alpha: float = ALPHA) -> Comparison:
-        """Estimate the models, and test all pairs; see `RunScores.comparison`."""
-        if self.version > 1:
-            return compare_mean_runs(scores, primary, alpha)
-        return scores.comparison(primary, alpha)
+        scores = score_counts(counts, metric, clusters=self.labels(pairs), tunings=self.tunings)
+        return replace(scores, failed={name: np.array(flags) for name, flags in self.failed.items()})
 
     def groups(
         self, groups: Mapping[str, Sequence[int]], outputs: RunOutputs, pairs: Sequence[Pair], alpha: float = ALPHA
@@ -110,7 +109,7 @@ class Analysis:
         tables = []
         for metric in (self.metric, *self.metrics_beside()):
             analysis = replace(self, metric=metric)
-            compared = self.compare(self.scores(outputs, pairs, metric))
+            compared = self.scores(outputs, pairs, metric).comparison()
             complete = Bucket(ALL, len(pairs), compared.estimates, compared.pairs)
             tables.append(analysis.table(name, (complete, *analysis.tags(outputs, pairs)), FURTHER))
         return tables
@@ -131,15 +130,14 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
     pairs = outputs.first.pairs
     texts = outputs_by_model(models)
     primary = sealed_pair(record) if record.seal else primary_pair(task, list(models))
-    analysis = Analysis(metric, task, _tunings(record), record.analysis)
+    failed = {name: [_failed(run, metric, task) for run in runs] for name, runs in models.items()}
+    analysis = Analysis(metric, task, _tunings(record), failed)
     labels = analysis.labels(pairs)
-    alpha = record.interim.bound if record.interim else ALPHA
-    comparison = analysis.compare(analysis.scores(texts, pairs, metric), primary, alpha)
+    comparison = analysis.scores(texts, pairs, metric).comparison(primary)
     tests = list(comparison.pairs) if record.target is None else []  # runs that end at one score have no better one
     for further in analysis.metrics_beside() if record.target is None else ():
-        tests += analysis.compare(analysis.scores(texts, pairs, further)).pairs
-    if record.analysis > 1:
-        tests = [_with_identical(test, texts) for test in tests]
+        tests += analysis.scores(texts, pairs, further).comparison().pairs
+    tests = [replace(test, identical=_are_identical(texts[test.first], texts[test.second])) for test in tests]
 
     def estimate(model: str, name: str) -> Estimate:
         if name == metric.name:
@@ -151,12 +149,14 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
 
     measured = []
     for model in record.models:
-        runs = [run for run in models[model.name] if not run.failed]
+        runs = models[model.name]
         cut_off = None
-        if record.analysis > 1 and task.takes_pairs:
-            cut_off = sum(not answer.finished for answer in chain.from_iterable(run.answers for run in runs))
+        if task.takes_pairs:
+            trained = (run.answers for run in runs if not run.failed)
+            cut_off = sum(not answer.finished for answer in chain.from_iterable(trained))
+        of_failed = tuple(run.seed for run, is_failed in zip(runs, failed[model.name], strict=True) if is_failed)
         estimates = {name: estimate(model.name, name) for name in metrics}
-        measured.append(replace(model, metrics=estimates, cut_off=cut_off))
+        measured.append(replace(model, metrics=estimates, cut_off=cut_off, failed=of_failed))
     over = next(iter(comparison.estimates.values())).over
     buckets = _buckets(models, analysis, data)
     ngrams: tuple[NgramGroup, ...] = ()
@@ -201,11 +201,30 @@ def _tunings(record: Record) -> Tunings | None:
     return {model.name: model.tunings for model in record.models}
 
 
-def _with_identical(test: PairTest, texts: Mapping[str, Sequence[Sequence[str]]]) -> PairTest:
-    """Return a test that says so where the runs of both models wrote the same, in whatever order of seeds."""
-    outputs = [sorted(map(tuple, texts[name])) for name in (test.first, test.second)]
-    is_identical = outputs[0] == outputs[1]
-    return replace(test, word="identical outputs") if is_identical else test
+def _are_identical(first: Sequence[Sequence[str]], second: Sequence[Sequence[str]]) -> bool:
+    """Whether the runs of two models wrote the same, in whatever order of seeds."""
+    return sorted(map(tuple, first)) == sorted(map(tuple, second))
+
+
+def _failed(run: Answered, metric: Metric, task: TaskData) -> bool:
+    """Whether a training failed: it diverged, or its outputs fit their own items no better than any others.
+
+    Only low scores are looked at: from a tenth of the highest on, a model has learned. Then every output is given to
+    another item, in `_SHIFTS` ways. Who has learned anything is better than all of them; an output that does not depend
+    on its source is so with a probability of 5 %. How low a score is says nothing by itself: a training may be slow.
+    """
+    if run.failed or not task.takes_pairs:
+        return run.failed
+    pairs = run.pairs
+    outputs = run.outputs
+    turn = 1 if metric.better == "higher" else -1
+    score = metric.of(outputs, pairs)
+    top = {"share": 1.0, "points": 100.0}.get(metric.unit, math.inf)
+    if math.isfinite(top) and (score if turn == 1 else top - score) >= _LEARNED * top:
+        return False
+    step = max(1, len(pairs) // (_SHIFTS + 1))
+    shifted = (outputs[shift:] + outputs[:shift] for shift in range(step, len(pairs), step))
+    return turn * score <= max((turn * metric.of(texts, pairs) for texts in shifted), default=-math.inf)
 
 
 def _with_quality(budgets: Budgets, outputs: RunTable[Answered], analysis: Analysis) -> Budgets:
@@ -223,8 +242,10 @@ def _with_quality(budgets: Budgets, outputs: RunTable[Answered], analysis: Analy
     cells = []
     for cell in budgets.cells:
         scores = score_counts(counts[cell.budget], metric, **units)
-        estimates = scores.estimates() if analysis.version == 1 else mean_runs(scores)
-        counted = {name: sum(run.failed for run in runs) for name, runs in outputs.at(cell.budget).items()}
+        estimates = scores.estimates()
+        counted = {}
+        for name, runs in outputs.at(cell.budget).items():
+            counted[name] = sum(_failed(run, metric, analysis.task) for run in runs)
         failed = {name: count for name, count in counted.items() if count}
         cells.append(replace(cell, models=estimates, difference=by_budget.get(cell.budget), failed=failed))
     seeds = min(len(cell.runs) for cell in outputs.cells())
@@ -272,12 +293,8 @@ def _buckets(
     unit, cut = ("characters", list) if analysis.metric.is_mean else ("words", str.split)
     lengths = by_length([getattr(pair, side) for pair in pairs], words=cut)
     by_length_name = "length" if side == "source" else "reference length"
-    if analysis.version > 1:
-        tagged = analysis.table(task.tag_name, analysis.tags(outputs, pairs), TOGETHER)
-    else:
-        tagged = analysis.table(task.tag_name, analysis.groups(by_tag(pairs), outputs, pairs))
     groups = [
-        tagged,
+        analysis.table(task.tag_name, analysis.tags(outputs, pairs), TOGETHER),
         analysis.table(by_length_name, analysis.groups(lengths, outputs, pairs), f"{unit} of the {side}"),
         BucketGroup("field", tuple(part for part in fields if part in often), note=_FIELDS),
         BucketGroup("rare words", rare, WordRecall.name, note=_RARE),

@@ -30,7 +30,7 @@ from selfattn.files import make_directory
 from selfattn.registry import is_name
 from selfattn.report.write import RESULTS, ReportFiles, write_report
 from selfattn.results.reading import read_record
-from selfattn.results.record import ANALYSIS, SCHEMA, Model, Record
+from selfattn.results.record import SCHEMA, Model, Record
 from selfattn.results.verified import Recomputation
 from selfattn.settings import changed, divide
 from selfattn.words.messages import SOURCE, message
@@ -339,7 +339,6 @@ class Judged(Plain):
             units={metric.name: metric.unit for metric in metrics},
             signatures=signatures_beside(first.headline, metrics),
             margin=self.margin,
-            analysis=ANALYSIS,
             trained=False,
         )
         return measure(frame, {"kind": KIND, "language": first.language, "metric": first.name}, self.table())
@@ -353,13 +352,13 @@ class Judged(Plain):
                 texts = read_given(file.label, checked_encoding(self.encoding))
                 count = sum(was != now for was, now in zip(file.texts, texts, strict=False))
                 count += abs(len(file.texts) - len(texts))
-                problems = (f"not as in the archive: {number_of(count, 'line')}",) if count else ()
+                problems = (f"not as packed: {number_of(count, 'line')}",) if count else ()
             except UserError as error:
                 problems = (str(error),)
             yield Recomputation(f"lines of {file.label}", problems, len(file.texts))
         if self.train and Path(self.train).is_file():
             now = self.word_counts(_read(self.train, checked_encoding(self.encoding)))
-            problems = () if now == self.words else ("counts of words not as in the archive",)
+            problems = () if now == self.words else ("counts of words not as packed",)
             yield Recomputation(f"words of {self.train}", problems, len(now))
 
 

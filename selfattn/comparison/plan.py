@@ -17,7 +17,7 @@ from selfattn.experiments import plan as experiments
 from selfattn.models.config import ModelConfig, override, probabilities
 from selfattn.registry import is_name
 from selfattn.results.quality import Headline
-from selfattn.results.record import ANALYSIS, UNMATCHED, Matching, TuningTrial
+from selfattn.results.record import UNMATCHED, Matching, TuningTrial
 from selfattn.results.subject import Baseline
 from selfattn.training.config import TrainingConfig
 
@@ -146,7 +146,7 @@ class ComparisonPlan(experiments.Plan):
     Attributes:
         task: its name.
         quick: whether trainings are short.
-        seeds: most seeds.
+        seeds: number of seeds.
         models: by name, in their order.
         first_seed: first seed.
         test_draw: draw of the test pairs.
@@ -167,15 +167,13 @@ class ComparisonPlan(experiments.Plan):
         trials: of the tuning, by model, the largest budget first.
         until: share of validation items that have to be right, where models are compared by the examples that they
             read until then; None where all are trained equally long.
-        looks: numbers of seeds at which interim analyses are planned; empty without.
-        bounds: two-sided p below which each look decides.
-        ended: number of seeds at which a look ended the comparison; None without.
         baseline: published baseline that the user stated.
         tuned: whether tuning is done.
         threads: of each training; the bits of its weights may depend on it.
         test_set: name of the test set that decides, where there are several; else empty.
-        analysis: version of the analysis, see :class:`selfattn.results.record.Record`; 1 in plans that name none.
     """
+
+    gone = ("analysis", "looks", "bounds", "ended")
 
     task: str
     quick: bool
@@ -199,13 +197,9 @@ class ComparisonPlan(experiments.Plan):
     read_in_a_step: Mapping[str, int] = field(default_factory=dict)
     trials: Mapping[str, tuple[TuningTrial, ...]] = field(default_factory=dict)
     until: float | None = None
-    looks: tuple[int, ...] = ()
-    bounds: tuple[float, ...] = ()
-    ended: int | None = None
     baseline: Baseline | None = None
     tuned: bool = True
     threads: Annotated[int, Ge(1)] = 1
-    analysis: Annotated[int, Ge(1), Le(ANALYSIS)] = 1
     test_set: str = ""
 
     def __post_init__(self) -> None:
@@ -270,14 +264,14 @@ class ComparisonPlan(experiments.Plan):
         return round(steps)
 
     def runs(self) -> list[Training]:
-        """List every run, seed after seed, up to the look that ended the comparison.
+        """List every run, seed after seed.
 
         With a target, these are the best trials of the tunings: nothing is trained again.
         """
         if self.until is not None:
             return self._best_trials()
         runs: list[Training] = []
-        seeds = range(self.first_seed, self.first_seed + (self.ended or self.seeds))
+        seeds = range(self.first_seed, self.first_seed + self.seeds)
         for seed, (budget, variant), name in product(seeds, self.variants.items(), self.models):
             model = self.planned(name, budget, seed)
             run = Training(

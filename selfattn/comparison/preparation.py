@@ -18,7 +18,7 @@ from selfattn.comparison.options import (
 )
 from selfattn.comparison.plan import PlannedModel
 from selfattn.comparison.trainings import Trainings
-from selfattn.comparison.tuning import check_space, check_tunings, default_space, default_tunings, tuned_settings
+from selfattn.comparison.tuning import check_space, default_space, default_tunings, tuned_settings
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.cost import BatchShape, training_flops
 from selfattn.evaluation.metrics.exact import EXACT_MATCH
@@ -136,14 +136,14 @@ def _completed(options: CompareOptions, of_comparison: Settings, of_training: Se
         is_tuned = "lr" not in of_training if is_tuned is None else is_tuned
         seeds = QUICK_RUNS if options.quick else RUNS
         if options.quick and "seeds" not in of_comparison:
-            options = replace(options, seeds=(seeds,), trials=options.trials if "trials" in of_comparison else 1)
+            options = replace(options, seeds=seeds, trials=options.trials if "trials" in of_comparison else 1)
     if is_tuned is None:
         is_usual = not options.quick and "lr" not in of_training
         is_tuned = is_usual or any(of_comparison.get(name) for name in ("space", "trials", "tunings"))
     return replace(
         options,
         tune=is_tuned,
-        seeds=options.seeds or (seeds,),
+        seeds=options.seeds or seeds,
         first_seed=options.first_seed or 0,
         budgets=options.budgets or (1.0,),
     )
@@ -177,13 +177,14 @@ def _with_tuning(
     if not space:
         raise SettingError("`tune`: nothing is left to be tried, because all settings of the space are given")
     check_space(space, models, recipe)
+    seeds = options.seeds or SEEDS
     if options.until is not None:
-        trials = options.trials or TRIALS_TO_TARGET
-        return replace(options, space=tuple(space), trials=trials)
-    tunings = options.tunings or default_tunings(options.seeds)
-    check_tunings(tunings, options.seeds)
+        return replace(options, space=tuple(space), trials=options.trials or TRIALS_TO_TARGET)
+    tunings = options.tunings or default_tunings(seeds)
+    if seeds % tunings:
+        raise SettingError(f"`tunings` {tunings}: `seeds` {seeds} cannot be divided among them evenly; give another")
     trials = options.trials or TRIALS
-    of_runs = range(options.first_seed or 0, (options.first_seed or 0) + max(options.seeds))
+    of_runs = range(options.first_seed or 0, (options.first_seed or 0) + seeds)
     of_trials = range(options.tuning_seed, options.tuning_seed + tunings * trials)
     if of_trials.start < of_runs.stop and of_trials.stop > of_runs.start:  # they overlap
         reason = f"these are seeds of final runs; choose one from {of_runs.stop}"

@@ -27,7 +27,7 @@ from selfattn.models.presets import PRESETS, Preset, get_preset
 from selfattn.models.sizing import body
 from selfattn.results.arrivals import Target
 from selfattn.results.attention import Attention, AttentionExample, ModelAttention
-from selfattn.results.plan import AtBudget, Budgets, Interim, PlanCheck
+from selfattn.results.plan import AtBudget, Budgets, PlanCheck
 from selfattn.results.record import SCHEMA, MeanOverRuns, Model, Record, Timing, Tuning
 from selfattn.runs.record import flat
 from selfattn.runs.task import TaskData, task_of_run
@@ -81,10 +81,8 @@ def make_record(
     described = []
     for name, runs in models.items():
         model = _model(name, runs, shared, plan, times.get(name))
-        if plan.analysis > 1:
-            changes = changed_settings(task, plan.models[name], is_sized=plan.matching.target is not None)
-            model = replace(model, preset=plan.models[name].preset, changes=changes)
-        described.append(model)
+        changes = changed_settings(task, plan.models[name], is_sized=plan.matching.target is not None)
+        described.append(replace(model, preset=plan.models[name].preset, changes=changes))
     record = Record(
         schema=SCHEMA,
         task=first.config.task,
@@ -101,10 +99,8 @@ def make_record(
         subject=task.subject(),
         units={name: metric.unit for name, metric in metrics.items()},
         signatures=signatures_beside(plan.headline, metrics.values()),
-        interim=Interim(plan.looks, plan.bounds, plan.ended) if plan.ended else None,
         budgets=_budgets(trained, plan) if len(plan.budgets) > 1 else None,
         margin=plan.margin,
-        analysis=plan.analysis,
         tuning=Tuning(plan.tuning_trials, plan.tunings, plan.tuning_seed, space_texts(plan)) if plan.space else None,
         plan=PlanCheck(plan.seal, plan.pilot),  # to be checked against what was done
     )
@@ -185,9 +181,6 @@ def _model(
     preset = get_preset(first.config.preset) if known else Preset("", "", lambda: first.config.model)
     others = shared.keys() | space_texts(plan)[name].keys()
     training = {key: value for key, value in _training(first).items() if key not in others}
-    cost = first.result.cost
-    if times:
-        cost = replace(cost, peak_share=times.peak_share, decoding=times.decoding)
     return Model(
         name=name,
         attention=bool(first.result.attention) or preset.attention,
@@ -199,7 +192,7 @@ def _model(
         parameters_non_embedding=first.record.parameters_non_embedding,
         parameters_body=body(first.config.model),
         timing=_timing(runs, times) if times else Timing(),
-        cost=cost,
+        cost=first.result.cost,
         alignment=first.result.alignment,
         agreement=first.result.agreement,
         heads=first.result.heads,
@@ -207,7 +200,6 @@ def _model(
         curves=tuple(run.curve(plan.headline.metric) for run in runs),
         config=config_to_dict(first.config.model) | ({"training": training} if training else {}),
         run_dirs=tuple(f"{run.path.parent.name}/{run.path.name}" for run in runs),
-        failed=tuple(run.seed for run in runs if run.failed),
         tunings=tuple(plan.tuning_of(run.seed) for run in runs) if plan.tunings > 1 else (),
     )
 

@@ -57,7 +57,7 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
     files = files_of(comparison, plan) | ({DEMO: b""} if demo else {})  # whether there is one is part of the record
     record = replace(
         record,
-        plan=check_plan(comparison, plan, runs, record.pairs),
+        plan=check_plan(comparison, plan, runs),
         outputs_sha256=pack(files, out / PACKED),
         demo=demo,
     )
@@ -72,7 +72,7 @@ def outputs_for_sections(table: RunTable[Answered]) -> Outputs:
 
 
 def check_free_of_others(out: Path) -> None:
-    """Check that a report with its demo page and its archive may be written into a directory.
+    """Check that a report with its demo page and its packed comparison may be written into a directory.
 
     Raises:
         UserError: there is a file of one of their names that selfattn did not write.

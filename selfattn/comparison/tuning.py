@@ -51,34 +51,22 @@ def default_space(recipe: TrainingConfig) -> tuple[str, ...]:
     return tuple(map(str, axes))
 
 
-def default_tunings(seeds: Sequence[int]) -> int:
+def default_tunings(seeds: int) -> int:
     """Return the default number of tunings.
 
     Up to five seeds have a tuning each. More seeds share the smallest number of tunings that is at least five and
     divides the number of seeds.
 
     Args:
-        seeds: the number of seeds; several numbers if interim analyses are planned. Then each seed has a tuning.
+        seeds: number of seeds.
 
     Example:
-        >>> default_tunings([3]), default_tunings([8]), default_tunings([20]), default_tunings([3, 5, 8])
-        (3, 8, 5, 8)
+        >>> default_tunings(3), default_tunings(8), default_tunings(20)
+        (3, 8, 5)
     """
-    num_seeds = max(seeds)
-    if len(seeds) > 1 or num_seeds <= _FEWEST_TUNINGS:
-        return num_seeds
-    return next(count for count in range(_FEWEST_TUNINGS, num_seeds + 1) if num_seeds % count == 0)
-
-
-def check_tunings(tunings: int, seeds: Sequence[int]) -> None:
-    """Check that all tunings have the same number of final runs, at every planned analysis.
-
-    Raises:
-        SettingError: their numbers differ.
-    """
-    if tunings != max(seeds) and any(count % tunings for count in seeds):
-        counts = ",".join(map(str, seeds))
-        raise SettingError(f"`tunings` {tunings}: `seeds` {counts} cannot be divided among them evenly; give another")
+    if seeds <= _FEWEST_TUNINGS:
+        return seeds
+    return next(count for count in range(_FEWEST_TUNINGS, seeds + 1) if seeds % count == 0)
 
 
 def tuned_settings(texts: Sequence[str], models: Sequence[str]) -> set[str]:

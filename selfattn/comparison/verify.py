@@ -10,6 +10,7 @@ from random import SystemRandom
 from typing import Any
 
 from selfattn.codec import short
+from selfattn.comparison.carried import is_published, read_carried
 from selfattn.comparison.check import check_plan
 from selfattn.comparison.outputs import files_again, is_packed_outputs, judged_again
 from selfattn.comparison.packed import PACKED, unpacked
@@ -58,7 +59,7 @@ def verify(place: Path, items: int | None = None) -> Iterator[Recomputation]:
         A finding for each run that was decoded, and for each figure of the record.
 
     Raises:
-        UserError: there is no record, neither runs nor an archive, or a file is broken.
+        UserError: there is no record, neither runs nor what was packed, or a file is broken.
     """
     if items is not None and items < 1:
         raise SettingError(f"`items` {items}: expected a whole number of at least 1")
@@ -82,7 +83,7 @@ def verify(place: Path, items: int | None = None) -> Iterator[Recomputation]:
         return
     with unpacked(packed) as (folder, sha256):
         if sha256 != record.outputs_sha256:
-            yield Recomputation(packed.name, ("is not the archive of this record",), 1)
+            yield Recomputation(packed.name, ("is not what was packed for this record",), 1)
             return
         if not record.trained:
             yield from files_again(folder)
@@ -98,6 +99,10 @@ def record_of(folder: Path, sha256: str) -> Record:
     """
     if is_packed_outputs(folder):
         return replace(judged_again(folder), outputs_sha256=sha256)
+    if carried := read_carried(folder):
+        record = carried.record()
+        gates = _gates_again(record.gates, carried.outputs())
+        return replace(record, gates=gates, carried=is_published(sha256), outputs_sha256=sha256)
     plan = read_plan(folder)
     runs = read_runs(folder, plan)
     rows = []
@@ -108,7 +113,7 @@ def record_of(folder: Path, sha256: str) -> Record:
 
 def _made_again(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested], outputs: RunTable[Answered]) -> Record:
     again = make_record(comparison, runs, plan, outputs)
-    checked = check_plan(comparison, plan, runs, again.pairs)
+    checked = check_plan(comparison, plan, runs)
     gates = _gates_again(again.gates, outputs)
     return replace(again, plan=checked, gates=gates, demo=(comparison / DEMO).is_file())
 

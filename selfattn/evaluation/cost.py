@@ -1,4 +1,4 @@
-"""The cost of a model: floating-point operations, time to decode, peak memory, and the peak rate of a machine.
+"""The cost of a model: floating-point operations and peak memory.
 
 Matrix products count, a multiplication and an addition as two operations. Softmax, norms, activations and look-ups are
 left out, as usual (Kaplan et al. 2020, section 2.1). The count follows the mathematics, not the kernel: masked scores
@@ -10,13 +10,9 @@ LSTM layers by oneDNN, fused attention, and matrix times vector.
 
 import copy
 import math
-import statistics
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from itertools import product
-from timeit import timeit
 from typing import Any
 
 import torch
@@ -26,25 +22,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from selfattn.decoding.beam import beam_search
-from selfattn.decoding.greedy import greedy
 from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq, stepped_logits
 from selfattn.models.sizing import parameters
-from selfattn.results.record import DecodingCost
 
-# What decoding is timed with.
-_BEAM = 5
-_BATCHES = (1, 64)
-_LENGTHS = (8, 32)
-_NO_END = -1  # as eos_id: an id that no model can write, so that every target gets its full length
 _LARGEST = 500_000_000  # parameters of a model that is built only to be counted: 2 GB
-
-# Matrix products that show a machine's peak.
-_PEAK_SIZE = 1024
-_PEAK_REPEATS = 20
 
 Size = tuple[int, ...]
 
@@ -128,48 +112,6 @@ def training_flops(config: ModelConfig, vocab_size: int, shape: BatchShape) -> i
     return _count(build(config, vocab_size=vocab_size, pad_id=0, seed=0), shape, _training)
 
 
-def decoding_times(
-    model: Seq2Seq, *, vocab_size: int, source_length: int, repeats: int = 3
-) -> tuple[DecodingCost, ...]:
-    """Time greedy decoding and a beam of 5 against the target's length: 8 and 32 tokens, of 1 and 64 sources together.
-
-    The decoder runs once for one token and once for all of them. The difference, divided by the further tokens, is the
-    time per token; the median counts. If steps get slower as the prefix grows, ``token_ms`` grows with the length.
-
-    Args:
-        model: any model of the protocol, on any device.
-        vocab_size: its number of source tokens, from which the sources are drawn, always the same.
-        source_length: tokens of each source.
-        repeats: measurements of each, of which the median counts; default 3.
-
-    Returns:
-        A result for each method, batch and length.
-
-    Example:
-        >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
-        >>> model = build(PRESETS["rnn-plain"].config, vocab_size=11, pad_id=0, seed=0)
-        >>> times = decoding_times(model, vocab_size=11, source_length=5, repeats=1)
-        >>> [(time.method, time.length) for time in times[:2]], times[-1].method, times[0].first_ms > 0
-        ([('greedy', 8), ('greedy', 32)], 'beam 5', True)
-    """
-    device = model.device
-    methods: dict[str, Any] = {"greedy": greedy, f"beam {_BEAM}": partial(beam_search, beam_size=_BEAM)}
-    times = []
-    for (method, decode), batch in product(methods.items(), _BATCHES):
-        draw = torch.Generator().manual_seed(0)
-        source = torch.randint(vocab_size, (batch, source_length), generator=draw).to(device)
-        write = partial(decode, model, source, torch.ones_like(source, dtype=torch.bool), bos_id=1, eos_id=_NO_END)
-        _seconds(partial(write, max_length=1), device)  # warms up
-        for length in _LENGTHS:
-            # One token and all of them by turns, so that a busy moment of the machine meets both.
-            pairs = [[_seconds(partial(write, max_length=n), device) for n in (1, length)] for _ in range(repeats)]
-            first = statistics.median(short for short, _ in pairs)
-            further = statistics.median((full - short) / (length - 1) for short, full in pairs)
-            times.append(DecodingCost(method, batch, length, 1000 * first, 1000 * further))
-    return tuple(times)
-
-
 def peak_memory(run: Callable[[], object]) -> int:
     """Measure how much more memory tensors hold on the CPU at the worst moment of a computation than before it.
 
@@ -196,35 +138,6 @@ def peak_memory(run: Callable[[], object]) -> int:
     with storages:
         run()
     return storages.peak
-
-
-def machine_peak(device: torch.device) -> float:
-    """Measure how many floating-point operations a second a product of two square matrices reaches, at best.
-
-    Args:
-        device: where to multiply.
-
-    Returns:
-        Operations a second, with as many threads as PyTorch uses now.
-
-    Example:
-        >>> machine_peak(torch.device("cpu")) > 0
-        True
-    """
-    left, right = (torch.ones(_PEAK_SIZE, _PEAK_SIZE, device=device) for _ in range(2))
-    left @ right  # the first one sets things up
-    return 2 * _PEAK_SIZE**3 / min(_seconds(lambda: left @ right, device) for _ in range(_PEAK_REPEATS))
-
-
-def _seconds(run: Callable[[], object], device: torch.device) -> float:
-    """Time a computation on a device."""
-
-    def run_to_the_end() -> None:
-        run()
-        synchronise(device)
-
-    synchronise(device)
-    return timeit(run_to_the_end, number=1)
 
 
 def synchronise(device: torch.device) -> None:

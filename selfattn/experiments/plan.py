@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from selfattn.codec import Plain, decode, encode, fingerprint, read_json, refuse_newer, write
 from selfattn.errors import SettingError, UserError
@@ -31,6 +31,8 @@ class Plan(Plain):
         seal: of the plan; empty before it is fixed.
         plugins: that it needs, with their versions.
     """
+
+    gone: ClassVar[tuple[str, ...]] = ()  # fields that plans of before have, and nothing reads any more
 
     command: str
     seal: Seal = UNSEALED
@@ -66,7 +68,8 @@ def read_plan(kind: type[P], out: Path, *, exact: bool = False) -> P:
         raise UserError(f"{path}: not a plan that this version can read; {_ADVICE}")
     plugins = decode(dict[str, str], data.get("plugins", {}), file=path, advice=_ADVICE)
     check_plugins(plugins, str(path), exact=exact)
-    return decode(kind, data, file=path, advice=_ADVICE)
+    known = {name: value for name, value in data.items() if name not in kind.gone}
+    return decode(kind, known, file=path, advice=_ADVICE)
 
 
 @contextmanager

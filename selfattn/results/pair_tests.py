@@ -10,38 +10,10 @@ from typing import Literal
 from selfattn.codec import Plain
 from selfattn.results.quality import Better, BudgetDifference, Estimate, Share, Unit
 
-Word = Literal[
-    "not told apart",
-    "better",
-    "worse",
-    "better where it trains",
-    "worse where it trains",
-    "no difference seen",
-    "identical outputs",
-    "too few seeds to tell",
-]
+Word = Literal["better", "worse", "not told apart"]
+MIN_SEEDS = 3  # of each model: fewer are never told apart
 MarginWord = Literal["more", "perhaps less", "equivalent", "cannot tell"]
-_TURNED: dict[Word, Word] = {
-    "better": "worse",
-    "worse": "better",
-    "better where it trains": "worse where it trains",
-    "worse where it trains": "better where it trains",
-}
-
-
-@dataclass(frozen=True)
-class Gap(Plain):
-    """A difference of two models with its interval: first minus second.
-
-    Attributes:
-        difference: in the unit of the metric.
-        low: lower end of the interval.
-        high: upper end.
-    """
-
-    difference: float
-    low: float
-    high: float
+_TURNED: dict[Word, Word] = {"better": "worse", "worse": "better", "not told apart": "not told apart"}
 
 
 @dataclass(frozen=True)
@@ -82,20 +54,19 @@ class PairTest(Plain):
         second: name of another.
         metric: what is compared.
         difference: first minus second.
-        low: lower end of the interval of the difference, 95 % unless `alpha` says otherwise.
+        low: lower end of the 95 % interval of the difference.
         high: upper end.
-        p: two-sided, of this pair alone.
+        p: two-sided, of this pair alone; where trainings failed, the larger p of two tests, with and without them.
         p_holm: corrected for all pairs of this metric but the primary one, whose own p it is.
         word: verdict on the first.
         p_items: p of the exact test over items, for these runs alone; with one run each, p itself.
         primary: whether this contrast was named before training; all others are exploratory.
-        alpha: level of its test, 0.05 unless it is one of several planned analyses; the interval covers 1 - alpha.
         separated: whether every run of one model scores above every run of the other.
         better: whether higher or lower scores are better.
         odds: the difference in log-odds, where the scores are shares of right answers: p, and whether the interval
             excludes 0, come from it. `difference`, `low` and `high` are in the unit of the metric all the same.
-        trains: the difference of the runs that are not stuck, which p and `odds` are about; `difference`, `low` and
-            `high` are then those of the mean runs, stuck ones included. None where all are about the runs seen.
+        seeds: independent runs (or tunings) of the model that has fewer, without those whose training failed.
+        identical: whether the runs of both models wrote the same for every test item.
     """
 
     first: str
@@ -109,39 +80,31 @@ class PairTest(Plain):
     word: Word
     p_items: Share | None = None
     primary: bool = False
-    alpha: Share = 0.05
     separated: bool = False
     better: Better = "higher"
     odds: LogOdds | None = None
-    trains: Gap | None = None
-
-    @property
-    def tested(self) -> Gap:
-        """The difference that p is about: that of the runs which are not stuck, where these are told apart."""
-        return self.trains or Gap(self.difference, self.low, self.high)
+    seeds: int = 0
+    identical: bool = False
 
     def beside(self, margin: float) -> MarginWord:
         """Compare the difference with the smallest that is worth having, in either direction.
 
         It is equivalent if the interval lies inside the margin: two one-sided tests at 2.5 % each (Schuirmann 1987).
-        Where stuck runs are told apart, the interval is that of the others.
-
         Args:
             margin: above 0, in the unit of the difference.
 
         Example:
-            >>> test = PairTest("a", "b", "bleu", 1.5, 0.6, 2.4, 0.001, 0.001, "better")
+            >>> test = PairTest("a", "b", "bleu", 1.5, 0.6, 2.4, 0.001, 0.001, "better", seeds=3)
             >>> [test.beside(margin) for margin in (0.5, 1.0, 3.0)]
             ['more', 'perhaps less', 'equivalent']
         """
-        gap = self.tested
-        if self.word == "too few seeds to tell":
+        if self.seeds < MIN_SEEDS:
             return "cannot tell"
-        if max(-gap.low, gap.high) <= margin:
+        if max(-self.low, self.high) <= margin:
             return "equivalent"
-        if self.word in ("no difference seen", "identical outputs"):
+        if self.word == "not told apart":
             return "cannot tell"
-        return "more" if max(gap.low, -gap.high) > margin else "perhaps less"
+        return "more" if max(self.low, -self.high) > margin else "perhaps less"
 
     def turned(self) -> PairTest:
         """Return the same test with the two models exchanged."""
@@ -152,9 +115,8 @@ class PairTest(Plain):
             difference=-self.difference,
             low=-self.high,
             high=-self.low,
-            word=_TURNED.get(self.word, self.word),
+            word=_TURNED[self.word],
             odds=self.odds and LogOdds(-self.odds.difference, -self.odds.high, -self.odds.low),
-            trains=self.trains and Gap(-self.trains.difference, -self.trains.high, -self.trains.low),
         )
 
 
@@ -244,14 +206,14 @@ def separated(first: Sequence[float], second: Sequence[float]) -> bool:
     return bool(min(first) > max(second) or max(first) < min(second))
 
 
-def is_estimable(test: PairTest | Gap | BudgetDifference, unit: Unit) -> bool:
+def is_estimable(test: PairTest | BudgetDifference, unit: Unit) -> bool:
     """Say whether a difference is known well enough to be shown.
 
     It is not where the interval includes 0 and its half-width is above 25 points of 100: then so few runs, which vary
     so much, say nothing about the size of the difference. A quality without an upper end is always shown.
 
     Args:
-        test: of two models; where stuck runs are told apart, that of the others counts.
+        test: of two models.
         unit: of the metric.
 
     Example:
@@ -261,8 +223,7 @@ def is_estimable(test: PairTest | Gap | BudgetDifference, unit: Unit) -> bool:
         True
     """
     most = {"share": 0.25, "points": 25.0}.get(unit, math.inf)
-    gap = test.tested if isinstance(test, PairTest) else test
-    return not gap.low <= 0 <= gap.high or (gap.high - gap.low) / 2 <= most
+    return not test.low <= 0 <= test.high or (test.high - test.low) / 2 <= most
 
 
 def leaders(pairs: Sequence[PairTest], first: str, second: str) -> dict[str, str]:
@@ -276,7 +237,7 @@ def leaders(pairs: Sequence[PairTest], first: str, second: str) -> dict[str, str
         second: name of the other.
 
     Example:
-        >>> bleu = PairTest("a", "b", "bleu", 1.5, -1.0, 4.0, 0.2, 0.2, "no difference seen")
+        >>> bleu = PairTest("a", "b", "bleu", 1.5, -1.0, 4.0, 0.2, 0.2, "not told apart")
         >>> ter = PairTest("b", "a", "ter", -3.0, -5.0, -1.0, 0.01, 0.01, "better", better="lower")
         >>> leaders([bleu, ter], "a", "b")
         {'bleu': 'a', 'ter': 'b'}

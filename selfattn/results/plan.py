@@ -104,26 +104,6 @@ class PlanCheck(Plain):
 
 
 @dataclass(frozen=True)
-class Interim(Plain):
-    """Planned interim analyses of the primary contrast: training stops at the first look that decides it.
-
-    Attributes:
-        looks: numbers of seeds at which the contrast is tested.
-        bounds: two-sided p below which a look decides.
-        ended: number of seeds of the look that ended the comparison.
-    """
-
-    looks: tuple[int, ...]
-    bounds: tuple[float, ...]
-    ended: int
-
-    @property
-    def bound(self) -> float:
-        """Bound of the look that ended the comparison: the level of the primary pair's test."""
-        return dict(zip(self.looks, self.bounds, strict=False)).get(self.ended, 0.05)
-
-
-@dataclass(frozen=True)
 class AtBudget(Plain):
     """Results of complete trainings at one budget.
 
@@ -134,7 +114,7 @@ class AtBudget(Plain):
         tokens: target tokens that each model reads in one, mean over runs.
         examples: different pairs that it is trained on, where the budget is in these.
         difference: of the primary contrast, with its simultaneous interval.
-        failed: number of diverged trainings by model; these runs score zero.
+        failed: number of failed trainings by model, which count in the mean.
     """
 
     budget: Budget

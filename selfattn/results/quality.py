@@ -20,42 +20,20 @@ Over = Literal["items", "seeds and items"]  # what varies in an interval
 
 
 @dataclass(frozen=True)
-class WhereItTrains(Plain):
-    """The quality of the runs that are not stuck, and how many are.
-
-    Attributes:
-        mean: mean over the runs that are not stuck.
-        low: lower end of its interval.
-        high: upper end of its interval.
-        stuck: number of stuck runs.
-        most_stuck: largest share of stuck trainings that the runs allow.
-    """
-
-    mean: float
-    low: float
-    high: float
-    stuck: int
-    most_stuck: Share
-
-
-@dataclass(frozen=True)
 class Estimate(Plain):
     """A measured quality with its interval.
 
     Attributes:
-        mean: mean over runs.
+        mean: mean over runs, failed ones included.
         low: lower end of the interval; None when no interval was computed.
         high: upper end of the interval; None when no interval was computed.
         runs: one value a seed, in the order of the model's `seeds`.
-        trains: the runs that are not stuck; the interval of the mean then holds for the mean run, stuck ones included.
-            None where the interval is that of the runs that were seen.
     """
 
     mean: float
     low: float | None = None
     high: float | None = None
     runs: tuple[float, ...] = ()
-    trains: WhereItTrains | None = None
 
     @property
     def over(self) -> Over:

@@ -46,7 +46,7 @@ def record_from_dict(data: object, file: str = "results.json") -> Record:
         UserError: naming the file and the field.
 
     Example:
-        >>> record_from_dict({"schema": 2})
+        >>> record_from_dict({"schema": 3})
         Traceback (most recent call last):
         ...
         selfattn.errors.UserError: results.json: task: is missing; the fields are listed in docs/results-json.md

@@ -5,19 +5,18 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Annotated, Literal, Self
 
-from annotated_types import Ge, Gt, Le, MinLen
+from annotated_types import Ge, Gt, MinLen
 
 from selfattn.codec import Plain
 from selfattn.results.arrivals import Target
 from selfattn.results.attention import Agreement, Attention, HeadScores, ModelAlignment
 from selfattn.results.pair_tests import PairTest
 from selfattn.results.parts import BucketGroup, NgramGroup
-from selfattn.results.plan import Budgets, Interim, PlanCheck, Seal
+from selfattn.results.plan import Budgets, PlanCheck, Seal
 from selfattn.results.quality import Curve, Estimate, Headline, IntervalMethod, Share, Unit
 from selfattn.results.subject import NO_SUBJECT, Subject
 
-SCHEMA = 2
-ANALYSIS = 2  # version of the analysis of new comparisons
+SCHEMA = 3
 
 
 @dataclass(frozen=True)
@@ -82,25 +81,6 @@ class Timing(Plain):
 
 
 @dataclass(frozen=True)
-class DecodingCost(Plain):
-    """Time to decode, by length: one row of the table of decoding costs.
-
-    Attributes:
-        method: such as `greedy` or `beam 5`.
-        batch: inputs decoded together.
-        length: tokens written for each input.
-        first_ms: milliseconds until the first token, the encoder's work included.
-        token_ms: milliseconds for each further token.
-    """
-
-    method: str
-    batch: int
-    length: int
-    first_ms: float
-    token_ms: float
-
-
-@dataclass(frozen=True)
 class Cost(Plain):
     """Cost of a model besides time, measured on its first run; None for what was not measured.
 
@@ -108,21 +88,17 @@ class Cost(Plain):
         training_flops: floating-point operations of one training run, a multiplication and an addition counted as two.
         training_flops_per_token: the same for each real target token.
         decoding_flops_per_token: of greedy decoding.
-        peak_share: training FLOP a second as a share of the machine's measured peak.
         training_bytes: largest memory of one training step, beyond weights and optimizer state.
         weights_bytes: size of the weights on disk.
         run_bytes: size of the whole run on disk.
-        decoding: times by method, batch and length.
     """
 
     training_flops: float | None = None
     training_flops_per_token: float | None = None
     decoding_flops_per_token: float | None = None
-    peak_share: float | None = None
     training_bytes: int | None = None
     weights_bytes: int | None = None
     run_bytes: int | None = None
-    decoding: tuple[DecodingCost, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -182,7 +158,8 @@ class Model(Plain):
         attention: whether the decoder attends to encoder states (a model without attention has no maps).
         parameters_body: parameters without a vocabulary axis: neither embeddings nor an untied output matrix.
         trials: of its tuning: every setting with every tuning seed; empty where settings were given.
-        failed: seeds whose training diverged; these runs score zero.
+        failed: seeds whose training failed: it diverged, or learned nothing, so that its outputs fit their own items no
+            better than others. They count in every mean; a training that diverged scores zero.
         tunings: for each run the number of its tuning, where tunings are the units of the statistics; else empty.
         cut_off: test outputs of all runs that were cut off at the longest length allowed; None where not counted.
         preset: that it is based on; empty where not told.
@@ -266,18 +243,18 @@ class Record(Plain):
         gates: results of all gates.
         subject: what is asked, in the words of the task.
         units: how metrics beside the headline are shown, by name; one that is not listed is shown as it is.
-        signatures: how metrics beside the headline were computed, by name; older records have none.
+        signatures: how metrics beside the headline were computed, by name.
         budgets: results at several budgets; None with a single budget.
         margin: smallest difference worth having, in points (percentage points of a share); None if not stated.
-        analysis: its version: 1 is about the runs that were seen, 2 about the mean run, stuck ones included.
         tuning: how the models were tuned; None without tuning.
         plan: departures from the plan, the ledger, and what is known of plans of runs that were put together.
-        interim: planned interim analyses; None without.
         outputs_sha256: of the archive of all outputs beside the report, uncompressed; empty without it.
         demo: whether the page on which the models answer, `demo.html`, lies beside the report.
         trained: whether selfattn trained the models. False where files of outputs were judged: then nothing is known of
             sizes (`parameters` is 0), training and plan, and the seeds are the numbers of a model's files.
         target: what models read until they reached a target; None where all were trained equally long.
+        carried: whether its runs are gone, so that curves, costs, attention, gates of models and the check of the plan
+            are carried over from an older record; its figures are computed anew from the outputs.
         ngrams: for pairs of models whose outputs were judged, the runs of words that tell them apart.
     """
 
@@ -304,10 +281,9 @@ class Record(Plain):
     demo: bool = False
     budgets: Budgets | None = None
     plan: PlanCheck | None = None
-    interim: Interim | None = None
     margin: Annotated[float, Gt(0)] | None = None
-    analysis: Annotated[int, Ge(1), Le(ANALYSIS)] = 1
     trained: bool = True
+    carried: bool = False
     ngrams: tuple[NgramGroup, ...] = ()
     tuning: Tuning | None = None
     target: Target | None = None

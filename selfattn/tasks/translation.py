@@ -255,7 +255,7 @@ class Translation(TaskData):
             raise SettingError(f"`{name}`: is for `selfattn train`, not for comparisons; leave it out")
         if self.options.is_cldr:
             usual: dict[str, Any] = {"models": ("rnn-attention", "transformer")}
-            usual |= {"seeds": (SEEDS,), "first_seed": FIRST_SEED}
+            usual |= {"seeds": SEEDS, "first_seed": FIRST_SEED}
             usual |= {"epochs": 1, "items_per_epoch": PHRASES, "space": SPACE}
             return super().usual_comparison() | usual
         of_sentences: dict[str, Any] = {"models": ("luong-bidirectional", "transformer")}

@@ -50,7 +50,7 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     ((*TRAIN, "--epochs", "many"), "--epochs"),
     ((*TRAIN, "--threads", "0"), "--threads: expected"),
     ((*TRAIN, "--seed", "1.5"), "--seed: expected a whole number, got 1.5"),
-    ((*COMPARE, "--seeds", "0"), "--seeds 0: expected rising numbers"),
+    ((*COMPARE, "--seeds", "0"), "--seeds: expected a whole number from 1"),
     # models and their settings
     ((*TRAIN, "--model", "transfromer"), "model 'transfromer' is not known; did you mean transformer"),
     ((*COMPARE, "--models", "transformer,transformer"), "--models transformer,transformer: expected different names"),

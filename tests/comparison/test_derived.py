@@ -32,7 +32,6 @@ def differing(folder: Path) -> list[str]:
     ("change", "reason"),
     [
         (lambda record: record.update(margin=40.0), "margin"),
-        (lambda record: record.update(analysis=1), "analysis"),
         (lambda record: record["headline"].update(better="lower"), "headline"),
         (lambda record: record["settings"].update(source="other.txt"), "source"),
         (lambda record: record["models"][0].update(run_dirs=["x", "y", "z"]), "run_dirs"),
@@ -53,4 +52,4 @@ def test_files_of_outputs_are_read_again_where_they_are(judged: Path) -> None:
     (judged / "b2.txt").write_text("".join(f"{text}\n" for text in ["wrong", *RIGHT[1:]]))
     (judged / "a1.txt").unlink()  # no file, nothing to compare
     (line,) = differing(judged)
-    assert line == f"DIFFERS  lines of {judged / 'b2.txt'}: not as in the archive: 5 lines"
+    assert line == f"DIFFERS  lines of {judged / 'b2.txt'}: not as packed: 5 lines"

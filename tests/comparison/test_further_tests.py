@@ -30,7 +30,7 @@ def answered(seed: int, right: float) -> Answered:
 
 def groups() -> list[BucketGroup]:
     runs = {"good": [answered(seed, 0.9) for seed in range(4)], "poor": [answered(seed, 0.3) for seed in range(4)]}
-    analysis = Analysis(WordErrorRate(), TaskData(), tunings=None, version=1)
+    analysis = Analysis(WordErrorRate(), TaskData(), tunings=None, failed={})
     return analysis.further("gen", runs)
 
 

@@ -92,7 +92,7 @@ def test_the_ratio_of_sums_decides_not_the_mean_of_ratios() -> None:
 
 def test_a_model_under_two_names_has_identical_outputs(compared: Path) -> None:
     record = read_record(compared / RESULTS)
-    assert [test.word for test in record.pairs] == ["identical outputs"]
+    assert [(test.word, test.identical) for test in record.pairs] == [("not told apart", True)]
     assert record.headline.metric == "bits_per_character"
     assert (record.test_items, record.differences, record.models[0].cut_off) == (13, (), None)
     gates = {gate.name for gate in record.gates}

@@ -19,7 +19,7 @@ target = "und"
 tokenizer = "characters"
 models = ["rnn-plain", "rnn-attention"]
 set = ["encoder.hidden_dim=8", "decoder.hidden_dim=8"]
-seeds = [2]
+seeds = 2
 tune = false
 max-steps = 2
 batch-size = 8

@@ -161,9 +161,8 @@ def test_pruning_never_changes_the_choice(monkeypatch, order):
         ({"epochs": 3}, "`epochs`: has no effect beside `until`"),
         ({"max_steps": 30}, "`max_steps`: has no effect beside `until`"),
         ({"budgets": (0.5, 1.0)}, "`budgets` has no effect beside `until`"),
-        ({"seeds": (2, 3)}, "`until`"),
         ({"metric": "character_error_rate"}, "`until`: character_error_rate decides"),
-        ({"margin": 5.0}, "`until`"),
+        ({"margin": 5.0}, "`margin`"),
     ],
 )
 def test_what_contradicts_a_target_is_refused(settings, words):
@@ -188,7 +187,7 @@ def test_a_quick_comparison_asks_the_same_question_with_fewer_runs():
     same = ("until", "at_most", "models", "space")
     assert [getattr(quick.options, name) for name in same] == [getattr(full.options, name) for name in same]
     assert quick.recipe == full.recipe
-    assert max(quick.options.seeds) < max(full.options.seeds)
+    assert (quick.options.seeds or 0) < (full.options.seeds or 0)
 
 
 def test_the_plan_can_be_published_before_training():

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from selfattn.evaluation.metrics.exact import ExactMatch
-from selfattn.evaluation.statistics.design import Design, budget_differences, locate, obrien_fleming
+from selfattn.evaluation.statistics.design import Design, budget_differences, locate
 from selfattn.evaluation.statistics.significance import holm, score_runs
 from selfattn.evaluation.statistics.variances import SMALLEST_P, sign_flip_p, t_quantile, t_tail
 from selfattn.results.pair_tests import LogOdds, PairTest
@@ -84,27 +84,9 @@ def test_differences_are_those_of_a_comparison_at_a_stricter_level() -> None:
 # Designs
 
 
-@pytest.mark.parametrize(("analyses", "constant"), [(1, 1.960), (2, 1.977), (3, 2.004), (4, 2.024), (5, 2.040)])
-def test_the_levels_of_interim_analyses_are_the_published_ones(analyses: int, constant: float) -> None:
-    """Jennison and Turnbull 2000, table 2.3."""
-    looks = range(3, 3 * analyses + 1, 3)
-    bounds = stats.norm.isf(np.array(obrien_fleming(looks)) / 2) * np.sqrt(np.array(looks) / looks[-1])
-    assert bounds == pytest.approx([constant] * analyses, abs=6e-4)
-
-
-def test_interim_analyses_of_any_spacing_keep_the_level_together() -> None:
-    looks = [3, 5, 8]
-    sums = np.random.default_rng(0).normal(size=(100_000, 8)).cumsum(axis=1)
-    p = stats.norm.sf(abs(sums[:, [look - 1 for look in looks]]) / np.sqrt(looks)) * 2
-    assert (p < obrien_fleming(looks)).any(axis=1).mean() == pytest.approx(0.05, abs=0.002)
-    for wrong in ([], [0, 3], [3, 3], [5, 3]):
-        with pytest.raises(ValueError, match="increasing numbers of seeds"):
-            obrien_fleming(wrong)
-
-
 def designed(first: npt.ArrayLike, second: npt.ArrayLike, half: float, odds: LogOdds | None = None) -> Design:
     runs = np.asarray(first), np.asarray(second)
-    test = PairTest("a", "b", "m", 0.0, -half, half, 0.5, 0.5, "no difference seen", odds=odds)
+    test = PairTest("a", "b", "m", 0.0, -half, half, 0.5, 0.5, "not told apart", odds=odds)
     return Design.of(test, *runs, items=1000)
 
 

@@ -1,21 +1,17 @@
-"""Cost: times on a false clock, memory by hand, operations against formulas derived by hand."""
+"""Cost: memory by hand, operations against formulas derived by hand."""
 
-from collections.abc import Callable
-from itertools import product
 from typing import Any
 
 import pytest
 import torch
 
-from selfattn.evaluation import cost
-from selfattn.evaluation.cost import BatchShape, Flops, count_flops, decoding_times, machine_peak, peak_memory
+from selfattn.evaluation.cost import BatchShape, Flops, count_flops, peak_memory
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
-from selfattn.results.record import DecodingCost
 
 VOCAB = 11
 B, S, T = 3, 13, 7
@@ -24,37 +20,6 @@ B, S, T = 3, 13, 7
 @pytest.fixture
 def model() -> Seq2Seq:
     return build(PRESETS["rnn-attention"].config, vocab_size=VOCAB, pad_id=0, seed=0)
-
-
-def test_times_are_taken_of_the_lengths(model: Seq2Seq, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock on which the first token takes 5 seconds and every further one 2; with a beam, ten times as long."""
-    calls: list[tuple[int, int]] = []
-    now = 0.0
-
-    def decode(
-        _: Seq2Seq, source: torch.Tensor, source_mask: torch.Tensor, *, max_length: int, beam_size: int = 1, **ids: int
-    ) -> None:
-        nonlocal now
-        assert source_mask.all()
-        calls.append((len(source), max_length))
-        now += (5 + 2 * (max_length - 1)) * (10 if beam_size > 1 else 1)
-
-    def clock(run: Callable[[], None], number: int) -> float:
-        before = now
-        run()
-        return now - before
-
-    monkeypatch.setattr(cost, "timeit", clock)
-    monkeypatch.setattr(cost, "greedy", decode)
-    monkeypatch.setattr(cost, "beam_search", decode)
-    times = decoding_times(model, vocab_size=VOCAB, source_length=7, repeats=2)
-    assert times == tuple(
-        DecodingCost(method, batch, length, first_ms=first, token_ms=token)
-        for method, first, token in (("greedy", 5000, 2000), ("beam 5", 50000, 20000))
-        for batch, length in product((1, 64), (8, 32))
-    )
-    turns = [1, 1, 8, 1, 8, 1, 32, 1, 32]  # one to warm up
-    assert calls == 2 * [(batch, length) for batch in (1, 64) for length in turns]
 
 
 def test_views_and_what_is_done_in_place_take_nothing() -> None:
@@ -140,10 +105,3 @@ def test_the_model_is_left_alone_and_its_dtype_does_not_matter() -> None:
     assert flops == counted(PRESETS["rnn-attention"].config, BatchShape(B, S, T))
     assert model.training
     assert all(parameter.grad is None and parameter.dtype == torch.float64 for parameter in model.parameters())
-
-
-def test_a_machine_can_do_something(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Products of 1024 x 1024 matrices, of which the fastest took a tenth of a second."""
-    times = iter([0.3, 0.1, *[0.2] * 18])
-    monkeypatch.setattr(cost, "timeit", lambda run, number: next(times))
-    assert machine_peak(torch.device("cpu")) == pytest.approx(2 * 1024**3 / 0.1)

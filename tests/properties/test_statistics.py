@@ -73,7 +73,7 @@ def test_figures_are_what_they_claim_to_be(scores: dict[str, np.ndarray]) -> Non
         assert 0 <= pair.p_items <= pair.p <= pair.p_holm <= 1
         assert not shares(scores) or -1 <= pair.low <= pair.high <= 1
         if min(len(scores[pair.first]), len(scores[pair.second])) < 3:
-            assert pair.word == "too few seeds to tell"
+            assert pair.word == "not told apart"
         if pair.word in ("better", "worse"):
             assert pair.p_holm < 0.05
             assert not pair.low <= 0 <= pair.high

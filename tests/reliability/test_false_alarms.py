@@ -71,10 +71,9 @@ def test_equals_are_seldom_called_different(simulation: Any, seeds: int, accurac
     assert min(rates.mean_covered) >= 0.9
 
 
-def test_a_large_difference_is_found_and_ends_the_comparison_early(simulation: Any) -> None:
+def test_a_large_difference_is_found(simulation: Any) -> None:
     rates = simulation.measure(simulation.World(0.8, 8, 0.1, lead=0.1, items=500), repeats=25, seed=1)
-    assert rates.better[-1] == rates.looks_better == 1
-    assert rates.stopped < 6
+    assert rates.better[-1] == 1
     assert rates.covered[-1] >= 0.85
 
 
@@ -93,7 +92,7 @@ def test_the_page_states_false_alarms_of_at_most_five_percent(simulation: Any) -
     weak = {"95 %, the runs of one model vary 10 times as much", simulation.BLIND}
     rows = stated(ALARMS)
     assert list(rows) == [*simulation.EQUALS, *simulation.HARD] == list(stated(COVERED))
-    assert all(share(cell) <= 0.064 for label in {*rows} - weak for cell in rows[label][4:8])
+    assert all(share(cell) <= 0.064 for label in {*rows} - weak for cell in rows[label][4:7])
     assert list(stated(PLANTED)) == list(simulation.PLANTED)
 
 
@@ -103,7 +102,7 @@ def test_false_alarms_are_as_rare_as_the_page_says(simulation: Any, row: int) ->
     worlds = {**simulation.EQUALS, **simulation.HARD}
     label = list(worlds)[row]
     rates = simulation.measure(worlds[label], repeats=200, seed=(3, row))
-    for rate, cell in zip([*rates.raw_called, *rates.called, rates.looks], stated(ALARMS)[label][1:], strict=False):
+    for rate, cell in zip([*rates.raw_called, *rates.called], stated(ALARMS)[label][1:], strict=False):
         assert rate == pytest.approx(share(cell), abs=tolerance(share(cell), 200))
 
 

@@ -118,7 +118,7 @@ def test_every_chart_is_three_files_that_need_no_style_sheet(tmp_path: Path) -> 
     record = read("rich")
     files = write_figures(record, tmp_path / "new" / "folder", "ko")
     assert [path.suffix for path in files] == [".svg", ".png", ".pdf"] * (len(files) // 3)
-    assert {"step", "rates"} <= {path.stem for path in files}
+    assert {"step", "trials"} <= {path.stem for path in files}
     for path in files:
         if path.suffix == ".svg":
             text = path.read_text(encoding="utf-8")

@@ -48,7 +48,7 @@ def test_a_record_survives_reading_and_writing(name: str) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "where", "problem"),
     [
-        ("schema", 1, "schema", "found 1, and this version reads 2 only; make it again: `selfattn report COMPARISON"),
+        ("schema", 1, "schema", "found 1, and this version reads 3 only; make it again: `selfattn report COMPARISON"),
         ("task", ..., "task", "is missing"),
         ("task", "\ud800", "content", "is not a JSON value"),
         ("colour", "red", "colour", "is not a field"),

@@ -1,4 +1,4 @@
-"""Designs: interim analyses, the smallest difference that seeds can find, and where two models change places."""
+"""Designs: the smallest difference that seeds can find, and where two models change places."""
 
 import math
 from bisect import bisect_left
@@ -8,59 +8,18 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, special
+from scipy import special
 
-from selfattn.evaluation.metrics.metric import Array, Metric
-from selfattn.evaluation.statistics.significance import MIN_SEEDS, Tunings, score_counts
+from selfattn.evaluation.metrics.metric import Metric
+from selfattn.evaluation.statistics.significance import Tunings, score_counts
 from selfattn.evaluation.statistics.variances import ALPHA, Variances, t_quantile, to_log_odds, variances
-from selfattn.results.pair_tests import PairTest
+from selfattn.results.pair_tests import MIN_SEEDS, PairTest
 from selfattn.results.quality import BudgetDifference, Crossing
 
 POWER = 0.8
 _MOST_SEEDS = 1000  # beyond it more seeds are no answer
 # Level of all budgets together: an order that never changes is said to change in at most 1 % of comparisons.
 ALL_BUDGETS = 0.98
-
-
-def obrien_fleming(looks: Sequence[int]) -> tuple[float, ...]:
-    r"""Return the level of every planned analysis, so that all together raise a false alarm in at most 5 % of cases.
-
-    A comparison may be analysed after several numbers of seeds and stop as soon as the primary contrast has a two-sided
-    p below the level of that analysis. The levels are those of O'Brien and Fleming (1979): hard to reach at first, near
-    5 % at the end. The k-th analysis with a share :math:`\tau_k` of the seeds needs
-    :math:`|z_k| \ge c / \sqrt{\tau_k}`, which is a constant bound for the sum of the observations. Its distribution is
-    integrated from one analysis to the next (Armitage, McPherson and Rowe 1969), and c follows from the level of 5 %.
-
-    Args:
-        looks: numbers of seeds at which to analyse, above 0 and increasing.
-
-    Raises:
-        ValueError: no number, one below 1, or numbers that do not increase.
-
-    Example:
-        >>> [round(level, 4) for level in obrien_fleming([1, 2, 3])]  # as printed in tables
-        [0.0005, 0.0141, 0.0451]
-        >>> [round(level, 4) for level in obrien_fleming([3, 5, 8])]
-        [0.0011, 0.0115, 0.0457]
-    """
-    if not looks or looks[0] < 1 or any(later <= earlier for earlier, later in pairwise(looks)):
-        raise ValueError(f"obrien_fleming: expected increasing numbers of seeds above 0, got {list(looks)}")
-    shares = np.asarray(looks) / looks[-1]
-    steps = np.sqrt(np.diff(shares, prepend=0.0))  # standard deviation of the sum from one analysis to the next
-    nodes, weights = np.polynomial.legendre.leggauss(200)
-
-    def normal(x: Array, deviation: float) -> Array:
-        return np.exp(-((x / deviation) ** 2) / 2) / (deviation * math.sqrt(2 * math.pi))
-
-    def excess(bound: float) -> float:
-        places = bound * nodes
-        density = normal(places, steps[0])  # of the sum, where no bound was reached
-        for step in steps[1:]:
-            density = normal(places[:, None] - places, step) @ (bound * weights * density)
-        return ALPHA - (1 - bound * float(weights @ density))
-
-    bound = optimize.brentq(excess, 1.0, 3.0)
-    return tuple(float(2 * special.ndtr(-bound / math.sqrt(share))) for share in shares)
 
 
 @dataclass(frozen=True)
@@ -72,7 +31,6 @@ class Design:
     Attributes:
         parts: variances of the difference, in log-odds where it was tested so, else in the unit of the metric.
         seeds: runs of the model that has fewer.
-        alpha: level of the test.
         middle: log-odds halfway between the two models; None where they were not tested on log-odds.
 
     Example:
@@ -86,7 +44,6 @@ class Design:
 
     parts: Variances
     seeds: int
-    alpha: float
     middle: float | None = None
 
     @classmethod
@@ -110,9 +67,9 @@ class Design:
             middle = float(groups[0].mean() + groups[1].mean()) / 2
         parts = variances(groups, nothing, 2)
         assert parts.seeds is not None
-        from_seeds = t_quantile(parts.seed_df, test.alpha) ** 2 * parts.seeds
-        common = max(0.0, half**2 - from_seeds) / t_quantile(math.inf, test.alpha) ** 2
-        return cls(replace(parts, common=common), seeds, test.alpha, middle)
+        from_seeds = t_quantile(parts.seed_df, ALPHA) ** 2 * parts.seeds
+        common = max(0.0, half**2 - from_seeds) / t_quantile(math.inf, ALPHA) ** 2
+        return cls(replace(parts, common=common), seeds, middle)
 
     def smallest(self, seeds: int | None = None) -> float:
         r"""Return the smallest true difference that is found with a power of 80 %, in the unit of `parts`.
@@ -132,7 +89,7 @@ class Design:
         df = parts.seed_df * (count - 1) / (self.seeds - 1)
         parts = replace(parts, seeds=parts.seeds * self.seeds / count, seed_df=df)
         # One-sided: the power is exceeded with probability 1 - power on its side, twice that on both.
-        return parts.half_width(self.alpha) + parts.half_width(2 * (1 - POWER))
+        return parts.half_width(ALPHA) + parts.half_width(2 * (1 - POWER))
 
     def seeds_needed(self, difference: float) -> int | None:
         """Return how many seeds of each model would find a true difference with a power of 80 %.

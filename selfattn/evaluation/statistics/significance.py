@@ -21,6 +21,7 @@ from selfattn.evaluation.statistics.variances import (
     average_covariance,
     cluster_sums,
     corpus_covariance,
+    fisher_p,
     holm,
     sign_flip_p,
     t_quantile,
@@ -28,12 +29,11 @@ from selfattn.evaluation.statistics.variances import (
     tuning_means,
     variances,
 )
-from selfattn.results.pair_tests import Comparison, LogOdds, PairTest, Word, separated
+from selfattn.results.pair_tests import MIN_SEEDS, Comparison, LogOdds, PairTest, Word, separated
 from selfattn.results.quality import Better, Estimate
 
 Tunings = Mapping[str, Sequence[Hashable]]
 """For each model a label for each run: that of its tuning."""
-MIN_SEEDS = 3
 _ROUNDING = 1e-12  # relative to the scores
 
 
@@ -84,30 +84,23 @@ def wilson(share: float, items: float, alpha: float = ALPHA) -> tuple[float, flo
     return max(0.0, min(share, (centre - reach) / (1 + excess))), min(1.0, max(share, (centre + reach) / (1 + excess)))
 
 
-def choose_word(pair: PairTest, seeds: int) -> Word:
-    """Say in words what the figures of a pair show. The first rule that holds decides.
+def choose_word(pair: PairTest) -> Word:
+    """Say in a word what the figures of a pair show.
 
-    1. Fewer than three seeds: "too few seeds to tell", whatever the items say.
-    2. The corrected p is below the level of the test and the interval excludes 0: "better" or "worse".
-    3. Every run of one model lies above every run of the other: "too few seeds to tell".
-    4. Otherwise "no difference seen", which is no proof of equality: the interval says what may have been missed.
+    "better" or "worse" needs three seeds of each model, a corrected p below 0.05, and an interval that excludes 0.
+    Everything else is "not told apart", which is no proof of equality: the interval says what may have been missed.
 
     Args:
         pair: its word is ignored.
-        seeds: of the model that has fewer.
 
     Example:
-        >>> pair = PairTest("a", "b", "bleu", 2.0, 1.0, 3.0, 0.002, 0.002, "no difference seen")
-        >>> choose_word(pair, seeds=3), choose_word(pair, seeds=1)
-        ('better', 'too few seeds to tell')
-        >>> choose_word(replace(pair, low=-1.0, p_holm=0.4), seeds=5)
-        'no difference seen'
+        >>> pair = PairTest("a", "b", "bleu", 2.0, 1.0, 3.0, 0.002, 0.002, "not told apart", seeds=3)
+        >>> choose_word(pair), choose_word(replace(pair, seeds=1)), choose_word(replace(pair, low=-1.0, p_holm=0.4))
+        ('better', 'not told apart', 'not told apart')
     """
-    if seeds < MIN_SEEDS:
-        return "too few seeds to tell"
-    if pair.p_holm < pair.alpha and (pair.low > 0 or pair.high < 0):
+    if pair.seeds >= MIN_SEEDS and pair.p_holm < ALPHA and (pair.low > 0 or pair.high < 0):
         return "better" if (pair.low > 0) == (pair.better == "higher") else "worse"
-    return "too few seeds to tell" if pair.separated else "no difference seen"
+    return "not told apart"
 
 
 @dataclass(frozen=True)
@@ -124,6 +117,7 @@ class RunScores:
         better: whether higher or lower scores are better.
         bounds: the smallest and the largest possible score.
         tunings: for each model ``[s]`` the number of each run's tuning, from 0; empty where the runs are the units.
+        failed: for each model ``[s]`` whether the training failed; models that are not there have none that did.
     """
 
     runs: Mapping[str, Array]
@@ -135,6 +129,7 @@ class RunScores:
     better: Better = "higher"
     bounds: tuple[float, float] = (-math.inf, math.inf)
     tunings: Mapping[str, Clusters] = field(default_factory=dict)
+    failed: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
 
     def estimates(self, alpha: float = ALPHA) -> dict[str, Estimate]:
         """Return every model's score with the interval that covers 1 - alpha, default 95 %."""
@@ -153,35 +148,89 @@ class RunScores:
             estimates[name] = Estimate(mean, low, high, tuple(map(float, runs)))
         return estimates
 
-    def comparison(self, primary: tuple[str, str] | None = None, alpha: float = ALPHA) -> Comparison:
-        """Estimate every model's mean score, and test every pair of models.
+    def comparison(self, primary: tuple[str, str] | None = None) -> Comparison:
+        """Estimate every model's mean score, and test every pair of models; see :meth:`pair`.
+
+        Holm's correction covers all pairs but a primary one.
+
+        Args:
+            primary: the two models that the comparison is about, named beforehand: their p is not corrected, that of
+                all other pairs is, and these are exploratory; default all are corrected.
+        """
+        pairs = []
+        for first, second in combinations(self.runs, 2):
+            is_primary = {first, second} == set(primary or ())
+            pairs.append(replace(self.pair(first, second), primary=is_primary))
+        corrected = iter(holm([pair.p for pair in pairs if not pair.primary]))
+        pairs = [pair if pair.primary else replace(pair, p_holm=next(corrected)) for pair in pairs]
+        return Comparison(self.estimates(), tuple(replace(pair, word=choose_word(pair)) for pair in pairs))
+
+    def pair(self, first: str, second: str, alpha: float = ALPHA) -> PairTest:
+        """Test a pair, without the correction for other pairs and without its word.
 
         Where all scores are 0 or 1, pairs are tested on log-odds (`PairTest.odds`), and p is never below that of the
         exact test over items, `sign_flip_p`. With one run each, p is the latter: McNemar's test. Other scores are
-        tested as they are, and Student's t over items replaces the exact test. Holm's correction covers all pairs but a
-        primary one.
+        tested as they are, and Student's t over items replaces the exact test.
+
+        All runs count, failed ones included. Where some failed, the runs that did not are tested as well, and the
+        larger p counts: so neither failures alone nor the others alone make a difference. A model of which some, but
+        fewer than three, did not fail, is told apart from nothing. Where all of a model failed, Fisher's exact test of
+        the numbers of failed runs takes the place of the second test.
 
         Runs with the same seed are not paired: the same seed gives two architectures the same order of data, but
         unrelated initial weights. If they do share luck, the test is stricter, not laxer.
 
         Args:
-            primary: the two models that the comparison is about, named beforehand: their p is not corrected, that of
-                all other pairs is, and these are exploratory; default all are corrected.
-            alpha: level of the primary pair's test and interval, such as the bound of an interim analysis
-                (`design.obrien_fleming`); default 0.05. All other pairs keep 0.05.
+            first: name of a model.
+            second: name of the other.
+            alpha: probability that the interval misses; default 0.05.
         """
-        pairs = []
-        for first, second in combinations(self.runs, 2):
-            is_primary = {first, second} == set(primary or ())
-            pairs.append(replace(self.pair(first, second, alpha if is_primary else ALPHA), primary=is_primary))
-        corrected = iter(holm([pair.p for pair in pairs if not pair.primary]))
-        pairs = [pair if pair.primary else replace(pair, p_holm=next(corrected)) for pair in pairs]
-        fewer = [min(len(self.units(pair.first)), len(self.units(pair.second))) for pair in pairs]
-        with_words = (replace(pair, word=choose_word(pair, n)) for pair, n in zip(pairs, fewer, strict=True))
-        return Comparison(self.estimates(), tuple(with_words))
+        test = self._test(first, second, alpha)
+        failed = [self.failed.get(name, np.zeros(len(self.runs[name]), dtype=bool)) for name in (first, second)]
+        if not any(flags.any() for flags in failed):
+            return test
+        if any(flags.all() for flags in failed):
+            counts = []
+            for name, flags in zip((first, second), failed, strict=True):
+                units = len(self.units(name))
+                counts.append((round(flags.mean() * units), units))
+            p = max(test.p, fisher_p(*counts))
+            return replace(test, p=p, p_holm=p)
+        others = self.without({first: failed[0], second: failed[1]})
+        seeds = min(len(others.units(name)) for name in (first, second))
+        if seeds < MIN_SEEDS:
+            return replace(test, seeds=seeds)
+        trained = others._test(first, second, ALPHA)
+        agree = trained.low > 0 < test.low or trained.high < 0 > test.high
+        p = max(test.p, trained.p if agree else 1.0)
+        return replace(test, p=p, p_holm=p, seeds=seeds)
 
-    def pair(self, first: str, second: str, alpha: float = ALPHA) -> PairTest:
-        """Return the figures of a pair, without the correction for other pairs and without its word."""
+    def without(self, failed: Mapping[str, npt.NDArray[np.bool_]]) -> "RunScores":
+        """Leave failed runs out.
+
+        Args:
+            failed: ``[s]`` of each model that has some; not all of them.
+
+        Example:
+            >>> score_runs({"a": [[1.0, 1.0], [0.0, 0.0]]}).without({"a": np.array([False, True])}).runs["a"].tolist()
+            [1.0]
+        """
+        keep = {name: np.ones(len(runs), dtype=bool) for name, runs in self.runs.items()}
+        keep |= {name: ~flags for name, flags in failed.items()}
+        places = np.flatnonzero(np.concatenate(list(keep.values())))
+        return replace(
+            self,
+            runs={name: runs[keep[name]] for name, runs in self.runs.items()},
+            right={name: items[keep[name]] for name, items in self.right.items()},
+            covariance=self.covariance[np.ix_(places, places)],
+            tunings={
+                name: np.unique(labels[keep[name]], return_inverse=True)[1] for name, labels in self.tunings.items()
+            },
+            failed={},
+        )
+
+    def _test(self, first: str, second: str, alpha: float) -> PairTest:
+        """Test a pair on all runs."""
         runs = [self.runs[first], self.runs[second]]
         covariance = self._covariance(first, second)
         tunings = [self.tunings.get(name) for name in (first, second)]
@@ -216,9 +265,23 @@ class RunScores:
         p = max(p_items, p_seeds)
         low = max(-most, low)
         high = min(most, high)
-        test = PairTest(first, second, self.metric, difference, low, high, p, p, "no difference seen", p_items)
-        apart = separated(self.units(first).tolist(), self.units(second).tolist())
-        return replace(test, alpha=alpha, separated=apart, better=self.better, odds=odds)
+        units = [self.units(name) for name in (first, second)]
+        return PairTest(
+            first,
+            second,
+            self.metric,
+            difference,
+            low,
+            high,
+            p,
+            p,
+            "not told apart",
+            p_items,
+            separated=separated(*(each.tolist() for each in units)),
+            better=self.better,
+            odds=odds,
+            seeds=min(map(len, units)),
+        )
 
     def units(self, name: str) -> Array:
         """Return the scores that count as independent: those of the model's tunings, or of its runs."""
@@ -327,7 +390,7 @@ def score_runs(scores: Mapping[str, npt.ArrayLike], clusters: Sequence[Hashable]
         >>> runs = np.random.default_rng(0).random((3, 3, 1000)) < [[[0.9]], [[0.5]], [[0.5]]]
         >>> comparison = score_runs({"a": runs[0], "b": runs[1], "c": runs[2]}).comparison()
         >>> comparison.between("b", "a").word, comparison.between("b", "c").word
-        ('worse', 'no difference seen')
+        ('worse', 'not told apart')
     """
     runs = _checked(scores, axes=2)
     joined = np.concatenate(list(runs.values()))

@@ -338,6 +338,22 @@ def sign_flip_p(differences: Sequence[int] | npt.NDArray[np.int64]) -> float:
     return min(1.0, max(SMALLEST_P, 2 * float(probabilities[observed : furthest + 1].sum())))
 
 
+def fisher_p(first: tuple[int, int], second: tuple[int, int]) -> float:
+    """Test whether two shares differ: Fisher's exact test (1935), two-sided.
+
+    Args:
+        first: how many of how many.
+        second: the same of the other.
+
+    Example:
+        >>> round(fisher_p((3, 3), (0, 3)), 3), round(fisher_p((5, 5), (0, 5)), 3), fisher_p((2, 2), (2, 2))
+        (0.1, 0.008, 1.0)
+    """
+    found = first[0] + second[0]
+    ways = [math.comb(first[1], k) * math.comb(second[1], found - k) for k in range(found + 1)]
+    return sum(way for way in ways if way <= ways[first[0]]) / sum(ways)
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Correct p-values for multiple testing: all tests together raise a false alarm no more often than one (Holm 1979).
 

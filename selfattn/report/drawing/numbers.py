@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
-from selfattn.results.pair_tests import Gap, LogOdds, PairTest
+from selfattn.results.pair_tests import LogOdds, PairTest
 from selfattn.results.quality import BudgetDifference, Estimate, Unit
 from selfattn.results.record import MeanOverRuns
 
@@ -52,14 +52,10 @@ def mean_text(estimate: Estimate | None, kind: Unit = "share") -> str:
         ('61.2', '99.99')
         >>> mean_text(Estimate(27.31, 26.2, 28.4), "points")
         '27.3'
-        >>> from selfattn.results.quality import WhereItTrains
-        >>> mean_text(Estimate(0.99982, 0.47, 1.0, trains=WhereItTrains(0.99982, 0.9989, 1.0, 0, 0.52)))
-        '99.98'
     """
     if estimate is None:
         return NONE
-    narrow = estimate.trains or estimate  # how often runs get stuck takes no digits away
-    return _shown(estimate.mean, digits(narrow.low, narrow.high, kind), kind)
+    return _shown(estimate.mean, digits(estimate.low, estimate.high, kind), kind)
 
 
 def interval_text(estimate: Estimate | None, kind: Unit = "share") -> str:
@@ -89,11 +85,11 @@ def estimate_text(estimate: Estimate | None, kind: Unit = "share") -> str:
     return NONE if estimate is None else f"{score_text(estimate, kind)}{_NBSP}{interval_text(estimate, kind)}"
 
 
-def difference_text(test: PairTest | Gap | BudgetDifference, kind: Unit = "share") -> str:
+def difference_text(test: PairTest | BudgetDifference, kind: Unit = "share") -> str:
     """Return a difference with its interval, signed: "+0.87 [+0.50, +1.24]", in percentage points or points.
 
     Example:
-        >>> test = PairTest("a", "b", "bleu", -1.24, -2.61, 0.2, 0.06, 0.12, "no difference seen")
+        >>> test = PairTest("a", "b", "bleu", -1.24, -2.61, 0.2, 0.06, 0.12, "not told apart")
         >>> print(difference_text(test, "points").replace("\u00a0", " "))
         −1.2 [−2.7, +0.2]
     """
@@ -102,7 +98,7 @@ def difference_text(test: PairTest | Gap | BudgetDifference, kind: Unit = "share
     return f"{_signed(mean)}{_NBSP}[{_signed(low)},{_NBSP}{_signed(high)}]"
 
 
-def gap_text(test: PairTest | Gap | BudgetDifference, kind: Unit = "share") -> str:
+def gap_text(test: PairTest | BudgetDifference, kind: Unit = "share") -> str:
     """Return the size of a difference, whichever model is ahead: "48 [44, 52]", "0.02 [−0.07, 0.11]"."""
     if test.difference < 0:
         test = replace(test, difference=-test.difference, low=-test.high, high=-test.low)

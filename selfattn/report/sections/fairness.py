@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import chain
 
 from selfattn.report import blocks as b
-from selfattn.report.drawing.numbers import NONE, amount, compact, flatten, measure_text, share_text
+from selfattn.report.drawing.numbers import NONE, amount, compact, flatten, measure_text
 from selfattn.report.sections.training import tuning_blocks
 from selfattn.report.verdict.conditions import target_tokens
 from selfattn.report.verdict.ranking import matched_statement, named, ranked
@@ -24,7 +24,6 @@ SIZES = {
     "training_flops": "cost.training_flops",
     "training_flops_per_token": "cost.training_flops_per_token",
     "decoding_flops_per_token": "cost.decoding_flops_per_token",
-    "peak_share": "cost.peak_share",
     "training_bytes": "cost.training_bytes",
     "weights_bytes": "cost.weights_bytes",
     "run_bytes": "cost.run_bytes",
@@ -43,7 +42,6 @@ def cost_section(record: Record) -> tuple[b.Block, ...]:
     parts = (
         ("cost.time", _table(record, "times", TIMES), "cost.note"),
         ("cost.size", _table(record, "sizes", sizes), "cost.size.note"),
-        ("cost.decoding", _decoding(record), "cost.decoding.note"),
     )
     blocks: list[b.Block] = []
     for key, table, note in parts:
@@ -61,40 +59,7 @@ def _table(record: Record, table: str, heads: Mapping[str, str]) -> b.Table:
 def _cell(model: Model, name: str) -> str:
     if name in TIMES:
         return measure_text(getattr(model.timing, name))
-    if name == "peak_share":
-        share = model.cost.peak_share
-        return share_text(None if share is None else min(share, 1.0))  # older records have more
     return compact(getattr(model.cost, name), "B" if name.endswith("bytes") else "")
-
-
-def _decoding(record: Record) -> b.Table:
-    """By method, batch and length, for each model the time to the first token and for each further one."""
-    order = [model for model in ranked(record) if model.cost.decoding]
-    times: dict[tuple[str, int, int], dict[str, str]] = {}
-    for model in order:
-        for cost in model.cost.decoding:
-            key = (cost.method, cost.batch, cost.length)
-            time = f"{amount(cost.first_ms)} + {amount(cost.token_ms)}"
-            times.setdefault(key, {})[model.name] = time
-    columns = [
-        b.Column(message("decoding.method"), numeric=False),
-        b.Column(message("decoding.batch")),
-        b.Column(message("decoding.length")),
-    ]
-    columns += [b.Column(model.name, model=True) for model in order]
-    rows = []
-    for (method, batch, length), cells in times.items():
-        of_models = (cells.get(model.name, NONE) for model in order)
-        rows.append(b.Row((_method(method), str(batch), str(length), *of_models)))
-    return b.Table("decoding", tuple(columns), tuple(rows), shown=12)
-
-
-def _method(method: str) -> TextLike:
-    """Return the name of a decoding method; one of elsewhere as it is."""
-    name, _, size = method.partition(" ")
-    if name == "beam" and size:
-        return message("decoding.beam", size=size)
-    return message("decoding.greedy") if method == "greedy" else method
 
 
 @b.section("gates", "head.gates")

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from itertools import chain
 
 from selfattn.report import blocks as b
-from selfattn.report.drawing.numbers import NONE, amount, compact, flatten, interval_text, mean_text, p_text
+from selfattn.report.drawing.numbers import NONE, amount, compact, flatten, p_text
 from selfattn.report.sections.quality import interval_note
 from selfattn.report.sections.target import target_chart, target_summary
-from selfattn.report.sections.training import rate_charts
+from selfattn.report.sections.tuning import trial_charts
 from selfattn.report.verdict import ranking
 from selfattn.report.verdict.ranking import headline_name, headline_unit, is_single, quality, ranked, record_scale
 from selfattn.report.verdict.verdict import best_of, limits, standing, verdict
@@ -51,7 +51,7 @@ def brief(record: Record) -> tuple[b.Block, ...]:
         verdict(record),
         summary(record),
         *made_of(record),
-        *rate_charts(record)[:1],
+        *trial_charts(record)[:1],
         b.Paragraph(interval_note(record, brief=True), _words_of_tests(record), note=True),
         b.Paragraph(message("terminal.limits") if open_points else None),
         b.Items(open_points),
@@ -64,12 +64,10 @@ def summary(record: Record) -> b.Table:
         return target_summary(record, record.target)
     metric = headline_name(record)
     unit = headline_unit(record)
-    trainings = [b.Column(message("col.trains", unit=unit)), b.Column(message("col.stuck"))]
     columns = [
         b.Column(message("col.model"), numeric=False),
         b.Column(message("col.quality", metric=metric, unit=unit)),
         b.Column(message("col.strip", metric=metric), axis=record_scale(record)),
-        *(trainings if ranking.training_of(record) else []),
         b.Column(message("col.standing"), numeric=False),
     ]
     costs = ("short.parameters", "unit.flops", "cost.train_seconds", "short.predict") if record.trained else ()
@@ -119,7 +117,6 @@ def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
         model.name,
         b.quality_cell(quality(record, model), record.headline.kind),
         b.Strip(((model.name, quality(record, model)),)),
-        *_training(record, model),
         b.Styled(standing(record, model), p),
     )
     if not record.trained:
@@ -131,21 +128,6 @@ def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
         _mean(model.timing.train_seconds),
         _mean(model.timing.predict_ms),
     )
-
-
-def _training(record: Record, model: Model) -> list[b.Cell]:
-    """Return the score of the runs that are not stuck, and how many are; nothing where these are not told apart."""
-    if not ranking.training_of(record):
-        return []
-    score = quality(record, model)
-    trains = score.trains
-    if trains is None:
-        return [NONE, NONE]
-    count = message("stuck.count", stuck=trains.stuck, count=len(score.runs))
-    bound = message("stuck.bound", percent=amount(100 * trains.most_stuck))
-    estimate = ranking.where_they_train(record, model)[model.name]
-    kind = record.headline.kind
-    return [b.Styled(mean_text(estimate, kind), interval_text(estimate, kind)), b.Styled(count, bound)]
 
 
 def _mean(measure: MeanOverRuns | None) -> str:

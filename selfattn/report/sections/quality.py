@@ -8,7 +8,7 @@ from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, bare_p_text, difference_text, ratio_text, value_text
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.report.verdict import ranking
-from selfattn.report.verdict.ranking import UNITS, comparable, metric_kind, named, ranked, record_scale, training_of
+from selfattn.report.verdict.ranking import UNITS, comparable, metric_kind, named, ranked, record_scale
 from selfattn.report.verdict.verdict import standing_word
 from selfattn.results.pair_tests import PairTest, is_estimable
 from selfattn.results.parts import BucketGroup, NgramGroup
@@ -17,12 +17,10 @@ from selfattn.results.record import Record
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 from selfattn.words.names import name_key
 
-# The words of the tests, explained: where all is about the runs that were seen, where stuck runs are told apart, and
-# where each system has one file of outputs.
-_WORDS = ("statistics.mean.interval", "statistics.mean.few", "statistics.mean.better", "statistics.mean.same")
-_WORDS_OF_MEAN_RUNS = (
-    *("statistics.mean.interval", "statistics.mean.few", "statistics.mean.better.stuck", "statistics.mean.trains"),
-    *("statistics.mean.same", "statistics.mean.identical"),
+# The words of the tests, explained: of several runs each, and where each system has one file of outputs.
+_WORDS = (
+    *("statistics.mean.interval", "statistics.mean.better", "statistics.mean.failed", "statistics.mean.same"),
+    "statistics.mean.identical",
 )
 _WORDS_ON_ITEMS = (
     *("statistics.mean.interval", "statistics.mean.ahead", "statistics.mean.close"),
@@ -162,9 +160,7 @@ def statistics_section(record: Record) -> tuple[b.Block, ...]:
             blocks.append(b.Paragraph(message("further.note"), note=True))
     for metric, signature in signatures.items():
         blocks += _cited(record, metric, signature)
-    words: Sequence[str] = _WORDS_OF_MEAN_RUNS if record.analysis > 1 else _WORDS
-    if ranking.is_one_file(record):
-        words = _WORDS_ON_ITEMS
+    words = _WORDS_ON_ITEMS if ranking.is_one_file(record) else _WORDS
     return *blocks, b.Heading(message("statistics.link"), "words"), b.Items(tuple(map(message, words)))
 
 
@@ -189,37 +185,33 @@ def pair_table(record: Record, metric: str, pairs: Sequence[PairTest] | None = N
     tests.sort(key=lambda test: (place[test.first], place[test.second]))
     kind = metric_kind(record, metric) or "number"
     has_odds = any(test.odds for test in tests)
-    tells_stuck = any(test.trains for test in tests)
     heads = [
         "pairs.first",
         "pairs.second",
         UNITS[kind].column,
-        *(["pairs.trains"] if tells_stuck else []),
         *(["pairs.odds"] if has_odds else []),
         "pairs.p",
         "pairs.holm",
         "pairs.word",
     ]
     columns = tuple(b.Column(message(key), numeric=1 < k < len(heads) - 1) for k, key in enumerate(heads))
-    rows = tuple(_pair(record, test, has_odds, tells_stuck) for test in tests)
+    rows = tuple(_pair(record, test, has_odds) for test in tests)
     return b.Table(name or f"pairs-{metric}", columns, rows, shown=24)
 
 
-def _pair(record: Record, test: PairTest, has_odds: bool, tells_stuck: bool) -> b.Row:
+def _pair(record: Record, test: PairTest, has_odds: bool) -> b.Row:
     kind = metric_kind(record, test.metric) or "number"
     p, p_holm = (bare_p_text(value) for value in (test.p, test.p_holm))
     models = [model for model in record.models if model.name in (test.first, test.second)]
     difference: TextLike = difference_text(test, kind)
-    trains: TextLike = difference_text(test.tested, kind)
     ratio = ratio_text(test.odds) if test.odds else NONE
     if not is_estimable(test, kind):
         ratio = NONE
         difference = message("gap.wide.cell", count=min(len(model.seeds) for model in models))
-        trains = difference
     word = standing_word(record, test) if comparable(record, *models) else message("standing.stopped")
     if any(other.primary for other in record.pairs):
         word = message("word.primary" if test.primary else "word.exploratory", word=word)
-    figures = [difference, *([trains] if tells_stuck else []), *([ratio] if has_odds else []), p, p_holm]
+    figures = [difference, *([ratio] if has_odds else []), p, p_holm]
     return b.Row((test.first, test.second, *figures, word), test.first)
 
 
@@ -239,9 +231,7 @@ def interval_note(record: Record, *, brief: bool = False) -> Message | None:
     """Return what the intervals of the report are, with their method or `brief`; None where they are not recorded."""
     if record.interval is None:
         return None
-    over = message("over.stuck" if training_of(record) else "over.seeds")
-    if record.interval.over == "items":
-        over = message("over.items")
+    over = message("over.items" if record.interval.over == "items" else "over.seeds")
     level = record.interval.level
     if brief:
         return message("note.interval.brief", level=f"{100 * level:g}", over=over)

@@ -1,7 +1,7 @@
 """Training: quality against learning rate, budget, and what a training spends; and every trial of the tuning."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import chain
 from statistics import fmean, stdev
 
@@ -11,9 +11,9 @@ from selfattn.evaluation.statistics.variances import t_quantile
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, difference_text, flatten, value_text
 from selfattn.report.drawing.scale import Scale
-from selfattn.report.sections.tuning import quality_chart, settings_blocks, trial_charts
+from selfattn.report.sections.tuning import quality_chart, settings_blocks
 from selfattn.report.verdict.conditions import amount_of_training, share
-from selfattn.report.verdict.ranking import difference_unit, headline_name, measured, ranked, rate_scores
+from selfattn.report.verdict.ranking import difference_unit, headline_name, measured, ranked
 from selfattn.results.pair_tests import is_estimable
 from selfattn.results.plan import Budgets
 from selfattn.results.quality import Point, Unit
@@ -21,42 +21,13 @@ from selfattn.results.record import Model, Record, TuningTrial
 from selfattn.results.space import parse_axis
 from selfattn.words.messages import TextLike, message
 
-_MARKS = 6  # most labels on the axis of rates
 _EDGE = 0.05  # of a range
 
 
 @b.section("rates", "head.rates")
 def rates_section(record: Record) -> tuple[b.Block, ...]:
-    """Return what tuning brought and which settings matter; of older records a chart of the rates for each budget."""
-    if record.tuning is not None:
-        return settings_blocks(record)
-    charts = rate_charts(record)
-    return (b.Paragraph(message("rates.text")), *charts) if charts else ()
-
-
-def rate_charts(record: Record) -> tuple[b.Chart, ...]:
-    """Draw what trials brought; of older records scores against learning rate, the chosen rate ringed."""
-    if record.tuning is not None:
-        return trial_charts(record)
-    shares = [cell.budget for cell in record.budgets.cells[-2::-1]] if record.budgets else []
-    return tuple(chart for budget in (None, *shares) if (chart := _rate_chart(record, budget)))
-
-
-def _rate_chart(record: Record, budget: float | None) -> b.Chart | None:
-    lines = []
-    for model in record.models:
-        chosen = {trial.settings.get("lr") for trial in model.trials if trial.chosen and trial.budget == budget}
-        scores_by_rate = rate_scores(record, model, budget).items()
-        spots = [b.Spot(rate, fmean(each), min(each), max(each), rate in chosen) for rate, each in scores_by_rate]
-        lines.append(b.ChartLine(model.name, tuple(spots)))
-    rates = sorted({spot.x for spot in chain.from_iterable(line.spots for line in lines)})
-    if len(rates) < 2:
-        return None
-    marks = tuple((rate, f"{rate:g}") for rate in rates[:: math.ceil(len(rates) / _MARKS)])
-    across = Scale(None, 1.15 * rates[-1], "number", rates[0] / 1.15, powers=True, marks=marks)
-    caption = message("rates.caption", **measured(record), training=amount_of_training(record, budget))
-    name = "rates" if budget is None else f"rates-{budget:g}"
-    return quality_chart(record, name, caption, lines, message("rates.unit"), across=across)
+    """Return what tuning brought and which settings matter."""
+    return settings_blocks(record)
 
 
 def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
@@ -65,23 +36,14 @@ def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
     if not tuned:
         return (b.Paragraph(message("tuning.none")),)
     heads = map(message, ("tuning.trials", "tuning.seconds", "tuning.valid", "tuning.chosen"))
-    space = record.settings.get("tuning_space")
-    settings = flatten(space) if isinstance(space, Mapping) else {}
+    settings: dict[str, str] = {}
     for name, axes in record.tuning.space.items() if record.tuning else ():
         owner = "" if record.tuning and record.tuning.is_common else f"{name} "
         settings |= {f"{owner}{setting}": text for setting, text in axes.items()}
     text = message("tuning.text", space="; ".join(f"{name}: {value}" for name, value in settings.items()) or NONE)
-    edge = ", ".join(model.name for model in tuned if _is_at_edge(record, model))
     edges = "; ".join(f"{model.name}: {names}" for model in tuned if (names := _at_edges(record, model)))
-    trials = chain.from_iterable(model.trials for model in tuned)
-    budgets = message("tuning.budgets") if any(trial.budget for trial in trials) else None
     return (
-        b.Paragraph(
-            text,
-            budgets if record.tuning is None else None,
-            message("tuning.edge", names=edge) if edge else None,
-            message("tuning.edges", what=edges) if edges else None,
-        ),
+        b.Paragraph(text, message("tuning.edges", what=edges) if edges else None),
         b.model_table("tuned", heads, ((model.name, _tuned(record, model)) for model in tuned), words=1),
         *(
             b.Folded(message("tuning.all", model=model.name), f"trials-{k}", (_trials(record, model, f"trials-{k}"),))
@@ -105,18 +67,6 @@ def _at_edges(record: Record, model: Model) -> str:
         if 2 * max(ends) > len(chosen):
             at_edge.append(name)
     return ", ".join(at_edge)
-
-
-def _is_at_edge(record: Record, model: Model) -> bool:
-    """Return whether a chosen learning rate is the lowest or the highest that was tried, in an older record."""
-    if record.tuning is not None:
-        return False
-    chosen = {(trial.budget, trial.settings.get("lr")) for trial in model.trials if trial.chosen}
-    for budget in {trial.budget for trial in model.trials}:
-        rates = list(rate_scores(record, model, budget))
-        if len(rates) > 2 and chosen & {(budget, rates[0]), (budget, rates[-1])}:
-            return True
-    return False
 
 
 def _tuned(record: Record, model: Model) -> tuple[TextLike, ...]:
@@ -165,11 +115,7 @@ def budgets_section(record: Record) -> tuple[b.Block, ...]:
         b.Paragraph(message("budgets.steps" if budgets.unit == "steps" else "budgets.examples", **full)),
         _budget_chart(record, budgets),
         _budget_table(record, budgets),
-        b.Paragraph(
-            message("budgets.intervals", level=f"{100 * budgets.level:g}"),
-            message("budgets.intervals.stuck") if record.analysis > 1 else None,
-            note=True,
-        ),
+        b.Paragraph(message("budgets.intervals", level=f"{100 * budgets.level:g}"), note=True),
     )
 
 
@@ -182,8 +128,7 @@ def _budget_chart(record: Record, budgets: Budgets) -> b.Chart:
         spots = []
         for place, estimate in estimates:
             if estimate:
-                band = estimate.trains or estimate  # the share of stuck runs would fill the chart
-                spots.append(b.Spot(place, estimate.mean, band.low, band.high))
+                spots.append(b.Spot(place, estimate.mean, estimate.low, estimate.high))
         lines.append(b.ChartLine(name, tuple(spots)))
     marks = tuple((place, compact(place)) for place, _ in cells)
     across = Scale(None, marks[-1][0], "number", marks[0][0], powers=True, marks=marks)

@@ -1,4 +1,4 @@
-"""Tuning: the expected best score by number of trials, which settings matter, and what wrong ones cost fresh runs."""
+"""Tuning: the expected best score by number of trials, and which settings matter."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -9,8 +9,8 @@ from selfattn.evaluation.statistics.tuning_curve import expected_best
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, value_text
 from selfattn.report.drawing.scale import Scale
-from selfattn.report.verdict.conditions import FACTOR, amount_of_training, cost_of_wrong
-from selfattn.report.verdict.ranking import headline_name, measured, ranked, record_scale, trial_score
+from selfattn.report.verdict.conditions import amount_of_training
+from selfattn.report.verdict.ranking import headline_name, measured, record_scale, trial_score
 from selfattn.results.record import Model, Record, TuningTrial
 from selfattn.results.space import Axis, parse_axis
 from selfattn.words.messages import Message, message
@@ -20,7 +20,7 @@ _MARKS = 6  # most labels on the axis of trials
 
 
 def settings_blocks(record: Record) -> tuple[b.Block, ...]:
-    """Return what trials brought, which settings matter, and what wrong ones cost; nothing without tuning."""
+    """Return what trials brought, and which settings matter; nothing without tuning."""
     charts = trial_charts(record)
     if record.tuning is None or record.target is not None or not charts:
         return ()
@@ -34,9 +34,6 @@ def settings_blocks(record: Record) -> tuple[b.Block, ...]:
         b.Heading(message("sensitivity.head"), "sensitivity"),
         b.Paragraph(message("sensitivity.text", metric=headline_name(record))),
         sensitivity(record),
-        b.Heading(message("wrong.head"), "wrong"),
-        b.Paragraph(message("wrong.text", metric=headline_name(record), factor=f"{FACTOR:g}")),
-        _costs(record),
     )
 
 
@@ -124,15 +121,3 @@ def _parts(record: Record, trials: Sequence[TuningTrial], axis: Axis) -> list[tu
         high = axis.at((part + 1) / _PARTS)
         labels.append(f"{low:.2g}–{high:.2g}")
     return list(zip(labels, scores, strict=True))
-
-
-def _costs(record: Record) -> b.Table:
-    """Return what fresh runs reach, beside the trials that were chosen, all trials, and those with a wrong rate."""
-    heads = map(message, ("wrong.fresh", "wrong.selected", "wrong.any", "wrong.cost", "wrong.rate"))
-    kind = record.headline.kind
-    rows: list[tuple[str, list[str]]] = []
-    for model in ranked(record):
-        cost = cost_of_wrong(record, model)
-        values = [cost.fresh, cost.selected, cost.any_setting, cost.lost, cost.lost_by_rate]
-        rows.append((model.name, [NONE if value is None else value_text(value, kind) for value in values]))
-    return b.model_table("wrong", heads, rows)

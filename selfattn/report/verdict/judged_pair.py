@@ -5,23 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from selfattn.evaluation.statistics.design import POWER, Design
-from selfattn.evaluation.statistics.significance import MIN_SEEDS
 from selfattn.report.drawing.numbers import amount, gap_text, p_text, share_text
 from selfattn.report.verdict import conditions, ranking
 from selfattn.report.verdict.ranking import pair_test, quality, spoken
-from selfattn.results.pair_tests import MarginWord, PairTest, Word, leaders
+from selfattn.results.pair_tests import MIN_SEEDS, MarginWord, PairTest, leaders
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, TextLike, message
 
-_VERDICTS: dict[Word, str] = {
-    "better": "verdict.better",
-    "worse": "verdict.worse",
-    "better where it trains": "verdict.better where it trains",
-    "worse where it trains": "verdict.worse where it trains",
-    "no difference seen": "verdict.no difference seen",
-    "identical outputs": "verdict.identical outputs",
-    "too few seeds to tell": "verdict.too few seeds to tell",
-}
 _MARGINS: dict[MarginWord, str] = {
     "more": "margin.more",
     "perhaps less": "margin.perhaps less",
@@ -51,14 +41,12 @@ class JudgedPair:
 
     @cached_property
     def runs(self) -> tuple[Sequence[float], Sequence[float]]:
-        """The scores of the runs of each model that are not stuck."""
-        scores = [quality(self.record, model) for model in (self.first, self.second)]
-        first, second = (sorted(score.runs)[score.trains.stuck :] if score.trains else score.runs for score in scores)
-        return first, second
+        """The scores of the runs of each model."""
+        return quality(self.record, self.first).runs, quality(self.record, self.second).runs
 
     @cached_property
     def design(self) -> Design:
-        """What these runs and items could have found; needs runs of both models that are not stuck."""
+        """What these runs and items could have found; needs two runs of both models."""
         repeated = self.record.interval.repeated if self.record.interval else 0
         return Design.of(self.test, *self.runs, self.record.test_items - repeated)
 
@@ -66,27 +54,26 @@ class JudgedPair:
         """Return the answer: scores under a condition, and their difference; the better model first."""
         record = self.record
         test = self.test
-        is_turned = test.word in ("worse", "worse where it trains")
-        order = (self.second, self.first) if is_turned else (self.first, self.second)
-        is_of_mean_runs = test.word in ("better", "worse")
-        scores = None if is_of_mean_runs else ranking.where_they_train(record, *order)
+        order = (self.second, self.first) if test.word == "worse" else (self.first, self.second)
         values: dict[str, str | Message] = {
             "condition": conditions.condition(record),
-            "scores": ranking.scores_of(record, *order, scores),
+            "scores": ranking.scores_of(record, *order),
         }
-        if test.word == "too few seeds to tell":
-            values["chance"] = self._chance()
-        elif test.word != "identical outputs":
-            difference = test if is_of_mean_runs else test.tested
-            values["gap"] = ranking.gap(record, difference, len(self.first.seeds))
-        return message(_VERDICTS[test.word], **values)
+        if test.identical:
+            return message("verdict.identical outputs", **values)
+        if test.word == "not told apart" and (test.seeds < MIN_SEEDS or test.separated):
+            return message("verdict.few", chance=self._chance(), **values)
+        values["gap"] = ranking.gap(record, test, len(self.first.seeds))
+        if test.word == "not told apart":
+            return message("verdict.not told apart", **values)
+        return message("verdict.better" if test.word == "better" else "verdict.worse", **values)
 
     def answer_of_one_file(self) -> Message:
         """Return what one file of outputs each can show, and what it cannot."""
         record = self.record
         test = self.test
         order = (self.first, self.second)
-        if test.word == "identical outputs":
+        if test.identical:
             return message("verdict.file.identical", scores=ranking.scores_of(record, *order))
         if (test.difference < 0) == (test.better == "higher"):
             order = (self.second, self.first)
@@ -104,7 +91,7 @@ class JudgedPair:
         values: dict[str, str | int | Message] = {"count": count, "p": p_text(self.test.p_holm)}
         if min(map(len, self.runs)) < 2:
             return message("chance", **values)
-        difference = self.test.tested.difference
+        difference = self.test.difference
         odds = self.test.odds
         needed = difference and self.design.seeds_needed(odds.difference if odds else difference)
         if not needed:
@@ -129,8 +116,7 @@ class JudgedPair:
         if record.margin is None:
             return []
         word = self.test.beside(record.margin / (100 if record.headline.kind == "share" else 1))
-        sentence = message(_MARGINS[word], margin=f"{record.margin:g}", unit=ranking.difference_unit(record))
-        return [sentence, message("margin.trains")] if self.test.trains else [sentence]
+        return [message(_MARGINS[word], margin=f"{record.margin:g}", unit=ranking.difference_unit(record))]
 
     def smallest_difference(self) -> list[Message]:
         """Return what this comparison could have found at the least; nothing where runs are too few to say."""

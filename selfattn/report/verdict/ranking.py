@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple
 
+from selfattn.evaluation.statistics.variances import ALPHA
 from selfattn.report.drawing.numbers import amount, estimate_text, gap_text, score_text
 from selfattn.report.drawing.scale import Scale, quality_scale
-from selfattn.results.pair_tests import Gap, PairTest, is_estimable
-from selfattn.results.quality import BudgetDifference, Estimate, Unit, WhereItTrains
+from selfattn.results.pair_tests import PairTest, is_estimable
+from selfattn.results.quality import BudgetDifference, Estimate, Unit
 from selfattn.results.record import Gate, Model, Record, TuningTrial
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 from selfattn.words.names import has_text, name_key
@@ -37,7 +38,7 @@ UNITS: Mapping[Unit, UnitWords] = {
     "bits": UnitWords("unit.bits", "difference.bits", "pairs.difference.bits"),
     "number": UnitWords("unit.number", "difference.number", "pairs.difference.number"),
 }
-HowTuned = Literal["tuned", "rates", "given", "same"]
+HowTuned = Literal["tuned", "given", "same"]
 OnItems = Literal["ahead", "behind", "close"]
 _BUDGETS = {
     "none": "budget.none",
@@ -156,11 +157,11 @@ def standing_on_items(test: PairTest) -> OnItems:
     """Return how the first of two models with one run each stands on these test items; other runs may differ.
 
     Example:
-        >>> test = PairTest("a", "b", "bleu", 2.0, 1.0, 3.0, 0.001, 0.003, "too few seeds to tell")
+        >>> test = PairTest("a", "b", "bleu", 2.0, 1.0, 3.0, 0.001, 0.003, "not told apart")
         >>> standing_on_items(test), standing_on_items(test.turned())
         ('ahead', 'behind')
     """
-    is_clear = test.p_holm < test.alpha and (test.low > 0 or test.high < 0)
+    is_clear = test.p_holm < ALPHA and (test.low > 0 or test.high < 0)
     if not is_clear:
         return "close"
     return "ahead" if (test.difference > 0) == (test.better == "higher") else "behind"
@@ -177,7 +178,7 @@ def spoken(record: Record, model: Model) -> Message | str:
 
 
 def scores_of(record: Record, first: Model, second: Model, scores: Mapping[str, Estimate] | None = None) -> Message:
-    """Return a clause with the scores of two models; default their mean runs in the headline metric."""
+    """Return a clause with the scores of two models; default their means in the headline metric."""
     measured = [scores.get(model.name) if scores else quality(record, model) for model in (first, second)]
     a, b = (score_text(estimate, record.headline.kind) for estimate in measured)
     key = name_key("scores", record.headline.metric)
@@ -186,17 +187,7 @@ def scores_of(record: Record, first: Model, second: Model, scores: Mapping[str, 
     return message(key, metric=headline_name(record), a=a, b=b, **names)
 
 
-def where_they_train(record: Record, *models: Model) -> dict[str, Estimate]:
-    """Return the headline metric of models, of the runs that are not stuck where these are told apart."""
-    scores = {}
-    for model in models:
-        score = quality(record, model)
-        trains = score.trains
-        scores[model.name] = Estimate(trains.mean, trains.low, trains.high) if trains else score
-    return scores
-
-
-def gap(record: Record, test: PairTest | Gap | BudgetDifference, runs: int) -> Message:
+def gap(record: Record, test: PairTest | BudgetDifference, runs: int) -> Message:
     """Return how far apart two models with so many runs are; of a difference too wide to mean anything, only that."""
     kind = record.headline.kind
     if not is_estimable(test, kind):
@@ -294,18 +285,10 @@ def matched_statement(record: Record) -> Message:
     return message(key, size=message(_BUDGETS[matching.budget]), percent=amount(100 * apart))
 
 
-def training_of(record: Record) -> dict[str, WhereItTrains]:
-    """Return how often the runs of each model got stuck, and may; nothing for models where that is not told."""
-    scores = {model.name: quality(record, model).trains for model in ranked(record)}
-    return {name: trains for name, trains in scores.items() if trains}
-
-
 def how_tuned(record: Record) -> HowTuned:
-    """Return `tuned` (settings of each model were), `rates` (its learning rate alone), `given` or `same`."""
+    """Return `tuned` (settings of each model were), `given` or `same`."""
     if record.tuning is not None:
         return "tuned"
-    if all(len(rate_scores(record, model)) > 1 for model in record.models):
-        return "rates"
     trained = (model.config.get("training") for model in record.models)
     return "given" if any(isinstance(settings, Mapping) and "lr" in settings for settings in trained) else "same"
 
@@ -315,17 +298,3 @@ def trial_score(record: Record, trial: TuningTrial) -> float | None:
     if trial.valid is None:
         return 0.0 if record.headline.better == "higher" else None
     return trial.valid
-
-
-def rate_scores(record: Record, model: Model, budget: float | None = None) -> dict[float, list[float]]:
-    """Return the validation scores of each learning rate, one a tuning seed.
-
-    A diverged trial scores zero; where lower is better, it is left out.
-    """
-    scores: dict[float, list[float]] = {}
-    for trial in model.trials:
-        rate = trial.settings.get("lr")
-        is_counted = trial.valid is not None or record.headline.better == "higher"
-        if trial.budget == budget and isinstance(rate, float) and is_counted:
-            scores.setdefault(rate, []).append(trial.valid or 0.0)
-    return dict(sorted(scores.items()))

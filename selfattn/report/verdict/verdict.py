@@ -9,7 +9,6 @@ from itertools import chain
 
 from selfattn.data.languages import NO_LANGUAGE
 from selfattn.evaluation.statistics.design import most_failing
-from selfattn.evaluation.statistics.mean_run import clopper_pearson
 from selfattn.report.blocks import Badge, Verdict
 from selfattn.report.drawing.numbers import amount, gap_text, score_text
 from selfattn.report.verdict import conditions, ranking, target
@@ -21,8 +20,7 @@ from selfattn.words.messages import Message, TextLike, message
 
 SAME_SIZE = 0.05  # parameters at most this far apart, bodies twice, may be called "the same size"
 _SEEDS = 3  # fewer never decide
-_TUNING_BADGES: dict[ranking.HowTuned, str] = {"rates": "badge.rates", "given": "badge.given", "same": "badge.same"}
-_GOOD = 0.99  # a run with this share right has not failed
+_TUNING_BADGES: dict[ranking.HowTuned, str] = {"given": "badge.given", "same": "badge.same"}
 _REMARKS = {"variety": "verdict.variety", "published baseline": "verdict.below"}
 _OF_OUTPUTS = {
     "question.pair.same": "question.outputs",
@@ -34,20 +32,12 @@ _OF_OUTPUTS = {
 _ATTENTION: dict[Word, str] = {
     "better": "attention.better",
     "worse": "attention.worse",
-    "better where it trains": "attention.better where it trains",
-    "worse where it trains": "attention.worse where it trains",
-    "no difference seen": "attention.no difference seen",
-    "identical outputs": "attention.identical outputs",
-    "too few seeds to tell": "attention.too few seeds to tell",
+    "not told apart": "attention.not told apart",
 }
 _STANDINGS: dict[Word, str] = {
     "better": "standing.better",
     "worse": "standing.worse",
-    "better where it trains": "standing.better where it trains",
-    "worse where it trains": "standing.worse where it trains",
-    "no difference seen": "standing.no difference seen",
-    "identical outputs": "standing.identical outputs",
-    "too few seeds to tell": "standing.too few seeds to tell",
+    "not told apart": "standing.not told apart",
 }
 _ON_ITEMS: dict[ranking.OnItems, str] = {
     "ahead": "standing.ahead",
@@ -97,7 +87,6 @@ def verdict(record: Record) -> Verdict:
         lead = judged.answer_of_one_file() if ranking.is_one_file(record) else judged.answer()
         sentences = [
             *_attention_sentence(record),
-            *conditions.wrong_rate(record, pair),
             *conditions.budget_outcomes(record),
             *judged.margin(),
             *judged.disagreement(),
@@ -105,7 +94,7 @@ def verdict(record: Record) -> Verdict:
         ]
     else:
         lead = _field_sentence(record)
-        sentences = [*conditions.wrong_rate(record, ranking.sound(record)[:2]), *remarks]
+        sentences = remarks
     aside = tuple(message("verdict.aside", reason=reason) for reason in ranking.set_aside(record))
     asks = question(record)
     return Verdict(asks, lead, tuple(sentences), bool(reasons), aside, badges(record), origin(record))
@@ -132,7 +121,8 @@ def limits(record: Record) -> tuple[Message, ...]:
         return tuple(_plan_sentence(record))
     pair = ranking.judged_pair(record)
     design = JudgedPair(record, *pair).smallest_difference() if pair else []
-    return (_seed_sentence(record), *design, *_ceiling_sentence(record), *_plan_sentence(record))
+    carried = [message("verdict.carried")] if record.carried else []
+    return (_seed_sentence(record), *design, *_ceiling_sentence(record), *_plan_sentence(record), *carried)
 
 
 def _field_sentence(record: Record) -> Message:
@@ -142,19 +132,13 @@ def _field_sentence(record: Record) -> Message:
     leader = ranking.scores(record, [best])
     if not further:
         return message("verdict.alone", scores=leader, **base)
-    words = [pair_test(record, model, best).word for model in further]
-    if ranking.is_one_file(record) and set(words) != {"identical outputs"}:
+    tests = [pair_test(record, model, best) for model in further]
+    if ranking.is_one_file(record) and not all(test.identical for test in tests):
         return _field_sentence_on_items(record, best, further)
-    near = [model for model, word in zip(further, words, strict=True) if not word.startswith("worse")]
-    scores = ranking.scores(record, [best, *near])
+    near = [model for model, test in zip(further, tests, strict=True) if test.word != "worse"]
     if not near:
-        key = "verdict.field.best where it trains" if "worse where it trains" in words else "verdict.field.best"
-        return message(key, best=leader, next=ranking.scores(record, further[:1]), **base)
-    if "too few seeds to tell" in words:
-        return message("verdict.field.too few seeds to tell", scores=scores, **base)
-    if len(near) == words.count("identical outputs"):
-        return message("verdict.field.identical outputs", scores=scores, **base)
-    return message("verdict.field.no difference seen", scores=scores, **base)
+        return message("verdict.field.best", best=leader, next=ranking.scores(record, further[:1]), **base)
+    return message("verdict.field.not told apart", scores=ranking.scores(record, [best, *near]), **base)
 
 
 def _field_sentence_on_items(record: Record, best: Model, further: Sequence[Model]) -> Message:
@@ -179,12 +163,9 @@ def _attention_sentence(record: Record) -> list[Message]:
         return []
     test = pair_test(record, pair[1], without[0])
     kind = record.headline.kind
-    is_of_mean_runs = test.word in ("better", "worse")
-    scores = None if is_of_mean_runs else ranking.where_they_train(record, pair[1], without[0])
-    values: dict[str, str | Message] = {"scores": ranking.scores_of(record, pair[1], without[0], scores)}
-    if test.word in ("better", "better where it trains"):
-        difference = test if is_of_mean_runs else test.tested
-        values |= {"difference": gap_text(difference, kind), "unit": ranking.difference_unit(record)}
+    values: dict[str, str | Message] = {"scores": ranking.scores_of(record, pair[1], without[0])}
+    if test.word == "better":
+        values |= {"difference": gap_text(test, kind), "unit": ranking.difference_unit(record)}
     return [message(_ATTENTION[test.word], **values)]
 
 
@@ -223,12 +204,13 @@ def standing(record: Record, model: Model) -> Message:
 
 def standing_word(record: Record, test: PairTest) -> Message:
     """Return the word of a test, from its first model's side."""
-    if test.word != "identical outputs":
-        models = [model for model in record.models if model.name in (test.first, test.second)]
-        if ranking.is_one_file(record):
-            return message(_ON_ITEMS[ranking.standing_on_items(test)])
-        if ranking.is_single(record, *models):
-            return message("standing.one" if ranking.is_single(record) else "standing.file")
+    if test.identical:
+        return message("standing.identical outputs")
+    models = [model for model in record.models if model.name in (test.first, test.second)]
+    if ranking.is_one_file(record):
+        return message(_ON_ITEMS[ranking.standing_on_items(test)])
+    if ranking.is_single(record, *models):
+        return message("standing.one" if ranking.is_single(record) else "standing.file")
     return message(_STANDINGS[test.word])
 
 
@@ -238,15 +220,9 @@ def best_of(record: Record) -> Model:
 
 
 def _ceiling_sentence(record: Record) -> list[Message]:
-    """State the upper bound on the failure rate if no run failed."""
-    if trainings := ranking.training_of(record):
-        count = min(len(quality(record, model).runs) for model in record.models if model.name in trainings)
-        _, most = clopper_pearson(0, count)
-        return [message("stuck.sentence", count=count, percent=amount(100 * most))]
-    if record.headline.kind != "share" or record.headline.better != "higher":
-        return []
-    runs = {model.name: quality(record, model).runs for model in ranking.sound(record)}
-    counts = {name: len(values) for name, values in runs.items() if len(values) > 1 and min(values) >= _GOOD}
+    """State the upper bound on the failure rate of models none of whose trainings failed."""
+    counts = {model.name: len(model.seeds) for model in record.models if len(model.seeds) > 1 and not model.failed}
+    counts = counts if record.trained else {}
     if not counts:
         return []
     fewest = min(counts.values())
@@ -263,9 +239,7 @@ def _seed_sentence(record: Record) -> Message:
         return message("verdict.files", files=files, items=f"{record.test_items:,}", over=over)
     if ranking.is_single(record):
         return message("verdict.seed", seed=", ".join(map(str, record.seeds)), items=items)
-    key = "verdict.seeds.stuck" if ranking.training_of(record) else "verdict.seeds"
-    if record.interval and record.interval.over == "items":
-        key = "verdict.seeds.items"
+    key = "verdict.seeds.items" if record.interval and record.interval.over == "items" else "verdict.seeds"
     return message(key, count=len(record.models[0].seeds), items=items)
 
 
@@ -291,11 +265,9 @@ def badges(record: Record) -> tuple[Badge, ...]:
         near = ranking.matched_within(record) <= record.matching.limit
         facts.append(Badge("ok" if near else "warn", ranking.matched_statement(record)))
     seeds = message("badge.seeds", count=fewest) if fewest > 1 else message("badge.seed")
-    if record.interim and record.interim.ended < max(record.interim.looks):
-        seeds = message("badge.interim", ended=record.interim.ended, most=max(record.interim.looks))
     facts.append(Badge("ok" if fewest >= _SEEDS else "note", seeds))
     if record.target is None:
-        facts += _stuck_badge(record)
+        facts += _failed_badge(record)
     facts.append(tuning_badge(record))
     facts += _changed_badges(record)
     facts += _plan_badges(record)
@@ -320,15 +292,10 @@ def _changed_badges(record: Record) -> list[Badge]:
     return facts
 
 
-def _stuck_badge(record: Record) -> list[Badge]:
-    """Return how many runs got stuck, and how many trainings of a model may."""
-    trainings = ranking.training_of(record).values()
-    if not trainings:
-        return []
-    stuck = sum(trains.stuck for trains in trainings)
-    count = sum(len(quality(record, model).runs) for model in record.models)
-    percent = amount(100 * max(trains.most_stuck for trains in trainings))
-    return [Badge("warn" if stuck else "note", message("badge.stuck", stuck=stuck, count=count, percent=percent))]
+def _failed_badge(record: Record) -> list[Badge]:
+    """Return which models had trainings that failed, and how many; nothing where none had."""
+    counts = [f"{model.name} {len(model.failed)}/{len(model.seeds)}" for model in record.models if model.failed]
+    return [Badge("warn", message("badge.failed", counts=", ".join(counts)))] if counts else []
 
 
 def _plan_badges(record: Record) -> list[Badge]:
@@ -351,9 +318,8 @@ def _plan_badges(record: Record) -> list[Badge]:
 
 def tuning_badge(record: Record) -> Badge:
     """Return which settings of the models were tuned, and how often."""
-    how = ranking.how_tuned(record)
     if record.tuning is None:
-        return Badge("ok" if how == "rates" else "note", message(_TUNING_BADGES[how]))
+        return Badge("note", message(_TUNING_BADGES[ranking.how_tuned(record)]))
     if record.target is not None:
         names = ", ".join(dict.fromkeys(chain.from_iterable(record.tuning.space.values())))
         return Badge("ok", message("badge.tuned.target", names=names, count=record.tuning.trials))

@@ -1,0 +1,136 @@
+"""Runs that share the luck of a tuning, and trainings that fail: by hand, against SciPy, and in simulation."""
+
+import importlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from selfattn.evaluation.statistics.significance import RunScores, by_tuning, score_runs
+from selfattn.evaluation.statistics.variances import fisher_p, holm
+
+
+def runs_of(**scores: list[float]) -> RunScores:
+    """Scores of runs on so many items that these add nothing."""
+    arrays = {name: np.array(values) for name, values in scores.items()}
+    count = sum(map(len, scores.values()))
+    return RunScores(arrays, np.zeros((count, count)), 10**6, bounds=(0.0, 1.0))
+
+
+@pytest.fixture(scope="module")
+def benchmarks() -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(Path(__file__).resolve().parents[2])
+        yield lambda name: importlib.import_module(f"benchmarks.{name}")
+
+
+# --- tunings ----------------------------------------------------------------------------------------------------------
+
+
+def test_tunings_are_the_units_of_welchs_test() -> None:
+    first, second = [0.9, 0.92, 0.8, 0.84, 0.95, 0.95], [0.7, 0.72, 0.81, 0.79, 0.6, 0.7]
+    pair = by_tuning(runs_of(a=first, b=second), {"a": "xxyyzz", "b": "112233"}).pair("a", "b")
+    expected = stats.ttest_ind([0.91, 0.82, 0.95], [0.71, 0.8, 0.65], equal_var=False)
+    assert (pair.p, pair.difference) == (pytest.approx(expected.pvalue), pytest.approx(0.52 / 3))
+    assert (pair.low, pair.high) == pytest.approx(tuple(expected.confidence_interval()))
+    (few,) = by_tuning(runs_of(a=first[:4], b=second[:4]), {"a": "xxyy", "b": "1122"}).comparison().pairs
+    assert few.word == "not told apart"  # four runs, two tunings
+
+
+def test_a_tuning_for_each_run_changes_nothing() -> None:
+    answers = np.random.default_rng(0).random((2, 4, 300)) < [[[0.9]], [[0.8]]]
+    scores = score_runs({"a": answers[0], "b": answers[1]})
+    assert by_tuning(scores, {"a": range(4), "b": range(4)}).comparison() == scores.comparison()
+
+
+@pytest.mark.parametrize("labels", ["xxxx", "xxxy", "xxy"])
+def test_tunings_have_as_many_runs_each(labels: str) -> None:
+    scores = runs_of(a=[0.5, 0.6, 0.7, 0.8])
+    with pytest.raises(ValueError, match="a: expected at least two tunings with as many runs each"):
+        by_tuning(scores, {"a": labels})
+
+
+def test_luck_of_tuning_makes_equal_models_differ_unless_tunings_are_the_units(benchmarks: Any) -> None:
+    luck = benchmarks("tuning_luck")
+    usual = luck.SURFACES["usual: 10"]
+    settings = {"runs": 20, "trials": 20, "lead": 0.0, "repeats": 1500, "seed": (0,)}
+    today, *_ = luck.PROCEDURES
+    assert luck.called_different(today, usual, **settings) > 0.09
+    for procedure in luck.PROCEDURES[-3:]:
+        for runs in (5, 20):
+            assert luck.called_different(procedure, usual, **settings | {"runs": runs}) < 0.065
+
+
+# --- failed runs ------------------------------------------------------------------------------------------------------
+
+
+def failing(scores: RunScores, **failed: list[bool]) -> RunScores:
+    return replace(scores, failed={name: np.array(flags) for name, flags in failed.items()})
+
+
+@pytest.mark.parametrize("counts", [((3, 3), (0, 3)), ((5, 5), (1, 5)), ((2, 4), (1, 6)), ((0, 3), (0, 3))])
+def test_fishers_test_is_scipys(counts: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    table = [[count, total - count] for count, total in counts]
+    assert fisher_p(*counts) == pytest.approx(stats.fisher_exact(table).pvalue)
+
+
+def test_failed_runs_count_in_the_mean_and_neither_side_alone_makes_a_difference() -> None:
+    bad = [0.95, 0.96, 0.0, 0.95, 0.96]
+    good = [0.90, 0.91, 0.90, 0.89, 0.90]
+    flags = [False, False, True, False, False]
+    scores = failing(runs_of(a=bad, b=good), a=flags)
+    pair = scores.comparison().between("a", "b")
+    assert scores.comparison().estimates["a"].mean == pytest.approx(0.764)
+    assert (pair.word, pair.seeds, pair.difference) == ("not told apart", 4, pytest.approx(-0.136))
+    without = runs_of(a=[run for run in bad if run], b=good).comparison().between("a", "b")
+    assert without.word == "better"  # of the runs that did not fail
+    assert pair.p >= max(without.p, runs_of(a=bad, b=good).comparison().between("a", "b").p)
+
+
+def test_too_few_runs_that_did_not_fail_decide_nothing() -> None:
+    errors = replace(runs_of(a=[1.0, 1.01, 0.99, 1.0, 0.05], b=[0.05, 0.06, 0.05, 0.04, 0.05]), better="lower")
+    assert errors.comparison().between("a", "b").word == "worse"  # by its failures alone
+    pair = failing(errors, a=[True] * 4 + [False]).comparison().between("a", "b")
+    assert (pair.word, pair.seeds) == ("not told apart", 1)
+
+
+def test_a_model_all_of_whose_trainings_failed_is_worse_if_enough_were_made() -> None:
+    for count, word in ((3, "not told apart"), (5, "worse")):
+        scores = runs_of(a=[0.001 * run for run in range(count)], b=[0.9 + 0.001 * run for run in range(count)])
+        assert failing(scores, a=[True] * count).comparison().between("a", "b").word == word
+    both = failing(runs_of(a=[0.0, 0.01, 0.0], b=[0.0, 0.0, 0.02]), a=[True] * 3, b=[True] * 3)
+    assert both.comparison().between("a", "b").word == "not told apart"
+
+
+def test_holms_correction_is_of_all_pairs_with_their_larger_p() -> None:
+    answers = np.random.default_rng(1).random((3, 5, 400)) < [[[0.97]], [[0.93]], [[0.60]]]
+    answers[0, 0] = False
+    scores = failing(score_runs(dict(zip("abc", answers, strict=True))), a=[True] + [False] * 4)
+    pairs = scores.comparison().pairs
+    assert [pair.p_holm for pair in pairs] == holm([scores.pair(pair.first, pair.second).p for pair in pairs])
+
+
+def test_tunings_stay_the_units_where_runs_failed() -> None:
+    runs = by_tuning(runs_of(a=[0.9, 0.91, 0.0, 0.9, 0.92, 0.9], b=[0.8] * 6), {"a": "xxyyzz", "b": "xxyyzz"})
+    flags = np.array([False, False, True, False, False, False])
+    others = runs.without({"a": flags})
+    assert others.units("a").tolist() == pytest.approx([0.905, 0.9, 0.91])
+    assert failing(runs, a=flags.tolist()).pair("a", "b").seeds == 3
+
+
+@pytest.mark.parametrize("errors", [False, True])
+@pytest.mark.parametrize("world", ["95 %, 3 in 10 fail; 95 %", "95 %, 5 in 10 fail; 95 %"])
+def test_equal_models_of_which_one_fails_are_seldom_told_apart(benchmarks: Any, errors: bool, world: str) -> None:
+    failing = benchmarks("failing")
+    for seeds in (3, 5):
+        shares = failing.outcomes(*failing.WORLDS[world], seeds, repeats=60, seed=(1,), errors=errors)
+        assert shares["wrong"] <= 0.1  # of 60; docs/statistics.md has 1,000
+
+
+def test_a_large_lead_is_a_verdict(benchmarks: Any) -> None:
+    failing = benchmarks("failing")
+    assert failing.outcomes(*failing.WORLDS["99 %; 80 %"], 5, repeats=20, seed=(1,))["right"] == 1
