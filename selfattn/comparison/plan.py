@@ -229,7 +229,7 @@ class ComparisonPlan(experiments.Plan):
                     run = Training(
                         trial_path(name, trial.seed - self.tuning_seed),
                         name,
-                        self.models[name].at_point(trial.settings),
+                        self.models[name].at_point(dict[str, Any](trial.settings)),
                         trial.seed,
                         self.main,
                         self.variants[self.main],

@@ -15,9 +15,8 @@ from statistics import median
 import numpy as np
 
 from selfattn.evaluation.metrics.metric import Array
-from selfattn.evaluation.statistics.significance import holm
-from selfattn.evaluation.statistics.variances import ALPHA
-from selfattn.results.arrivals import ModelArrivals, RatioTest
+from selfattn.evaluation.statistics.variances import ALPHA, holm
+from selfattn.results.arrivals import Bound, ModelArrivals, RatioTest
 from selfattn.results.pair_tests import Word
 
 FEWEST_RUNS = 4  # of each model; with three, the smallest p of the test is 0.1
@@ -105,7 +104,13 @@ def _ratio(first: str, second: str, a: Sequence[int | None], b: Sequence[int | N
     p = max(_p_value(*view) for view in views)
     least, most = (float(np.median(bounds)) for bounds in _log_ratios(*views[0]))
     estimate = math.exp(least) if math.isfinite(least) else math.exp(most) if math.isfinite(most) else 1.0
-    bound = "" if least == most else "more" if math.isfinite(least) else "fewer" if math.isfinite(most) else "unknown"
+    bound: Bound = "unknown"
+    if least == most:
+        bound = ""
+    elif math.isfinite(least):
+        bound = "more"
+    elif math.isfinite(most):
+        bound = "fewer"
     return RatioTest(first, second, estimate, bound, p, p, "not told apart", _end(low), _end(high))
 
 
@@ -118,7 +123,7 @@ def mostly_fails(examples: Sequence[int | None]) -> bool:
     """
     count = len(examples)
     arrived = sum(one is not None for one in examples)
-    return sum(math.comb(count, k) for k in range(arrived + 1)) / 2**count <= ALPHA
+    return sum(math.comb(count, k) for k in range(arrived + 1)) <= ALPHA * 2**count
 
 
 def _end(log_ratio: float) -> float | None:

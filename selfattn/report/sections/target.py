@@ -143,15 +143,17 @@ def target_section(record: Record) -> tuple[b.Block, ...]:
     target = record.target
     if target is None:
         return ()
-    values = {"percent": amount(100 * target.share), "look": target.look_items, "confirm": f"{target.confirm_items:,}"}
-    every = in_task_words(record, "pairs", count=f"{target.look_every:,}")
-    cap = in_task_words(record, "pairs", count=f"{target.cap:,}")
+    rule = message(
+        "target.rule",
+        percent=amount(100 * target.share),
+        look=target.look_items,
+        confirm=f"{target.confirm_items:,}",
+        every=in_task_words(record, "pairs", count=f"{target.look_every:,}"),
+        cap=in_task_words(record, "pairs", count=f"{target.cap:,}"),
+    )
     trials = record.tuning.trials if record.tuning else 1
     return (
-        b.Paragraph(
-            message("target.rule", **values, every=every, cap=cap),
-            message("target.best", count=trials) if trials > 1 else None,
-        ),
+        b.Paragraph(rule, message("target.best", count=trials) if trials > 1 else None),
         _runs_table(target, record),
         _pairs_table(target, record),
         b.Paragraph(message("target.statistics"), note=True),
