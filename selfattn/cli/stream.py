@@ -40,10 +40,6 @@ class Source(Protocol):
     def read1(self, size: int = -1, /) -> bytes:
         """Return what is there, at most ``size`` bytes; wait where nothing is there."""
 
-    @property
-    def raw(self) -> Any:
-        """The stream without a buffer; its ``read`` returns None where nothing is there and it does not wait."""
-
     def isatty(self) -> bool:
         """Whether somebody types."""
 
@@ -232,10 +228,11 @@ class Arriving:
         part = self._source.read1(size)
         if part or not _is_non_blocking(self._source):
             return part
-        now = None
+        source: Any = self._source
+        now: bytes | None = None
         while now is None:
-            select.select([self._source], [], [])
-            now = self._source.raw.read(size)  # b"" at the end alone
+            select.select([source], [], [])
+            now = source.raw.read(size)  # None where nothing is there, b"" at the end alone
         return now
 
 

@@ -108,8 +108,8 @@ def push(
             if TRACE.encode() in graph.read_bytes():
                 raise UserError(f"{path / graph.name}: has paths of the machine that exported it; export the run again")
         plugins = {_file_name(plugin): version for plugin, version in config.plugins.items()}
-        public = {name: _public(getattr(config, name)) for name in ("data", "options", "task_options")}
-        config = replace(config, plugins=plugins, **public)
+        settings = {name: _public(getattr(config, name)) for name in ("data", "options", "task_options")}
+        config = replace(config, plugins=plugins, **settings)
         record = RunDirectory(path).record()
         record = replace(record, command=public_command(record.command), machine=_public(record.machine))
         measured = None

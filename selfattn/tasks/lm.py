@@ -133,7 +133,7 @@ class LanguageModel(TextData):
             valid = read_texts(options.valid, encoding)
         if not valid:
             raise SettingError(f"{options.data}: fewer than 10 different lines; give more, or a file with `valid`")
-        sources = {}
+        sources: dict[str, Any] = {}
         for part, file in (("train", options.data), ("valid", options.valid), ("test", test_file)):
             if file is not None:
                 sources[part] = {"files": [{"path": str(file), "sha256": file_sha256(file)}]}

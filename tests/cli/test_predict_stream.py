@@ -300,7 +300,12 @@ def test_a_pipe_that_does_not_block_is_waited_for(runs: dict[str, Run]) -> None:
 def test_lines_of_a_pipe_that_does_not_block_are_whole() -> None:
     read, write = os.pipe()
     os.set_blocking(read, False)
-    timer = threading.Timer(0.2, lambda: (os.write(write, b"two\n"), os.close(write)))
+
+    def write_rest() -> None:
+        os.write(write, b"two\n")
+        os.close(write)
+
+    timer = threading.Timer(0.2, write_rest)
     os.write(write, b"one\nt")
     timer.start()
     with os.fdopen(read, "rb") as source:
