@@ -123,7 +123,7 @@ def mostly_fails(examples: Sequence[int | None]) -> bool:
     """
     count = len(examples)
     arrived = sum(one is not None for one in examples)
-    return sum(math.comb(count, k) for k in range(arrived + 1)) <= ALPHA * 2**count
+    return bool(sum(math.comb(count, k) for k in range(arrived + 1)) <= ALPHA * 2**count)
 
 
 def _end(log_ratio: float) -> float | None:
