@@ -8,7 +8,7 @@ from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, bare_p_text, compact, interval_text, mean_text
 from selfattn.report.drawing.scale import Scale
 from selfattn.report.verdict.ranking import in_task_words, quality, ranked
-from selfattn.report.verdict.target import ratio_text, rounded
+from selfattn.report.verdict.target import ratio_text
 from selfattn.results.arrivals import ModelArrivals, Target
 from selfattn.results.pair_tests import Word
 from selfattn.results.quality import Estimate, Point
@@ -51,7 +51,7 @@ def _cells(record: Record, target: Target, model: Model, best: Model) -> tuple[b
     seconds = model.timing.train_seconds
     return (
         model.name,
-        b.Styled(_examples(arrivals.median, target), _range(arrivals, target), strong=True),
+        b.Styled(_examples_text(arrivals.median, target), _range(arrivals, target), strong=True),
         b.Strip(((model.name, _drawn(arrivals, target)),)),
         times,
         message("target.arrived", count=arrivals.arrived, total=len(arrivals.examples)),
@@ -62,15 +62,11 @@ def _cells(record: Record, target: Target, model: Model, best: Model) -> tuple[b
     )
 
 
-def _examples(count: int | None, target: Target) -> str:
-    return f">\u00a0{target.cap:,}" if count is None else f"{rounded(count):,}"
-
-
 def _range(arrivals: ModelArrivals, target: Target) -> str:
     """Return the range of the runs."""
     if arrivals.low is None:
         return ""
-    return f"({rounded(arrivals.low):,}–{_examples(arrivals.high, target)})"
+    return f"({arrivals.low:,}–{_examples_text(arrivals.high, target)})"
 
 
 def _drawn(arrivals: ModelArrivals, target: Target) -> Estimate:
@@ -165,12 +161,12 @@ def _runs_table(target: Target, record: Record) -> b.Table:
     heads = [message("target.col.run", number=number) for number in range(1, count + 1)]
     rows = []
     for model in ranked(record):
-        cells = [_examples_exact(each, target) for each in target.models[model.name].examples]
+        cells = [_examples_text(each, target) for each in target.models[model.name].examples]
         rows.append((model.name, cells + [NONE] * (count - len(cells))))
     return b.model_table("arrivals", heads, rows)
 
 
-def _examples_exact(count: int | None, target: Target) -> str:
+def _examples_text(count: int | None, target: Target) -> str:
     return f">\u00a0{target.cap:,}" if count is None else f"{count:,}"
 
 
