@@ -177,6 +177,8 @@ def _with_tuning(
     if not space:
         raise SettingError("`tune`: nothing is left to be tried, because all settings of the space are given")
     check_space(space, models, recipe)
+    if recipe.warmup_steps is not None and "warmup" in tuned_settings(space, list(models)):
+        raise SettingError("`space` warmup: has no effect beside `warmup_steps`; try warmup_steps instead")
     seeds = options.seeds or SEEDS
     if options.until is not None:
         return replace(options, space=tuple(space), trials=options.trials or TRIALS_TO_TARGET)
