@@ -77,7 +77,10 @@ def _usual_settings(task: TaskData, of_comparison: Settings, of_training: Settin
     They are few where trainings have another length than the task's own, and in a quick comparison without a target.
     """
     usual = task.usual_comparison()
-    has_other_length = any(name in of_training for name in _LENGTH) or "budgets" in of_comparison
+    has_other_length = any(name in of_training for name in _LENGTH)
+    if "until" in usual:  # these ask for scores after the same training
+        has_other_length = has_other_length or any(name in of_comparison for name in ("budgets", "margin"))
+        has_other_length = has_other_length or of_comparison.get("metric") not in (None, EXACT_MATCH)
     is_quick = of_comparison.get("quick") and "until" not in usual
     if is_quick or (has_other_length and any(name in usual for name in ("until", *_LENGTH))):
         usual = {name: usual[name] for name in ("models", "out", "match")}

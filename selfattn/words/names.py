@@ -8,7 +8,7 @@ from typing import Literal
 
 from selfattn.words.messages import SOURCE, catalogue
 
-NameKind = Literal["metric", "gate", "bucket", "bucket.part", "bucket.note", "name", "scores", "preset"]
+NameKind = Literal["metric", "gate", "bucket", "bucket.part", "bucket.note", "name", "full name", "scores", "preset"]
 
 
 def name_key(kind: NameKind, name: str) -> str:

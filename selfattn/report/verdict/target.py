@@ -13,6 +13,7 @@ from selfattn.results.pair_tests import Word
 from selfattn.results.record import Model, Record
 from selfattn.results.space import parse_axis
 from selfattn.words.messages import SOURCE, Message, TextLike, message
+from selfattn.words.names import has_text, name_key
 
 _DIGITS = 2  # of a number of examples, and of a ratio
 _EDGE = 0.05  # of the range of a setting
@@ -51,6 +52,12 @@ def ratio_text(test: RatioTest) -> str:
     return f"{text} [<\u00a0{amount(test.high)}]" if test.high is not None else text
 
 
+def _named(record: Record, model: Model) -> Message | str:
+    """Return a model as it is told from others of its kind, such as "the Transformer with the sinusoids of 2017"."""
+    key = name_key("full name", model.name)
+    return spoken(record, model) if model.is_changed or not has_text(key) else message(key)
+
+
 def question(record: Record, target: Target) -> Message:
     """Return the question: of the task about its two models, or how many examples each model needs."""
     key = "question.target" if asked_pair(record) else "question.target.any"
@@ -67,7 +74,7 @@ def lead(record: Record, target: Target) -> Message:
     clauses = [_clause(record, target, model, best) for model in others]
     values: dict[str, TextLike] = {
         "answer": _answer(record, target),
-        "model": spoken(record, best),
+        "model": _named(record, best),
         "count": examples_text(record, median),
         "percent": amount(100 * target.share),
         "others": join_and(clauses),
@@ -91,7 +98,7 @@ def _is_rough(target: Target) -> bool:
 
 def _clause(record: Record, target: Target, model: Model, best: Model) -> Message:
     test = target.pair(model.name, best.name)
-    values: dict[str, TextLike] = {"model": spoken(record, model), "ratio": ratio_text(test)}
+    values: dict[str, TextLike] = {"model": _named(record, model), "ratio": ratio_text(test)}
     if test.bound == "more":
         return message("target.more", **values | {"ratio": ratio_text(replace(test, bound=""))})
     if test.word == "not told apart" and not _is_rough(target):
@@ -117,10 +124,10 @@ def sentences(record: Record, target: Target) -> list[Message]:
         if missing := len(arrivals.examples) - arrivals.arrived:
             cap = examples_text(record, target.cap)
             total = len(arrivals.examples)
-            says.append(message("target.missing", model=spoken(record, model), count=missing, total=total, cap=cap))
+            says.append(message("target.missing", model=_named(record, model), count=missing, total=total, cap=cap))
     for model in record.models:
         if names := at_edge(record, model):
-            says.append(message("target.edge", model=spoken(record, model), settings=names))
+            says.append(message("target.edge", model=_named(record, model), settings=names))
     return says
 
 
