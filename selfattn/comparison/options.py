@@ -137,7 +137,7 @@ class CompareSettings(TrainingSettings, total=False):
     """Fields of :class:`CompareOptions` and of the training as keyword arguments."""
 
     models: str | Sequence[str]
-    seeds: int
+    seeds: int | None
     quick: bool
     until: float | None
     at_most: int

@@ -82,7 +82,7 @@ def test_a_recipe_trains_a_comparison_for_each_data_set_and_resumes(cli: Cli, re
         ('task = "translation"', 'task = "translatoin"', "task 'translatoin' is not known; did you mean translation?"),
         ("[tasks.kor]", "[tasks]\nx = 1\n[tasks.kor]", "expected a table [tasks.NAME] for each data set"),
         ("[tasks.kor]", "[tasks.kor]\nepoch = 3", "epoch"),
-        ("[tasks.kor]", "[tasks.kor]\nspace = [[1]]", "tasks.kor: 'space': expected a text, a number"),
+        ("[tasks.kor]", "[tasks.kor]\nspace = [[1]]", "tasks.kor: space: expected a text, a number"),
         ("[tasks.kor]", "[tasks.kor]\nout = 'x'", "kor: --out is not for one of several data sets; leave it out there"),
         ("[tasks.kor]", "[tasks.kor]\nplan-only = true", "kor: --plan-only is not for one of several data sets"),
         ("[tasks.jpn]", "[tasks.jpn]\nmodels = ['rnn-plain']", "jpn: one model has no differences; compare two"),
