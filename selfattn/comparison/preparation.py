@@ -136,7 +136,8 @@ def _completed(options: CompareOptions, of_comparison: Settings, of_training: Se
     is_tuned = options.tune
     seeds = 1 if options.quick else SEEDS
     if options.until is not None:
-        is_tuned = "lr" not in of_training if is_tuned is None else is_tuned
+        if is_tuned is None:
+            is_tuned = "lr" not in of_training or any(of_comparison.get(name) for name in ("space", "trials"))
         seeds = QUICK_RUNS if options.quick else RUNS
         if options.quick and "seeds" not in of_comparison:
             options = replace(options, seeds=seeds, trials=options.trials if "trials" in of_comparison else 1)

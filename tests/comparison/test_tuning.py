@@ -160,8 +160,8 @@ def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(
     for wrong, problem in (
         ({"lr": 0.01, "space": ("lr=0.1,0.2",)}, "`lr` is one value for all trainings"),
         ({"tune": False, "trials": 8}, "`trials` goes with `tune`"),
-        ({"seeds": 6, "tunings": 4}, "`tunings` 4: `seeds` 6 cannot be divided"),
-        ({"tuning_seed": 401}, "`tuning_seed` 401: these are seeds of final runs"),
+        ({"epochs": 3, "seeds": 6, "tunings": 4}, "`tunings` 4: `seeds` 6 cannot be divided"),
+        ({"epochs": 3, "tuning_seed": 1}, "`tuning_seed` 1: these are seeds of final runs"),
     ):
         with pytest.raises(SettingError, match=problem):
             plan_of(**wrong)

@@ -58,7 +58,7 @@ def test_settings_of_a_training_without_an_effect(tmp_path: Path, settings: dict
     with pytest.raises(UserError, match=message):
         train("dates", out=tmp_path / "run", quick=True, **settings)
     with pytest.raises(UserError, match=message):
-        compare("dates", out=tmp_path / "out", quick=True, **settings)
+        compare("dates", out=tmp_path / "out", quick=True, items_per_epoch=800, **settings)
     assert not list(tmp_path.iterdir())
 
 
