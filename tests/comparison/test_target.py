@@ -7,6 +7,7 @@ from itertools import permutations
 from types import SimpleNamespace
 
 import pytest
+from third_party import isolated_registries
 
 from selfattn.comparison import tuning
 from selfattn.comparison.compare import compare, forecast, make_plan
@@ -51,10 +52,11 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A small comparison: two models, two races of two trials each."""
-    TASKS.register("echo")(Echo)
     out = tmp_path_factory.mktemp("target") / "out"
-    record, _ = compare("echo", **SETTINGS, out=out)
-    return out, record
+    with isolated_registries():
+        TASKS.register("echo")(Echo)
+        record, _ = compare("echo", **SETTINGS, out=out)
+        yield out, record
 
 
 def test_a_run_is_the_best_trial_of_its_tuning_and_is_not_trained_again(finished):

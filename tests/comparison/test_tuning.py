@@ -13,7 +13,7 @@ import pytest
 from selfattn.comparison import compare as compare_module
 from selfattn.comparison import tuning
 from selfattn.comparison.compare import compare, make_plan
-from selfattn.comparison.options import MOST_SEEDS
+from selfattn.comparison.options import MOST_SEEDS, RUNS, TRIALS_TO_TARGET
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel, read_plan
 from selfattn.comparison.preparation import prepare
 from selfattn.comparison.verify import verify
@@ -165,7 +165,7 @@ def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(
     ):
         with pytest.raises(SettingError, match=problem):
             plan_of(**wrong)
-    assert Dates().usual_comparison()["first_seed"] + Dates().usual_comparison()["seeds"] < 900  # of the pilot
+    assert Dates().usual_comparison()["first_seed"] + RUNS * TRIALS_TO_TARGET < 9000  # of the pilot
 
 
 def test_runs_are_compared_as_clusters_of_their_tunings(tuned: Path) -> None:
