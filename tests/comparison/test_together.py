@@ -18,7 +18,7 @@ from selfattn.results.plan import Departure, PlanCheck, Seal
 from selfattn.results.reading import read_record
 from selfattn.results.record import Gate, Record
 
-PUBLISHED = Path(__file__).parents[2] / "docs/results/reports/dates.json"
+PUBLISHED = Path(__file__).parents[2] / "docs/results/reports/translation.json"
 
 
 def task_record(number: int, shares: tuple[float, float]) -> Record:
