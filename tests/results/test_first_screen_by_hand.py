@@ -207,4 +207,4 @@ def test_factors_are_medians_of_the_ratios_of_all_pairs_of_runs() -> None:
     best = min(needed, key=lambda name: float(np.median(needed[name])))
     for name in needed.keys() - {best}:
         ratio = np.median([one / other for one in needed[name] for other in needed[best]])
-        assert f"{ratio - 0.001:.1f} [" in page
+        assert any(f"{ratio + shift:.1f} [" in page for shift in (-0.001, 0.001))  # halves are rounded either way
