@@ -1,4 +1,4 @@
-"""The commands `train NAME` and `compare NAME` of each task, `compare outputs`, `compare scores`, `compare together`."""
+"""The commands `train NAME` and `compare NAME` of each task, and `compare outputs`, `scores` and `together`."""
 
 # No `from __future__ import annotations`: the types of a command's arguments have to be known by value.
 
@@ -35,8 +35,8 @@ OUTPUTS_HELP = (
 
 SCORES_HELP = (
     "Compare systems by a table of scores, whoever computed them.\n\n"
-    "The table (CSV, TSV, JSON lines, Parquet) has a row for each score: columns system, item and score (true, false or "
-    "a number); if wanted run (a training), metric (the first decides), cluster (items that depend on one another) and "
+    "The table (CSV, TSV, JSON lines, Parquet) has a row for each score: columns system, item and score (true, false "
+    "or a number); if wanted run (a training), metric (the first decides), cluster (items that depend on one another) and "
     "group (a part of the test). With several runs of each system, intervals and tests are over runs and items; with "
     "one, over the items alone."
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +37,9 @@ _JSON = (".jsonl", ".ndjson", ".json")
 _ADVICE = "give a CSV, TSV, JSON lines or Parquet file with the columns system, item and score"
 _SPARSEST = 20  # cells for each score; a table with more has other items for every run
 
+_FEW = 10_000  # runs, which no table has too many of
+Codes: TypeAlias = npt.NDArray[np.int32]
+"""For each row the number of its name."""
 Scores: TypeAlias = Any
 """A file, a mapping of columns, or a data frame of pandas, Polars or Arrow."""
 
@@ -146,7 +150,9 @@ class ScoreTable:
             signatures=signatures_beside(metrics[0].headline, metrics),
             trained=False,
         )
-        return measure_scores(frame, self.scores(), "kind")
+        first, *others = systems
+        primary = (first, others[0]) if len(others) == 1 else None
+        return measure_scores(frame, self.scores(), "kind", primary)
 
     @cached_property
     def record(self) -> Record:
@@ -189,9 +195,9 @@ def score_table(
     """Read scores, and check them.
 
     Args:
-        scores: a CSV, TSV, JSON lines or Parquet file, a mapping of columns, or a data frame. A row for each score, with
-            the columns ``system``, ``item`` and ``score`` (true or false, or a number), and, where wanted, ``run`` (of
-            a training, such as its seed; without it there is one run), ``metric`` (the first decides), ``cluster``
+        scores: a CSV, TSV, JSON lines or Parquet file, a mapping of columns, or a data frame. A row for each score,
+            with the columns ``system``, ``item`` and ``score`` (true or false, or a number), and, where wanted, ``run``
+            (of a training, such as its seed; without it there is one run), ``metric`` (the first decides), ``cluster``
             (items that depend on one another) and ``group`` (a part of the test).
         better: ``higher`` or ``lower``, or ``METRIC=lower`` for one of several. Default: that of a registered metric;
             ``higher`` for a table without metrics.
@@ -206,22 +212,18 @@ def score_table(
     texts = (better,) if isinstance(better, str) else tuple(better)
     if unit is not None and unit not in get_args(Unit):
         raise SettingError(f"`unit` {unit}: expected one of {', '.join(get_args(Unit))}")
-    label, table = _arrow(scores)
-    cells = _cells(table, label, leave_out=leave_out)
+    label = str(scores) if isinstance(scores, str | Path) else "<scores>"
+    cells = _cells(scores, label, leave_out=leave_out)
     return ScoreTable(label, cells, tuple(_metrics(cells, label, texts, unit)))
 
 
-def _arrow(scores: Scores) -> tuple[str, pa.Table]:
-    """Read a file, or convert columns; return the name of it as well."""
-    if isinstance(scores, ScoreTable):
-        raise SettingError("expected scores, got a table that was made of them")
-    is_file = isinstance(scores, str | Path)
-    label = str(scores) if is_file else "<scores>"
+def _arrow(scores: Scores, label: str) -> pa.Table:
+    """Read a file, or convert columns."""
     try:
-        if is_file:
+        if isinstance(scores, str | Path):
             with reading(Path(scores), _ADVICE):
-                return label, _read(Path(scores))
-        return label, pa.table(scores)
+                return _read(Path(scores))
+        return pa.table(scores)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise UserError(f"{label}: is no table that can be read ({' '.join(str(error).split())}); {_ADVICE}") from None
 
@@ -231,17 +233,22 @@ def _read(path: Path) -> pa.Table:
     if ending in _TABULAR:
         types = dict.fromkeys(_LABELS, pa.dictionary(pa.int32(), pa.string()))
         parse = csv.ParseOptions(delimiter=_TABULAR[ending], newlines_in_values=ending == ".csv")
-        return csv.read_csv(path, parse_options=parse, convert_options=csv.ConvertOptions(column_types=types))
+        try:  # a known type halves the memory
+            numbers = csv.ConvertOptions(column_types=types | {"score": pa.float64()})
+            return csv.read_csv(path, parse_options=parse, convert_options=numbers)
+        except pa.ArrowInvalid:  # true and false, or no scores
+            return csv.read_csv(path, parse_options=parse, convert_options=csv.ConvertOptions(column_types=types))
     if ending in _JSON:
         with pa.input_stream(path) as file:
             return json.read_json(file)
     if ending != ".parquet":
         raise UserError(f"{path}: unknown ending; {_ADVICE}")
-    return parquet.read_table(path, read_dictionary=list(_LABELS))
+    return parquet.read_table(path, read_dictionary=list(_LABELS), pre_buffer=False)
 
 
-def _cells(table: pa.Table, label: str, *, leave_out: bool) -> Cells:
+def _cells(source: Scores, label: str, *, leave_out: bool) -> Cells:
     """Put the scores in their cells; every row belongs to one, and every cell needs one."""
+    table = _arrow(source, label)
     if missing := [name for name in _NEEDED if name not in table.column_names]:
         raise UserError(f"{label}: no column {', '.join(missing)}; {_ADVICE}")
     names = table.column_names
@@ -250,11 +257,13 @@ def _cells(table: pa.Table, label: str, *, leave_out: bool) -> Cells:
         raise UserError(f"{label}: columns {', '.join(unknown)}: expected some of {known}, each once")
     if not table.num_rows:
         raise UserError(f"{label}: no scores; {_ADVICE}")
-    codes: dict[str, npt.NDArray[np.int64]] = {}
+    codes: dict[str, Codes] = {}
     labels: dict[str, pa.Array] = {}
     for name in _LABELS:
         if name in names:
             codes[name], labels[name] = _coded(table[name], name, label)
+            table = table.drop_columns(name)
+            pa.default_memory_pool().release_unused()
 
     def texts(name: str, default: str) -> list[str]:
         return [str(text) for text in labels[name].to_pylist()] if name in labels else [default]
@@ -264,16 +273,28 @@ def _cells(table: pa.Table, label: str, *, leave_out: bool) -> Cells:
         return f"{label}: {', '.join(words)}"
 
     scores = _numbers(table["score"], place)
+    del table
+    pa.default_memory_pool().release_unused()
     systems = texts("system", "")
     runs = texts("run", "1")
     metrics = texts("metric", "score")
-    run_of = codes["system"] * len(runs) + codes.get("run", 0)
-    trained, rows = np.unique(run_of, return_inverse=True)  # by system
+    if len(systems) * len(runs) > max(_FEW, len(scores)):
+        raise UserError(
+            f"{label}: {len(systems):,} systems and {len(runs):,} runs; name the runs of every system alike"
+        )
+    run_of = codes["system"] * np.int32(len(runs)) + codes.get("run", np.int32(0))
+    trained = np.flatnonzero(np.bincount(run_of))  # by system
+    place_of = np.zeros(len(systems) * len(runs), dtype=np.int32)
+    place_of[trained] = np.arange(len(trained))
     shape = len(metrics), len(trained), len(labels["item"])
     if np.prod(shape, dtype=float) > _SPARSEST * len(scores):
         counts = f"{len(trained):,} runs, {shape[2]:,} items, {len(scores):,} scores"
         raise UserError(f"{label}: {counts}: hardly any item has a score of every run; name the same items in all runs")
-    cells = (codes.get("metric", 0) * shape[1] + rows) * shape[2] + codes["item"]
+    cells = place_of[run_of].astype(np.int64)
+    if "metric" in codes:
+        cells += codes["metric"] * np.int64(shape[1])
+    cells *= shape[2]
+    cells += codes["item"]
     values = np.full(shape, np.nan)
     values.ravel()[cells] = scores
     missing_scores = np.isnan(values)
@@ -319,28 +340,26 @@ def _cells(table: pa.Table, label: str, *, leave_out: bool) -> Cells:
     )
 
 
-def _coded(column: pa.ChunkedArray, name: str, label: str) -> tuple[npt.NDArray[np.int64], pa.Array]:
+def _coded(column: pa.ChunkedArray, name: str, label: str) -> tuple[Codes, pa.Array]:
     """Return a number for each row of a column of names, and the name of each number."""
     try:
-        if pa.types.is_dictionary(column.type) and column.type.value_type != pa.string():
-            column = column.cast(column.type.value_type)
-        if not pa.types.is_dictionary(column.type):
-            column = column.cast(pa.string()).dictionary_encode()
+        whole = column.unify_dictionaries().combine_chunks()
+        whole = whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
+        names = whole.dictionary.cast(pa.string()).fill_null("")
     except pa.ArrowException:
         raise UserError(f"{label}: {name}: expected names or numbers, found {column.type}") from None
-    whole = column.unify_dictionaries().combine_chunks()
-    names = whole.dictionary.fill_null("")
     if whole.null_count or (name != "group" and compute.any(compute.equal(names, "")).as_py()):
         row = 1 + next(row for row, value in enumerate(whole) if value.as_py() in (None, ""))
         raise UserError(f"{label}: no {name} in row {row:,}; every row needs it")
-    return whole.indices.to_numpy().astype(np.int64), names
+    return np.asarray(whole.indices.cast(pa.int32())), names
 
 
 def _numbers(column: pa.ChunkedArray, place: Any) -> Array:
     """Return scores as numbers; none is missing or infinite."""
     kind = column.type
     if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        row, value = next((row, value.as_py()) for row, value in enumerate(column) if not _is_number(value.as_py()))
+        values = ((row, value.as_py()) for row, value in enumerate(column))
+        row, value = next((each for each in values if not _is_number(each[1])), (0, column[0].as_py()))
         raise UserError(f"{place(row)}: expected true, false or a number as its score, found {value!r}")
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
@@ -353,11 +372,9 @@ def _numbers(column: pa.ChunkedArray, place: Any) -> Array:
 
 
 def _is_number(value: object) -> bool:
-    try:
-        float(str(value))
-    except ValueError:
-        return False
-    return not isinstance(value, str)
+    with suppress(ValueError):
+        return float(str(value)) is not None
+    return False
 
 
 def _metrics(cells: Cells, label: str, better: Iterable[str], unit: Unit | None) -> Iterator[GivenMetric]:
@@ -366,7 +383,7 @@ def _metrics(cells: Cells, label: str, better: Iterable[str], unit: Unit | None)
     if unknown := set(said) - {"", *cells.metrics}:
         raise SettingError(f"`better` {min(unknown)}: {label} has no such metric, but {', '.join(cells.metrics)}")
     for name, values in zip(cells.metrics, cells.values, strict=True):
-        known = METRICS[name] if name in METRICS else None
+        known = METRICS.get(name)
         way = said.get(name, said.get("", known.better if known else "higher" if cells.metrics == ("score",) else ""))
         if not way:
             raise SettingError(f"`better`: {name}: say whether higher or lower is better, as in {name}=lower")

@@ -3,7 +3,7 @@
 import platform
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import combinations
 from pathlib import Path
@@ -19,7 +19,7 @@ from selfattn.command_lines import command_line
 from selfattn.comparison.options import ScoresOptions
 from selfattn.comparison.report import check_out, publish
 from selfattn.comparison.score_table import KIND, Cells, GivenMetric, Scores, ScoreTable, score_table
-from selfattn.errors import SettingError, UserError, number_of, say
+from selfattn.errors import UserError, number_of, say
 from selfattn.evaluation.statistics.design import POWER
 from selfattn.evaluation.statistics.pilot import MOST_RUNS, Spread, runs_needed
 from selfattn.report.verdict.ranking import difference_unit
@@ -27,7 +27,7 @@ from selfattn.report.write import ReportFiles
 from selfattn.results.quality import Unit
 from selfattn.results.record import SCHEMA, Model, Record
 from selfattn.results.verified import Recomputation
-from selfattn.settings import changed, check_conditions, divide
+from selfattn.settings import changed, divide
 from selfattn.words.messages import SOURCE, message
 
 JUDGED = "scores.json"
@@ -182,7 +182,9 @@ class WithCells:
             better = tuple(f"{metric.name}={metric.better}" for metric in self.judged.metrics)
             now = score_table(label, better=better, unit="number", leave_out=was.left_out > 0).cells
             same = (now.metrics, now.systems, now.left_out) == (was.metrics, was.systems, was.left_out)
-            same = same and all(_equal(getattr(was, name), getattr(now, name)) for name in ("items", "clusters", "groups"))
+            same = same and all(
+                _equal(getattr(was, name), getattr(now, name)) for name in ("items", "clusters", "groups")
+            )
             problems = () if same and np.array_equal(was.values, now.values) else ("scores not as packed",)
         except UserError as error:
             problems = (str(error),)

@@ -1,7 +1,8 @@
 """Test items in groups of like kind, the fields of an answer, and how good each model is on each."""
 
+import dataclasses
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -77,9 +78,9 @@ class ItemScores:
     metric: Metric
     counts: Mapping[str, Array]
     clusters: Sequence[Hashable] | None = None
-    tags: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    tags: Mapping[str, Sequence[int]] = dataclasses.field(default_factory=dict)
     tunings: Tunings | None = None
-    failed: Mapping[str, Sequence[bool]] = field(default_factory=dict)
+    failed: Mapping[str, Sequence[bool]] = dataclasses.field(default_factory=dict)
 
     @property
     def items(self) -> int:

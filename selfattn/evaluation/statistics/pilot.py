@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 from scipy import special
@@ -63,7 +64,7 @@ class Spread:
             scores = score_runs(dict(enumerate(pair)), clusters)  # type: ignore[arg-type]  # numbers for names
             counts = [len(system) for system in pair]
             ends = [0, counts[0], sum(counts)]
-            blocks = [scores.covariance[a:b, a:b] for a, b in zip(ends, ends[1:], strict=False)]
+            blocks = [scores.covariance[a:b, a:b] for a, b in pairwise(ends)]
             single = shared = between = 0.0
             for count, block, runs in zip(counts, blocks, scores.runs.values(), strict=True):
                 of_runs = np.trace(block) / count
