@@ -36,9 +36,9 @@ OUTPUTS_HELP = (
 SCORES_HELP = (
     "Compare systems by a table of scores, whoever computed them.\n\n"
     "The table (CSV, TSV, JSON lines, Parquet) has a row for each score: columns system, item and score (true, false "
-    "or a number); if wanted run (a training), metric (the first decides), cluster (items that depend on one another) and "
-    "group (a part of the test). With several runs of each system, intervals and tests are over runs and items; with "
-    "one, over the items alone."
+    "or a number); if wanted run (a training), metric (the first decides), cluster (items that depend on one another) "
+    "and group (a part of the test). With several runs of each system, intervals and tests are over runs and items; "
+    "with one, over the items alone."
 )
 
 

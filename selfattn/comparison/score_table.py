@@ -383,7 +383,7 @@ def _metrics(cells: Cells, label: str, better: Iterable[str], unit: Unit | None)
     if unknown := set(said) - {"", *cells.metrics}:
         raise SettingError(f"`better` {min(unknown)}: {label} has no such metric, but {', '.join(cells.metrics)}")
     for name, values in zip(cells.metrics, cells.values, strict=True):
-        known = METRICS.get(name)
+        known = METRICS[name] if name in METRICS else None  # noqa: SIM401  # it has no such `get`
         way = said.get(name, said.get("", known.better if known else "higher" if cells.metrics == ("score",) else ""))
         if not way:
             raise SettingError(f"`better`: {name}: say whether higher or lower is better, as in {name}=lower")
