@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from selfattn.evaluation.statistics.variances import ALPHA
 from selfattn.report.drawing.numbers import amount, estimate_text, gap_text, score_text
-from selfattn.report.drawing.scale import Scale, quality_scale
+from selfattn.report.drawing.scale import Scale, number_scale, quality_scale
 from selfattn.results.pair_tests import PairTest, is_estimable
 from selfattn.results.quality import BudgetDifference, Estimate, Unit
 from selfattn.results.record import Gate, Model, Record, TuningTrial
@@ -143,6 +143,9 @@ def record_scale(record: Record, values: Iterable[float] | None = None) -> Scale
         points = chain.from_iterable(curve.points for curve in model.curves)
         tops += [point.valid for point in points if point.valid is not None]
         tops += [trial.valid for trial in model.trials if trial.valid is not None]
+    lowest = min(score.mean if score.low is None else score.low for score in scores)
+    if kind == "number" and lowest < 0:
+        return number_scale([lowest, 0.0, *tops])
     return quality_scale(tops, 0, kind)
 
 

@@ -251,10 +251,15 @@ def badges(record: Record) -> tuple[Badge, ...]:
     fewest = min(len(model.seeds) for model in record.models)
     if not record.trained:
         most = max(len(model.seeds) for model in record.models)
-        files = message("badge.files", count=fewest) if most > 1 else message("badge.file")
+        runs = message("badge.seeds", count=fewest) if most > 1 else message("badge.seed")
         if fewest < most:
-            files = message("badge.files.range", low=fewest, high=most)
-        return Badge("ok" if fewest >= _SEEDS else "warn", files), Badge("note", message("badge.elsewhere"))
+            runs = message("badge.files.range", low=fewest, high=most)
+        left_out = record.settings.get("left_out")
+        return (
+            Badge("ok" if fewest >= _SEEDS else "warn", runs),
+            *([Badge("warn", message("badge.left_out", count=str(left_out)))] if left_out else []),
+            Badge("note", message("badge.elsewhere")),
+        )
     gates = [gate for gate in record.gates if not gate.note]
     passed = sum(gate.passed for gate in gates)
     total = len(gates)
