@@ -19,7 +19,7 @@ from selfattn.report.blocks import Chart, ChartLine, Spot
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.drawing.scale import Scale
 from selfattn.report.write import chart_svg
-from selfattn.results.reading import read_record
+from selfattn.results.record import read_record
 from selfattn.words.messages import phrase
 
 WIDTHS = (7, 4)  # characters of a question, such as "864+394", and of an answer; shorter ones end in spaces

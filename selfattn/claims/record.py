@@ -15,7 +15,7 @@ from selfattn.plugin_loading import check_plugins
 from selfattn.registry import CLAIMS
 from selfattn.results.claims import CLAIMS_SCHEMA, ClaimResult, ClaimsRecord, Finding, Judgement, Trial
 from selfattn.results.plan import Seal
-from selfattn.results.verified import Recomputation
+from selfattn.results.record import Recomputation
 
 RECORD = "claims.json"
 TRIALS = "trials"

@@ -15,7 +15,7 @@ from selfattn.evaluation.metrics.exact import WordAccuracy
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.metrics.translation import Bleu
 from selfattn.evaluation.statistics.words import ngram_differences, score_words
-from selfattn.results.parts import BucketGroup, NgramGroup
+from selfattn.results.quality import BucketGroup, NgramGroup
 from selfattn.runs.task import TaskData, task_of_settings
 
 KIND = "outputs"  # of the data of a record

@@ -23,10 +23,17 @@ from selfattn.evaluation.statistics.buckets import by_length, by_tag, score_fiel
 from selfattn.evaluation.statistics.design import budget_differences, locate
 from selfattn.evaluation.statistics.significance import RunScores, Tunings, score_counts
 from selfattn.evaluation.statistics.variances import ALPHA, LEVEL
-from selfattn.results.pair_tests import MIN_SEEDS
-from selfattn.results.parts import Bucket, BucketGroup, NgramGroup
 from selfattn.results.plan import Budgets
-from selfattn.results.quality import BudgetDifference, Estimate, Headline, IntervalMethod
+from selfattn.results.quality import (
+    MIN_SEEDS,
+    Bucket,
+    BucketGroup,
+    BudgetDifference,
+    Estimate,
+    Headline,
+    IntervalMethod,
+    NgramGroup,
+)
 from selfattn.results.record import Difference, Record
 from selfattn.runs.task import TaskData
 

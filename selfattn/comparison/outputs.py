@@ -29,9 +29,7 @@ from selfattn.experiments.plan import PLAN
 from selfattn.files import make_directory
 from selfattn.registry import is_name
 from selfattn.report.write import RESULTS, ReportFiles, write_report
-from selfattn.results.reading import read_record
-from selfattn.results.record import SCHEMA, Model, Record
-from selfattn.results.verified import Recomputation
+from selfattn.results.record import SCHEMA, Model, Recomputation, Record, read_record
 from selfattn.settings import changed, divide
 from selfattn.words.messages import SOURCE, message
 

@@ -25,9 +25,9 @@ from selfattn.evaluation.statistics.design import ALL_BUDGETS
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
 from selfattn.models.sizing import body
-from selfattn.results.arrivals import Target
 from selfattn.results.attention import Attention, AttentionExample, ModelAttention
 from selfattn.results.plan import AtBudget, Budgets, PlanCheck
+from selfattn.results.quality import Target
 from selfattn.results.record import SCHEMA, MeanOverRuns, Model, Record, Timing, Tuning
 from selfattn.runs.record import flat
 from selfattn.runs.task import TaskData, task_of_run

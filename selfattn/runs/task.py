@@ -36,7 +36,7 @@ from selfattn.files import reading, sha256_of
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import USUAL
 from selfattn.registry import TASKS
-from selfattn.results.subject import NO_SUBJECT, Baseline, Subject
+from selfattn.results.record import NO_SUBJECT, Baseline, Subject
 from selfattn.runs.record import RunConfig, contents_in, options_of_data
 from selfattn.settings import Condition, changed, divide, shown
 from selfattn.training.config import TrainingConfig

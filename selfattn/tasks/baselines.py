@@ -3,7 +3,7 @@
 import math
 
 from selfattn.errors import SettingError
-from selfattn.results.subject import Baseline, Subject
+from selfattn.results.record import Baseline, Subject
 
 # Three passes through nine tenths of the book's 50,000 pairs. Nobody has published a Transformer on these pairs.
 _BOOK = Baseline(

@@ -18,7 +18,7 @@ from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, number_of
 from selfattn.evaluation.alignment.links import GoldPair, read_gold
 from selfattn.models.config import ModelConfig, override
-from selfattn.results.subject import Baseline, Subject
+from selfattn.results.record import Baseline, Subject
 from selfattn.runs.task import LEARNED, RECIPE, HeldOut, TaskData
 from selfattn.tasks import baselines
 from selfattn.tasks.translation_options import TranslationOptions, TranslationTests

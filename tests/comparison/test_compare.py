@@ -22,7 +22,7 @@ from selfattn.data.dates.source import DateSource
 from selfattn.errors import UserError
 from selfattn.evaluation.gates.model_gates import overfitting
 from selfattn.models.presets import PRESETS
-from selfattn.results.reading import read_record
+from selfattn.results.record import read_record
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.run import Run
 from selfattn.tasks.dates import Dates

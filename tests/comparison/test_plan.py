@@ -31,7 +31,7 @@ from selfattn.report.verdict.conditions import budget_outcomes
 from selfattn.report.verdict.verdict import verdict
 from selfattn.results.plan import AtBudget, Budgets
 from selfattn.results.quality import BudgetDifference
-from selfattn.results.reading import read_record, record_from_dict
+from selfattn.results.record import read_record, record_from_dict
 from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access, seal_step
 from selfattn.runs.training_set import make_training_set

@@ -26,7 +26,7 @@ from selfattn.experiments.plan import write_plan
 from selfattn.plugin_loading import changed_plugins
 from selfattn.report.write import RESULTS
 from selfattn.results.plan import Seal
-from selfattn.results.subject import Subject
+from selfattn.results.record import Subject
 from selfattn.runs.directory import METRICS
 from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access, seal_step
 from selfattn.tasks.dates import Dates

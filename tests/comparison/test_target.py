@@ -22,8 +22,8 @@ from selfattn.registry import TASKS
 from selfattn.report.render.markdown import markdown_of
 from selfattn.report.verdict.target import ratio_text, rounded
 from selfattn.report.write import document
-from selfattn.results.arrivals import ModelArrivals, RatioTest, Target
-from selfattn.results.reading import read_record
+from selfattn.results.quality import ModelArrivals, RatioTest, Target
+from selfattn.results.record import read_record
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.task import TaskData
 

@@ -15,8 +15,7 @@ from selfattn.evaluation.statistics.over_tasks import drawn_again, improvement, 
 from selfattn.evaluation.statistics.significance import RunScores, score_runs
 from selfattn.results.attention import Attention
 from selfattn.results.plan import Departure, PlanCheck, Seal
-from selfattn.results.reading import read_record
-from selfattn.results.record import Gate, Record
+from selfattn.results.record import Gate, Record, read_record
 
 PUBLISHED = Path(__file__).parents[2] / "docs/results/reports/dates.json"
 

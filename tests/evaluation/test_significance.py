@@ -28,7 +28,7 @@ from selfattn.evaluation.statistics.variances import (
     to_log_odds,
     variances,
 )
-from selfattn.results.pair_tests import Comparison, PairTest, Word
+from selfattn.results.quality import Comparison, PairTest, Word
 
 T2, Z = 4.302653, 1.959964  # 95 %: two degrees of freedom, and the normal distribution
 Scores = dict[str, npt.NDArray[Any]]

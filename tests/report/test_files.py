@@ -25,8 +25,7 @@ from selfattn.report.render.terminal import print_summary
 from selfattn.report.verdict.ranking import quality
 from selfattn.report.verdict.verdict import question, verdict
 from selfattn.report.write import document, write_figures, write_report, write_tables
-from selfattn.results.reading import read_record
-from selfattn.results.record import Record
+from selfattn.results.record import Record, read_record
 from selfattn.words.messages import LANGS
 
 

@@ -21,8 +21,8 @@ from selfattn.report.sections.first_screen import made_of
 from selfattn.report.sections.training import rates_section
 from selfattn.report.verdict.verdict import badges, verdict
 from selfattn.report.write import document
+from selfattn.results.plan import parse_axis
 from selfattn.results.record import Model, Record, Tuning, TuningTrial
-from selfattn.results.space import parse_axis
 
 SPACE = {"lr": "0.001..0.016:log", "batch_size": "4,8"}
 

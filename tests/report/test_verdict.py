@@ -18,8 +18,7 @@ from selfattn.report.verdict.verdict import badges, limits, origin, question, st
 from selfattn.results.attention import HeadScore, HeadScores
 from selfattn.results.plan import AtBudget, Budgets
 from selfattn.results.quality import BudgetDifference, Crossing, Estimate
-from selfattn.results.record import Gate, Record, TuningTrial
-from selfattn.results.subject import NO_SUBJECT
+from selfattn.results.record import NO_SUBJECT, Gate, Record, TuningTrial
 from selfattn.words.messages import SOURCE, Message, catalogue
 from selfattn.words.names import name_key
 

@@ -25,8 +25,7 @@ from selfattn.report.render.markdown import MarkdownPage, markdown_of
 from selfattn.report.render.terminal import print_summary
 from selfattn.report.sections import fairness
 from selfattn.report.write import _blocks, chart_svg, document
-from selfattn.results.record import Cost, Timing
-from selfattn.results.subject import Subject
+from selfattn.results.record import Cost, Subject, Timing
 from selfattn.words.messages import LANGS, SOURCE, Message, catalogue, message, phrase, read_words
 from selfattn.words.names import NameKind, name_key
 

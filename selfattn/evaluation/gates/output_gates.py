@@ -11,8 +11,7 @@ import numpy.typing as npt
 from selfattn.data.pairs import Pair
 from selfattn.evaluation.metrics.likelihood import read_counts
 from selfattn.results.quality import Better
-from selfattn.results.record import Gate
-from selfattn.results.subject import Baseline
+from selfattn.results.record import Baseline, Gate
 from selfattn.tokenizers.protocol import Tokenizer
 
 NGRAM = 4

@@ -10,7 +10,7 @@ from selfattn.evaluation.metrics.exact import WordRecall
 from selfattn.evaluation.metrics.metric import Metric, TestItems
 from selfattn.evaluation.statistics.significance import Tunings, by_tuning, score_counts, score_runs
 from selfattn.evaluation.statistics.variances import ALPHA
-from selfattn.results.parts import Bucket
+from selfattn.results.quality import Bucket
 
 # How often training shows a word: never, hardly, sometimes, often. Both ends belong to the bin.
 FREQUENCIES: Sequence[tuple[int, int | None]] = ((0, 0), (1, 5), (6, 50), (51, None))

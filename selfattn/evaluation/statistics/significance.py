@@ -29,8 +29,7 @@ from selfattn.evaluation.statistics.variances import (
     tuning_means,
     variances,
 )
-from selfattn.results.pair_tests import MIN_SEEDS, Comparison, LogOdds, PairTest, Word, separated
-from selfattn.results.quality import Better, Estimate
+from selfattn.results.quality import MIN_SEEDS, Better, Comparison, Estimate, LogOdds, PairTest, Word, separated
 
 Tunings = Mapping[str, Sequence[Hashable]]
 """For each model a label for each run: that of its tuning."""

@@ -10,8 +10,7 @@ from itertools import chain
 
 from selfattn.evaluation.metrics.exact import WordAccuracy
 from selfattn.evaluation.statistics.buckets import range_name, score_groups
-from selfattn.results.pair_tests import separated
-from selfattn.results.parts import Bucket, Ngram, NgramGroup
+from selfattn.results.quality import Bucket, Ngram, NgramGroup, separated
 
 # How often training shows a word: the usual groups of compare-mt. Both ends belong to the group.
 FREQUENCIES: Sequence[tuple[int, int | None]] = (

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
-from selfattn.results.pair_tests import LogOdds, PairTest
-from selfattn.results.quality import BudgetDifference, Estimate, Unit
+from selfattn.results.quality import BudgetDifference, Estimate, LogOdds, PairTest, Unit
 from selfattn.results.record import MeanOverRuns
 
 NONE = "–"

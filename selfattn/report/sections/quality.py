@@ -10,9 +10,7 @@ from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.report.verdict import ranking
 from selfattn.report.verdict.ranking import UNITS, comparable, metric_kind, named, ranked, record_scale
 from selfattn.report.verdict.verdict import standing_word
-from selfattn.results.pair_tests import PairTest, is_estimable
-from selfattn.results.parts import BucketGroup, NgramGroup
-from selfattn.results.quality import Estimate
+from selfattn.results.quality import BucketGroup, Estimate, NgramGroup, PairTest, is_estimable
 from selfattn.results.record import Record
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 from selfattn.words.names import name_key

@@ -9,9 +9,7 @@ from selfattn.report.drawing.numbers import NONE, amount, bare_p_text, compact, 
 from selfattn.report.drawing.scale import Scale
 from selfattn.report.verdict.ranking import in_task_words, quality, ranked
 from selfattn.report.verdict.target import ratio_text, rounded
-from selfattn.results.arrivals import ModelArrivals, Target
-from selfattn.results.pair_tests import Word
-from selfattn.results.quality import Estimate, Point
+from selfattn.results.quality import Estimate, ModelArrivals, Point, Target, Word
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import message
 

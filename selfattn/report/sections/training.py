@@ -14,11 +14,9 @@ from selfattn.report.drawing.scale import Scale
 from selfattn.report.sections.tuning import quality_chart, settings_blocks
 from selfattn.report.verdict.conditions import amount_of_training, share
 from selfattn.report.verdict.ranking import difference_unit, headline_name, measured, ranked
-from selfattn.results.pair_tests import is_estimable
-from selfattn.results.plan import Budgets
-from selfattn.results.quality import Point, Unit
+from selfattn.results.plan import Budgets, parse_axis
+from selfattn.results.quality import Point, Unit, is_estimable
 from selfattn.results.record import Model, Record, TuningTrial
-from selfattn.results.space import parse_axis
 from selfattn.words.messages import TextLike, message
 
 _EDGE = 0.05  # of a range

@@ -11,8 +11,8 @@ from selfattn.report.drawing.numbers import NONE, value_text
 from selfattn.report.drawing.scale import Scale
 from selfattn.report.verdict.conditions import amount_of_training
 from selfattn.report.verdict.ranking import headline_name, measured, record_scale, trial_score
+from selfattn.results.plan import Axis, parse_axis
 from selfattn.results.record import Model, Record, TuningTrial
-from selfattn.results.space import Axis, parse_axis
 from selfattn.words.messages import Message, message
 
 _PARTS = 3  # of a range

@@ -5,9 +5,8 @@ from statistics import fmean
 
 from selfattn.report.drawing.numbers import compact, myriads
 from selfattn.report.verdict import ranking
-from selfattn.results.pair_tests import separated
 from selfattn.results.plan import DepartureKind, PlanCheck
-from selfattn.results.quality import CrossingKind
+from selfattn.results.quality import CrossingKind, separated
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, TextLike, message, phrase
 

@@ -8,7 +8,7 @@ from selfattn.evaluation.statistics.design import POWER, Design
 from selfattn.report.drawing.numbers import amount, gap_text, p_text, share_text
 from selfattn.report.verdict import conditions, ranking
 from selfattn.report.verdict.ranking import pair_test, quality, spoken
-from selfattn.results.pair_tests import MIN_SEEDS, MarginWord, PairTest, leaders
+from selfattn.results.quality import MIN_SEEDS, MarginWord, PairTest, leaders
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, TextLike, message
 

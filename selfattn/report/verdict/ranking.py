@@ -11,8 +11,7 @@ from typing import Literal, NamedTuple
 from selfattn.evaluation.statistics.variances import ALPHA
 from selfattn.report.drawing.numbers import amount, estimate_text, gap_text, score_text
 from selfattn.report.drawing.scale import Scale, quality_scale
-from selfattn.results.pair_tests import PairTest, is_estimable
-from selfattn.results.quality import BudgetDifference, Estimate, Unit
+from selfattn.results.quality import BudgetDifference, Estimate, PairTest, Unit, is_estimable
 from selfattn.results.record import Gate, Model, Record, TuningTrial
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 from selfattn.words.names import has_text, name_key

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from selfattn.report.drawing.numbers import amount
 from selfattn.report.verdict.ranking import asked_pair, in_task_words, ranked, spoken
-from selfattn.results.arrivals import RatioTest, Target
-from selfattn.results.pair_tests import Word
+from selfattn.results.plan import parse_axis
+from selfattn.results.quality import RatioTest, Target, Word
 from selfattn.results.record import Model, Record
-from selfattn.results.space import parse_axis
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 
 _DIGITS = 2  # of a number of examples, and of a ratio

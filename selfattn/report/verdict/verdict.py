@@ -14,7 +14,7 @@ from selfattn.report.drawing.numbers import amount, gap_text, score_text
 from selfattn.report.verdict import conditions, ranking, target
 from selfattn.report.verdict.judged_pair import JudgedPair
 from selfattn.report.verdict.ranking import headline_name, pair_test, quality, spoken
-from selfattn.results.pair_tests import PairTest, Word
+from selfattn.results.quality import PairTest, Word
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, TextLike, message
 
