@@ -65,12 +65,12 @@ from selfattn.report.blocks import Spot as Spot
 from selfattn.report.blocks import Strip as Strip
 from selfattn.report.blocks import Table as Table
 from selfattn.report.blocks import quality_cell as quality_cell
+from selfattn.report.drawing.numbers import Scale as Scale
+from selfattn.report.drawing.numbers import number_scale as number_scale
 from selfattn.report.drawing.numbers import value_text as value_text
-from selfattn.report.drawing.scale import Scale as Scale
-from selfattn.report.drawing.scale import number_scale as number_scale
-from selfattn.report.verdict.ranking import quality as quality
-from selfattn.report.verdict.ranking import ranked as ranked
-from selfattn.report.verdict.ranking import record_scale as record_scale
+from selfattn.report.ranking import quality as quality
+from selfattn.report.ranking import ranked as ranked
+from selfattn.report.ranking import record_scale as record_scale
 from selfattn.results.claims import Contrast as Contrast
 from selfattn.results.quality import Estimate as Estimate
 from selfattn.results.record import Baseline as Baseline

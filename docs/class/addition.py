@@ -16,8 +16,8 @@ from selfattn import register
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.presets import Preset
 from selfattn.report.blocks import Chart, ChartLine, Spot
-from selfattn.report.drawing.palette import Signs
-from selfattn.report.drawing.scale import Scale
+from selfattn.report.drawing.charts import Signs
+from selfattn.report.drawing.numbers import Scale
 from selfattn.report.write import chart_svg
 from selfattn.results.record import read_record
 from selfattn.words.messages import phrase

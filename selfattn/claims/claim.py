@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Literal
 from selfattn.claims.rules import Contrasts, Trials, control
 from selfattn.registry import CLAIMS
 from selfattn.report.blocks import Block, Cell, Chart, ChartLine, Column, Row, Spot, Table
-from selfattn.report.drawing.numbers import estimate_text
-from selfattn.report.drawing.scale import Scale, number_scale, power_of_ten
+from selfattn.report.drawing.numbers import Scale, estimate_text, number_scale, power_of_ten
 from selfattn.results.quality import Estimate
 from selfattn.words.messages import Message, read_words
 

@@ -15,12 +15,11 @@ from selfattn.errors import UserError, all_visible, described
 from selfattn.ownership import MARKDOWN_MARK
 from selfattn.registry import CLAIMS
 from selfattn.report import blocks
-from selfattn.report.drawing.numbers import bare_p_text
-from selfattn.report.drawing.scale import power_of_ten
+from selfattn.report.drawing.numbers import bare_p_text, power_of_ten
+from selfattn.report.ranking import departures
 from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_blocks
-from selfattn.report.verdict.conditions import departures
 from selfattn.report.write import as_json, write_all
 from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement
 from selfattn.words.messages import SOURCE, Message, TextLike, message

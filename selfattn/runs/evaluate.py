@@ -16,7 +16,7 @@ from selfattn.evaluation.alignment.links import GoldPair, to_pharaoh
 from selfattn.evaluation.alignment.word_alignment import Way, report_alignment, word_links
 from selfattn.evaluation.metrics.likelihood import BITS_PER_CHARACTER, PERPLEXITY
 from selfattn.registry import METRICS
-from selfattn.report.verdict.ranking import UNITS
+from selfattn.report.ranking import UNITS
 from selfattn.runs.ledger import record_access
 from selfattn.runs.measure import measure_run
 from selfattn.runs.run import Run

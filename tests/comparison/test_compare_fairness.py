@@ -17,7 +17,7 @@ from selfattn.errors import UserError
 from selfattn.models.config import override
 from selfattn.models.presets import PRESETS
 from selfattn.report.sections.quality import interval_note
-from selfattn.report.verdict.verdict import badges, question, verdict
+from selfattn.report.verdict import badges, question, verdict
 from selfattn.results.record import Record, read_record
 from selfattn.runs.run import Run
 from selfattn.tasks.dates import Dates

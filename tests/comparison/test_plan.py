@@ -27,8 +27,8 @@ from selfattn.evaluation.statistics.design import locate
 from selfattn.experiments.plan import write_plan
 from selfattn.models.presets import PRESETS
 from selfattn.plugin_loading import load_plugin
-from selfattn.report.verdict.conditions import budget_outcomes
-from selfattn.report.verdict.verdict import verdict
+from selfattn.report.ranking import budget_outcomes
+from selfattn.report.verdict import verdict
 from selfattn.results.plan import AtBudget, Budgets
 from selfattn.results.quality import BudgetDifference
 from selfattn.results.record import read_record, record_from_dict

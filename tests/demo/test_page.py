@@ -22,7 +22,7 @@ from selfattn.models.build import build
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.transformer_config import TransformerConfig
-from selfattn.report.drawing.palette import Signs
+from selfattn.report.drawing.charts import Signs
 from selfattn.runs.load import load
 from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run

@@ -19,7 +19,7 @@ from rich.console import Console
 from selfattn.errors import UserError
 from selfattn.models.presets import PRESETS
 from selfattn.report.blocks import Chart, MarkedAnswer, Strip, Styled
-from selfattn.report.drawing.palette import Signs
+from selfattn.report.drawing.charts import Signs
 from selfattn.report.render.html import Translator, html_of
 from selfattn.report.render.markdown import MarkdownPage, markdown_of
 from selfattn.report.render.terminal import print_summary

@@ -14,7 +14,7 @@ from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, minus
 from selfattn.data.batches import Batch
 from selfattn.models.config import ModelConfig, config_from_dict
 from selfattn.registry import register
-from selfattn.report.drawing.scale import Scale, number_scale
+from selfattn.report.drawing.numbers import Scale, number_scale
 from selfattn.results.claims import Contrast
 from selfattn.streams import generator
 

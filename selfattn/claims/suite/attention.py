@@ -21,7 +21,7 @@ from selfattn.claims.rules import Contrasts, Trials, contrast, exact
 from selfattn.models.build import build
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Column, Heading, Paragraph, Row, Table
-from selfattn.report.drawing.scale import number_scale
+from selfattn.report.drawing.numbers import number_scale
 
 BOUND = 1e-12  # of the relative error in float64
 FORWARD = ("scores", "weights", "output")

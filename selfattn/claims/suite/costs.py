@@ -24,7 +24,7 @@ from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import register
-from selfattn.report.drawing.scale import number_scale
+from selfattn.report.drawing.numbers import number_scale
 
 WIDTH = 64
 COUNTED = (16, 32, 64)

@@ -26,7 +26,7 @@ from selfattn.layers.transformer import BlockOutput, TransformerBlock
 from selfattn.models.build import build
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import register
-from selfattn.report.drawing.scale import Scale
+from selfattn.report.drawing.numbers import Scale
 from selfattn.streams import generator
 from selfattn.training.loss import batch_loss
 

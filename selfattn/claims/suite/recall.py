@@ -17,7 +17,7 @@ from selfattn.claims.rules import Contrasts, Trials, contrast, minus
 from selfattn.data.batches import Batch
 from selfattn.layers import RecurrentStack, initialise
 from selfattn.registry import register
-from selfattn.report.drawing.scale import number_scale
+from selfattn.report.drawing.numbers import number_scale
 from selfattn.streams import generator
 from selfattn.tasks.recall import multiquery_ar
 

@@ -1,22 +1,270 @@
 """State the question and the verdict of a comparison; nothing is said that a number does not carry.
 
-The words follow the tests of the record (`Record.pairs`). A gate that did not pass, or models of unequal size that were
-to be equal, leave nothing to be said but that.
+The words follow the tests of the record (`Record.pairs`), or how many examples each model needs until the target
+(`Record.target`). A gate that did not pass, or models of unequal size that were to be equal, leave nothing to be said
+but that.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 
 from selfattn.data.languages import NO_LANGUAGE
-from selfattn.evaluation.statistics.design import most_failing
+from selfattn.evaluation.statistics.design import POWER, Design, most_failing
+from selfattn.report import ranking
 from selfattn.report.blocks import Badge, Verdict
-from selfattn.report.drawing.numbers import amount, gap_text, score_text
-from selfattn.report.verdict import conditions, ranking, target
-from selfattn.report.verdict.judged_pair import JudgedPair
-from selfattn.report.verdict.ranking import headline_name, pair_test, quality, spoken
-from selfattn.results.quality import PairTest, Word
+from selfattn.report.drawing.numbers import amount, gap_text, p_text, score_text, share_text
+from selfattn.report.ranking import asked_pair, headline_name, in_task_words, pair_test, quality, ranked, spoken
+from selfattn.results.plan import parse_axis
+from selfattn.results.quality import MIN_SEEDS, MarginWord, PairTest, RatioTest, Target, Word, leaders
 from selfattn.results.record import Model, Record
-from selfattn.words.messages import Message, TextLike, message
+from selfattn.words.messages import SOURCE, Message, TextLike, message
+
+_MARGINS: dict[MarginWord, str] = {
+    "more": "margin.more",
+    "perhaps less": "margin.perhaps less",
+    "equivalent": "margin.equivalent",
+    "cannot tell": "margin.cannot tell",
+}
+
+
+@dataclass(frozen=True)
+class JudgedPair:
+    """Two models of a record.
+
+    Attributes:
+        record: of the comparison.
+        first: model.
+        second: model.
+    """
+
+    record: Record
+    first: Model
+    second: Model
+
+    @cached_property
+    def test(self) -> PairTest:
+        """The test of the first model against the second."""
+        return pair_test(self.record, self.first, self.second)
+
+    @cached_property
+    def runs(self) -> tuple[Sequence[float], Sequence[float]]:
+        """The scores of the runs of each model."""
+        return quality(self.record, self.first).runs, quality(self.record, self.second).runs
+
+    @cached_property
+    def design(self) -> Design:
+        """What these runs and items could have found; needs two runs of both models."""
+        repeated = self.record.interval.repeated if self.record.interval else 0
+        return Design.of(self.test, *self.runs, self.record.test_items - repeated)
+
+    def answer(self) -> Message:
+        """Return the answer: scores under a condition, and their difference; the better model first."""
+        record = self.record
+        test = self.test
+        order = (self.second, self.first) if test.word == "worse" else (self.first, self.second)
+        values: dict[str, str | Message] = {
+            "condition": ranking.condition(record),
+            "scores": ranking.scores_of(record, *order),
+        }
+        if test.identical:
+            return message("verdict.identical outputs", **values)
+        if test.word == "not told apart" and (test.seeds < MIN_SEEDS or test.separated):
+            return message("verdict.few", chance=self._chance(), **values)
+        values["gap"] = ranking.gap(record, test, len(self.first.seeds))
+        if test.word == "not told apart":
+            return message("verdict.not told apart", **values)
+        return message("verdict.better" if test.word == "better" else "verdict.worse", **values)
+
+    def answer_of_one_file(self) -> Message:
+        """Return what one file of outputs each can show, and what it cannot."""
+        record = self.record
+        test = self.test
+        order = (self.first, self.second)
+        if test.identical:
+            return message("verdict.file.identical", scores=ranking.scores_of(record, *order))
+        if (test.difference < 0) == (test.better == "higher"):
+            order = (self.second, self.first)
+        values: dict[str, str | Message] = {"scores": ranking.scores_of(record, *order), "p": p_text(test.p)}
+        key = "verdict.file.same" if ranking.standing_on_items(test) == "close" else "verdict.file.clear"
+        unit = ranking.difference_unit(record)
+        gap = message("gap.items", difference=gap_text(test, record.headline.kind), unit=unit)
+        return message(key, gap=gap, model=spoken(record, order[0]), **values)
+
+    def _chance(self) -> Message:
+        """Return why few runs leave it open, and about how many would settle it."""
+        count = min(len(quality(self.record, model).runs) for model in (self.first, self.second))
+        if count < 2:
+            return message("chance.one", count=MIN_SEEDS)
+        values: dict[str, str | int | Message] = {"count": count, "p": p_text(self.test.p_holm)}
+        if min(map(len, self.runs)) < 2:
+            return message("chance", **values)
+        difference = self.test.difference
+        odds = self.test.odds
+        needed = difference and self.design.seeds_needed(odds.difference if odds else difference)
+        if not needed:
+            return message("chance", **values)
+        return message("chance.seeds", needed=max(int(needed), count + 1), **values)
+
+    def disagreement(self) -> list[Message]:
+        """Say which metrics rank the two models one way and which the other way; nothing where all agree."""
+        record = self.record
+        names = leaders(record.pairs, self.first.name, self.second.name)
+        if len(set(names.values())) < 2:
+            return []
+        values: dict[str, TextLike] = {"first": spoken(record, self.first), "second": spoken(record, self.second)}
+        for key, model in (("a", self.first), ("b", self.second)):
+            metrics = [ranking.named(record, "metric", metric) for metric, name in names.items() if name == model.name]
+            values[key] = ranking.listed(metrics)
+        return [message("verdict.metrics", **values)]
+
+    def margin(self) -> list[Message]:
+        """Return where the difference lies beside the smallest that was stated to matter."""
+        record = self.record
+        if record.margin is None:
+            return []
+        word = self.test.beside(record.margin / (100 if record.headline.kind == "share" else 1))
+        return [message(_MARGINS[word], margin=f"{record.margin:g}", unit=ranking.difference_unit(record))]
+
+    def smallest_difference(self) -> list[Message]:
+        """Return what this comparison could have found at the least; nothing where runs are too few to say."""
+        if min(map(len, self.runs)) < MIN_SEEDS:
+            return []
+        smallest = self.design.in_score(self.design.smallest())
+        seeds = self.design.seeds_needed(self.design.smallest() / 2)
+        if not smallest > 0:
+            return []
+        kind = self.record.headline.kind
+        values = {"smallest": amount(100 * smallest if kind == "share" else smallest), "power": share_text(POWER, 0)}
+        key = "verdict.design" if seeds else "verdict.design.items"
+        return [message(key, **values, unit=ranking.difference_unit(self.record), seeds=seeds or 0)]
+
+
+_DIGITS = 2  # of a number of examples, and of a ratio
+_EDGE = 0.05  # of the range of a setting
+_ANSWERS: dict[Word, str] = {"better": "target.yes", "worse": "target.no", "not told apart": "target.undecided"}
+
+
+def rounded(count: float) -> int:
+    """Return a number of examples in two digits.
+
+    Example:
+        >>> rounded(15_733), rounded(5_280)
+        (16000, 5300)
+    """
+    return round(float(f"{count:.{_DIGITS}g}"))
+
+
+def examples_text(record: Record, count: float) -> Message:
+    """Return a number of examples in the words of the task, such as "5,300 dates"."""
+    return in_task_words(record, "pairs", count=f"{rounded(count):,}")
+
+
+def times_text(test: RatioTest) -> str:
+    """Return a ratio with its interval: "1.6 [1.4, 1.9]", "> 3.8 [> 3.2]".
+
+    Example:
+        >>> test = RatioTest("a", "b", 1.62, "", 0.01, 0.01, "worse", 1.38, 1.91)
+        >>> times_text(test).replace("\\u00a0", " ")
+        '1.6 [1.4, 1.9]'
+    """
+    sign = {"more": ">\u00a0", "fewer": "<\u00a0"}.get(test.bound, "")
+    text = f"{sign}{amount(test.ratio)}"
+    if test.low is not None and test.high is not None:
+        return f"{text} [{amount(test.low)},\u00a0{amount(test.high)}]"
+    if test.low is not None:
+        return f"{text} [>\u00a0{amount(test.low)}]"
+    return f"{text} [<\u00a0{amount(test.high)}]" if test.high is not None else text
+
+
+def target_question(record: Record, target: Target) -> Message:
+    """Return the question: of the task about its two models, or how many examples each model needs."""
+    key = "question.target" if asked_pair(record) else "question.target.any"
+    return in_task_words(record, key, percent=amount(100 * target.share))
+
+
+def target_lead(record: Record, target: Target) -> Message:
+    """Return the answer in one sentence: what the best model needs, and the others in comparison."""
+    best, *others = ranked(record)
+    median = target.models[best.name].median
+    if median is None:
+        cap = examples_text(record, target.cap)
+        return message("target.nobody", cap=cap, percent=amount(100 * target.share))
+    clauses = [_clause(record, target, model, best) for model in others]
+    values: dict[str, TextLike] = {
+        "answer": _answer(record, target),
+        "model": spoken(record, best),
+        "count": examples_text(record, median),
+        "percent": amount(100 * target.share),
+        "others": join_and(clauses),
+    }
+    return in_task_words(record, "target.lead" if others else "target.alone", **values)
+
+
+def _answer(record: Record, target: Target) -> TextLike:
+    """Return the answer to the question about the task's pair; nothing where the question is another."""
+    pair = asked_pair(record)
+    if pair is None:
+        return ""
+    test = target.pair(pair[0].name, pair[1].name)
+    return message("target.rough") if _is_rough(target) else message(_ANSWERS[test.word])
+
+
+def _is_rough(target: Target) -> bool:
+    """Say whether the runs are too few to tell any models apart."""
+    return all(test.low is None and test.high is None for test in target.pairs)
+
+
+def _clause(record: Record, target: Target, model: Model, best: Model) -> Message:
+    test = target.pair(model.name, best.name)
+    values: dict[str, TextLike] = {"model": spoken(record, model), "ratio": times_text(test)}
+    if test.bound == "more":
+        return message("target.more", **values | {"ratio": times_text(replace(test, bound=""))})
+    if test.word == "not told apart" and not _is_rough(target):
+        return message("target.alike", **values)
+    return message("target.times", **values)
+
+
+def join_and(texts: Sequence[Message]) -> Message:
+    """Join clauses with commas, the last with "and"."""
+    places = [f"{{part{k}}}" for k in range(len(texts))]
+    comma = ", ".join(places)
+    joined = f"{', '.join(places[:-1])} and {places[-1]}" if len(places) > 1 else comma
+    return Message("", {f"part{k}": text for k, text in enumerate(texts)}, {SOURCE: joined, "ko": comma})
+
+
+def target_sentences(record: Record, target: Target) -> list[Message]:
+    """Return what belongs to the answer: runs and intervals, runs that did not arrive, choices at an edge, the test."""
+    count = min(len(arrivals.examples) for arrivals in target.models.values())
+    few = _is_rough(target)
+    says = [message("target.runs.few" if few else "target.runs", count=count)]
+    for model in ranked(record):
+        arrivals = target.models[model.name]
+        if missing := len(arrivals.examples) - arrivals.arrived:
+            cap = examples_text(record, target.cap)
+            total = len(arrivals.examples)
+            says.append(message("target.missing", model=spoken(record, model), count=missing, total=total, cap=cap))
+    for model in record.models:
+        if names := at_edge(record, model):
+            says.append(message("target.edge", model=spoken(record, model), settings=names))
+    return says
+
+
+def at_edge(record: Record, model: Model) -> str:
+    """Name the settings of which most tunings chose a value at the same end of what was tried."""
+    chosen = [trial.settings for trial in model.trials if trial.chosen]
+    names = []
+    for name, text in (record.tuning.space.get(model.name, {}) if record.tuning else {}).items():
+        axis = parse_axis(f"{name}={text}")
+        values = [settings[name] for settings in chosen if isinstance(settings.get(name), int | float)]
+        places = [axis.place(float(str(value))) for value in values]
+        width = 1 / len(axis.values) if axis.values else _EDGE
+        ends = (sum(place < width for place in places), sum(place > 1 - width for place in places))
+        if 2 * max(ends) > len(chosen):
+            names.append(name)
+    return ", ".join(names)
+
 
 SAME_SIZE = 0.05  # parameters at most this far apart, bodies twice, may be called "the same size"
 _SEEDS = 3  # fewer never decide
@@ -49,7 +297,7 @@ _ON_ITEMS: dict[ranking.OnItems, str] = {
 def question(record: Record) -> Message:
     """Return the question that the comparison answers."""
     if record.target is not None:
-        return target.question(record, record.target)
+        return target_question(record, record.target)
     pair = ranking.judged_pair(record)
     if pair and ranking.asked_pair(record) and not any(model.is_changed for model in pair):
         bodies = [model.parameters_body or 1 for model in pair]
@@ -69,7 +317,7 @@ def verdict(record: Record) -> Verdict:
     """Return the question, the answer in a few sentences, and how far it can be believed."""
     reasons = ranking.obstacles(record)
     pair = ranking.judged_pair(record)
-    remarks = [*conditions.failures(record), *conditions.departures(record.plan), *conditions.cut_off(record)]
+    remarks = [*ranking.failures(record), *ranking.departures(record.plan), *ranking.cut_off(record)]
     remarks += _weak_models(record)
     lone = [model.name for model in record.models if len(model.seeds) == 1]
     if lone and not ranking.is_single(record):
@@ -80,14 +328,14 @@ def verdict(record: Record) -> Verdict:
         more = message("verdict.stopped.scores", scores=bare, metric=headline_name(record))
         sentences = [*reasons[1:], more, *remarks]
     elif record.target is not None:
-        lead = target.lead(record, record.target)
-        sentences = [*target.sentences(record, record.target), *conditions.departures(record.plan)]
+        lead = target_lead(record, record.target)
+        sentences = [*target_sentences(record, record.target), *ranking.departures(record.plan)]
     elif pair:
         judged = JudgedPair(record, *pair)
         lead = judged.answer_of_one_file() if ranking.is_one_file(record) else judged.answer()
         sentences = [
             *_attention_sentence(record),
-            *conditions.budget_outcomes(record),
+            *ranking.budget_outcomes(record),
             *judged.margin(),
             *judged.disagreement(),
             *remarks,
@@ -128,7 +376,7 @@ def limits(record: Record) -> tuple[Message, ...]:
 def _field_sentence(record: Record) -> Message:
     """Return the answer about any number of models: the best, or those that the best cannot be told from."""
     best, *further = ranking.sound(record)
-    base = {"metric": headline_name(record), "condition": conditions.condition(record)}
+    base = {"metric": headline_name(record), "condition": ranking.condition(record)}
     leader = ranking.scores(record, [best])
     if not further:
         return message("verdict.alone", scores=leader, **base)
@@ -151,7 +399,7 @@ def _field_sentence_on_items(record: Record, best: Model, further: Sequence[Mode
     }
     if not near:
         return message("verdict.file.field.best", **values)
-    values["names"] = conditions.listed([spoken(record, model) for model in near])
+    values["names"] = ranking.listed([spoken(record, model) for model in near])
     return message("verdict.file.field.close", **values)
 
 
