@@ -32,7 +32,7 @@ from selfattn.data.text import clean_pair as clean_pair
 from selfattn.decoding.options import DecodingOptions as DecodingOptions
 from selfattn.errors import SettingError as SettingError
 from selfattn.errors import UserError as UserError
-from selfattn.evaluation.metrics.exact import Macro as Macro
+from selfattn.evaluation.metrics.basic import Macro as Macro
 from selfattn.evaluation.metrics.metric import Array as Array
 from selfattn.evaluation.metrics.metric import Metric as Metric
 from selfattn.evaluation.metrics.metric import PairMetric as PairMetric

@@ -17,7 +17,7 @@ from selfattn.comparison.seal import sealed_pair
 from selfattn.comparison.tested import Answered
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics.exact import WordRecall
+from selfattn.evaluation.metrics.basic import WordRecall
 from selfattn.evaluation.metrics.metric import Metric, make_metric
 from selfattn.evaluation.statistics.buckets import by_length, by_tag, score_fields, score_groups, score_rare_words
 from selfattn.evaluation.statistics.design import budget_differences, locate

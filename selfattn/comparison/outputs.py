@@ -22,7 +22,7 @@ from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.errors import SettingError, UserError, number_of, say
-from selfattn.evaluation.metrics.exact import decomposed_note
+from selfattn.evaluation.metrics.basic import decomposed_note
 from selfattn.evaluation.metrics.metric import Metric, make_metric
 from selfattn.evaluation.metrics.translation import Bleu, missing_tokeniser, script_warning
 from selfattn.experiments.plan import PLAN

@@ -21,7 +21,7 @@ from selfattn.comparison.trainings import Trainings
 from selfattn.comparison.tuning import check_space, default_space, default_tunings, tuned_settings
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.cost import BatchShape, training_flops
-from selfattn.evaluation.metrics.exact import EXACT_MATCH
+from selfattn.evaluation.metrics.basic import EXACT_MATCH
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import PRESETS, get_preset
 from selfattn.models.sizing import body, match, parameters, spread

@@ -22,8 +22,8 @@ from selfattn.comparison.trainings import ENDED
 from selfattn.comparison.tuning import planned_trials
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError
-from selfattn.evaluation.gates.output_gates import output_gates
-from selfattn.evaluation.metrics.likelihood import agree
+from selfattn.evaluation.gates import output_gates
+from selfattn.evaluation.metrics.basic import agree
 from selfattn.experiments.plan import PLAN
 from selfattn.report.sections.attention import DEMO
 from selfattn.report.write import RESULTS

@@ -42,7 +42,7 @@ from selfattn.settings import Condition, changed, divide, shown
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
-    from selfattn.evaluation.alignment.links import GoldPair
+    from selfattn.evaluation.links import GoldPair
     from selfattn.tokenizers.protocol import Tokenizer
 
 Resource = Literal["parameters", "body", "flops"]
@@ -238,7 +238,7 @@ class TaskData:
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics; the first decides. Default exact match."""
-        from selfattn.evaluation.metrics.exact import EXACT_MATCH
+        from selfattn.evaluation.metrics.basic import EXACT_MATCH
 
         return (EXACT_MATCH,)
 

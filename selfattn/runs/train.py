@@ -158,7 +158,7 @@ def train(
         ``train("dates", model="rnn-attention", out="runs/dates", epochs=3, task_options={"locales": ("ko_KR",)})``
     """
     from selfattn.data.readers.lines import file_sha256
-    from selfattn.evaluation.alignment.links import read_gold, spans_by_texts
+    from selfattn.evaluation.links import read_gold, spans_by_texts
     from selfattn.interrupts import first_interrupt
     from selfattn.runs.directory import RECORD, check_place
     from selfattn.runs.embeddings import fill_tables

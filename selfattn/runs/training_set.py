@@ -24,11 +24,10 @@ from selfattn.data.text import unclean
 from selfattn.decoding.scoring import text_examples
 from selfattn.decoding.texts import decode_texts
 from selfattn.errors import SettingError, UserError, described
-from selfattn.evaluation.alignment.attention_scores import linked_examples
-from selfattn.evaluation.alignment.links import GoldPair
-from selfattn.evaluation.gates.output_gates import overlap_gates
-from selfattn.evaluation.metrics.exact import words_of
-from selfattn.evaluation.metrics.likelihood import BITS_PER_CHARACTER, PERPLEXITY
+from selfattn.evaluation.attention import linked_examples
+from selfattn.evaluation.gates import overlap_gates
+from selfattn.evaluation.links import GoldPair
+from selfattn.evaluation.metrics.basic import BITS_PER_CHARACTER, PERPLEXITY, words_of
 from selfattn.evaluation.metrics.metric import make_metric, score_outputs
 from selfattn.evaluation.metrics.translation import script_warning
 from selfattn.models.protocol import Seq2Seq

@@ -16,7 +16,7 @@ from selfattn.data.readers.rows import Columns, chosen_columns
 from selfattn.data.splits import Splits
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, number_of
-from selfattn.evaluation.alignment.links import GoldPair, read_gold
+from selfattn.evaluation.links import GoldPair, read_gold
 from selfattn.models.config import ModelConfig, override
 from selfattn.results.record import Baseline, Subject
 from selfattn.runs.task import LEARNED, RECIPE, HeldOut, TaskData
@@ -275,7 +275,7 @@ class Translation(TaskData):
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics. Exact match decides for phrases, BLEU for sentences."""
-        from selfattn.evaluation.metrics.exact import EXACT_MATCH
+        from selfattn.evaluation.metrics.basic import EXACT_MATCH
         from selfattn.evaluation.metrics.translation import translation_metrics
 
         scores = translation_metrics(self.options.target)

@@ -18,8 +18,8 @@ from selfattn.comparison.preparation import prepare
 from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.evaluation.gates.output_gates import unigrams
-from selfattn.evaluation.metrics.likelihood import agree, read_counts
+from selfattn.evaluation.gates import unigrams
+from selfattn.evaluation.metrics.basic import agree, read_counts
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.report.write import RESULTS
 from selfattn.results.record import read_record

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from selfattn.evaluation.metrics.exact import CharacterErrorRate
+from selfattn.evaluation.metrics.basic import CharacterErrorRate
 from selfattn.evaluation.metrics.metric import Metric
 from selfattn.evaluation.metrics.translation import Chrf
 from selfattn.evaluation.statistics.significance import (

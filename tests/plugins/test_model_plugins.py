@@ -27,9 +27,9 @@ from selfattn.attention import (
 )
 from selfattn.data.pairs import Example
 from selfattn.errors import UserError
-from selfattn.evaluation.alignment.dependence import by_blocking
+from selfattn.evaluation.attention import by_blocking
 from selfattn.evaluation.cost import BatchShape, training_flops
-from selfattn.evaluation.gates.model_gates import overfitting
+from selfattn.evaluation.gates import overfitting
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import Limits, ModelConfig, config_from_dict, config_to_dict, override
 from selfattn.models.presets import get_preset

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from selfattn.codec import encode
 from selfattn.data.batches import Batch
 from selfattn.data.pairs import Example
-from selfattn.evaluation.gates.model_gates import causal, model_gates, overfitting
+from selfattn.evaluation.gates import causal, model_gates, overfitting
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import PRESETS

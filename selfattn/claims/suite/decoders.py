@@ -20,10 +20,9 @@ from selfattn.data.phrases.source import CldrSource
 from selfattn.data.splits import Split
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import sample
-from selfattn.evaluation.alignment.attention_scores import gold_from_spans
-from selfattn.evaluation.alignment.links import GoldPair, Link, Links, count_alignment, diagonal
-from selfattn.evaluation.alignment.word_alignment import Way, word_links
-from selfattn.evaluation.gates.model_gates import causal
+from selfattn.evaluation.attention import Way, gold_from_spans, word_links
+from selfattn.evaluation.gates import causal
+from selfattn.evaluation.links import GoldPair, Link, Links, count_alignment, diagonal
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
