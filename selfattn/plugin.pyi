@@ -44,7 +44,7 @@ from selfattn.models.build import build as build
 from selfattn.models.config import Limits as Limits
 from selfattn.models.config import ModelConfig as ModelConfig
 from selfattn.models.config import Width as Width
-from selfattn.models.presets import Preset as Preset
+from selfattn.models.families import Preset as Preset
 from selfattn.models.protocol import OF_SOURCE as OF_SOURCE
 from selfattn.models.protocol import AttentionMaps as AttentionMaps
 from selfattn.models.protocol import Decoded as Decoded

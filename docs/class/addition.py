@@ -13,8 +13,7 @@ import sys
 from pathlib import Path
 
 from selfattn import register
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
-from selfattn.models.presets import Preset
+from selfattn.models.families import EncoderDecoderConfig, Preset, RNNDecoderConfig, RNNEncoderConfig
 from selfattn.report.blocks import Chart, ChartLine, Spot
 from selfattn.report.drawing.charts import Signs
 from selfattn.report.drawing.numbers import Scale

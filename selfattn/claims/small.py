@@ -20,9 +20,8 @@ from selfattn.layers import initialise
 from selfattn.layers.transformer import StackOutput, run_stack
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig, override
-from selfattn.models.presets import get_preset
+from selfattn.models.families import TransformerConfig, get_preset
 from selfattn.models.protocol import EncoderMemory, Seq2Seq
-from selfattn.models.transformer_config import TransformerConfig
 from selfattn.streams import generator
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Replica

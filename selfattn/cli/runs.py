@@ -15,7 +15,7 @@ from selfattn.cli.options import Lang, command
 from selfattn.command_lines import command_line
 from selfattn.errors import UserError, number_of, say, visible
 from selfattn.files import beside
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.words.messages import SOURCE
 
 

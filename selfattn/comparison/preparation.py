@@ -22,9 +22,9 @@ from selfattn.comparison.tuning import check_space, default_space, default_tunin
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.cost import BatchShape, training_flops
 from selfattn.evaluation.metrics.basic import EXACT_MATCH
+from selfattn.models.build import body, match, parameters, spread
 from selfattn.models.config import ModelConfig
-from selfattn.models.presets import PRESETS, get_preset
-from selfattn.models.sizing import body, match, parameters, spread
+from selfattn.models.families import PRESETS, get_preset
 from selfattn.results.record import BODIES_APART, Gate, Matching
 from selfattn.runs.task import Resource, TaskData, make_task, task_class
 from selfattn.runs.task_metrics import decided_by, headline

@@ -31,9 +31,8 @@ from selfattn.convert.plain import check_like
 from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.config import override
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
-from selfattn.models.encoder_decoder.model import EncoderDecoder
-from selfattn.models.transformer_config import TransformerConfig
+from selfattn.models.encoder_decoder import EncoderDecoder
+from selfattn.models.families import EncoderDecoderConfig, TransformerConfig
 
 _SHARED = "model.shared.weight"
 HEAD = "lm_head.weight"
@@ -235,7 +234,7 @@ def from_marian(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Maria
     Example:
         A model of our own, there and back:
 
-        >>> from selfattn.models.transformer_config import TransformerConfig
+        >>> from selfattn.models.families import TransformerConfig
         >>> stack = TransformerConfig(dim=6, num_heads=3, norm_first=False, sinusoid_layout="halves")
         >>> config = EncoderDecoderConfig(encoder=stack, decoder=stack, share_embeddings=True, tie_output=True)
         >>> ids = MarianIds(vocab_size=11, source_vocab_size=11, start_id=10, eos_id=0, pad_id=10)
@@ -303,7 +302,7 @@ def never_write(model: EncoderDecoder, tokens: Iterable[int]) -> None:
         tokens: their ids, such as ``[ids.pad_id]`` (``bad_words_ids`` of ``generation_config.json``).
 
     Example:
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> model = build(PRESETS["transformer"].config, vocab_size=5, pad_id=0, seed=0)
         >>> never_write(model, [0])
         >>> ids = torch.tensor([[1]])

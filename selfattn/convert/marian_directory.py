@@ -18,7 +18,7 @@ from selfattn.convert.marian import Marian, MarianIds, from_marian
 from selfattn.errors import UserError, option
 from selfattn.files import reading
 from selfattn.models.build import build
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.families import EncoderDecoderConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.borrowed import MarianSpecials, MarianTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer

@@ -77,7 +77,7 @@ def beam_search(
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
         >>> source = torch.tensor([[5, 6, 2], [7, 2, 0]])
         >>> results = beam_search(

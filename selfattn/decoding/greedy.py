@@ -72,7 +72,7 @@ def greedy(
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
         >>> source = torch.tensor([[5, 6, 2], [7, 2, 0]])
         >>> outputs = greedy(model, source, source != 0, bos_id=1, eos_id=2, max_length=3)
@@ -167,7 +167,7 @@ def sample(
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> from selfattn.streams import generator
         >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
         >>> source = torch.tensor([[5, 6, 2], [7, 2, 0]])

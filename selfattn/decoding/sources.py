@@ -66,7 +66,7 @@ def decode_sources(
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> tokenizer = CharTokenizer("abc")
         >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)

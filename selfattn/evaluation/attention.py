@@ -333,7 +333,7 @@ def word_links(model: Seq2Seq, tokenizer: Tokenizer, pairs: Sequence[GoldPair]) 
     Example:
         >>> from selfattn.evaluation.links import Links
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> tokenizer = CharTokenizer("abc ")
         >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
@@ -509,7 +509,7 @@ def by_blocking(model: Seq2Seq, source: Tensor, target_in: Tensor) -> Tensor:
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> model = build(PRESETS["rnn-attention"].config, vocab_size=11, pad_id=0, seed=0)
         >>> by_blocking(model, torch.tensor([5, 6, 2]), torch.tensor([1, 7])).shape
         torch.Size([2, 3])
@@ -548,7 +548,7 @@ def by_gradient(model: Seq2Seq, source: Tensor, target: Tensor) -> Tensor | None
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> model = build(PRESETS["rnn-attention"].config, vocab_size=11, pad_id=0, seed=0)
         >>> by_gradient(model, torch.tensor([5, 6, 2]), torch.tensor([7, 2])).sum(dim=1).round(decimals=4)
         tensor([1., 1.])

@@ -55,7 +55,7 @@ def model_gates(model: Seq2Seq, batch: Batch, *, source_vocab_size: int | None =
         >>> from selfattn.data.batches import collate
         >>> from selfattn.data.pairs import Example
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
         >>> batch = collate([Example([5, 6, 7, 2], [8, 9, 2]), Example([5, 2], [9, 2])], 0, 1, [0, 1])
         >>> [(gate.name, gate.passed) for gate in model_gates(model, batch)]
@@ -154,8 +154,7 @@ def overfitting(
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.decoder_only.config import DecoderOnlyConfig
-        >>> from selfattn.models.transformer_config import TransformerConfig
+        >>> from selfattn.models.families import DecoderOnlyConfig, TransformerConfig
         >>> config = DecoderOnlyConfig(stack=TransformerConfig(dim=16, num_heads=2, ffn_dim=16))
         >>> examples = [Example([3, 4, 2], [4, 3, 2]), Example([4, 4, 2], [3, 2])]
         >>> make = lambda: build(config, vocab_size=5, pad_id=0, seed=0)

@@ -34,7 +34,7 @@ from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.files import reading, sha256_of
 from selfattn.models.config import ModelConfig
-from selfattn.models.presets import USUAL
+from selfattn.models.families import USUAL
 from selfattn.registry import TASKS
 from selfattn.results.record import NO_SUBJECT, Baseline, Subject
 from selfattn.runs.record import RunConfig, contents_in, options_of_data

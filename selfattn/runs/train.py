@@ -283,7 +283,7 @@ def rehearsal() -> Iterator[Path]:
 
 def _model_of(options: TrainOptions, task: TaskData, start: "Start | None") -> tuple[str, ModelConfig]:
     """Return the name and the configuration of the model: that of the run to start from, or the chosen one."""
-    from selfattn.models.presets import get_preset
+    from selfattn.models.families import get_preset
 
     if start is None:
         preset = options.model or task.model
@@ -344,8 +344,8 @@ def with_settings(config: ModelConfig, settings: Sequence[str], model: str = "")
         UserError: there is no ``=``, no such setting, or the value is out of range.
 
     Example:
-        >>> from selfattn.models.decoder_only.config import DecoderOnlyConfig
-        >>> from selfattn.models.transformer_config import TransformerConfig
+        >>> from selfattn.models.families import DecoderOnlyConfig
+        >>> from selfattn.models.families import TransformerConfig
         >>> with_settings(DecoderOnlyConfig(stack=TransformerConfig()), ["stack.norm=rms", "x:stack.dim=2"]).stack.norm
         'rms'
     """

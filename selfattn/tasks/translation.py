@@ -221,7 +221,7 @@ class Translation(TaskData):
         times as wide with the shared table. With vocabularies of their own, source and target have a table each.
 
         Example:
-            >>> from selfattn.models.presets import get_preset
+            >>> from selfattn.models.families import get_preset
             >>> large = Translation(data="pairs.tsv").size(get_preset("transformer").config)
             >>> large.encoder.dim, large.decoder.num_layers, large.tie_output
             (128, 4, True)

@@ -21,7 +21,7 @@ from selfattn.comparison.report import write_comparison
 from selfattn.data.dates.source import DateSource
 from selfattn.errors import UserError
 from selfattn.evaluation.gates import overfitting
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.results.record import read_record
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.run import Run

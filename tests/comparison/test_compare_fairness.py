@@ -15,7 +15,7 @@ from selfattn.data.dates.source import DateSource
 from selfattn.data.dates.splits import EmbeddedDates
 from selfattn.errors import UserError
 from selfattn.models.config import override
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.report.sections.quality import interval_note
 from selfattn.report.verdict import badges, question, verdict
 from selfattn.results.record import Record, read_record

@@ -12,7 +12,7 @@ from selfattn.comparison.check import make_gates
 from selfattn.comparison.run_table import RunTable
 from selfattn.data.pairs import Pair
 from selfattn.evaluation.gates import output_gates
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.results.record import Baseline, Gate, Matching
 from selfattn.runs import training_set
 from selfattn.tasks.dates import Dates

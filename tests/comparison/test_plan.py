@@ -25,7 +25,7 @@ from selfattn.data.dates.splits import EmbeddedDates
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.statistics.design import locate
 from selfattn.experiments.plan import write_plan
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.plugin_loading import load_plugin
 from selfattn.report.ranking import budget_outcomes
 from selfattn.report.verdict import verdict

@@ -268,7 +268,7 @@ def test_validation_items_that_are_test_items_are_named() -> None:
 
 def read_plan_of_nothing() -> Any:
     from selfattn.comparison.plan import ComparisonPlan, PlannedModel
-    from selfattn.models.presets import PRESETS
+    from selfattn.models.families import PRESETS
 
     models = {"transformer": PlannedModel("transformer", PRESETS["transformer"].config)}
     return ComparisonPlan(task="dates", command="", quick=True, seeds=1, models=models)

@@ -17,7 +17,7 @@ from selfattn.comparison.tuning import planned_trials
 from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair
 from selfattn.errors import SettingError
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.registry import TASKS
 from selfattn.report.render.markdown import markdown_of
 from selfattn.report.verdict import rounded, times_text

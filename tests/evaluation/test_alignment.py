@@ -38,7 +38,7 @@ from selfattn.evaluation.links import (
     read_gold,
 )
 from selfattn.models.build import build
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.models.protocol import AttentionMaps
 from selfattn.results.attention import ModelAlignment
 from selfattn.tokenizers.listed import CharTokenizer

@@ -8,7 +8,7 @@ from torch import Tensor
 from selfattn.data.pairs import Example
 from selfattn.evaluation.attention import agreement, by_blocking, by_gradient
 from selfattn.models.build import build
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.models.protocol import Seq2Seq
 
 SOURCE, TARGET = torch.tensor([5, 6, 7, 8, 2]), torch.tensor([9, 4, 2])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from report_records import read
 
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.report.blocks import HeatMap, Table
 from selfattn.report.ranking import difference_unit, headline_name, obstacles, ranked, set_aside
 from selfattn.report.sections.attention import alignment_section, heads_section

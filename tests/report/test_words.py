@@ -17,7 +17,7 @@ from babel.messages.pofile import read_po
 from rich.console import Console
 
 from selfattn.errors import UserError
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.report.blocks import Chart, MarkedAnswer, Strip, Styled
 from selfattn.report.drawing.charts import Signs
 from selfattn.report.render.html import Translator, html_of

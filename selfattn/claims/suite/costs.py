@@ -19,10 +19,8 @@ from selfattn.decoding.common import evaluating
 from selfattn.evaluation.cost import peak_memory
 from selfattn.layers import RecurrentStack
 from selfattn.models.build import build, count_parameters
-from selfattn.models.decoder_only.config import DecoderOnlyConfig
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.families import DecoderOnlyConfig, EncoderDecoderConfig, TransformerConfig
 from selfattn.models.protocol import Seq2Seq
-from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import register
 from selfattn.report.drawing.numbers import number_scale
 

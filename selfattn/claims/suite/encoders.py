@@ -24,7 +24,7 @@ from selfattn.data.batches import Batch
 from selfattn.layers import FeedForward, initialise, make_norm
 from selfattn.layers.transformer import BlockOutput, TransformerBlock
 from selfattn.models.build import build
-from selfattn.models.transformer_config import TransformerConfig
+from selfattn.models.families import TransformerConfig
 from selfattn.registry import register
 from selfattn.report.drawing.numbers import Scale
 from selfattn.streams import generator

@@ -17,8 +17,8 @@ from selfattn.claims import small
 from selfattn.claims.claim import Blocks, Claim, Setup, share
 from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, minus, share_error
 from selfattn.data.batches import Batch
+from selfattn.models.families import TransformerConfig
 from selfattn.models.protocol import Seq2Seq
-from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import register
 from selfattn.results.claims import Contrast, Need
 

@@ -224,7 +224,7 @@ class Continuation(Seq2Seq):
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> model = build(PRESETS["decoder-only"].config, vocab_size=11, pad_id=0, seed=0)
         >>> nothing, mask = torch.zeros(1, 0, dtype=torch.int64), torch.zeros(1, 0, dtype=torch.bool)
         >>> full = model(nothing, torch.tensor([[1, 5, 6, 7]]), source_mask=mask)
