@@ -23,12 +23,12 @@ from selfattn.codec import encode as encode
 from selfattn.data.batches import Batch as Batch
 from selfattn.data.pairs import Pair as Pair
 from selfattn.data.pairs import Span as Span
+from selfattn.data.pairs import clean_pair as clean_pair
 from selfattn.data.readers.pairs import read_pairs as read_pairs
 from selfattn.data.splits import FiniteSplits as FiniteSplits
 from selfattn.data.splits import GeneratedSplits as GeneratedSplits
 from selfattn.data.splits import Splits as Splits
 from selfattn.data.splits import split_pairs as split_pairs
-from selfattn.data.text import clean_pair as clean_pair
 from selfattn.decoding.options import DecodingOptions as DecodingOptions
 from selfattn.errors import SettingError as SettingError
 from selfattn.errors import UserError as UserError

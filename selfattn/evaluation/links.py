@@ -15,10 +15,9 @@ from operator import add
 from pathlib import Path
 from typing import Literal
 
-from selfattn.data.pairs import Span
+from selfattn.data.pairs import Span, clean_text
 from selfattn.data.readers.lines import read_text_lines
 from selfattn.data.readers.pairs import refuse_repeats
-from selfattn.data.text import clean_text
 from selfattn.errors import UserError, number_of
 
 Base = Literal[0, 1]

@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from selfattn.data.corpus.hub import hub_access, is_reachable
+from selfattn.data.hub import hub_access, is_reachable
 from selfattn.errors import UserError
 from selfattn.exports.onnx import TRACE
 from selfattn.files import write_text

@@ -9,8 +9,7 @@ from pathlib import Path
 import torch
 
 from selfattn.data.batches import collate
-from selfattn.data.pairs import Pair, encode_pairs
-from selfattn.data.text import clean_text
+from selfattn.data.pairs import Pair, clean_text, encode_pairs
 from selfattn.decoding.scoring import TargetScore, TextScore, score_each_text, score_examples
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.attention import Way, token_links, word_links, words_of_pair

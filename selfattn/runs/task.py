@@ -25,11 +25,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from selfattn.codec import encode, fingerprint
-from selfattn.data.pairs import Pair
+from selfattn.data.pairs import Pair, clean_pair
 from selfattn.data.readers.pairs import PairFiles, recorded_files
 from selfattn.data.readers.rows import Columns
 from selfattn.data.splits import GeneratedSplits, Splits, split_pairs
-from selfattn.data.text import clean_pair
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.files import reading, sha256_of

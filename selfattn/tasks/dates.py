@@ -101,7 +101,7 @@ class Dates(TaskData):
 
     def splits(self, seed: int, validation_items: int = 1000) -> Splits:
         """Read the files, or return the generated dates."""
-        from selfattn.data.dates.splits import EmbeddedDates, file_dates
+        from selfattn.data.dates.source import EmbeddedDates, file_dates
 
         if not self.options.data:
             return EmbeddedDates(self.options.locales, seed, self.options.withheld())

@@ -9,11 +9,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from selfattn.data.corpus.mixture import Mixture
-from selfattn.data.kept_symbols import read_kept
+from selfattn.data.readers.lines import read_kept
 from selfattn.data.readers.pairs import PairFiles, PairSource, named_sets, refuse_repeats, refuse_turned
 from selfattn.data.readers.rows import Columns, chosen_columns
-from selfattn.data.splits import Splits
+from selfattn.data.splits import Mixture, Splits
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, number_of
 from selfattn.evaluation.links import GoldPair, read_gold
@@ -90,12 +89,11 @@ class Translation(TaskData):
         """Return the phrases, or read the corpus."""
         options = self.options
         if options.is_cldr:
-            from selfattn.data.phrases.source import EmbeddedPhrases
+            from selfattn.data.phrases import EmbeddedPhrases
 
             return EmbeddedPhrases(options.source, options.target, seed)
-        from selfattn.data.corpus.cleaning import CleaningOptions
-        from selfattn.data.corpus.corpus import read_corpus
-        from selfattn.data.corpus.hub import hub_sources
+        from selfattn.data.corpus import CleaningOptions, read_corpus
+        from selfattn.data.hub import hub_sources
 
         columns = chosen_columns(options.columns)
         languages = (options.source, options.target)

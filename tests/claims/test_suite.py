@@ -22,7 +22,7 @@ from selfattn.claims.suite.decoders import gold
 from selfattn.claims.suite.encoders import POSITIONS, encoder, permuted_difference, residual
 from selfattn.claims.suite.lengths import halving_length
 from selfattn.data.pairs import Pair, Span
-from selfattn.data.phrases.source import CldrSource
+from selfattn.data.phrases import CldrSource
 from selfattn.models.build import body
 from selfattn.registry import CLAIMS
 from selfattn.results.claims import Trial

@@ -42,7 +42,7 @@ def compared(
     with pytest.MonkeyPatch.context() as patch:
         # Models as small as these need more steps to know anything by heart than a test has time for.
         patch.setattr(examine, "overfitting", partial(overfitting, steps=10))
-        patch.setattr("selfattn.data.dates.splits._PROBES", 5)
+        patch.setattr("selfattn.data.dates.source._PROBES", 5)
         options: dict[str, Any] = {"seeds": 1, "test_items": TEST_ITEMS, "apart": True, "tune": False}
         compare("dates", models=MODELS, out=out, set=settings, **options, **tiny)
     return out, json.loads((out / "results.json").read_text(encoding="utf-8"))

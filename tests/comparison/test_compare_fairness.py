@@ -11,8 +11,7 @@ from selfattn.comparison.compare import compare
 from selfattn.comparison.plan import PlannedModel
 from selfattn.comparison.record import changed_settings
 from selfattn.comparison.report import write_comparison
-from selfattn.data.dates.source import DateSource
-from selfattn.data.dates.splits import EmbeddedDates
+from selfattn.data.dates.source import DateSource, EmbeddedDates
 from selfattn.errors import UserError
 from selfattn.models.config import override
 from selfattn.models.families import PRESETS

@@ -20,8 +20,7 @@ from selfattn.comparison.compare import compare, make_plan
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Variant, read_plan
 from selfattn.comparison.preparation import prepare
 from selfattn.comparison.report import write_comparison
-from selfattn.data.dates.source import DateSource, split_days
-from selfattn.data.dates.splits import EmbeddedDates
+from selfattn.data.dates.source import DateSource, EmbeddedDates, split_days
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.statistics.design import locate
 from selfattn.experiments.plan import write_plan

@@ -21,7 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from selfattn.attention import RelativeBias
 from selfattn.data.dates.source import DateSource
-from selfattn.data.text import clean_text, plain_text, plain_words
+from selfattn.data.pairs import clean_text, plain_text, plain_words
 from selfattn.decoding.beam import beam_search
 from selfattn.demo.page import embedded_weights, page_tokens, read_page
 from selfattn.models.build import build

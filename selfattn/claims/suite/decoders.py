@@ -16,7 +16,7 @@ from selfattn.claims.claim import Arm, Blocks, Claim, Setup, number, share
 from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, exact, minus, share_error
 from selfattn.data.batches import Batch, batches, collate
 from selfattn.data.pairs import Example, Pair, encode_pairs
-from selfattn.data.phrases.source import CldrSource
+from selfattn.data.phrases import CldrSource
 from selfattn.data.splits import Split
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import sample

@@ -18,8 +18,7 @@ from unicodedata import is_normalized
 
 import numpy as np
 
-from selfattn.data.pairs import Pair
-from selfattn.data.text import compose
+from selfattn.data.pairs import Pair, compose
 from selfattn.errors import SettingError, UserError, number_of
 from selfattn.evaluation.metrics.metric import Array, Metric, PairMetric, of_each
 from selfattn.registry import register

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from selfattn.data.languages import NO_SCRIPT, read_language, scripts_of
-from selfattn.data.text import compose
+from selfattn.data.pairs import compose
 from selfattn.evaluation.metrics.metric import Array, ItemTest, Metric
 from selfattn.registry import register
 

@@ -13,6 +13,7 @@ from selfattn.errors import UserError
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
+
 _NO_CONNECTION = {"ConnectError", "ConnectTimeout", "OfflineModeIsEnabled"}
 _NO_ANSWER = _NO_CONNECTION | {"ConnectionError", "TimeoutException", "LocalEntryNotFoundError"}
 _SPLITS = {"train": ("train",), "valid": ("validation", "valid", "val", "dev"), "test": ("test",)}
