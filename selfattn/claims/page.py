@@ -6,10 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from selfattn.claims.claim import Claim
+from selfattn.claims.claim import Claim, Trials, has_learned
 from selfattn.claims.claim import page_words as words
-from selfattn.claims.record import RECORD
-from selfattn.claims.rules import Trials, has_learned
+from selfattn.claims.run import RECORD
 from selfattn.codec import encode, fingerprint
 from selfattn.errors import UserError, all_visible, described
 from selfattn.ownership import MARKDOWN_MARK

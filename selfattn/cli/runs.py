@@ -66,7 +66,7 @@ def verify(report: Path, /, *, items: int | None = None) -> None:
         report: Directory of a comparison, of a report or of claims, or the record, such as results.json.
         items: Decode only this number of test pairs of each run, drawn at random. Default: all.
     """
-    from selfattn.claims.record import is_of_claims, verify_claims
+    from selfattn.claims.run import is_of_claims, verify_claims
     from selfattn.comparison.verify import verify as verify_report
 
     of_claims = is_of_claims(report)

@@ -12,8 +12,21 @@ from typing import Any
 import torch
 
 from selfattn.claims import small
-from selfattn.claims.claim import Arm, Blocks, Claim, Setup, number, share
-from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, exact, minus, share_error
+from selfattn.claims.claim import (
+    MARGIN,
+    Arm,
+    Blocks,
+    Claim,
+    Contrasts,
+    Setup,
+    Trials,
+    contrast,
+    exact,
+    minus,
+    number,
+    share,
+    share_error,
+)
 from selfattn.data.batches import Batch, batches, collate
 from selfattn.data.pairs import Example, Pair, encode_pairs
 from selfattn.data.phrases import CldrSource
