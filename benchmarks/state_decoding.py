@@ -9,7 +9,7 @@ from statistics import median
 
 import torch
 
-from selfattn.layers.trees import named_tensors
+from selfattn.layers.recurrent import named_tensors
 from selfattn.models.build import build
 from selfattn.report.blocks import Chart, ChartLine, Spot
 from selfattn.report.drawing.charts import Signs

@@ -10,7 +10,7 @@ from selfattn.comparison.options import CompareOptions as CompareOptions
 from selfattn.comparison.outputs import compare_outputs as compare_outputs
 from selfattn.data.pairs import Pair as Pair
 from selfattn.decoding.options import DecodingOptions as DecodingOptions
-from selfattn.decoding.output import Output as Output
+from selfattn.decoding.options import Output as Output
 from selfattn.decoding.scoring import TargetScore as TargetScore
 from selfattn.errors import SettingError as SettingError
 from selfattn.errors import UserError as UserError

@@ -15,7 +15,6 @@ from typing import Any
 
 from selfattn.claims.claim import Arm, Claim, Contrasts, Setup, Trials, claim_ps, decides_quickly, judge, page_words
 from selfattn.codec import encode, read, short, write
-from selfattn.command_lines import command_line
 from selfattn.errors import SettingError, UserError, described, say
 from selfattn.experiments.plan import PLAN, Plan, backfill_ledger, begin, check_ledger, read_plan, resume
 from selfattn.experiments.progress import Reporter
@@ -29,6 +28,7 @@ from selfattn.results.plan import PlanCheck, Seal
 from selfattn.results.record import Recomputation
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.ledger import record_access
+from selfattn.settings import command_line
 from selfattn.streams import alone, seed_for, seeded
 from selfattn.words.messages import LANGS
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from selfattn.claims.claim import Setup
 from selfattn.data.batches import Batch
 from selfattn.decoding.greedy import greedy
-from selfattn.decoding.output import Hypothesis
+from selfattn.decoding.options import Hypothesis
 from selfattn.layers import initialise
 from selfattn.layers.transformer import StackOutput, run_stack
 from selfattn.models.build import build

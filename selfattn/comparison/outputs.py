@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 from selfattn import __version__
 from selfattn.codec import Plain, line_of, read, short
-from selfattn.command_lines import command_line
 from selfattn.comparison.judged import KIND, JudgedOutputs, read_given
 from selfattn.comparison.measured import measure, signatures_beside
 from selfattn.comparison.options import OutputsOptions
@@ -30,7 +29,7 @@ from selfattn.files import make_directory
 from selfattn.registry import is_name
 from selfattn.report.write import RESULTS, ReportFiles, write_report
 from selfattn.results.record import SCHEMA, Model, Recomputation, Record, read_record
-from selfattn.settings import changed, divide
+from selfattn.settings import changed, command_line, divide
 from selfattn.words.messages import SOURCE, message
 
 TextSource: TypeAlias = str | Path | Sequence[str]

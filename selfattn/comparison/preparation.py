@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
-from selfattn.command_lines import command_line
 from selfattn.comparison.options import (
     NOT_THE_RESULT,
     QUICK_RUNS,
@@ -29,7 +28,7 @@ from selfattn.results.record import BODIES_APART, Gate, Matching
 from selfattn.runs.task import Resource, TaskData, make_task, task_class
 from selfattn.runs.task_metrics import decided_by, headline
 from selfattn.runs.train import with_settings
-from selfattn.settings import Settings, changed, check_conditions, divide
+from selfattn.settings import Settings, changed, check_conditions, command_line, divide
 from selfattn.training.config import TrainingConfig
 
 _LENGTH = ("epochs", "max_steps", "items_per_epoch")  # settings that decide the length of a training

@@ -14,7 +14,7 @@ import torch
 from selfattn.comparison.tested import SCHEMA, Answer, TestResult, keep
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example, Pair, encode_pairs
-from selfattn.decoding.output import NOTHING, Output
+from selfattn.decoding.options import NOTHING, Output
 from selfattn.evaluation.attention import (
     agreement,
     align_words,

@@ -12,8 +12,7 @@ from selfattn.report.drawing.numbers import bare_p_text, value_text
 from selfattn.report.ranking import UNITS, departures, obstacles, pair_test, quality, set_aside
 from selfattn.results.quality import Estimate, OverTasks, TaskRow, Unit
 from selfattn.results.record import Record, read_record
-from selfattn.words.messages import SOURCE, Message, catalogue, message, text_of
-from selfattn.words.names import name_key
+from selfattn.words.messages import SOURCE, Message, catalogue, message, name_key, text_of
 
 RESULTS = "results.json"
 

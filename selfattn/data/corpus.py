@@ -17,13 +17,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from selfattn.collector import paused_collector
 from selfattn.console import counting
 from selfattn.data.pairs import Pair, clean_text
 from selfattn.data.readers.pairs import PairSource
 from selfattn.data.readers.rows import BadRecord, RawPair, is_encodable
 from selfattn.data.splits import FiniteSplits, MixedSplits, Mixture
 from selfattn.errors import SettingError, UserError, as_options, number_of, say
+from selfattn.process import paused_collector
 from selfattn.streams import generator
 
 _SHORT = 10.0  # characters added to both lengths before they are compared: ratios of short texts vary by chance

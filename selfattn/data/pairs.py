@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Self, overload
 
-from selfattn.collector import paused_collector
 from selfattn.console import counting
+from selfattn.process import paused_collector
 from selfattn.streams import seed_for
 from selfattn.tokenizers.protocol import EncodesTogether, Tokenizer
 

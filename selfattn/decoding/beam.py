@@ -20,9 +20,9 @@ from selfattn.decoding.common import (
     length_limits,
     top,
 )
-from selfattn.decoding.output import Hypothesis
-from selfattn.interrupts import poll
+from selfattn.decoding.options import Hypothesis
 from selfattn.models.protocol import Seq2Seq
+from selfattn.process import poll
 
 
 @torch.inference_mode()

@@ -89,7 +89,7 @@ def in_batches(
         The values, in the order of the examples.
 
     Raises:
-        Stopped: a stop was requested, see :mod:`selfattn.interrupts`.
+        Stopped: a stop was requested, see :mod:`selfattn.process`.
 
     Example:
         >>> from selfattn.models.build import build

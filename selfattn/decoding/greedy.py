@@ -14,10 +14,9 @@ from selfattn.decoding.common import (
     length_limits,
     top,
 )
-from selfattn.decoding.options import SAMPLED, DecodingOptions
-from selfattn.decoding.output import Hypothesis
-from selfattn.interrupts import poll
+from selfattn.decoding.options import SAMPLED, DecodingOptions, Hypothesis
 from selfattn.models.protocol import Seq2Seq
+from selfattn.process import poll
 
 Choice = Callable[[Tensor, list[int], int], Tensor]
 """Given logits ``[n v]``, the ``n`` sentences they belong to, and the number of the step from 0, returns the

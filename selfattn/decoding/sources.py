@@ -10,8 +10,7 @@ from selfattn.decoding.common import LengthPenalty, Restrictions, in_batches
 from selfattn.decoding.constrained import constrained_search
 from selfattn.decoding.glossary import missing
 from selfattn.decoding.greedy import greedy, sample
-from selfattn.decoding.options import DecodingOptions
-from selfattn.decoding.output import Hypothesis
+from selfattn.decoding.options import DecodingOptions, Hypothesis
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
 from selfattn.tokenizers.protocol import Tokenizer
@@ -62,7 +61,7 @@ def decode_sources(
         score is the log-probability.
 
     Raises:
-        Stopped: a stop was requested, see :mod:`selfattn.interrupts`; after the present step of decoding.
+        Stopped: a stop was requested, see :mod:`selfattn.process`; after the present step of decoding.
 
     Example:
         >>> from selfattn.models.build import build

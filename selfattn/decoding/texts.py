@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from selfattn.decoding.options import GREEDY, DecodingOptions
-from selfattn.decoding.output import NOTHING, Hypothesis, Output, OwnSearch
+from selfattn.decoding.options import GREEDY, NOTHING, DecodingOptions, Hypothesis, Output, OwnSearch
 from selfattn.tokenizers.kept import KeptTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from selfattn.attention import KeyValue, MultiHeadAttention
 from selfattn.attention.masks import Mask
 from selfattn.layers import RecurrentStack, RecurrentState, TokenEmbedding, TransformerBlock
-from selfattn.layers.dropout import Dropout
-from selfattn.layers.transformer import Past, run_stack
+from selfattn.layers.transformer import Dropout, Past, run_stack
 from selfattn.models.protocol import (
     OF_SOURCE,
     AttentionMaps,

@@ -23,8 +23,7 @@ from selfattn.report.drawing.numbers import (
 from selfattn.results.plan import DepartureKind, PlanCheck
 from selfattn.results.quality import BudgetDifference, CrossingKind, Estimate, PairTest, Unit, is_estimable, separated
 from selfattn.results.record import Gate, Model, Record, TuningTrial
-from selfattn.words.messages import SOURCE, Message, TextLike, message, phrase
-from selfattn.words.names import has_text, name_key
+from selfattn.words.messages import SOURCE, Message, TextLike, has_text, message, name_key, phrase
 
 
 class UnitWords(NamedTuple):

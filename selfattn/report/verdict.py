@@ -253,12 +253,14 @@ def target_sentences(record: Record, target: Target) -> list[Message]:
 
 def at_edge(record: Record, model: Model) -> str:
     """Name the settings of which most tunings chose a value at the same end of what was tried."""
-    chosen = [trial.settings for trial in model.trials if trial.chosen]
+    if record.tuning is None:
+        return ""
+    chosen = [trial.settings for trial in model.trials if trial.chosen and trial.budget is None]
     names = []
-    for name, text in (record.tuning.space.get(model.name, {}) if record.tuning else {}).items():
+    for name, text in record.tuning.space.get(model.name, {}).items():
         axis = parse_axis(f"{name}={text}")
-        values = [settings[name] for settings in chosen if isinstance(settings.get(name), int | float)]
-        places = [axis.place(float(str(value))) for value in values]
+        values = [settings.get(name) for settings in chosen]
+        places = [axis.place(float(value)) for value in values if isinstance(value, int | float)]
         width = 1 / len(axis.values) if axis.values else _EDGE
         ends = (sum(place < width for place in places), sum(place > 1 - width for place in places))
         if 2 * max(ends) > len(chosen):

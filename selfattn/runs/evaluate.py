@@ -22,8 +22,7 @@ from selfattn.runs.measure import measure_run
 from selfattn.runs.run import Run
 from selfattn.runs.task_metrics import decided_by
 from selfattn.settings import as_declared
-from selfattn.words.messages import SOURCE, catalogue, message, text_of
-from selfattn.words.names import name_key
+from selfattn.words.messages import SOURCE, catalogue, message, name_key, text_of
 
 
 def evaluate_run(

@@ -8,7 +8,7 @@ from typing import get_args
 
 import torch
 
-from selfattn.decoding.output import OwnSearch
+from selfattn.decoding.options import OwnSearch
 from selfattn.errors import SettingError, UserError
 from selfattn.layers.init import without_memory
 from selfattn.models.build import Ensemble, EnsembleConfig, count_parameters

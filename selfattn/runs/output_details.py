@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import repeat
 
 from selfattn.data.pairs import Example
-from selfattn.decoding.output import Output, ScoresTargets
+from selfattn.decoding.options import Output, ScoresTargets
 from selfattn.evaluation.links import Link
 from selfattn.runs.predictor import Predictor
 from selfattn.tokenizers.kept import KeptTokenizer

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias, Unpack
 
 from selfattn.data.pairs import clean_text, compose, plain_text, plain_words
 from selfattn.decoding.glossary import Glossary
-from selfattn.decoding.options import DecodingOptions, DecodingSettings
-from selfattn.decoding.output import Output, OwnSearch
+from selfattn.decoding.options import DecodingOptions, DecodingSettings, Output, OwnSearch
 from selfattn.decoding.texts import continue_texts, decode_texts
 from selfattn.errors import SettingError, UserError, say
 from selfattn.exports.ctranslate2_engine import Ctranslate2Engine

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 from annotated_types import Ge, Le
 
 from selfattn.codec import encode, parse
-from selfattn.command_lines import command_line
 from selfattn.errors import SettingError, UserError, described, number_of, say
 from selfattn.models.config import ModelConfig, override
 from selfattn.registry import METRICS
@@ -27,6 +26,7 @@ from selfattn.settings import (
     changed,
     check_conditions,
     check_options,
+    command_line,
     divide,
     excludes,
     needs,
@@ -159,7 +159,7 @@ def train(
     """
     from selfattn.data.readers.lines import file_sha256
     from selfattn.evaluation.links import read_gold, spans_by_texts
-    from selfattn.interrupts import first_interrupt
+    from selfattn.process import first_interrupt
     from selfattn.runs.directory import RECORD, check_place
     from selfattn.runs.embeddings import fill_tables
     from selfattn.runs.fit import fit

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from selfattn.data.pairs import Pair
-from selfattn.decoding.options import DecodingOptions
-from selfattn.decoding.output import NOTHING
+from selfattn.decoding.options import NOTHING, DecodingOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.attention import Way, word_links
 from selfattn.evaluation.links import GoldPair, Links

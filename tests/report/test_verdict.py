@@ -19,8 +19,7 @@ from selfattn.results.attention import HeadScore, HeadScores
 from selfattn.results.plan import AtBudget, Budgets
 from selfattn.results.quality import BudgetDifference, Crossing, Estimate
 from selfattn.results.record import NO_SUBJECT, Gate, Record, TuningTrial
-from selfattn.words.messages import SOURCE, Message, catalogue
-from selfattn.words.names import name_key
+from selfattn.words.messages import SOURCE, Message, catalogue, name_key
 
 
 @pytest.fixture

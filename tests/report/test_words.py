@@ -26,8 +26,7 @@ from selfattn.report.render.terminal import print_summary
 from selfattn.report.sections import fairness
 from selfattn.report.write import _blocks, chart_svg, document
 from selfattn.results.record import Cost, Subject, Timing
-from selfattn.words.messages import LANGS, SOURCE, Message, catalogue, message, phrase, read_words
-from selfattn.words.names import NameKind, name_key
+from selfattn.words.messages import LANGS, SOURCE, Message, NameKind, catalogue, message, name_key, phrase, read_words
 
 NAMES = {"BLEU", "chrF", "TER", "AER", "LSTM"}  # the same in every language
 PACKAGE = Path(str(resources.files("selfattn")))

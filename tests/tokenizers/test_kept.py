@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfattn.data.readers.lines import read_kept
-from selfattn.decoding.output import Hypothesis
+from selfattn.decoding.options import Hypothesis
 from selfattn.decoding.texts import to_output
 from selfattn.demo.page import page_tokens
 from selfattn.errors import SettingError, UserError

@@ -10,8 +10,7 @@ from selfattn.report.ranking import matched_statement, named, ranked, target_tok
 from selfattn.report.sections.training import tuning_blocks
 from selfattn.report.verdict import tuning_badge
 from selfattn.results.record import Gate, Model, Record
-from selfattn.words.messages import SOURCE, Message, TextLike, message
-from selfattn.words.names import has_text, name_key
+from selfattn.words.messages import SOURCE, Message, TextLike, has_text, message, name_key
 
 TIMES = {
     "train_seconds": "cost.train_seconds",

@@ -54,8 +54,7 @@ from selfattn.results.quality import (
     is_estimable,
 )
 from selfattn.results.record import MeanOverRuns, Model, Record
-from selfattn.words.messages import SOURCE, Message, TextLike, message
-from selfattn.words.names import name_key
+from selfattn.words.messages import SOURCE, Message, TextLike, message, name_key
 
 # The words of the tests, explained: of several runs each, and where each system has one file of outputs.
 _WORDS = (

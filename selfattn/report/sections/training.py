@@ -24,6 +24,7 @@ from selfattn.report.ranking import (
     share,
     trial_score,
 )
+from selfattn.report.verdict import at_edge
 from selfattn.results.plan import Axis, Budgets, parse_axis
 from selfattn.results.quality import Better, Point, Unit, is_estimable
 from selfattn.results.record import Model, Record, TuningTrial
@@ -137,9 +138,6 @@ def _parts(record: Record, trials: Sequence[TuningTrial], axis: Axis) -> list[tu
     return list(zip(labels, scores, strict=True))
 
 
-_EDGE = 0.05  # of a range
-
-
 def expected_best(scores: Sequence[float], better: Better = "higher") -> list[float]:
     r"""Return the expected best score of 1, 2, ... trials, up to as many as there are (Dodge et al. 2019, section 3).
 
@@ -182,7 +180,7 @@ def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
         owner = "" if record.tuning and record.tuning.is_common else f"{name} "
         settings |= {f"{owner}{setting}": text for setting, text in axes.items()}
     text = message("tuning.text", space="; ".join(f"{name}: {value}" for name, value in settings.items()) or NONE)
-    edges = "; ".join(f"{model.name}: {names}" for model in tuned if (names := _at_edges(record, model)))
+    edges = "; ".join(f"{model.name}: {names}" for model in tuned if (names := at_edge(record, model)))
     return (
         b.Paragraph(text, message("tuning.edges", what=edges) if edges else None),
         b.model_table("tuned", heads, ((model.name, _tuned(record, model)) for model in tuned), words=1),
@@ -191,23 +189,6 @@ def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
             for k, model in enumerate(tuned)
         ),
     )
-
-
-def _at_edges(record: Record, model: Model) -> str:
-    """Name the settings that most tunings chose at the same end of what was tried."""
-    if record.tuning is None:
-        return ""
-    chosen = [trial for trial in model.trials if trial.chosen and trial.budget is None]
-    at_edge: list[str] = []
-    for name, text in record.tuning.space.get(model.name, {}).items():
-        axis = parse_axis(f"{name}={text}")
-        values = [trial.settings.get(name) for trial in chosen]
-        places = [axis.place(float(value)) for value in values if isinstance(value, int | float)]
-        width = 1 / len(axis.values) if axis.values else _EDGE
-        ends = [sum(place < width for place in places), sum(place > 1 - width for place in places)]
-        if 2 * max(ends) > len(chosen):
-            at_edge.append(name)
-    return ", ".join(at_edge)
 
 
 def _tuned(record: Record, model: Model) -> tuple[TextLike, ...]:
