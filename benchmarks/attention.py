@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from benchmarks.measure import Bench, Row, peak
 from selfattn.attention import Additive, attend
-from selfattn.layers.dropout import Dropout
+from selfattn.layers.transformer import Dropout
 
 SHAPES = ((128, 4, 16, 32), (64, 4, 64, 32), (16, 8, 256, 64), (2, 8, 1024, 64))
 

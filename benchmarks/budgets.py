@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.significance import EASE, FAILURE, TASTE, World, measure, percent, percents, points, row, skill_for
-from selfattn.evaluation.metrics.exact import ExactMatch
+from selfattn.evaluation.metrics.basic import ExactMatch
 from selfattn.evaluation.statistics.design import ALL_BUDGETS, Design, budget_differences, locate, most_failing
 from selfattn.evaluation.statistics.significance import score_runs
 

@@ -19,7 +19,7 @@ from selfattn.convert.marian import Marian, MarianIds, to_marian
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import greedy
 from selfattn.models.build import build
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 
 VOCABULARY, LENGTH = training.VOCABULARY, training.LENGTH
 PAD, EOS = VOCABULARY - 1, 0

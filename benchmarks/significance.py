@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from selfattn.evaluation.statistics.significance import choose_word, score_runs
-from selfattn.results.pair_tests import MarginWord
+from selfattn.results.quality import MarginWord
 
 EASE, TASTE, FAILURE = 2.0, 0.7, -4.0  # standard deviations, and what a failed run loses, in logits
 PLACES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)

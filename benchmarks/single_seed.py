@@ -13,7 +13,7 @@ import argparse
 from itertools import combinations, product
 from pathlib import Path
 
-from selfattn.results.reading import read_record
+from selfattn.results.record import read_record
 
 
 def main() -> None:

@@ -9,11 +9,11 @@ from statistics import median
 
 import torch
 
-from selfattn.layers.trees import named_tensors
+from selfattn.layers.recurrent import named_tensors
 from selfattn.models.build import build
 from selfattn.report.blocks import Chart, ChartLine, Spot
-from selfattn.report.drawing.palette import Signs
-from selfattn.report.drawing.scale import Scale, number_scale
+from selfattn.report.drawing.charts import Signs
+from selfattn.report.drawing.numbers import Scale, number_scale
 from selfattn.report.write import chart_svg
 
 MODELS = ("decoder-only", *(f"decoder-only-{kind}" for kind in ("linear", "linear-decay", "delta", "delta-hybrid")))

@@ -16,9 +16,7 @@ from benchmarks.measure import Bench, Row, peers
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example
 from selfattn.models.build import build
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
-from selfattn.models.presets import PRESETS
-from selfattn.models.transformer_config import TransformerConfig
+from selfattn.models.families import PRESETS, EncoderDecoderConfig, TransformerConfig
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Replica
 from selfattn.training.step import Stepper, make_optimizer

@@ -13,7 +13,7 @@ from selfattn.comparison.score_table import score_table as score_table
 from selfattn.comparison.scores import compare_scores as compare_scores
 from selfattn.data.pairs import Pair as Pair
 from selfattn.decoding.options import DecodingOptions as DecodingOptions
-from selfattn.decoding.output import Output as Output
+from selfattn.decoding.options import Output as Output
 from selfattn.decoding.scoring import TargetScore as TargetScore
 from selfattn.errors import SettingError as SettingError
 from selfattn.errors import UserError as UserError

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from selfattn.errors import LINES, say
-from selfattn.interrupts import polled
+from selfattn.process import polled
 
 T = TypeVar("T")
 

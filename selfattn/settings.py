@@ -1,19 +1,21 @@
-"""Settings by name, each a field of one of several dataclasses. Imports no torch."""
+"""Settings by name, each a field of one of several dataclasses, and as a command line. Imports no torch."""
 
 import dataclasses
 import difflib
 import math
 import os
 import re
+import shlex
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from selfattn.errors import SettingError
+from selfattn.errors import SettingError, option
+from selfattn.plugin_loading import loaded_plugins
 
 Settings = Mapping[str, Any]
 
@@ -392,3 +394,33 @@ def check_conditions(names: Collection[str], options: object, conditions: Sequen
         for name in condition.names:
             if name in names and not condition.holds(options):
                 raise NoEffectError(name, condition)
+
+
+def command_line(command: str, values: Settings) -> str:
+    """Return the command line of settings, quoted for a shell, with the loaded plugins.
+
+    Args:
+        command: such as ``train dates``.
+        values: of the settings that differ from the defaults, in their order on the command line.
+
+    Example:
+        >>> command_line("train dates", {"out": Path("my run"), "locales": ("ko_KR", "ja_JP"), "epochs": 3})
+        "selfattn train dates --out 'my run' --locales ko_KR,ja_JP --epochs 3"
+    """
+    plugins = "".join(f" --plugin {shlex.quote(plugin)}" for plugin in loaded_plugins())
+    return " ".join([f"selfattn{plugins} {command}", *_options(values)])
+
+
+def _options(values: Settings) -> Iterator[str]:
+    for name, value in values.items():
+        if value is None or value is False:
+            continue
+        if value is True:
+            yield option(name)
+        elif name in ("set", "space", "system"):  # settings of models may hold commas, files of systems do
+            yield from (f"{option(name)} {shlex.quote(setting)}" for setting in value)
+        else:
+            is_files = isinstance(value, tuple) and any(isinstance(path, Path) for path in value)
+            is_list = isinstance(value, tuple | list)
+            texts = map(str, value) if is_files else [",".join(map(str, value)) if is_list else str(value)]
+            yield " ".join([option(name), *map(shlex.quote, texts)])

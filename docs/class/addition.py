@@ -13,13 +13,12 @@ import sys
 from pathlib import Path
 
 from selfattn import register
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
-from selfattn.models.presets import Preset
+from selfattn.models.families import EncoderDecoderConfig, Preset, RNNDecoderConfig, RNNEncoderConfig
 from selfattn.report.blocks import Chart, ChartLine, Spot
-from selfattn.report.drawing.palette import Signs
-from selfattn.report.drawing.scale import Scale
+from selfattn.report.drawing.charts import Signs
+from selfattn.report.drawing.numbers import Scale
 from selfattn.report.write import chart_svg
-from selfattn.results.reading import read_record
+from selfattn.results.record import read_record
 from selfattn.words.messages import phrase
 
 WIDTHS = (7, 4)  # characters of a question, such as "864+394", and of an answer; shorter ones end in spaces

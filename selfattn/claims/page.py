@@ -6,21 +6,19 @@ from pathlib import Path
 
 from rich.console import Console
 
-from selfattn.claims.claim import Claim
+from selfattn.claims.claim import Claim, Trials, has_learned
 from selfattn.claims.claim import page_words as words
-from selfattn.claims.record import RECORD
-from selfattn.claims.rules import Trials, has_learned
+from selfattn.claims.run import RECORD
 from selfattn.codec import encode, fingerprint
 from selfattn.errors import UserError, all_visible, described
 from selfattn.ownership import MARKDOWN_MARK
 from selfattn.registry import CLAIMS
 from selfattn.report import blocks
-from selfattn.report.drawing.numbers import bare_p_text
-from selfattn.report.drawing.scale import power_of_ten
+from selfattn.report.drawing.numbers import bare_p_text, power_of_ten
+from selfattn.report.ranking import departures
 from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_blocks
-from selfattn.report.verdict.conditions import departures
 from selfattn.report.write import as_json, write_all
 from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement, Need
 from selfattn.words.messages import SOURCE, Message, TextLike, message

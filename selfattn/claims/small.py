@@ -15,14 +15,13 @@ from torch import Tensor, nn
 from selfattn.claims.claim import Setup
 from selfattn.data.batches import Batch
 from selfattn.decoding.greedy import greedy
-from selfattn.decoding.output import Hypothesis
+from selfattn.decoding.options import Hypothesis
 from selfattn.layers import initialise
 from selfattn.layers.transformer import StackOutput, run_stack
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig, override
-from selfattn.models.presets import get_preset
+from selfattn.models.families import TransformerConfig, get_preset
 from selfattn.models.protocol import EncoderMemory, Seq2Seq
-from selfattn.models.transformer_config import TransformerConfig
 from selfattn.streams import generator
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Replica

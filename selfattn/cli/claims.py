@@ -94,7 +94,7 @@ def page(*records: Path, out: Path, lang: Lang = SOURCE) -> None:
         lang: Language of the page.
     """
     from selfattn.claims.page import write_pages
-    from selfattn.claims.record import join_records, read_record
+    from selfattn.claims.run import join_records, read_record
 
     if not records:
         raise UserError("claims page: name a record, such as claims/claims.json")

@@ -13,11 +13,10 @@ from cyclopts import App, MissingArgumentError
 from cyclopts.config import Dict
 
 from selfattn.cli.options import changed_settings
-from selfattn.command_lines import command_line
 from selfattn.errors import UserError, option, say
 from selfattn.files import read_bytes, write_text, writing
 from selfattn.registry import TASKS
-from selfattn.settings import Condition, NoEffectError, check_conditions, divide, shown
+from selfattn.settings import Condition, NoEffectError, check_conditions, command_line, divide, shown
 from selfattn.training.launch import is_main_process
 
 MakeCommands = Callable[[Sequence[str]], App]

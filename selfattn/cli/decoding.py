@@ -161,7 +161,7 @@ def align(
         sentences: Tokenised sentences of --gold: one file of source ||| target, or two parallel files.
         base: First word index in --gold, 0 or 1. Default: detected.
     """
-    from selfattn.evaluation.alignment.links import read_gold
+    from selfattn.evaluation.links import read_gold
     from selfattn.runs.evaluate import align_against_gold, alignment_lines, gold_lines
 
     if bool(data) == (gold is not None):

@@ -12,10 +12,10 @@ from cyclopts import Parameter
 
 from selfattn.cli.decoding import load_runs
 from selfattn.cli.options import Lang, command
-from selfattn.command_lines import command_line
 from selfattn.errors import UserError, number_of, say, visible
 from selfattn.files import beside
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
+from selfattn.settings import command_line
 from selfattn.words.messages import SOURCE
 
 
@@ -66,7 +66,7 @@ def verify(report: Path, /, *, items: int | None = None) -> None:
         report: Directory of a comparison, of a report or of claims, or the record, such as results.json.
         items: Decode only this number of test pairs of each run, drawn at random. Default: all.
     """
-    from selfattn.claims.record import is_of_claims, verify_claims
+    from selfattn.claims.run import is_of_claims, verify_claims
     from selfattn.comparison.verify import verify as verify_report
 
     of_claims = is_of_claims(report)

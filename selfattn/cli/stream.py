@@ -14,11 +14,10 @@ from typing import Any, BinaryIO, Protocol
 
 from selfattn.console import has_terminal
 from selfattn.decoding.glossary import Glossary, missing
-from selfattn.decoding.options import DecodingOptions
-from selfattn.decoding.output import NOTHING, Output
+from selfattn.decoding.options import NOTHING, DecodingOptions, Output
 from selfattn.errors import UserError, number_of, say, visible
 from selfattn.files import writing
-from selfattn.interrupts import first_interrupt
+from selfattn.process import first_interrupt
 from selfattn.registry import TASKS
 from selfattn.runs.output_details import OutputDetails, output_details
 from selfattn.runs.predictor import Predictor

@@ -13,12 +13,11 @@ from cyclopts import App, Parameter
 from selfattn.cli.config import MakeCommands, read_recipe
 from selfattn.cli.options import Lang, changed_settings, check_language, make_app, parameters_of, takes, unwrapped
 from selfattn.codec import encode
-from selfattn.command_lines import command_line
 from selfattn.data.readers.pairs import named_sets
 from selfattn.errors import UserError, say
 from selfattn.registry import TASKS
 from selfattn.runs.task import TaskData
-from selfattn.settings import check_conditions, needs
+from selfattn.settings import check_conditions, command_line, needs
 from selfattn.training.config import TrainingConfig
 from selfattn.training.launch import is_main_process
 from selfattn.words.messages import SOURCE

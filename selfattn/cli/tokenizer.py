@@ -117,7 +117,7 @@ def _read(
 
 def _clean_pairs(source: "PairFiles") -> tuple[list[str], list[str]]:
     """Read and clean pairs, and say what was left out."""
-    from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows
+    from selfattn.data.corpus import CleaningOptions, Tally, clean_rows
 
     if not source.paths:
         return [], []

@@ -14,7 +14,7 @@ from selfattn.comparison.tested import Tested, came_to_its_end
 from selfattn.comparison.trainings import DIVERGED
 from selfattn.comparison.tuning import choose, digest_of_trials, planned_trials, tuned_settings
 from selfattn.errors import UserError
-from selfattn.evaluation.gates.output_gates import baseline_gate
+from selfattn.evaluation.gates import baseline_gate
 from selfattn.experiments.plan import PLAN, check_ledger, decide_alike, departures
 from selfattn.plugin_loading import changed_plugins
 from selfattn.results.plan import Departure, PlanCheck

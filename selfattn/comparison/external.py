@@ -10,8 +10,7 @@ from selfattn.errors import UserError
 from selfattn.experiments.plan import PLAN
 from selfattn.files import make_directory
 from selfattn.report.write import RESULTS, ReportFiles, write_report
-from selfattn.results.reading import read_record
-from selfattn.results.record import Record
+from selfattn.results.record import Record, read_record
 from selfattn.words.messages import SOURCE
 
 

@@ -11,11 +11,11 @@ from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import inner_name, read_text_lines
 from selfattn.data.readers.rows import read_column
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics.exact import WordAccuracy
+from selfattn.evaluation.metrics.basic import WordAccuracy
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.metrics.translation import Bleu
-from selfattn.evaluation.statistics.words import ngram_differences, score_words
-from selfattn.results.parts import BucketGroup, NgramGroup
+from selfattn.evaluation.statistics.buckets import ngram_differences, score_words
+from selfattn.results.quality import BucketGroup, NgramGroup
 from selfattn.runs.task import TaskData, task_of_settings
 
 KIND = "outputs"  # of the data of a record

@@ -15,16 +15,24 @@ from selfattn.comparison.seal import sealed_pair
 from selfattn.comparison.tested import Answered
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics.exact import WordRecall
+from selfattn.evaluation.metrics.basic import WordRecall
 from selfattn.evaluation.metrics.metric import Metric, make_metric
 from selfattn.evaluation.statistics.buckets import ItemScores, by_length, by_tag, score_fields, score_rare_words
 from selfattn.evaluation.statistics.design import budget_differences, locate
 from selfattn.evaluation.statistics.significance import Tunings, score_counts
 from selfattn.evaluation.statistics.variances import LEVEL
-from selfattn.results.pair_tests import MIN_SEEDS, PairTest
-from selfattn.results.parts import Bucket, BucketGroup, NgramGroup
 from selfattn.results.plan import Budgets
-from selfattn.results.quality import BudgetDifference, Estimate, Headline, IntervalMethod
+from selfattn.results.quality import (
+    MIN_SEEDS,
+    Bucket,
+    BucketGroup,
+    BudgetDifference,
+    Estimate,
+    Headline,
+    IntervalMethod,
+    NgramGroup,
+    PairTest,
+)
 from selfattn.results.record import Difference, Model, Record
 from selfattn.runs.task import TaskData
 

@@ -11,7 +11,6 @@ from typing import Self, TypeAlias
 
 from selfattn import __version__
 from selfattn.codec import Plain, line_of, read, short
-from selfattn.command_lines import command_line
 from selfattn.comparison.judged import KIND, JudgedOutputs, read_given
 from selfattn.comparison.measured import measure, signatures_beside
 from selfattn.comparison.options import OutputsOptions
@@ -20,15 +19,14 @@ from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.errors import SettingError, UserError, number_of, say
-from selfattn.evaluation.metrics.exact import decomposed_note
+from selfattn.evaluation.metrics.basic import decomposed_note
 from selfattn.evaluation.metrics.metric import Metric, make_metric
 from selfattn.evaluation.metrics.translation import Bleu, missing_tokeniser, script_warning
 from selfattn.registry import is_name
 from selfattn.report.blocks import Outputs
 from selfattn.report.write import ReportFiles
-from selfattn.results.record import SCHEMA, Model, Record
-from selfattn.results.verified import Recomputation
-from selfattn.settings import changed, divide
+from selfattn.results.record import SCHEMA, Model, Recomputation, Record
+from selfattn.settings import changed, command_line, divide
 from selfattn.words.messages import SOURCE, message
 
 TextSource: TypeAlias = str | Path | Sequence[str]

@@ -17,8 +17,7 @@ from selfattn.experiments import plan as experiments
 from selfattn.models.config import ModelConfig, override, probabilities
 from selfattn.registry import is_name
 from selfattn.results.quality import Headline
-from selfattn.results.record import UNMATCHED, Matching, TuningTrial
-from selfattn.results.subject import Baseline
+from selfattn.results.record import UNMATCHED, Baseline, Matching, TuningTrial
 from selfattn.training.config import TrainingConfig
 
 TUNING = "tuning"  # folder of the trials, and their step in the ledger

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
-from selfattn.command_lines import command_line
 from selfattn.comparison.options import (
     NOT_THE_RESULT,
     QUICK_RUNS,
@@ -21,15 +20,15 @@ from selfattn.comparison.trainings import Trainings
 from selfattn.comparison.tuning import check_space, default_space, default_tunings, tuned_settings
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.cost import BatchShape, training_flops
-from selfattn.evaluation.metrics.exact import EXACT_MATCH
+from selfattn.evaluation.metrics.basic import EXACT_MATCH
+from selfattn.models.build import body, match, parameters, spread
 from selfattn.models.config import ModelConfig
-from selfattn.models.presets import PRESETS, get_preset
-from selfattn.models.sizing import body, match, parameters, spread
+from selfattn.models.families import PRESETS, get_preset
 from selfattn.results.record import BODIES_APART, Gate, Matching
 from selfattn.runs.task import Resource, TaskData, make_task, task_class
 from selfattn.runs.task_metrics import decided_by, headline
 from selfattn.runs.train import with_settings
-from selfattn.settings import Settings, changed, check_conditions, divide
+from selfattn.settings import Settings, changed, check_conditions, command_line, divide
 from selfattn.training.config import TrainingConfig
 
 _LENGTH = ("epochs", "max_steps", "items_per_epoch")  # settings that decide the length of a training

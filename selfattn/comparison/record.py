@@ -22,12 +22,12 @@ from selfattn.errors import UserError
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.arrivals import compare_arrivals, describe_arrivals
 from selfattn.evaluation.statistics.design import ALL_BUDGETS
+from selfattn.models.build import body
 from selfattn.models.config import config_to_dict
-from selfattn.models.presets import PRESETS, Preset, get_preset
-from selfattn.models.sizing import body
-from selfattn.results.arrivals import Target
+from selfattn.models.families import PRESETS, Preset, get_preset
 from selfattn.results.attention import Attention, AttentionExample, ModelAttention
 from selfattn.results.plan import AtBudget, Budgets, PlanCheck
+from selfattn.results.quality import Target
 from selfattn.results.record import SCHEMA, MeanOverRuns, Model, Record, Timing, Tuning
 from selfattn.runs.record import flat
 from selfattn.runs.task import TaskData, task_of_run

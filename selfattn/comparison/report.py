@@ -20,11 +20,10 @@ from selfattn.experiments.plan import PLAN
 from selfattn.files import make_directory
 from selfattn.ownership import check_ours
 from selfattn.report.blocks import Outputs
+from selfattn.report.ranking import ranked
 from selfattn.report.sections.attention import DEMO
-from selfattn.report.verdict.ranking import ranked
 from selfattn.report.write import RESULTS, ReportFiles, check_report, write_report
-from selfattn.results.reading import read_record
-from selfattn.results.record import Record
+from selfattn.results.record import Record, read_record
 from selfattn.runs.load import load
 from selfattn.runs.run import Run
 from selfattn.words.messages import SOURCE

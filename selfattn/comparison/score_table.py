@@ -22,10 +22,9 @@ from selfattn.evaluation.metrics.metric import Array, Metric
 from selfattn.evaluation.statistics.buckets import ItemScores
 from selfattn.files import reading
 from selfattn.registry import METRICS
-from selfattn.report.sections.first_screen import summary
+from selfattn.report.sections.quality import summary
 from selfattn.report.write import latex_of
-from selfattn.results.pair_tests import PairTest, Word
-from selfattn.results.quality import Better, Estimate, Unit
+from selfattn.results.quality import Better, Estimate, PairTest, Unit, Word
 from selfattn.results.record import SCHEMA, Model, Record
 from selfattn.words.messages import SOURCE
 

@@ -15,19 +15,17 @@ from pyarrow import parquet
 
 from selfattn import __version__
 from selfattn.codec import Plain, line_of, read
-from selfattn.command_lines import command_line
 from selfattn.comparison.options import ScoresOptions
 from selfattn.comparison.report import check_out, publish
 from selfattn.comparison.score_table import KIND, Cells, GivenMetric, Scores, ScoreTable, score_table
 from selfattn.errors import UserError, number_of, say
 from selfattn.evaluation.statistics.design import POWER
 from selfattn.evaluation.statistics.pilot import MOST_RUNS, Spread, runs_needed
-from selfattn.report.verdict.ranking import difference_unit
+from selfattn.report.ranking import difference_unit
 from selfattn.report.write import ReportFiles
 from selfattn.results.quality import Unit
-from selfattn.results.record import SCHEMA, Model, Record
-from selfattn.results.verified import Recomputation
-from selfattn.settings import changed, divide
+from selfattn.results.record import SCHEMA, Model, Recomputation, Record
+from selfattn.settings import changed, command_line, divide
 from selfattn.words.messages import SOURCE, message
 
 JUDGED = "scores.json"

@@ -8,7 +8,7 @@ from selfattn.comparison.compare import compare, make_plan
 from selfattn.comparison.plan import ComparisonPlan
 from selfattn.comparison.preparation import prepare
 from selfattn.errors import SettingError, UserError, number_of, say
-from selfattn.evaluation.statistics.over_tasks import FEWEST
+from selfattn.evaluation.statistics.significance import FEWEST
 from selfattn.experiments.plan import check_out
 from selfattn.registry import is_name
 from selfattn.words.messages import SOURCE

@@ -20,7 +20,7 @@ from selfattn.codec import Plain
 from selfattn.comparison.plan import ComparisonPlan
 from selfattn.comparison.run_table import RunTable
 from selfattn.data.pairs import Pair, Span
-from selfattn.decoding.output import Output
+from selfattn.decoding.options import Output
 from selfattn.errors import SettingError, UserError, number_of
 from selfattn.files import sha256_of, writing
 from selfattn.results.attention import Agreement, HeadScores, ModelAlignment, ShownAttention

@@ -14,13 +14,17 @@ import torch
 from selfattn.comparison.tested import SCHEMA, Answer, TestResult, keep
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example, Pair, encode_pairs
-from selfattn.decoding.output import NOTHING, Output
-from selfattn.evaluation.alignment.attention_scores import best_head, gold_from_spans, score_attention, source_shares
-from selfattn.evaluation.alignment.dependence import agreement
-from selfattn.evaluation.alignment.word_alignment import align_words
+from selfattn.decoding.options import NOTHING, Output
+from selfattn.evaluation.attention import (
+    agreement,
+    align_words,
+    best_head,
+    gold_from_spans,
+    score_attention,
+    source_shares,
+)
 from selfattn.evaluation.cost import BatchShape, count_flops, peak_memory
-from selfattn.evaluation.gates.model_gates import model_gates, overfitting
-from selfattn.evaluation.gates.output_gates import baseline_gate, output_gates, unigrams
+from selfattn.evaluation.gates import baseline_gate, model_gates, output_gates, overfitting, unigrams
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.buckets import by_tag
 from selfattn.results.attention import HeadScores, ModelAlignment, ShownAttention

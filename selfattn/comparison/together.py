@@ -7,16 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from selfattn.errors import SettingError, UserError
-from selfattn.evaluation.statistics.over_tasks import drawn_again, improvement, interquartile_mean, mean_difference
+from selfattn.evaluation.statistics.significance import drawn_again, improvement, interquartile_mean, mean_difference
 from selfattn.report.drawing.numbers import bare_p_text, value_text
-from selfattn.report.verdict.conditions import departures
-from selfattn.report.verdict.ranking import UNITS, obstacles, pair_test, quality, set_aside
-from selfattn.results.pair_tests import OverTasks, TaskRow
-from selfattn.results.quality import Estimate, Unit
-from selfattn.results.reading import read_record
-from selfattn.results.record import Record
-from selfattn.words.messages import SOURCE, Message, catalogue, message, text_of
-from selfattn.words.names import name_key
+from selfattn.report.ranking import UNITS, departures, obstacles, pair_test, quality, set_aside
+from selfattn.results.quality import Estimate, OverTasks, TaskRow, Unit
+from selfattn.results.record import Record, read_record
+from selfattn.words.messages import SOURCE, Message, catalogue, message, name_key, text_of
 
 RESULTS = "results.json"
 

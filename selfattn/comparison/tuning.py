@@ -18,8 +18,8 @@ from selfattn.comparison.tested import ANSWERS, RESULT
 from selfattn.comparison.trainings import DIVERGED, examples_until
 from selfattn.errors import SettingError, UserError
 from selfattn.experiments.tuning import Rank, draw_points, search
+from selfattn.results.plan import Axis, parse_axis
 from selfattn.results.record import TuningTrial
-from selfattn.results.space import Axis, parse_axis
 from selfattn.runs.directory import RunDirectory
 from selfattn.settings import bounds_of
 from selfattn.streams import seed_for

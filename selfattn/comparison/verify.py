@@ -22,14 +22,12 @@ from selfattn.comparison.trainings import ENDED
 from selfattn.comparison.tuning import planned_trials
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError
-from selfattn.evaluation.gates.output_gates import output_gates
-from selfattn.evaluation.metrics.likelihood import agree
+from selfattn.evaluation.gates import output_gates
+from selfattn.evaluation.metrics.basic import agree
 from selfattn.experiments.plan import PLAN
 from selfattn.report.sections.attention import DEMO
 from selfattn.report.write import RESULTS
-from selfattn.results.reading import read_record
-from selfattn.results.record import Gate, Record
-from selfattn.results.verified import Recomputation
+from selfattn.results.record import Gate, Recomputation, Record, read_record
 from selfattn.runs.answers import answer
 from selfattn.runs.load import load
 from selfattn.runs.run import Run

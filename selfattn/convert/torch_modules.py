@@ -23,8 +23,7 @@ from selfattn.convert.plain import (
     check_tensors,
 )
 from selfattn.layers import Activation, FeedForward, TransformerBlock
-from selfattn.layers.dropout import Dropout
-from selfattn.layers.transformer import FUNCTIONS
+from selfattn.layers.transformer import FUNCTIONS, Dropout
 
 M = TypeVar("M", bound=nn.Module)
 TorchLayer: TypeAlias = nn.TransformerEncoderLayer | nn.TransformerDecoderLayer

@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from selfattn.collector import paused_collector
 from selfattn.data.pairs import Example, Examples
+from selfattn.process import paused_collector
 from selfattn.tokenizers.protocol import BOS, PAD
 
 _WINDOW = 100  # batches that are sorted by length together

@@ -20,9 +20,9 @@ from selfattn.decoding.common import (
     length_limits,
     top,
 )
-from selfattn.decoding.output import Hypothesis
-from selfattn.interrupts import poll
+from selfattn.decoding.options import Hypothesis
 from selfattn.models.protocol import Seq2Seq
+from selfattn.process import poll
 
 
 @torch.inference_mode()
@@ -77,7 +77,7 @@ def beam_search(
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
         >>> source = torch.tensor([[5, 6, 2], [7, 2, 0]])
         >>> results = beam_search(

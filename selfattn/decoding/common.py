@@ -89,11 +89,11 @@ def in_batches(
         The values, in the order of the examples.
 
     Raises:
-        Stopped: a stop was requested, see :mod:`selfattn.interrupts`.
+        Stopped: a stop was requested, see :mod:`selfattn.process`.
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> model = build(PRESETS["transformer"].config, vocab_size=7, pad_id=0, seed=0)
         >>> examples = [Example([4, 5, 2], [2]), Example([4, 2], [2]), Example([6, 2], [2])]
         >>> in_batches(model, examples, lambda batch, places: [places] * len(places), batch_size=2, max_tokens=100)

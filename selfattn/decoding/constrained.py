@@ -27,9 +27,9 @@ from selfattn.decoding.common import (
     top,
 )
 from selfattn.decoding.glossary import joins, missing
-from selfattn.decoding.output import Hypothesis
-from selfattn.interrupts import poll
+from selfattn.decoding.options import Hypothesis
 from selfattn.models.protocol import Seq2Seq
+from selfattn.process import poll
 from selfattn.tokenizers.protocol import Tokenizer
 
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from selfattn.data.pairs import clean_text
 from selfattn.data.readers.lines import whole_lines_of
-from selfattn.data.text import clean_text
 from selfattn.errors import UserError
 from selfattn.settings import shown
 from selfattn.tokenizers.protocol import Tokenizer

@@ -14,10 +14,9 @@ from selfattn.decoding.common import (
     length_limits,
     top,
 )
-from selfattn.decoding.options import SAMPLED, DecodingOptions
-from selfattn.decoding.output import Hypothesis
-from selfattn.interrupts import poll
+from selfattn.decoding.options import SAMPLED, DecodingOptions, Hypothesis
 from selfattn.models.protocol import Seq2Seq
+from selfattn.process import poll
 
 Choice = Callable[[Tensor, list[int], int], Tensor]
 """Given logits ``[n v]``, the ``n`` sentences they belong to, and the number of the step from 0, returns the
@@ -72,7 +71,7 @@ def greedy(
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
         >>> source = torch.tensor([[5, 6, 2], [7, 2, 0]])
         >>> outputs = greedy(model, source, source != 0, bos_id=1, eos_id=2, max_length=3)
@@ -167,7 +166,7 @@ def sample(
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> from selfattn.streams import generator
         >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
         >>> source = torch.tensor([[5, 6, 2], [7, 2, 0]])

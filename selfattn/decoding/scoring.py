@@ -174,7 +174,7 @@ def score_texts(model: Seq2Seq, tokenizer: Tokenizer, texts: Sequence[str], *, c
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> tokenizer = CharTokenizer("ab")
         >>> model = build(PRESETS["decoder-only"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)

@@ -10,8 +10,7 @@ from selfattn.decoding.common import LengthPenalty, Restrictions, in_batches
 from selfattn.decoding.constrained import constrained_search
 from selfattn.decoding.glossary import missing
 from selfattn.decoding.greedy import greedy, sample
-from selfattn.decoding.options import DecodingOptions
-from selfattn.decoding.output import Hypothesis
+from selfattn.decoding.options import DecodingOptions, Hypothesis
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
 from selfattn.tokenizers.protocol import Tokenizer
@@ -62,11 +61,11 @@ def decode_sources(
         score is the log-probability.
 
     Raises:
-        Stopped: a stop was requested, see :mod:`selfattn.interrupts`; after the present step of decoding.
+        Stopped: a stop was requested, see :mod:`selfattn.process`; after the present step of decoding.
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> tokenizer = CharTokenizer("abc")
         >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)

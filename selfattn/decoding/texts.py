@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from selfattn.decoding.options import GREEDY, DecodingOptions
-from selfattn.decoding.output import NOTHING, Hypothesis, Output, OwnSearch
+from selfattn.decoding.options import GREEDY, NOTHING, DecodingOptions, Hypothesis, Output, OwnSearch
 from selfattn.tokenizers.kept import KeptTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 
@@ -51,7 +50,7 @@ def decode_texts(
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> tokenizer = CharTokenizer(["May 1", "2001-05-01"])
         >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
@@ -124,7 +123,7 @@ def continue_texts(
         For each text, in their order, its outputs, the best first; in each the beginning, then the continuation.
     """
     from selfattn.decoding.sources import decode_sources
-    from selfattn.models.decoder_only.model import Continuation
+    from selfattn.models.decoder_only import Continuation
 
     sources = [tokenizer.encode(text)[-max(1, context // 2) :] for text in texts]
     limits = [options.max_length or context + 1 - len(source) for source in sources]

@@ -23,10 +23,9 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from selfattn.errors import UserError
-from selfattn.models.build import build
+from selfattn.models.build import build, parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq, stepped_logits
-from selfattn.models.sizing import parameters
 
 _LARGEST = 500_000_000  # parameters of a model that is built only to be counted: 2 GB
 
@@ -71,7 +70,7 @@ def count_flops(model: Seq2Seq, shape: BatchShape) -> Flops:
         shape: of the batch. Rows are independent, so one is counted, and multiplied.
 
     Example:
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> model = build(PRESETS["transformer"].config, vocab_size=47, pad_id=0, seed=0)
         >>> flops = count_flops(model, BatchShape(batch=64, source=30, target=11))
         >>> flops.forward, flops.training == 3 * flops.forward
@@ -91,7 +90,7 @@ def count_flops(model: Seq2Seq, shape: BatchShape) -> Flops:
 
 
 def training_flops(config: ModelConfig, vocab_size: int, shape: BatchShape) -> int:
-    """Count the training of a model that is not built yet: a measure for `selfattn.models.sizing.match`.
+    """Count the training of a model that is not built yet: a measure for `selfattn.models.build.match`.
 
     Args:
         config: of the model.
@@ -102,7 +101,7 @@ def training_flops(config: ModelConfig, vocab_size: int, shape: BatchShape) -> i
         UserError: the model is too large to be built for the count.
 
     Example:
-        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.models.families import PRESETS
         >>> training_flops(PRESETS["transformer"].config, 47, BatchShape(64, 30, 11))
         1472901120
     """

@@ -32,8 +32,8 @@ from joblib.externals.loky import get_reusable_executor
 from selfattn.errors import UserError, described
 from selfattn.experiments.progress import Display, Logs, Reporter
 from selfattn.files import open_to_append, writing
-from selfattn.interrupts import SIGNALS, first_interrupt
 from selfattn.plugin_loading import load_plugin, loaded_plugins
+from selfattn.process import SIGNALS, first_interrupt
 from selfattn.registry import REGISTRIES
 from selfattn.streams import alone
 from selfattn.training.config import DeviceName

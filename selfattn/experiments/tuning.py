@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from selfattn.results.space import Axis
+from selfattn.results.plan import Axis
 
 K = TypeVar("K")
 P = TypeVar("P")
@@ -25,7 +25,7 @@ def draw_points(axes: Sequence[Axis], count: int, seed: int) -> list[dict[str, f
         seed: of the scrambling (Owen 1998).
 
     Example:
-        >>> from selfattn.results.space import parse_axis
+        >>> from selfattn.results.plan import parse_axis
         >>> points = draw_points([parse_axis("lr=1e-3..1e-1:log"), parse_axis("batch_size=8,16")], 4, seed=0)
         >>> sorted(point["batch_size"] for point in points), sum(point["lr"] < 0.01 for point in points)
         ([8.0, 8.0, 16.0, 16.0], 2)

@@ -19,9 +19,9 @@ from selfattn.layers import TransformerBlock
 from selfattn.layers.init import without_memory
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
-from selfattn.models.encoder_decoder.model import EncoderDecoder
+from selfattn.models.encoder_decoder import EncoderDecoder
+from selfattn.models.families import TransformerConfig
 from selfattn.models.protocol import Memory, Seq2Seq
-from selfattn.models.transformer_config import TransformerConfig
 from selfattn.tokenizers.protocol import SPECIALS, Tokenizer
 
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}

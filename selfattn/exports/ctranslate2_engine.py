@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.data.pairs import Example
-from selfattn.decoding.options import GREEDY, DecodingOptions
-from selfattn.decoding.output import Hypothesis
+from selfattn.decoding.options import GREEDY, DecodingOptions, Hypothesis
 from selfattn.errors import UserError
 from selfattn.tokenizers.protocol import EOS, SPECIALS
 

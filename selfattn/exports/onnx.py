@@ -25,7 +25,7 @@ from selfattn.attention.masks import unread
 from selfattn.convert.plain import check_plain
 from selfattn.errors import UserError, described
 from selfattn.files import write_atomically
-from selfattn.layers.trees import named_tensors, with_tensors
+from selfattn.layers.recurrent import named_tensors, with_tensors
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq, joined_rows
 from selfattn.streams import global_state
 

@@ -1,16 +1,129 @@
-"""The Transformer block and what it has besides attention: norms, the feed-forward block and its gated variant."""
+"""The Transformer block and what it has besides attention: norms, the feed-forward block, embeddings and dropout.
 
+Dropout draws its mask in bulk: on a CPU, drawing one number for each element is a fifth of a training step. Embeddings
+have positions added where a model adds them, and a layer maps back to tokens.
+"""
+
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from selfattn.attention import AttentionState, KeyValue, MultiHeadAttention
+from selfattn.attention import AttentionState, EmbeddingPosition, KeyValue, MultiHeadAttention
 from selfattn.attention.cache import Cache
+from selfattn.attention.core import is_transformed
 from selfattn.attention.masks import Mask
-from selfattn.layers.dropout import Dropout
+
+_LEVELS = 2**16  # of a 16-bit number
+
+
+class Dropout(nn.Dropout):
+    """Set each element to 0 with probability ``p`` while training, and scale the others by 1 / (1 - p).
+
+    Srivastava et al. 2014, "Dropout". On a CPU four elements share one drawn 64-bit number: ``p`` is taken as the next
+    multiple of 2^-16, and the scale is that of the probability used. Elsewhere, for ``p`` 0 or 1, under ``torch.func``
+    and in forward-mode differentiation it is ``torch.nn.Dropout``. The mask comes from PyTorch's global generator.
+
+    Args:
+        p: probability, from 0 to 1; default 0.5.
+
+    Example:
+        >>> _ = torch.manual_seed(0)
+        >>> dropped = Dropout(0.25)(torch.ones(1000))
+        >>> sorted({round(value, 3) for value in dropped.tolist()}), 0.7 < (dropped > 0).float().mean().item() < 0.8
+        ([0.0, 1.333], True)
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply it to a tensor of any shape."""
+        if not self.training:
+            return x
+        cut = round(self.p * _LEVELS)
+        if x.device.type != "cpu" or not 0 < cut < _LEVELS or not x.is_floating_point() or is_transformed():
+            return super().forward(x)
+        dropped: Tensor = _Drop.apply(x, cut)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+        return dropped
+
+
+class _Drop(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cut: int) -> Tensor:
+        bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), 2**63 - 1).view(torch.int16)
+        keep = (bits[: x.numel()] >= cut - _LEVELS // 2).view(x.shape)
+        ctx.save_for_backward(keep)
+        ctx.scale = _LEVELS / (_LEVELS - cut)
+        scaled: Tensor = x * keep * ctx.scale
+        return scaled
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (keep,) = ctx.saved_tensors
+        return gradients[0] * keep * ctx.scale, None
+
+
+class TokenEmbedding(nn.Module):
+    """Look tokens up, scale, add positions, drop out (Vaswani et al. 2017, sections 3.4, 3.5 and 5.4).
+
+    Args:
+        tokens: the table ``[v d]``; handed over, so that several places can share it.
+        position: vectors added by position; default none.
+        scale: multiply the looked-up vectors by ``sqrt(d)``; default False.
+        dropout: probability of dropping a unit while training; default 0.
+
+    Raises:
+        ValueError: the position gives vectors of another shape than its positions and the table's width.
+
+    Example:
+        >>> from selfattn.attention import Sinusoidal
+        >>> embed = TokenEmbedding(nn.Embedding(11, 4), Sinusoidal(4), scale=True)
+        >>> embed(torch.tensor([[3, 7]])).shape
+        torch.Size([1, 2, 4])
+    """
+
+    def __init__(
+        self,
+        tokens: nn.Embedding,
+        position: EmbeddingPosition | None = None,
+        *,
+        scale: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.position = position
+        self.scale = math.sqrt(tokens.embedding_dim) if scale else 1.0
+        self.dropout = Dropout(dropout)
+
+    def forward(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Map ids ``[b t]`` (positions ``[t]`` or ``[b t]``, default 0, 1, 2, ...) to vectors ``[b t d]``."""
+        x: Tensor = self.tokens(ids)
+        if self.scale != 1.0:
+            x = x * self.scale
+        if self.position is not None:
+            if positions is None:
+                positions = torch.arange(ids.shape[-1], device=ids.device)
+            added = self.position(positions)
+            if added.shape != (*positions.shape, x.shape[-1]):
+                raise ValueError(
+                    f"{type(self.position).__name__}: expected a vector of width {x.shape[-1]} for each of the "
+                    f"positions {tuple(positions.shape)}, got {tuple(added.shape)}"
+                )
+            x = x + added.to(x.dtype)
+        dropped: Tensor = self.dropout(x)
+        return dropped
+
+
+def output_layer(dim: int, tokens: nn.Embedding, tie: bool) -> nn.Linear:
+    """Build the layer that maps ``[.. d]`` to logits, with the embedding table's weights or with its own."""
+    output = nn.Linear(dim, tokens.num_embeddings)
+    if tie:
+        output.weight = tokens.weight
+    return output
+
 
 Past = Cache | AttentionState | None
 """What self-attention keeps of earlier positions."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from selfattn.models.protocol import Seq2Seq
 
 # Configurations of parts that families share or choose between, by the ``kind`` that stands in their JSON.
-PARTS: Registry[type[Checked]] = Registry("part of a model", "selfattn.models.presets")
+PARTS: Registry[type[Checked]] = Registry("part of a model", "selfattn.models.families")
 
 
 Size = Annotated[int, Ge(1), Le(2**20)]
@@ -253,7 +253,7 @@ def config_to_dict(config: Any) -> dict[str, Any]:
         UserError: it is of a class that has not come in through ``register.family``.
 
     Example:
-        >>> from selfattn.models.presets import get_preset
+        >>> from selfattn.models.families import get_preset
         >>> config_to_dict(get_preset("decoder-only").config)["stack"]["kind"]
         'transformer'
     """
@@ -281,7 +281,7 @@ def config_from_dict(data: dict[str, Any], where: str = "model configuration") -
         UserError: the kind or a field is unknown, or a value is out of its range.
 
     Example:
-        >>> from selfattn.models.presets import get_preset
+        >>> from selfattn.models.families import get_preset
         >>> config = get_preset("decoder-only").config
         >>> config_from_dict(config_to_dict(config)) == config
         True
@@ -326,7 +326,7 @@ def override(config: Any, settings: dict[str, Any], where: str = "`set` ") -> An
         UserError: a name does not exist, or a value is out of its range.
 
     Example:
-        >>> from selfattn.models.presets import get_preset
+        >>> from selfattn.models.families import get_preset
         >>> override(get_preset("decoder-only").config, {"stack.dim": 32}).stack.dim
         32
     """
@@ -358,7 +358,7 @@ def probabilities(config: Any, prefix: str = "") -> list[str]:
     """Return the dotted paths of all probabilities of a configuration.
 
     Example:
-        >>> from selfattn.models.presets import get_preset
+        >>> from selfattn.models.families import get_preset
         >>> probabilities(get_preset("rnn-attention").config)
         ['encoder.dropout', 'decoder.dropout']
     """

@@ -39,7 +39,7 @@ from selfattn.attention.masks import Mask
 from selfattn.attention.steps import attend_watched
 from selfattn.errors import UserError
 from selfattn.layers import RecurrentStack, TokenEmbedding
-from selfattn.layers.trees import map_leaves, named_tensors, with_tensors
+from selfattn.layers.recurrent import map_leaves, named_tensors, with_tensors
 from selfattn.models.protocol import DecoderState, EncoderMemory, Seq2Seq, joined_rows, token_by_token
 from selfattn.settings import shown
 

@@ -19,7 +19,7 @@ from selfattn.attention import KeyValue
 from selfattn.attention.cache import Cache
 from selfattn.attention.masks import Mask
 from selfattn.errors import UserError
-from selfattn.layers.trees import map_leaves
+from selfattn.layers.recurrent import map_leaves
 
 
 class Reorderable:

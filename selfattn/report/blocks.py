@@ -25,8 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from selfattn.registry import SECTIONS
-from selfattn.report.drawing.numbers import NONE, interval_text, mean_text
-from selfattn.report.drawing.scale import Scale
+from selfattn.report.drawing.numbers import NONE, Scale, interval_text, mean_text
 from selfattn.results.attention import AttentionExample
 from selfattn.results.quality import Estimate, Unit
 from selfattn.results.record import Record

@@ -20,13 +20,12 @@ from selfattn.files import write_bytes, writing
 from selfattn.ownership import MARKDOWN_MARK, check_ours
 from selfattn.registry import SECTIONS
 from selfattn.report.blocks import Block, Chart, Charts, Document, Folded, Outputs, Part, Table
-from selfattn.report.drawing.charts import curves, label_margin
-from selfattn.report.drawing.palette import Signs
+from selfattn.report.drawing.charts import Signs, curves, label_margin
 from selfattn.report.pages import drawn_as, picture
 from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of, table_cells
-from selfattn.report.sections.first_screen import first_screen
-from selfattn.report.verdict.verdict import verdict
+from selfattn.report.sections.quality import first_screen
+from selfattn.report.verdict import verdict
 from selfattn.results.record import Record
 from selfattn.words.messages import LANGS, SOURCE, text_of
 

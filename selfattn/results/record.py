@@ -1,20 +1,72 @@
-"""The record of a comparison: exactly the fields of `results.json` (docs/results-json.md)."""
+"""The record of a comparison: exactly the fields of `results.json` (docs/results-json.md); reading and verifying it.
 
-from collections.abc import Mapping
+An error of reading is one line that names the file and the field.
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, combinations
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from annotated_types import Ge, Gt, MinLen
 
+from selfattn import codec
 from selfattn.codec import Plain
-from selfattn.results.arrivals import Target
+from selfattn.errors import UserError
 from selfattn.results.attention import Agreement, Attention, HeadScores, ModelAlignment
-from selfattn.results.pair_tests import PairTest
-from selfattn.results.parts import BucketGroup, NgramGroup
 from selfattn.results.plan import Budgets, PlanCheck, Seal
-from selfattn.results.quality import Curve, Estimate, Headline, IntervalMethod, Share, Unit
-from selfattn.results.subject import NO_SUBJECT, Subject
+from selfattn.results.quality import (
+    BucketGroup,
+    Curve,
+    Estimate,
+    Headline,
+    IntervalMethod,
+    NgramGroup,
+    PairTest,
+    Share,
+    Target,
+    Unit,
+)
+
+
+@dataclass(frozen=True)
+class Baseline(Plain):
+    """A published result on the same data: a model far below it may be broken.
+
+    Attributes:
+        metric: its name among the scores of a run.
+        value: what is expected at least, or at most where lower is better.
+        source: publication, figure and data.
+        examples: training pairs that it takes, repetitions counted; a model trained on fewer is not checked. Default 0.
+        distinct: how many of these have to be different; default 0.
+    """
+
+    metric: str
+    value: float
+    source: str
+    examples: int = 0
+    distinct: int = 0
+
+
+@dataclass(frozen=True)
+class Subject(Plain):
+    """The question of a comparison, as its task states it.
+
+    Attributes:
+        pair: names of the two models that the question is about, in its order; None where it is about all.
+        words: by language, the task's own texts by message key, which override the report's: the question
+            (`question.pair.same`, `question.pair`, `question.pair.any`, `question.many`, `question.one`), what its
+            items are called (`items`), and names of its metrics, buckets and gates (`metric.NAME`, `bucket.NAME`,
+            `gate.NAME`).
+    """
+
+    pair: tuple[str, str] | None = None
+    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+NO_SUBJECT = Subject()
+
 
 SCHEMA = 3
 
@@ -297,3 +349,100 @@ class Record(Plain):
     def seeds(self) -> list[int]:
         """Seeds of all models, each once, rising."""
         return sorted(set(chain.from_iterable(model.seeds for model in self.models)))
+
+
+_ADVICE = "the fields are listed in docs/results-json.md"
+
+
+def read_record(path: str | Path) -> Record:
+    """Read a `results.json`.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The checked record.
+
+    Raises:
+        UserError: the file is missing, is not JSON, or a field is missing, unknown or of another type; a model has no
+            score, two models have no test, or a name is used twice or belongs to nobody.
+    """
+    data = codec.read_json(Path(path), advice="give the results.json of a comparison")
+    return record_from_dict(data, str(path))
+
+
+def record_from_dict(data: object, file: str = "results.json") -> Record:
+    """Check a JSON object against the schema; `selfattn.codec.encode` is the inverse.
+
+    Args:
+        data: what `json.load` gives.
+        file: the name to use in messages.
+
+    Returns:
+        The record.
+
+    Raises:
+        UserError: naming the file and the field.
+
+    Example:
+        >>> record_from_dict({"schema": 3})
+        Traceback (most recent call last):
+        ...
+        selfattn.errors.UserError: results.json: task: is missing; the fields are listed in docs/results-json.md
+    """
+    codec.refuse_newer(data, SCHEMA, file=file)
+    if isinstance(data, dict) and data.get("schema", SCHEMA) != SCHEMA:
+        problem = f"schema: found {data['schema']!r}, and this version reads {SCHEMA} only"
+        raise UserError(f"{file}: {problem}; make it again: `selfattn report COMPARISON --out DIR`")
+    record = codec.decode(Record, data, file=file, advice=_ADVICE)
+    for where, problem in _contradictions(record):
+        raise UserError(f"{file}: {where}: {problem}; {_ADVICE}")
+    return record
+
+
+def _contradictions(record: Record) -> Iterator[tuple[str, str]]:
+    """Yield where fields that each have their type contradict each other, and how."""
+    names = [model.name for model in record.models]
+    metric = record.headline.metric
+    if len(set(names)) < len(names):
+        yield "models", "a name stands twice"
+    for k, model in enumerate(record.models):
+        if metric not in model.metrics:
+            yield f"models[{k}].metrics", f"{metric} is missing, which the verdict is about"
+    tested = [{test.first, test.second} for test in record.pairs if test.metric == metric]
+    if record.target is not None:
+        tested = [{test.first, test.second} for test in record.target.pairs]
+        if set(record.target.models) != set(names):
+            yield "target.models", f"expected {', '.join(names)}"
+    for first, second in combinations(names, 2):
+        if {first, second} not in tested:
+            yield "pairs", f"a test of {first} and {second} in {metric} is missing"
+    named = [("gates", gate.model) for gate in record.gates if gate.model]
+    for test in record.pairs:
+        named += [("pairs", test.first), ("pairs", test.second)]
+    for where, name in named:
+        if name not in names:
+            yield where, f"{name!r} is not the name of a model of this record"
+
+
+@dataclass(frozen=True)
+class Recomputation:
+    """A figure of a record, or the outputs of a run, beside what was computed again.
+
+    Attributes:
+        name: path in the record, or name of the run.
+        differences: what differs; empty where all values agree.
+        values: number of values that were compared.
+    """
+
+    name: str
+    differences: tuple[str, ...]
+    values: int
+
+    @property
+    def line(self) -> str:
+        """The finding as a line."""
+        if not self.differences:
+            return f"agrees   {self.name}"
+        more = f" and {len(self.differences) - 1} more" if len(self.differences) > 1 else ""
+        return f"DIFFERS  {self.name}: {self.differences[0]}{more}"

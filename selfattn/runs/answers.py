@@ -4,10 +4,9 @@ import math
 from collections.abc import Sequence
 
 from selfattn.data.pairs import Example, Pair, encode_pairs
-from selfattn.decoding.options import GREEDY, DecodingOptions
-from selfattn.decoding.output import Output
+from selfattn.decoding.options import GREEDY, DecodingOptions, Output
 from selfattn.decoding.scoring import TargetScore, text_examples
-from selfattn.evaluation.metrics.likelihood import write_counts
+from selfattn.evaluation.metrics.basic import write_counts
 from selfattn.runs.run import Run
 from selfattn.tokenizers.protocol import Tokenizer
 

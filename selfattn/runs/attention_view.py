@@ -14,7 +14,7 @@ from selfattn import codec
 from selfattn.data.batches import collate
 from selfattn.data.pairs import Pair, encode_pairs
 from selfattn.errors import UserError
-from selfattn.evaluation.alignment.dependence import by_blocking, by_gradient
+from selfattn.evaluation.attention import by_blocking, by_gradient
 from selfattn.files import write_bytes, writing
 from selfattn.models.inside import sharing_weights
 from selfattn.models.protocol import Seq2Seq

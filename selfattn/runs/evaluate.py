@@ -12,18 +12,17 @@ from selfattn.data.readers.rows import Columns
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore
 from selfattn.errors import SettingError, UserError, number_of, say, visible
-from selfattn.evaluation.alignment.links import GoldPair, to_pharaoh
-from selfattn.evaluation.alignment.word_alignment import Way, report_alignment, word_links
-from selfattn.evaluation.metrics.likelihood import BITS_PER_CHARACTER, PERPLEXITY
+from selfattn.evaluation.attention import Way, report_alignment, word_links
+from selfattn.evaluation.links import GoldPair, to_pharaoh
+from selfattn.evaluation.metrics.basic import BITS_PER_CHARACTER, PERPLEXITY
 from selfattn.registry import METRICS
-from selfattn.report.verdict.ranking import UNITS
+from selfattn.report.ranking import UNITS
 from selfattn.runs.ledger import record_access
 from selfattn.runs.measure import measure_run
 from selfattn.runs.run import Run
 from selfattn.runs.task_metrics import decided_by
 from selfattn.settings import as_declared
-from selfattn.words.messages import SOURCE, catalogue, message, text_of
-from selfattn.words.names import name_key
+from selfattn.words.messages import SOURCE, catalogue, message, name_key, text_of
 
 
 def evaluate_run(
@@ -203,7 +202,7 @@ def align_against_gold(run: Run, gold: Sequence[GoldPair]) -> dict[str, Any]:
         gold: sentence pairs with links.
 
     Returns:
-        Plain JSON values, see :func:`selfattn.evaluation.alignment.word_alignment.report_alignment`.
+        Plain JSON values, see :func:`selfattn.evaluation.attention.report_alignment`.
 
     Raises:
         UserError: there are no pairs, or no links, the model has no attention to its source, or a sentence is too long

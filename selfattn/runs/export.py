@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from selfattn.errors import SettingError, UserError, say
 from selfattn.files import names_in, writing
-from selfattn.models.ensemble import EnsembleConfig
+from selfattn.models.build import EnsembleConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.ownership import new_directory, remove_remains
 from selfattn.registry import TASKS

@@ -18,7 +18,7 @@ from selfattn.data.batches import collate, lengths_of
 from selfattn.data.pairs import Example
 from selfattn.decoding.common import evaluating
 from selfattn.errors import UserError, as_options, number_of, say
-from selfattn.evaluation.metrics.exact import EXACT_MATCH
+from selfattn.evaluation.metrics.basic import EXACT_MATCH
 from selfattn.files import in_use, writing
 from selfattn.models.build import count_parameters
 from selfattn.models.config import ModelConfig

@@ -14,11 +14,11 @@ from importlib import resources
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from selfattn.data.corpus.hub import hub_access, is_reachable
+from selfattn.data.hub import hub_access, is_reachable
 from selfattn.errors import UserError
 from selfattn.exports.onnx import TRACE
 from selfattn.files import write_text
-from selfattn.models.ensemble import EnsembleConfig
+from selfattn.models.build import EnsembleConfig
 from selfattn.ownership import is_ours
 from selfattn.registry import PRESETS
 from selfattn.runs.directory import METRICS, RECORD, TOKENIZER, WEIGHTS, RunDirectory

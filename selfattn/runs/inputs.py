@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import fields
 from typing import Any
 
-from selfattn.data.pairs import Pair
-from selfattn.data.text import clean_text
+from selfattn.data.pairs import Pair, clean_text
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError, UserError, number_of
 from selfattn.settings import Settings, changed, divide, shown

@@ -5,13 +5,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from selfattn.command_lines import command_line
 from selfattn.errors import SettingError, UserError
 from selfattn.files import writing
 from selfattn.ownership import new_directory, remove_remains
 from selfattn.runs.directory import CONFIG, TOKENIZER, RunDirectory, check_is_free
 from selfattn.runs.exported import format_of
 from selfattn.runs.model import build_model
+from selfattn.settings import command_line
 from selfattn.training.freeze import freeze
 from selfattn.training.weights import copy_of, mean_of, named_weights, put_into
 

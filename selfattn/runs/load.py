@@ -8,11 +8,10 @@ from typing import get_args
 
 import torch
 
-from selfattn.decoding.output import OwnSearch
+from selfattn.decoding.options import OwnSearch
 from selfattn.errors import SettingError, UserError
 from selfattn.layers.init import without_memory
-from selfattn.models.build import count_parameters
-from selfattn.models.ensemble import Ensemble, EnsembleConfig
+from selfattn.models.build import Ensemble, EnsembleConfig, count_parameters
 from selfattn.runs.directory import TOKENIZER, WEIGHTS, RunDirectory, files_in, foreign_kind
 from selfattn.runs.export import export_once, open_exported
 from selfattn.runs.exported import Engine, format_of

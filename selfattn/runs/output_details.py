@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import repeat
 
 from selfattn.data.pairs import Example
-from selfattn.decoding.output import Output, ScoresTargets
-from selfattn.evaluation.alignment.links import Link
+from selfattn.decoding.options import Output, ScoresTargets
+from selfattn.evaluation.links import Link
 from selfattn.runs.predictor import Predictor
 from selfattn.tokenizers.kept import KeptTokenizer
 from selfattn.tokenizers.protocol import Tokenizer, token_texts
@@ -80,7 +80,7 @@ def output_details(
                 of_examples = score_tokens(run.model, scored)
             scores = map(tuple, of_examples)
         if align:
-            from selfattn.evaluation.alignment.attention_scores import token_links
+            from selfattn.evaluation.attention import token_links
 
             links = map(tuple, token_links(run.model, examples))
     rows = []

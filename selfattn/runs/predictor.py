@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack
 
-from selfattn.data.text import clean_text, compose, plain_text, plain_words
+from selfattn.data.pairs import clean_text, compose, plain_text, plain_words
 from selfattn.decoding.glossary import Glossary
-from selfattn.decoding.options import DecodingOptions, DecodingSettings
-from selfattn.decoding.output import Output, OwnSearch
+from selfattn.decoding.options import DecodingOptions, DecodingSettings, Output, OwnSearch
 from selfattn.decoding.texts import continue_texts, decode_texts
 from selfattn.errors import SettingError, UserError, say
 from selfattn.exports.ctranslate2_engine import Ctranslate2Engine
@@ -81,9 +80,9 @@ class Predictor:
     def clean(self, text: str) -> str:
         """Return a text as the model reads it, which is how the training texts were cleaned.
 
-        Every method cleans its texts in this way: :func:`selfattn.data.text.clean_text`, and for a language model
-        :func:`selfattn.data.text.compose`. Where the vocabulary of the sources consists of characters or words, those
-        that it lacks get their plain form (:func:`selfattn.data.text.plain_text`, `plain_words`). Places are those of
+        Every method cleans its texts in this way: :func:`selfattn.data.pairs.clean_text`, and for a language model
+        :func:`selfattn.data.pairs.compose`. Where the vocabulary of the sources consists of characters or words, those
+        that it lacks get their plain form (:func:`selfattn.data.pairs.plain_text`, `plain_words`). Places are those of
         the clean text.
         """
         if not self.takes_pairs:

@@ -66,7 +66,7 @@ class RunConfig(Plain):
             target: number of tokens of the longest right output; default unknown.
 
         Example:
-            >>> from selfattn.models.presets import PRESETS
+            >>> from selfattn.models.families import PRESETS
             >>> model = PRESETS["transformer"].config
             >>> config = RunConfig("dates", "rnn", model, TrainingConfig(), {}, max_length=22, longest_source=11)
             >>> config.output_limit(8), config.output_limit(33), config.output_limit(8, target=40)

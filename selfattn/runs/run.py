@@ -9,13 +9,11 @@ from pathlib import Path
 import torch
 
 from selfattn.data.batches import collate
-from selfattn.data.pairs import Pair, encode_pairs
-from selfattn.data.text import clean_text
+from selfattn.data.pairs import Pair, clean_text, encode_pairs
 from selfattn.decoding.scoring import TargetScore, TextScore, score_each_text, score_examples
 from selfattn.errors import SettingError, UserError
-from selfattn.evaluation.alignment.attention_scores import token_links
-from selfattn.evaluation.alignment.links import Link
-from selfattn.evaluation.alignment.word_alignment import Way, word_links, words_of_pair
+from selfattn.evaluation.attention import Way, token_links, word_links, words_of_pair
+from selfattn.evaluation.links import Link
 from selfattn.models.inside import Edit, Trace, edited, edits_of, trace_model
 from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.attention_view import AttentionView, view_attention

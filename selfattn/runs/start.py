@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from selfattn.convert.marian_directory import FILES, RECIPE, MarianDirectory, MarianStart
-from selfattn.data.kept_symbols import read_kept
+from selfattn.convert.marian import FILES, RECIPE, MarianDirectory, MarianStart
+from selfattn.data.readers.lines import read_kept
 from selfattn.errors import SettingError
 from selfattn.files import sha256_of
 from selfattn.registry import TASKS

@@ -25,24 +25,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from selfattn.codec import encode, fingerprint
-from selfattn.data.pairs import Pair
+from selfattn.data.pairs import Pair, clean_pair
 from selfattn.data.readers.pairs import PairFiles, recorded_files
 from selfattn.data.readers.rows import Columns
 from selfattn.data.splits import GeneratedSplits, Splits, split_pairs
-from selfattn.data.text import clean_pair
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.files import reading, sha256_of
 from selfattn.models.config import ModelConfig
-from selfattn.models.presets import USUAL
+from selfattn.models.families import USUAL
 from selfattn.registry import TASKS
-from selfattn.results.subject import NO_SUBJECT, Baseline, Subject
+from selfattn.results.record import NO_SUBJECT, Baseline, Subject
 from selfattn.runs.record import RunConfig, contents_in, options_of_data
 from selfattn.settings import Condition, changed, divide, shown
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
-    from selfattn.evaluation.alignment.links import GoldPair
+    from selfattn.evaluation.links import GoldPair
     from selfattn.tokenizers.protocol import Tokenizer
 
 Resource = Literal["parameters", "body", "flops"]
@@ -238,7 +237,7 @@ class TaskData:
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics; the first decides. Default exact match."""
-        from selfattn.evaluation.metrics.exact import EXACT_MATCH
+        from selfattn.evaluation.metrics.basic import EXACT_MATCH
 
         return (EXACT_MATCH,)
 

@@ -47,7 +47,7 @@ class TextData(TaskData):
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics. Bits per character decide."""
-        from selfattn.evaluation.metrics.likelihood import BITS_PER_CHARACTER, PERPLEXITY
+        from selfattn.evaluation.metrics.basic import BITS_PER_CHARACTER, PERPLEXITY
 
         return BITS_PER_CHARACTER, PERPLEXITY
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 from annotated_types import Ge, Le
 
 from selfattn.codec import encode, parse
-from selfattn.command_lines import command_line
 from selfattn.errors import SettingError, UserError, described, number_of, say
 from selfattn.models.config import ModelConfig, override
 from selfattn.registry import METRICS
@@ -27,6 +26,7 @@ from selfattn.settings import (
     changed,
     check_conditions,
     check_options,
+    command_line,
     divide,
     excludes,
     needs,
@@ -158,8 +158,8 @@ def train(
         ``train("dates", model="rnn-attention", out="runs/dates", epochs=3, task_options={"locales": ("ko_KR",)})``
     """
     from selfattn.data.readers.lines import file_sha256
-    from selfattn.evaluation.alignment.links import read_gold, spans_by_texts
-    from selfattn.interrupts import first_interrupt
+    from selfattn.evaluation.links import read_gold, spans_by_texts
+    from selfattn.process import first_interrupt
     from selfattn.runs.directory import RECORD, check_place
     from selfattn.runs.embeddings import fill_tables
     from selfattn.runs.fit import fit
@@ -283,7 +283,7 @@ def rehearsal() -> Iterator[Path]:
 
 def _model_of(options: TrainOptions, task: TaskData, start: "Start | None") -> tuple[str, ModelConfig]:
     """Return the name and the configuration of the model: that of the run to start from, or the chosen one."""
-    from selfattn.models.presets import get_preset
+    from selfattn.models.families import get_preset
 
     if start is None:
         preset = options.model or task.model
@@ -344,8 +344,8 @@ def with_settings(config: ModelConfig, settings: Sequence[str], model: str = "")
         UserError: there is no ``=``, no such setting, or the value is out of range.
 
     Example:
-        >>> from selfattn.models.decoder_only.config import DecoderOnlyConfig
-        >>> from selfattn.models.transformer_config import TransformerConfig
+        >>> from selfattn.models.families import DecoderOnlyConfig
+        >>> from selfattn.models.families import TransformerConfig
         >>> with_settings(DecoderOnlyConfig(stack=TransformerConfig()), ["stack.norm=rms", "x:stack.dim=2"]).stack.norm
         'rms'
     """

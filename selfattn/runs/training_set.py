@@ -18,17 +18,16 @@ from selfattn.data.pairs import (
     encode_stream,
     encode_together,
     sample_pairs,
+    unclean,
 )
 from selfattn.data.splits import Splits, repeated
-from selfattn.data.text import unclean
 from selfattn.decoding.scoring import text_examples
 from selfattn.decoding.texts import decode_texts
 from selfattn.errors import SettingError, UserError, described
-from selfattn.evaluation.alignment.attention_scores import linked_examples
-from selfattn.evaluation.alignment.links import GoldPair
-from selfattn.evaluation.gates.output_gates import overlap_gates
-from selfattn.evaluation.metrics.exact import words_of
-from selfattn.evaluation.metrics.likelihood import BITS_PER_CHARACTER, PERPLEXITY
+from selfattn.evaluation.attention import linked_examples
+from selfattn.evaluation.gates import overlap_gates
+from selfattn.evaluation.links import GoldPair
+from selfattn.evaluation.metrics.basic import BITS_PER_CHARACTER, PERPLEXITY, words_of
 from selfattn.evaluation.metrics.metric import make_metric, score_outputs
 from selfattn.evaluation.metrics.translation import script_warning
 from selfattn.models.protocol import Seq2Seq
@@ -145,7 +144,7 @@ def make_training_set(
     known = splits.sample()[:_SAMPLE]
     seen = [*known, *validation]
     if pair := unclean(seen):
-        advice = "clean them by selfattn.data.text.clean_pair"
+        advice = "clean them by selfattn.plugin.clean_pair"
         raise UserError(f"{splits.name}: {pair.source!r}, {pair.target!r}: not clean, as inputs of a run are; {advice}")
     source = max((pair.source for pair in seen), key=length_in(tokenizer.source))
     target = max((pair.target for pair in seen), key=length_in(tokenizer.target))

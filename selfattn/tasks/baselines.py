@@ -3,7 +3,7 @@
 import math
 
 from selfattn.errors import SettingError
-from selfattn.results.subject import Baseline, Subject
+from selfattn.results.record import Baseline, Subject
 
 # Three passes through nine tenths of the book's 50,000 pairs. Nobody has published a Transformer on these pairs.
 _BOOK = Baseline(
@@ -65,7 +65,7 @@ def stated_baseline(text: str | None, source: str | None, language: str) -> Base
         return None
     if text is None or source is None or not source.strip():
         raise SettingError("`baseline` metric=value and `baseline_source`, who reached it on what, go together")
-    from selfattn.evaluation.metrics.exact import EXACT_MATCH
+    from selfattn.evaluation.metrics.basic import EXACT_MATCH
     from selfattn.evaluation.metrics.metric import make_metric
     from selfattn.evaluation.metrics.translation import translation_metrics
 

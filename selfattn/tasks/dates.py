@@ -13,7 +13,7 @@ from selfattn.data.readers.pairs import PairFiles
 from selfattn.data.readers.rows import Columns, chosen_columns
 from selfattn.data.splits import Splits, book_split
 from selfattn.errors import SettingError
-from selfattn.results.subject import Baseline, Subject
+from selfattn.results.record import Baseline, Subject
 from selfattn.runs.task import RECIPE, HeldOut, TaskData
 from selfattn.settings import Condition, check_options, excludes, needs
 from selfattn.tasks import baselines
@@ -101,7 +101,7 @@ class Dates(TaskData):
 
     def splits(self, seed: int, validation_items: int = 1000) -> Splits:
         """Read the files, or return the generated dates."""
-        from selfattn.data.dates.splits import EmbeddedDates, file_dates
+        from selfattn.data.dates.source import EmbeddedDates, file_dates
 
         if not self.options.data:
             return EmbeddedDates(self.options.locales, seed, self.options.withheld())

@@ -14,7 +14,7 @@ from selfattn.data.readers.pairs import refuse_repeats
 from selfattn.data.splits import hold_out
 from selfattn.errors import SettingError
 from selfattn.models.config import ModelConfig
-from selfattn.results.subject import Subject
+from selfattn.results.record import Subject
 from selfattn.runs.task import LEARNED
 from selfattn.runs.text_task import TextData, Texts
 from selfattn.settings import Condition, Count, check_options, excludes, needs

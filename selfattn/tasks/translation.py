@@ -9,16 +9,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from selfattn.data.corpus.mixture import Mixture
-from selfattn.data.kept_symbols import read_kept
+from selfattn.data.readers.lines import read_kept
 from selfattn.data.readers.pairs import PairFiles, PairSource, named_sets, refuse_repeats, refuse_turned
 from selfattn.data.readers.rows import Columns, chosen_columns
-from selfattn.data.splits import Splits
+from selfattn.data.splits import Mixture, Splits
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, number_of
-from selfattn.evaluation.alignment.links import GoldPair, read_gold
+from selfattn.evaluation.links import GoldPair, read_gold
 from selfattn.models.config import ModelConfig, override
-from selfattn.results.subject import Baseline, Subject
+from selfattn.results.record import Baseline, Subject
 from selfattn.runs.task import LEARNED, RECIPE, HeldOut, TaskData
 from selfattn.tasks import baselines
 from selfattn.tasks.translation_options import TranslationOptions, TranslationTests
@@ -90,12 +89,11 @@ class Translation(TaskData):
         """Return the phrases, or read the corpus."""
         options = self.options
         if options.is_cldr:
-            from selfattn.data.phrases.source import EmbeddedPhrases
+            from selfattn.data.phrases import EmbeddedPhrases
 
             return EmbeddedPhrases(options.source, options.target, seed)
-        from selfattn.data.corpus.cleaning import CleaningOptions
-        from selfattn.data.corpus.corpus import read_corpus
-        from selfattn.data.corpus.hub import hub_sources
+        from selfattn.data.corpus import CleaningOptions, read_corpus
+        from selfattn.data.hub import hub_sources
 
         columns = chosen_columns(options.columns)
         languages = (options.source, options.target)
@@ -221,7 +219,7 @@ class Translation(TaskData):
         times as wide with the shared table. With vocabularies of their own, source and target have a table each.
 
         Example:
-            >>> from selfattn.models.presets import get_preset
+            >>> from selfattn.models.families import get_preset
             >>> large = Translation(data="pairs.tsv").size(get_preset("transformer").config)
             >>> large.encoder.dim, large.decoder.num_layers, large.tie_output
             (128, 4, True)
@@ -275,7 +273,7 @@ class Translation(TaskData):
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics. Exact match decides for phrases, BLEU for sentences."""
-        from selfattn.evaluation.metrics.exact import EXACT_MATCH
+        from selfattn.evaluation.metrics.basic import EXACT_MATCH
         from selfattn.evaluation.metrics.translation import translation_metrics
 
         scores = translation_metrics(self.options.target)

@@ -21,9 +21,9 @@ from typing import Any, ClassVar, Literal, Self
 import sentencepiece
 
 from selfattn import codec
-from selfattn.collector import paused_collector
 from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_bytes
+from selfattn.process import paused_collector
 from selfattn.tokenizers.protocol import SPECIALS, UNK, Tokenizer, checked_id, printable
 
 SubwordKind = Literal["unigram", "bpe"]

@@ -22,8 +22,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from selfattn.data.batches import Batch
 from selfattn.errors import UserError
-from selfattn.interrupts import Stopped
 from selfattn.models.protocol import Seq2Seq
+from selfattn.process import Stopped
 from selfattn.training.launch import process_count
 from selfattn.training.weights import Average, copy_into, copy_of, named_weights
 
@@ -146,7 +146,7 @@ class Processes:
 
     @contextmanager
     def stopping_together(self) -> Iterator[None]:
-        """End a ``with`` block in all processes if it is stopped in one, see :mod:`selfattn.interrupts`.
+        """End a ``with`` block in all processes if it is stopped in one, see :mod:`selfattn.process`.
 
         Raises:
             Stopped: in all processes.

@@ -12,12 +12,11 @@ from typing import Any, Literal
 
 import torch
 
-from selfattn.collector import give_back_memory
 from selfattn.data.batches import Batch, batch_places, collate, stream_batches
 from selfattn.data.pairs import Example
 from selfattn.errors import UserError
-from selfattn.interrupts import Stopped, polled
 from selfattn.models.protocol import Seq2Seq
+from selfattn.process import Stopped, give_back_memory, polled
 from selfattn.streams import alone, generator
 from selfattn.tokenizers.protocol import BOS, PAD
 from selfattn.training.checkpoint import CheckpointFile, TrainingState

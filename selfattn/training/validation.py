@@ -7,8 +7,8 @@ import torch
 
 from selfattn.data.batches import batches
 from selfattn.data.pairs import Example
-from selfattn.interrupts import poll
 from selfattn.models.protocol import Seq2Seq
+from selfattn.process import poll
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Processes
 from selfattn.training.loss import batch_loss
@@ -71,7 +71,7 @@ def validation_loss(
         processes: that share out the batches; default this one alone.
 
     Raises:
-        Stopped: a stop was requested, see :mod:`selfattn.interrupts`.
+        Stopped: a stop was requested, see :mod:`selfattn.process`.
     """
     model.eval()
     device = model.device

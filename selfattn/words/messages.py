@@ -1,4 +1,8 @@
-"""Messages in no language yet, and the gettext catalogues (`.po`, one a language) that have their texts by key."""
+"""Messages in no language yet, and the gettext catalogues (`.po`, one a language) that have their texts by key.
+
+A record holds names of metrics, gates, parts of the test and models alone (`overlap`). The text of a name stands in the
+catalogues under the kind of name, a point and the name (`gate.overlap`). No other key begins like this.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
+from typing import Literal
 
 from selfattn.errors import UserError
 
@@ -131,3 +136,30 @@ def read_words(folder: Traversable, name: str) -> dict[str, dict[str, str]]:
     """
     paths = {lang: folder / lang / f"{name}.po" for lang in LANGS}
     return {lang: read_catalogue(path) for lang, path in paths.items() if path.is_file()}
+
+
+NameKind = Literal["metric", "gate", "bucket", "bucket.part", "bucket.note", "name", "full name", "scores", "preset"]
+
+
+def name_key(kind: NameKind, name: str) -> str:
+    """Return the key of a name in a record.
+
+    Args:
+        kind: of what it is the name.
+        name: in the record. The catalogues need not have it: a task brings texts for names of its own.
+
+    Example:
+        >>> name_key("gate", "overlap")
+        'gate.overlap'
+    """
+    return f"{kind}.{name}"
+
+
+def has_text(key: str) -> bool:
+    """Return whether the catalogues have a text for a key.
+
+    Example:
+        >>> has_text(name_key("gate", "overlap")), has_text(name_key("gate", "my gate"))
+        (True, False)
+    """
+    return key in catalogue(SOURCE)

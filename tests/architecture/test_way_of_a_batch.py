@@ -9,7 +9,7 @@ from torch import Tensor
 
 import selfattn
 from selfattn.cli.main import main
-from selfattn.models.encoder_decoder.model import EncoderDecoder
+from selfattn.models.encoder_decoder import EncoderDecoder
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(selfattn.__file__).parent

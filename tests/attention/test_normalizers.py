@@ -20,7 +20,7 @@ from selfattn.attention import (
 from selfattn.convert.torch_modules import attention_to_torch
 from selfattn.errors import UserError
 from selfattn.models.config import config_from_dict, config_to_dict, override
-from selfattn.models.presets import get_preset
+from selfattn.models.families import get_preset
 from selfattn.registry import NORMALIZERS
 
 NAMES = ["softmax", "softmax1", "softmax_sink", "sparsemax", "entmax15", "sigmoid"]

@@ -16,8 +16,8 @@ from selfattn.attention import (
 from selfattn.attention.masks import key_mask
 from selfattn.attention.steps import AttentionSteps
 from selfattn.models.build import build
+from selfattn.models.families import PRESETS
 from selfattn.models.inside import trace_model
-from selfattn.models.presets import PRESETS
 
 POSITIONS = {"none": None, "rotary": Rotary(4), "alibi": Alibi(4), "t5": RelativeBias(4)}
 

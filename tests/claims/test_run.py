@@ -15,7 +15,7 @@ from counted_claim import Counted, measure, page_texts
 
 from selfattn.claims.claim import Arm, Setup
 from selfattn.claims.page import document_of, write_pages
-from selfattn.claims.record import join_records, judge_claims, read_record
+from selfattn.claims.run import join_records, judge_claims, read_record
 from selfattn.codec import read
 from selfattn.errors import SettingError, UserError
 from selfattn.registry import CLAIMS

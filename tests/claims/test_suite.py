@@ -13,17 +13,16 @@ import pytest
 import torch
 
 from selfattn.claims import small
-from selfattn.claims.claim import Claim, Setup, decides_quickly
-from selfattn.claims.rules import Trials, judge
+from selfattn.claims.claim import Claim, Setup, Trials, decides_quickly, judge
 from selfattn.claims.small import FIRST, lookups
-from selfattn.claims.suite import architectures, costs, decoders
-from selfattn.claims.suite.attention import BACKWARD, FORWARD, WIDTHS, by_autograd, by_hand, slope
+from selfattn.claims.suite import architectures, decoders
 from selfattn.claims.suite.decoders import gold
 from selfattn.claims.suite.encoders import POSITIONS, encoder, permuted_difference, residual
+from selfattn.claims.suite.heads import BACKWARD, FORWARD, WIDTHS, by_autograd, by_hand, slope
 from selfattn.claims.suite.lengths import halving_length
 from selfattn.data.pairs import Pair, Span
-from selfattn.data.phrases.source import CldrSource
-from selfattn.models.sizing import body
+from selfattn.data.phrases import CldrSource
+from selfattn.models.build import body
 from selfattn.registry import CLAIMS
 from selfattn.results.claims import Trial
 
@@ -286,7 +285,7 @@ TINY |= {"clause": 2, "width": 8, "guided": 1, "trained": (2,), "ranked": 4}
 @pytest.mark.parametrize("name", CLAIMS.names())
 def test_a_claim_measures_and_has_all_words(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same arguments give the same figures; every key that the page needs has words in both languages."""
-    monkeypatch.setattr(costs, "BATCH", 1)
+    monkeypatch.setattr(architectures, "BATCH", 1)
     monkeypatch.setattr(decoders, "unseen", cache(decoders.unseen))
     drawn = CldrSource.pairs
     monkeypatch.setattr(CldrSource, "pairs", lambda source, count, start=0: drawn(source, count // 8, start))

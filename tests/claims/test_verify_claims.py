@@ -9,7 +9,7 @@ import pytest
 from counted_claim import Counted, measure
 from small_runs import Cli
 
-from selfattn.claims.record import RECORD, verify_claims
+from selfattn.claims.run import RECORD, verify_claims
 from selfattn.codec import write
 
 PUBLISHED = Path(__file__).parents[2] / "docs/results/claims" / RECORD

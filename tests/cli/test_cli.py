@@ -15,7 +15,7 @@ import pytest
 
 import selfattn
 from selfattn.cli.__main__ import main as program
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.run import Run
 

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from selfattn.data.pairs import Pair
-from selfattn.decoding.options import DecodingOptions
-from selfattn.decoding.output import NOTHING
+from selfattn.decoding.options import NOTHING, DecodingOptions
 from selfattn.errors import SettingError, UserError
-from selfattn.evaluation.alignment.links import GoldPair, Links
-from selfattn.evaluation.alignment.word_alignment import Way, word_links
+from selfattn.evaluation.attention import Way, word_links
+from selfattn.evaluation.links import GoldPair, Links
 from selfattn.runs.evaluate import align_against_gold, evaluate_run, evaluation_lines, gold_lines
 from selfattn.runs.run import Run
 

@@ -8,7 +8,7 @@ import pytest
 from small_runs import Cli, Exported
 
 from selfattn.data.pairs import Pair
-from selfattn.decoding.output import Output
+from selfattn.decoding.options import Output
 from selfattn.runs.output_details import output_tokens
 from selfattn.runs.run import Run
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer

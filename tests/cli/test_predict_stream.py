@@ -17,7 +17,7 @@ from selfattn.cli.main import main
 from selfattn.cli.stream import Arriving, bounded_lines, input_limit, predict_stream
 from selfattn.decoding.options import GREEDY
 from selfattn.errors import UserError
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run
 from selfattn.runs.task import TaskData

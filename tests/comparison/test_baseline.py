@@ -11,7 +11,7 @@ from selfattn.comparison.report import write_comparison
 from selfattn.comparison.testing import RunTest
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.results.subject import Baseline
+from selfattn.results.record import Baseline
 from selfattn.tasks.baselines import stated_baseline
 from selfattn.training.config import TrainingConfig
 

@@ -13,9 +13,9 @@ from selfattn.comparison.testing import batch_shape, measure_cost
 from selfattn.data.pairs import encode_pairs
 from selfattn.errors import UserError
 from selfattn.evaluation.cost import BatchShape, count_flops
+from selfattn.models.build import body, parameters
 from selfattn.models.config import override
-from selfattn.models.presets import PRESETS
-from selfattn.models.sizing import body, parameters
+from selfattn.models.families import PRESETS
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.load import load
 from selfattn.tasks.dates import Dates

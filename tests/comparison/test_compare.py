@@ -20,9 +20,9 @@ from selfattn.comparison.preparation import choose
 from selfattn.comparison.report import write_comparison
 from selfattn.data.dates.source import DateSource
 from selfattn.errors import UserError
-from selfattn.evaluation.gates.model_gates import overfitting
-from selfattn.models.presets import PRESETS
-from selfattn.results.reading import read_record
+from selfattn.evaluation.gates import overfitting
+from selfattn.models.families import PRESETS
+from selfattn.results.record import read_record
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.run import Run
 from selfattn.tasks.dates import Dates
@@ -42,7 +42,7 @@ def compared(
     with pytest.MonkeyPatch.context() as patch:
         # Models as small as these need more steps to know anything by heart than a test has time for.
         patch.setattr(examine, "overfitting", partial(overfitting, steps=10))
-        patch.setattr("selfattn.data.dates.splits._PROBES", 5)
+        patch.setattr("selfattn.data.dates.source._PROBES", 5)
         options: dict[str, Any] = {"seeds": 1, "test_items": TEST_ITEMS, "apart": True, "tune": False}
         compare("dates", models=MODELS, out=out, set=settings, **options, **tiny)
     return out, json.loads((out / "results.json").read_text(encoding="utf-8"))

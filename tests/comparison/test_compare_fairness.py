@@ -11,15 +11,13 @@ from selfattn.comparison.compare import compare
 from selfattn.comparison.plan import PlannedModel
 from selfattn.comparison.record import changed_settings
 from selfattn.comparison.report import write_comparison
-from selfattn.data.dates.source import DateSource
-from selfattn.data.dates.splits import EmbeddedDates
+from selfattn.data.dates.source import DateSource, EmbeddedDates
 from selfattn.errors import UserError
 from selfattn.models.config import override
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.report.sections.quality import interval_note
-from selfattn.report.verdict.verdict import badges, question, verdict
-from selfattn.results.reading import read_record
-from selfattn.results.record import Record
+from selfattn.report.verdict import badges, question, verdict
+from selfattn.results.record import Record, read_record
 from selfattn.runs.run import Run
 from selfattn.tasks.dates import Dates
 

@@ -14,7 +14,7 @@ from selfattn.comparison import costs
 from selfattn.comparison.costs import by_turns, step_seconds
 from selfattn.data.batches import Batch
 from selfattn.data.pairs import Example
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.training.config import TrainingConfig
 from selfattn.training.step import Stepper
 from selfattn.training.weights import ExponentialAverage

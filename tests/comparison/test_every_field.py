@@ -21,8 +21,7 @@ from selfattn.comparison.trainings import DIVERGED
 from selfattn.comparison.verify import compare_records, record_of, verify
 from selfattn.errors import UserError
 from selfattn.report.write import RESULTS
-from selfattn.results.reading import read_record
-from selfattn.results.record import Record
+from selfattn.results.record import Record, read_record
 from selfattn.runs.directory import RECORD
 from selfattn.runs.ledger import read_ledger
 

@@ -11,9 +11,9 @@ from selfattn.comparison.measured import ALL, Analysis
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair
-from selfattn.evaluation.metrics.exact import WordErrorRate
+from selfattn.evaluation.metrics.basic import WordErrorRate
 from selfattn.evaluation.statistics.buckets import by_tag, score_groups
-from selfattn.results.parts import BucketGroup
+from selfattn.results.quality import BucketGroup
 from selfattn.runs.task import TaskData
 
 PAIRS = [Pair(f"s{n}", f"t{n}", tag="xyz"[n % 3]) for n in range(90)]

@@ -11,10 +11,9 @@ from selfattn.comparison import testing
 from selfattn.comparison.check import make_gates
 from selfattn.comparison.run_table import RunTable
 from selfattn.data.pairs import Pair
-from selfattn.evaluation.gates.output_gates import output_gates
-from selfattn.models.presets import PRESETS
-from selfattn.results.record import Gate, Matching
-from selfattn.results.subject import Baseline
+from selfattn.evaluation.gates import output_gates
+from selfattn.models.families import PRESETS
+from selfattn.results.record import Baseline, Gate, Matching
 from selfattn.runs import training_set
 from selfattn.tasks.dates import Dates
 from selfattn.training.config import TrainingConfig

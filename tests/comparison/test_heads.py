@@ -7,7 +7,7 @@ import pytest
 from selfattn.comparison.compare import compare
 from selfattn.comparison.verify import verify
 from selfattn.models.build import build
-from selfattn.models.presets import get_preset
+from selfattn.models.families import get_preset
 from selfattn.runs.heads import layers_with_heads
 from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run

@@ -7,7 +7,7 @@ import pytest
 
 from selfattn.comparison import trainings
 from selfattn.comparison.compare import compare
-from selfattn.results.reading import read_record
+from selfattn.results.record import read_record
 from selfattn.runs.directory import CURVE, METRICS, WEIGHTS, RunDirectory
 from selfattn.runs.fit import _Keeper
 from selfattn.training.observer import CurveReport

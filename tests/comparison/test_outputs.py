@@ -19,8 +19,7 @@ from selfattn.report.blocks import Strip, Table
 from selfattn.report.render.markdown import markdown_of
 from selfattn.report.sections.quality import buckets_section
 from selfattn.report.write import document
-from selfattn.results.reading import read_record
-from selfattn.results.record import Record
+from selfattn.results.record import Record, read_record
 
 Cli = Callable[..., Any]
 WORDS = ["the", "a", "cat", "dog", "house", "sees", "eats", "runs", "small", "big", "red", "old", "and", "or", "not"]

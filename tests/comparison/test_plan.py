@@ -20,18 +20,17 @@ from selfattn.comparison.compare import compare, make_plan
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Variant, read_plan
 from selfattn.comparison.preparation import prepare
 from selfattn.comparison.report import write_comparison
-from selfattn.data.dates.source import DateSource, split_days
-from selfattn.data.dates.splits import EmbeddedDates
+from selfattn.data.dates.source import DateSource, EmbeddedDates, split_days
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.statistics.design import locate
 from selfattn.experiments.plan import write_plan
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.plugin_loading import load_plugin
-from selfattn.report.verdict.conditions import budget_outcomes
-from selfattn.report.verdict.verdict import verdict
+from selfattn.report.ranking import budget_outcomes
+from selfattn.report.verdict import verdict
 from selfattn.results.plan import AtBudget, Budgets
 from selfattn.results.quality import BudgetDifference
-from selfattn.results.reading import read_record, record_from_dict
+from selfattn.results.record import read_record, record_from_dict
 from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access, seal_step
 from selfattn.runs.training_set import make_training_set

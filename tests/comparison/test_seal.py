@@ -26,7 +26,7 @@ from selfattn.experiments.plan import write_plan
 from selfattn.plugin_loading import changed_plugins
 from selfattn.report.write import RESULTS
 from selfattn.results.plan import Seal
-from selfattn.results.subject import Subject
+from selfattn.results.record import Subject
 from selfattn.runs.directory import METRICS
 from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access, seal_step
 from selfattn.tasks.dates import Dates
@@ -268,7 +268,7 @@ def test_validation_items_that_are_test_items_are_named() -> None:
 
 def read_plan_of_nothing() -> Any:
     from selfattn.comparison.plan import ComparisonPlan, PlannedModel
-    from selfattn.models.presets import PRESETS
+    from selfattn.models.families import PRESETS
 
     models = {"transformer": PlannedModel("transformer", PRESETS["transformer"].config)}
     return ComparisonPlan(task="dates", command="", quick=True, seeds=1, models=models)

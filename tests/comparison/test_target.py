@@ -18,13 +18,13 @@ from selfattn.comparison.tuning import planned_trials
 from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair
 from selfattn.errors import SettingError
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.registry import TASKS
 from selfattn.report.render.markdown import markdown_of
-from selfattn.report.verdict.target import ratio_text, rounded
+from selfattn.report.verdict import rounded, times_text
 from selfattn.report.write import document
-from selfattn.results.arrivals import ModelArrivals, RatioTest, Target
-from selfattn.results.reading import read_record
+from selfattn.results.quality import ModelArrivals, RatioTest, Target
+from selfattn.results.record import read_record
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.task import TaskData
 
@@ -240,7 +240,7 @@ def test_the_answer_says_what_the_numbers_carry(finished, test, words):
 
 def test_numbers_have_two_digits():
     assert (rounded(5280), rounded(15_733)) == (5300, 16_000)
-    assert ratio_text(RatioTest("a", "b", 1.62, "", 0.01, 0.01, "worse", 1.38, 1.91)) == "1.6 [1.4,\u00a01.9]"
+    assert times_text(RatioTest("a", "b", 1.62, "", 0.01, 0.01, "worse", 1.38, 1.91)) == "1.6 [1.4,\u00a01.9]"
 
 
 def test_the_report_is_written_again_from_what_is_kept(finished):

@@ -11,12 +11,17 @@ from small_runs import Cli
 from selfattn.codec import write
 from selfattn.comparison.together import over_tasks, read_together, remarks, together_lines
 from selfattn.errors import UserError
-from selfattn.evaluation.statistics.over_tasks import drawn_again, improvement, interquartile_mean, mean_difference
-from selfattn.evaluation.statistics.significance import RunScores, score_runs
+from selfattn.evaluation.statistics.significance import (
+    RunScores,
+    drawn_again,
+    improvement,
+    interquartile_mean,
+    mean_difference,
+    score_runs,
+)
 from selfattn.results.attention import Attention
 from selfattn.results.plan import Departure, PlanCheck, Seal
-from selfattn.results.reading import read_record
-from selfattn.results.record import Gate, Record
+from selfattn.results.record import Gate, Record, read_record
 
 PUBLISHED = Path(__file__).parents[2] / "docs/results/reports/translation.json"
 

@@ -19,9 +19,9 @@ from selfattn.comparison.preparation import prepare
 from selfattn.comparison.verify import verify
 from selfattn.errors import SettingError
 from selfattn.experiments.plan import write_plan
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.results.quality import Headline
-from selfattn.results.reading import read_record
+from selfattn.results.record import read_record
 from selfattn.runs.ledger import LEDGER
 from selfattn.tasks.dates import SPACE, Dates
 from selfattn.training.config import TrainingConfig

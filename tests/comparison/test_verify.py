@@ -23,7 +23,7 @@ from selfattn.comparison.report import write_comparison
 from selfattn.comparison.verify import record_of, verify
 from selfattn.experiments.plan import write_plan
 from selfattn.report.write import RESULTS
-from selfattn.results.reading import read_record
+from selfattn.results.record import read_record
 from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access, seal_step
 

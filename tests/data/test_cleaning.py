@@ -1,6 +1,6 @@
 import pytest
 
-from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is_unlikely
+from selfattn.data.corpus import CleaningOptions, Tally, clean_rows, is_unlikely
 from selfattn.data.readers.rows import BadRecord, RawPair
 from selfattn.errors import UserError
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from selfattn.data.corpus.cleaning import CleaningOptions
-from selfattn.data.corpus.corpus import PairStream, loose, read_corpus
+from selfattn.data.corpus import CleaningOptions, PairStream, loose, read_corpus
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.pairs import PairFiles
 from selfattn.data.splits import FiniteSplits
@@ -82,7 +81,7 @@ def test_a_stream_gives_the_same_but_for_repeats(files: Files) -> None:
 def test_what_is_told_of_a_stream(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = read(files, streaming=True)
     assert corpus.notes[0] == "train: streamed, so it is read and cleaned again in every epoch"
-    monkeypatch.setattr("selfattn.data.corpus.corpus._SAMPLE", 8)
+    monkeypatch.setattr("selfattn.data.corpus._SAMPLE", 8)
     notes = read(files, streaming=True).notes
     assert notes[0] == "train: streamed, so cleaning reports behind the first pass; of the first 8 pairs:"
     assert "    left out, shared with valid or test: 2 (first train.tsv:7)" in notes

@@ -8,7 +8,7 @@ from babel import Locale
 from babel.dates import format_date
 
 from selfattn.data.dates.patterns import YEARS, DatePattern, date_patterns, find_locale, parse, recase
-from selfattn.data.text import without_marks
+from selfattn.data.pairs import without_marks
 from selfattn.errors import UserError
 
 LOCALES = [

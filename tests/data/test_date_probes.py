@@ -7,9 +7,7 @@ from datetime import date
 import pytest
 
 from selfattn.data.dates.patterns import date_patterns
-from selfattn.data.dates.probes import unseen_formats, unseen_years
-from selfattn.data.dates.source import formats_of, split_of
-from selfattn.data.dates.splits import EmbeddedDates
+from selfattn.data.dates.source import EmbeddedDates, formats_of, split_of, unseen_formats, unseen_years
 from selfattn.data.pairs import Pair
 
 LOCALES = ("en_US", "en_GB", "ko_KR", "fr_FR")

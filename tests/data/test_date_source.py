@@ -10,7 +10,7 @@ from babel.localedata import locale_identifiers
 from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, YEARS
 from selfattn.data.dates.source import DateSource, readers_of, split_of
 from selfattn.data.pairs import Pair, Span
-from selfattn.data.phrases.source import CldrSource
+from selfattn.data.phrases import CldrSource
 from selfattn.errors import UserError
 
 MIXED = ("en_US", "en_GB", "ko_KR", "ja_JP", "de_DE", "tr_TR", "ar_EG")
@@ -45,7 +45,7 @@ def test_two_digit_years_stay_in_their_window_and_others_do_not() -> None:
 
 def test_the_pairs_do_not_depend_on_the_process() -> None:
     code = (
-        "from selfattn.data.dates.source import DateSource\nfrom selfattn.data.phrases.source import CldrSource\n"
+        "from selfattn.data.dates.source import DateSource\nfrom selfattn.data.phrases import CldrSource\n"
         "print(DateSource(['en_US', 'ja_JP']).pairs(30), CldrSource('en', 'ko', seed=7).pairs(60))"
     )
     environment = {"PYTHONHASHSEED": "1", "PYTHONUTF8": "1"}

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.collector import give_back_memory, paused_collector
-from selfattn.data.corpus.cleaning import CleaningOptions
-from selfattn.data.corpus.corpus import loose, read_corpus
+from selfattn.data.corpus import CleaningOptions, loose, read_corpus
 from selfattn.data.pairs import Examples, Pair, encode_pairs, encode_together
 from selfattn.data.readers.lines import LearnedFile, checked_encoding, lines_of
 from selfattn.data.readers.pairs import PairFiles
+from selfattn.process import give_back_memory, paused_collector
 from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer
 from selfattn.tokenizers.protocol import Tokenizer

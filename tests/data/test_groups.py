@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from selfattn.data.corpus.cleaning import CleaningOptions
-from selfattn.data.corpus.corpus import read_corpus
+from selfattn.data.corpus import CleaningOptions, read_corpus
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.pairs import PairFiles, read_pairs, refuse_turned
 from selfattn.errors import UserError

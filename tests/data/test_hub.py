@@ -6,9 +6,8 @@ from typing import Any
 import huggingface_hub
 import pytest
 
-from selfattn.data.corpus.cleaning import CleaningOptions
-from selfattn.data.corpus.corpus import PairStream, read_corpus
-from selfattn.data.corpus.hub import hub_access, hub_sources, is_reachable
+from selfattn.data.corpus import CleaningOptions, PairStream, read_corpus
+from selfattn.data.hub import hub_access, hub_sources, is_reachable
 from selfattn.data.pairs import Pair
 from selfattn.data.splits import FiniteSplits
 from selfattn.errors import UserError

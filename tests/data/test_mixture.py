@@ -8,8 +8,8 @@ import pytest
 from marian_model import pairs, write_pairs
 from small_runs import Cli
 
-from selfattn.data.corpus.mixture import Mixture
 from selfattn.data.pairs import Pair
+from selfattn.data.splits import Mixture
 from selfattn.errors import UserError
 from selfattn.runs.load import load
 from selfattn.runs.train import train

@@ -4,9 +4,7 @@ import pytest
 from babel import Locale
 
 from selfattn.data.pairs import Pair, Span
-from selfattn.data.phrases.kinds import UNITS, kinds_of
-from selfattn.data.phrases.segments import Segment, aligned_pair, text_of
-from selfattn.data.phrases.source import CldrSource, part_of
+from selfattn.data.phrases import UNITS, CldrSource, Segment, aligned_pair, kinds_of, part_of, text_of
 
 KINDS = ("date", "time", "date and time", "span", "unit", "price", "list")
 

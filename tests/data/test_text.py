@@ -7,13 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.data.dates.source import formats_of
-from selfattn.data.dates.splits import EmbeddedDates
-from selfattn.data.pairs import Pair
-from selfattn.data.phrases.source import EmbeddedPhrases
+from selfattn.data.dates.source import EmbeddedDates, formats_of
+from selfattn.data.pairs import Pair, clean_pair, clean_text, plain_text, unclean, without_marks
+from selfattn.data.phrases import EmbeddedPhrases
 from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.splits import EndlessSplits
-from selfattn.data.text import clean_pair, clean_text, plain_text, unclean, without_marks
 from selfattn.errors import UserError
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import Run
@@ -169,7 +167,7 @@ class UncleanSplits(EndlessSplits):
 def test_pairs_of_a_plugin_are_cleaned_or_refused() -> None:
     splits = Spaced().splits(seed=0)
     assert unclean([*splits.train(0, 20), *splits.validation(5)]) is None
-    with pytest.raises(UserError, match=r"'a ', 'b': not clean, .* clean them by selfattn\.data\.text\.clean_pair"):
+    with pytest.raises(UserError, match=r"'a ', 'b': not clean, .* clean them by selfattn\.plugin\.clean_pair"):
         make_training_set(Spaced(), TrainingConfig(items_per_epoch=9), UncleanSplits({}, "x", 0))
 
 

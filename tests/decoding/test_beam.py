@@ -14,7 +14,7 @@ from torch import Tensor
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.common import LengthPenalty, chosen_log_probabilities
 from selfattn.decoding.greedy import greedy
-from selfattn.decoding.output import Hypothesis
+from selfattn.decoding.options import Hypothesis
 
 VOCAB, BOS, EOS, LONGEST = 5, 1, 2, 4
 PREFIXES = sum(VOCAB**length for length in range(LONGEST))

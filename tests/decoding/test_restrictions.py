@@ -9,8 +9,7 @@ from selfattn.data.pairs import Example
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.common import Restrictions
 from selfattn.decoding.greedy import greedy, sample
-from selfattn.decoding.options import DecodingOptions
-from selfattn.decoding.output import Hypothesis
+from selfattn.decoding.options import DecodingOptions, Hypothesis
 from selfattn.decoding.scoring import score_tokens
 from selfattn.decoding.sources import decode_sources
 from selfattn.models.build import build

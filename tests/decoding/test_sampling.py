@@ -13,8 +13,7 @@ from torch import Tensor
 
 from selfattn.decoding.common import chosen_log_probabilities, log_probabilities, top
 from selfattn.decoding.greedy import greedy, sample, token_distribution
-from selfattn.decoding.options import DecodingOptions
-from selfattn.decoding.output import Hypothesis
+from selfattn.decoding.options import DecodingOptions, Hypothesis
 from selfattn.streams import generator
 
 BOS, EOS = 1, 2

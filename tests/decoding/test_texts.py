@@ -16,11 +16,9 @@ from selfattn.decoding.scoring import score_targets, score_texts, text_examples
 from selfattn.decoding.sources import decode_sources
 from selfattn.decoding.texts import continue_texts, decode_texts
 from selfattn.models.build import build
-from selfattn.models.decoder_only.config import DecoderOnlyConfig
-from selfattn.models.decoder_only.model import Continuation, DecoderOnly
-from selfattn.models.presets import PRESETS
+from selfattn.models.decoder_only import Continuation, DecoderOnly
+from selfattn.models.families import PRESETS, DecoderOnlyConfig, TransformerConfig
 from selfattn.models.protocol import Memory, Seq2Seq
-from selfattn.models.transformer_config import TransformerConfig
 from selfattn.tokenizers.listed import CharTokenizer
 
 TOKENIZER = CharTokenizer(["abcdefg 0123456789"])

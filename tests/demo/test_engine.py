@@ -21,17 +21,21 @@ from torch.nn.utils.rnn import pad_sequence
 
 from selfattn.attention import RelativeBias
 from selfattn.data.dates.source import DateSource
-from selfattn.data.text import clean_text, plain_text, plain_words
+from selfattn.data.pairs import clean_text, plain_text, plain_words
 from selfattn.decoding.beam import beam_search
 from selfattn.demo.page import embedded_weights, page_tokens, read_page
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
-from selfattn.models.decoder_only.config import DecoderOnlyConfig
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
+from selfattn.models.families import (
+    PRESETS,
+    DecoderOnlyConfig,
+    EncoderDecoderConfig,
+    RNNDecoderConfig,
+    RNNEncoderConfig,
+    TransformerConfig,
+)
 from selfattn.models.inside import trace_model
-from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import EncoderMemory, Seq2Seq
-from selfattn.models.transformer_config import TransformerConfig
 from selfattn.tokenizers.listed import CharTokenizer, LetterTokenizer, WordTokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 

@@ -19,10 +19,14 @@ from selfattn.data.dates.source import DateSource
 from selfattn.demo.page import write_demo
 from selfattn.errors import UserError
 from selfattn.models.build import build
-from selfattn.models.decoder_only.config import DecoderOnlyConfig
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
-from selfattn.models.transformer_config import TransformerConfig
-from selfattn.report.drawing.palette import Signs
+from selfattn.models.families import (
+    DecoderOnlyConfig,
+    EncoderDecoderConfig,
+    RNNDecoderConfig,
+    RNNEncoderConfig,
+    TransformerConfig,
+)
+from selfattn.report.drawing.charts import Signs
 from selfattn.runs.load import load
 from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run

@@ -16,15 +16,19 @@ from torch import Tensor
 from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Example, Pair, Span, encode_pairs
 from selfattn.errors import UserError
-from selfattn.evaluation.alignment import attention_scores
-from selfattn.evaluation.alignment.attention_scores import (
+from selfattn.evaluation import attention
+from selfattn.evaluation.attention import (
+    Way,
     best_head,
     diagonal_counts,
     gold_from_spans,
+    report_alignment,
     score_attention,
+    to_words,
     token_links,
+    word_links,
 )
-from selfattn.evaluation.alignment.links import (
+from selfattn.evaluation.links import (
     AlignmentCounts,
     GoldPair,
     Link,
@@ -33,9 +37,8 @@ from selfattn.evaluation.alignment.links import (
     diagonal,
     read_gold,
 )
-from selfattn.evaluation.alignment.word_alignment import Way, report_alignment, to_words, word_links
 from selfattn.models.build import build
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.models.protocol import AttentionMaps
 from selfattn.results.attention import ModelAlignment
 from selfattn.tokenizers.listed import CharTokenizer
@@ -298,12 +301,12 @@ def test_examples_are_added_up_whatever_the_batches(monkeypatch: pytest.MonkeyPa
     tokenizer = CharTokenizer([pair.source + pair.target for pair in pairs])
     examples = encode_pairs(pairs, tokenizer)
     gold = [gold_of(pair) for pair in pairs]
-    plain = attention_scores.source_shares
+    plain = attention.source_shares
     for name in ("rnn-multi-head", "decoder-only"):
         model = build(PRESETS[name].config, vocab_size=len(tokenizer), pad_id=0, seed=0).double().train()
         scores = []
         for size in (1, 3, 7):
-            monkeypatch.setattr(attention_scores, "source_shares", partial(plain, batch_size=size))
+            monkeypatch.setattr(attention, "source_shares", partial(plain, batch_size=size))
             heads = score_attention(model, examples, gold).heads
             scores.append([value for head in heads for value in vars(head).values()])
         assert model.training

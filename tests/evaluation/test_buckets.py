@@ -8,11 +8,17 @@ from hypothesis import strategies as st
 
 from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair, Span
-from selfattn.evaluation.metrics.evaluate import evaluate_outputs
-from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch, edit_distance
+from selfattn.evaluation.metrics.basic import CharacterErrorRate, ExactMatch, edit_distance
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.metrics.translation import Bleu
-from selfattn.evaluation.statistics.buckets import by_length, score_fields, score_groups, score_rare_words, span_fields
+from selfattn.evaluation.statistics.buckets import (
+    by_length,
+    evaluate_outputs,
+    score_fields,
+    score_groups,
+    score_rare_words,
+    span_fields,
+)
 from selfattn.runs.evaluate import evaluation_lines
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import Translation

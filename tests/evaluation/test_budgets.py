@@ -8,12 +8,11 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from selfattn.evaluation.metrics.exact import ExactMatch
+from selfattn.evaluation.metrics.basic import ExactMatch
 from selfattn.evaluation.statistics.design import Design, budget_differences, locate
 from selfattn.evaluation.statistics.significance import holm, score_runs
 from selfattn.evaluation.statistics.variances import SMALLEST_P, sign_flip_p, t_quantile, t_tail
-from selfattn.results.pair_tests import LogOdds, PairTest
-from selfattn.results.quality import BudgetDifference, Crossing
+from selfattn.results.quality import BudgetDifference, Crossing, LogOdds, PairTest
 
 CLEAR = {
     "-": (-3.0, -4.0, -2.0),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfattn import compare_outputs
-from selfattn.evaluation.metrics.exact import decomposed_note
+from selfattn.evaluation.metrics.basic import decomposed_note
 from selfattn.evaluation.metrics.metric import make_metric
 
 COMPOSED = ("exact_match", "character_error_rate", "chrf", "word recall", "word accuracy", "word_error_rate")

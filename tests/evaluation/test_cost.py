@@ -8,10 +8,14 @@ import torch
 from selfattn.evaluation.cost import BatchShape, Flops, count_flops, peak_memory
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import (
+    PRESETS,
+    EncoderDecoderConfig,
+    RNNDecoderConfig,
+    RNNEncoderConfig,
+    TransformerConfig,
+)
 from selfattn.models.protocol import Seq2Seq
-from selfattn.models.transformer_config import TransformerConfig
 
 VOCAB = 11
 B, S, T = 3, 13, 7

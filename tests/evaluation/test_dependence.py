@@ -6,9 +6,9 @@ from scipy import stats
 from torch import Tensor
 
 from selfattn.data.pairs import Example
-from selfattn.evaluation.alignment.dependence import agreement, by_blocking, by_gradient
+from selfattn.evaluation.attention import agreement, by_blocking, by_gradient
 from selfattn.models.build import build
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.models.protocol import Seq2Seq
 
 SOURCE, TARGET = torch.tensor([5, 6, 7, 8, 2]), torch.tensor([9, 4, 2])
@@ -82,13 +82,13 @@ def test_agreement_of_every_family_and_none_without_attention() -> None:
 
 
 def test_attention_that_is_what_the_output_depends_on_agrees_fully(monkeypatch: pytest.MonkeyPatch) -> None:
-    from selfattn.evaluation.alignment import dependence
+    from selfattn.evaluation import attention as module
 
     model, example = small("transformer"), Example([5, 6, 7, 2], [9, 4, 2])
     attention = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1], [0.25, 0.05, 0.4, 0.3]])
-    monkeypatch.setattr(dependence, "source_shares", lambda *_, **__: [(0, [attention[None]])])
-    monkeypatch.setattr(dependence, "by_blocking", lambda *_: attention**2)
-    monkeypatch.setattr(dependence, "by_gradient", lambda *_, **__: -attention)
+    monkeypatch.setattr(module, "source_shares", lambda *_, **__: [(0, [attention[None]])])
+    monkeypatch.setattr(module, "by_blocking", lambda *_: attention**2)
+    monkeypatch.setattr(module, "by_gradient", lambda *_, **__: -attention)
     found = agreement(model, [example])
     means = [one and one.mean for one in (found.blocking, found.gradient, found.between)]
     assert means == pytest.approx([1, -1, -1])

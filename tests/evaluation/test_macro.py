@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics.evaluate import evaluate_outputs
-from selfattn.evaluation.metrics.exact import (
+from selfattn.evaluation.metrics.basic import (
     ExactMatch,
     MacroExactMatch,
     MacroPhoneErrorRate,
@@ -19,6 +18,7 @@ from selfattn.evaluation.metrics.exact import (
     WordErrorRate,
 )
 from selfattn.evaluation.metrics.metric import Array, PairMetric, make_metric, of_each
+from selfattn.evaluation.statistics.buckets import evaluate_outputs
 from selfattn.evaluation.statistics.significance import score_counts
 
 TAGS = ("kor", "jpn", "fre")

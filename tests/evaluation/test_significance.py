@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from selfattn.evaluation.metrics.exact import CharacterErrorRate
+from selfattn.evaluation.metrics.basic import CharacterErrorRate
 from selfattn.evaluation.metrics.metric import Metric
 from selfattn.evaluation.metrics.translation import Chrf
 from selfattn.evaluation.statistics.significance import (
@@ -28,7 +28,7 @@ from selfattn.evaluation.statistics.variances import (
     to_log_odds,
     variances,
 )
-from selfattn.results.pair_tests import Comparison, PairTest, Word
+from selfattn.results.quality import Comparison, PairTest, Word
 
 T2, Z = 4.302653, 1.959964  # 95 %: two degrees of freedom, and the normal distribution
 Scores = dict[str, npt.NDArray[Any]]

@@ -22,7 +22,7 @@ from selfattn.errors import UserError
 from selfattn.experiments import progress, queue
 from selfattn.experiments.progress import Display, Logs, Progress, Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all, take_gpu
-from selfattn.models.presets import get_preset
+from selfattn.models.families import get_preset
 from selfattn.plugin_loading import load_plugin
 from selfattn.training.device import choose_device
 

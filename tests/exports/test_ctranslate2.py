@@ -21,9 +21,7 @@ from selfattn.exports.ctranslate2 import Ctranslate2Model, to_ctranslate2
 from selfattn.exports.ctranslate2_engine import first_limit
 from selfattn.files import sha256_of
 from selfattn.models.build import build
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
-from selfattn.models.presets import PRESETS
-from selfattn.models.transformer_config import TransformerConfig
+from selfattn.models.families import PRESETS, EncoderDecoderConfig, TransformerConfig
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.exported import COMPARED, NOTE, Compared, remember
 from selfattn.runs.load import load

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from documented import ALONE, HOW_TO, program, run_in
 
-from selfattn.data.text import clean_text
+from selfattn.data.pairs import clean_text
 from selfattn.decoding.options import DecodingOptions
 from selfattn.runs.load import load
 from selfattn.runs.run import Run

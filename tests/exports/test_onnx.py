@@ -16,9 +16,9 @@ from zoo import VARIANTS, VOCAB
 import selfattn
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics.exact import ExactMatch
+from selfattn.evaluation.metrics.basic import ExactMatch
 from selfattn.models.build import build
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.heads import score_heads
 from selfattn.runs.load import load

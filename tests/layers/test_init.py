@@ -10,10 +10,7 @@ from torch import Tensor, nn
 from selfattn.layers import initialise
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
-from selfattn.models.decoder_only.config import DecoderOnlyConfig
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
-from selfattn.models.presets import PRESETS
-from selfattn.models.transformer_config import TransformerConfig
+from selfattn.models.families import PRESETS, DecoderOnlyConfig, EncoderDecoderConfig, TransformerConfig
 
 T5 = TransformerConfig(position="t5", norm="rms", activation="swiglu", qk_norm=True, num_layers=2)
 CONFIGS: dict[str, ModelConfig] = {name: preset.config for name, preset in PRESETS.items()} | {

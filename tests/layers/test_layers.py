@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from selfattn.attention import Learned, MultiHeadAttention, Sinusoidal
 from selfattn.layers import FeedForward, TokenEmbedding, TransformerBlock
-from selfattn.layers.dropout import Dropout
+from selfattn.layers.transformer import Dropout
 
 Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
 

@@ -12,10 +12,14 @@ from selfattn.errors import UserError
 from selfattn.layers import TokenEmbedding, TransformerBlock
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig, override
-from selfattn.models.decoder_only.config import DecoderOnlyConfig
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
-from selfattn.models.presets import PRESETS
-from selfattn.models.transformer_config import TransformerConfig
+from selfattn.models.families import (
+    PRESETS,
+    DecoderOnlyConfig,
+    EncoderDecoderConfig,
+    RNNDecoderConfig,
+    RNNEncoderConfig,
+    TransformerConfig,
+)
 
 TRANSFORMER = EncoderDecoderConfig(encoder=TransformerConfig(), decoder=TransformerConfig())
 SHARED = EncoderDecoderConfig(encoder=TransformerConfig(), decoder=TransformerConfig(), share_embeddings=True)

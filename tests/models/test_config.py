@@ -15,13 +15,17 @@ import pytest
 from annotated_types import Ge, Gt, Le, Lt
 
 from selfattn.errors import UserError
-from selfattn.models.build import build, count_parameters
+from selfattn.models.build import build, count_parameters, match, parameters, spread
 from selfattn.models.config import Checked, ModelConfig, config_from_dict, config_to_dict, override
-from selfattn.models.decoder_only.config import DecoderOnlyConfig
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
-from selfattn.models.presets import PRESETS, get_preset
-from selfattn.models.sizing import match, parameters, spread
-from selfattn.models.transformer_config import TransformerConfig
+from selfattn.models.families import (
+    PRESETS,
+    DecoderOnlyConfig,
+    EncoderDecoderConfig,
+    RNNDecoderConfig,
+    RNNEncoderConfig,
+    TransformerConfig,
+    get_preset,
+)
 from selfattn.registry import Registry
 
 RNN = EncoderDecoderConfig(encoder=RNNEncoderConfig(), decoder=RNNDecoderConfig())
@@ -184,7 +188,7 @@ def test_override_of_what_does_not_exist(path: str, message: str) -> None:
 
 
 def test_configurations_and_presets_need_no_torch() -> None:
-    code = "import sys, selfattn.models.presets; assert 'torch' not in sys.modules, 'torch'"
+    code = "import sys, selfattn.models.families; assert 'torch' not in sys.modules, 'torch'"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

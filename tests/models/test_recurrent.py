@@ -7,8 +7,8 @@ from torch import nn
 from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.config import override
-from selfattn.models.decoder_only.model import Continuation
-from selfattn.models.presets import PRESETS
+from selfattn.models.decoder_only import Continuation
+from selfattn.models.families import PRESETS
 
 CONFIG = override(PRESETS["decoder-only-rnn"].config, {"stack.hidden_dim": 7, "stack.embed_dim": 5})
 

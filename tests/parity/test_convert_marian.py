@@ -16,9 +16,8 @@ from selfattn.decoding.common import LengthPenalty
 from selfattn.decoding.greedy import greedy
 from selfattn.errors import UserError
 from selfattn.models.build import build
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig
+from selfattn.models.families import EncoderDecoderConfig, RNNDecoderConfig, TransformerConfig
 from selfattn.models.inside import ablate, edited, patch, trace_model
-from selfattn.models.transformer_config import TransformerConfig
 
 transformers = pytest.importorskip("transformers", reason="compares with transformers, which is not installed")
 

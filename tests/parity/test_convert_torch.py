@@ -20,8 +20,7 @@ from selfattn.convert.torch_modules import attention_from_torch, attention_to_to
 from selfattn.integrations.torch import MultiheadAttention
 from selfattn.layers import FeedForward, TransformerBlock, make_norm
 from selfattn.models.build import build
-from selfattn.models.decoder_only.config import DecoderOnlyConfig
-from selfattn.models.transformer_config import TransformerConfig
+from selfattn.models.families import DecoderOnlyConfig, TransformerConfig
 
 DIM, HEADS, FFN = 6, 3, 11
 PADDING = torch.tensor([[True] * 5 + [False] * 2, [True] * 7])

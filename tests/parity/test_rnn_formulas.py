@@ -13,9 +13,8 @@ from formulas import score_of
 from torch import Tensor
 
 from selfattn.models.build import build
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
+from selfattn.models.families import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig, TransformerConfig
 from selfattn.models.protocol import Seq2Seq
-from selfattn.models.transformer_config import TransformerConfig
 
 Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
 

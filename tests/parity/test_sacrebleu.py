@@ -23,10 +23,10 @@ from selfattn.evaluation.metrics.translation import (
     Ter,
     bleu_tokeniser,
     moses_tokens,
+    randomisation_test,
     script_warning,
     translation_metrics,
 )
-from selfattn.evaluation.statistics.randomisation import randomisation_test
 from selfattn.evaluation.statistics.significance import score_counts
 from selfattn.evaluation.statistics.variances import sign_flip_p
 

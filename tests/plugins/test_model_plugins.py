@@ -27,14 +27,13 @@ from selfattn.attention import (
 )
 from selfattn.data.pairs import Example
 from selfattn.errors import UserError
-from selfattn.evaluation.alignment.dependence import by_blocking
+from selfattn.evaluation.attention import by_blocking
 from selfattn.evaluation.cost import BatchShape, training_flops
-from selfattn.evaluation.gates.model_gates import overfitting
-from selfattn.models.build import build, count_parameters
+from selfattn.evaluation.gates import overfitting
+from selfattn.models.build import build, count_parameters, match, parameters
 from selfattn.models.config import Limits, ModelConfig, config_from_dict, config_to_dict, override
-from selfattn.models.presets import get_preset
+from selfattn.models.families import get_preset
 from selfattn.models.protocol import Memory, Seq2Seq
-from selfattn.models.sizing import match, parameters
 from selfattn.registry import ATTENTIONS, NORMALIZERS, POSITIONS, SCORES, register
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.load import load

@@ -19,8 +19,7 @@ from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_summary
 from selfattn.report.write import contents, document, write_report
-from selfattn.results.reading import read_record, record_from_dict
-from selfattn.results.record import Record
+from selfattn.results.record import Record, read_record, record_from_dict
 from selfattn.words.messages import phrase
 
 FILE = Path(__file__).with_name("seed_spread.py")

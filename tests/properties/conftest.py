@@ -7,7 +7,7 @@ import pytest
 from third_party import MODELS, Made, plugins, state_variant, variant
 from zoo import STATEFUL, VARIANTS, Zoo
 
-from selfattn.models.decoder_only.config import DecoderOnlyConfig
+from selfattn.models.families import DecoderOnlyConfig
 
 __all__ = ["plugins", "state_variant", "variant"]
 

@@ -10,7 +10,7 @@ from zoo import shrink
 from selfattn.attention import Alibi, MultiHeadAttention, RelativeBias, Rotary
 from selfattn.layers import FeedForward, TransformerBlock
 from selfattn.models.build import build
-from selfattn.models.presets import PRESETS, get_preset
+from selfattn.models.families import PRESETS, get_preset
 
 POSITIONS = ["none", "rotary", "alibi", "t5"]
 one_position = pytest.mark.parametrize(

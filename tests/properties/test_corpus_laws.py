@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, is_unlikely
-from selfattn.data.corpus.corpus import components_of, hold_out_components, loose, read_corpus
+from selfattn.data.corpus import (
+    CleaningOptions,
+    Tally,
+    clean_rows,
+    components_of,
+    hold_out_components,
+    is_unlikely,
+    loose,
+    read_corpus,
+)
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.pairs import PairFiles
 from selfattn.data.readers.rows import BadRecord, RawPair

@@ -18,11 +18,10 @@ from hypothesis import strategies as st
 from selfattn.data.batches import Batch, batches, collate
 from selfattn.data.dates.patterns import date_patterns
 from selfattn.data.dates.source import DateSource, readers_of, split_of
-from selfattn.data.pairs import Example, Pair
-from selfattn.data.phrases.source import LONGEST, CldrSource, part_of
+from selfattn.data.pairs import Example, Pair, clean_text
+from selfattn.data.phrases import LONGEST, CldrSource, part_of
 from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.splits import Split
-from selfattn.data.text import clean_text
 from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 

@@ -14,8 +14,7 @@ from selfattn.data.batches import Batch
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.common import NO_PENALTY, LengthPenalty
 from selfattn.decoding.greedy import greedy, sample
-from selfattn.decoding.options import DecodingOptions
-from selfattn.decoding.output import Hypothesis
+from selfattn.decoding.options import DecodingOptions, Hypothesis
 from selfattn.decoding.scoring import score_targets
 from selfattn.models.build import build
 from selfattn.models.protocol import Seq2Seq

@@ -14,12 +14,11 @@ from torch import Tensor, nn
 from selfattn.codec import encode
 from selfattn.data.batches import Batch
 from selfattn.data.pairs import Example
-from selfattn.evaluation.gates.model_gates import causal, model_gates, overfitting
-from selfattn.models.build import build
+from selfattn.evaluation.gates import causal, model_gates, overfitting
+from selfattn.models.build import build, match, parameters
 from selfattn.models.config import ModelConfig
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.models.protocol import DecoderState, Memory, Seq2Seq
-from selfattn.models.sizing import match, parameters
 
 EOS = 2
 

@@ -13,10 +13,15 @@ from torch import Tensor
 from selfattn.attention import causal_mask
 from selfattn.layers import TransformerBlock
 from selfattn.models.config import ModelConfig
-from selfattn.models.decoder_only.config import DecoderOnlyConfig, RecurrentConfig
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
+from selfattn.models.families import (
+    DecoderOnlyConfig,
+    EncoderDecoderConfig,
+    RecurrentConfig,
+    RNNDecoderConfig,
+    RNNEncoderConfig,
+    TransformerConfig,
+)
 from selfattn.models.protocol import Decoded, DecoderState, Seq2Seq
-from selfattn.models.transformer_config import TransformerConfig
 
 Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
 

@@ -30,7 +30,7 @@ from selfattn.data.readers.lines import file_sha256, lines_of
 from selfattn.errors import UserError
 from selfattn.experiments.plan import write_plan
 from selfattn.files import append_line, in_use
-from selfattn.results.reading import read_record
+from selfattn.results.record import read_record
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.runs.ledger import LEDGER, read_ledger
 from selfattn.runs.load import load

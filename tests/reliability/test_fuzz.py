@@ -23,8 +23,8 @@ from selfattn.comparison.plan import read_plan
 from selfattn.data.readers.lines import read_texts
 from selfattn.data.readers.pairs import read_pairs
 from selfattn.errors import UserError
-from selfattn.evaluation.alignment.links import parse_links, read_gold
-from selfattn.results.reading import read_record
+from selfattn.evaluation.links import parse_links, read_gold
+from selfattn.results.record import read_record
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.train import train
 from selfattn.tokenizers.listed import CharTokenizer

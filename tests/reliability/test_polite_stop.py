@@ -15,7 +15,7 @@ import training_parts as parts
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import decode_texts
 from selfattn.errors import UserError
-from selfattn.interrupts import Stopped, first_interrupt, polled
+from selfattn.process import Stopped, first_interrupt, polled
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.runs.run import Run
 from selfattn.training.checkpoint import CheckpointFile

@@ -15,7 +15,7 @@ from selfattn.errors import visible
 from selfattn.report.drawing.numbers import compact, interval_text, mean_text
 from selfattn.report.render.html import html_of
 from selfattn.report.write import document
-from selfattn.results.reading import record_from_dict
+from selfattn.results.record import record_from_dict
 from selfattn.words.messages import catalogue
 
 RECORDS = vars(report_records)

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfattn.report.blocks import Bars, Chart, ChartLine, Spot
-from selfattn.report.drawing.charts import curves
+from selfattn.report.drawing.charts import Signs, curves
 from selfattn.report.drawing.numbers import (
+    Scale,
     amount,
     compact,
     digits,
@@ -18,11 +19,10 @@ from selfattn.report.drawing.numbers import (
     mean_text,
     measure_text,
     p_text,
+    quality_scale,
     share_text,
     value_text,
 )
-from selfattn.report.drawing.palette import Signs
-from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.report.render.markdown import MarkdownPage
 from selfattn.results.quality import Estimate, Unit
 from selfattn.results.record import MeanOverRuns

@@ -11,18 +11,17 @@ import pytest
 from report_records import read
 from rich.console import Console
 
-from selfattn.evaluation.statistics.tuning_curve import expected_best
 from selfattn.experiments.tuning import draw_points
 from selfattn.report.blocks import Chart, Table
 from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_summary
-from selfattn.report.sections.first_screen import made_of
-from selfattn.report.sections.training import rates_section
-from selfattn.report.verdict.verdict import badges, verdict
+from selfattn.report.sections.quality import made_of
+from selfattn.report.sections.training import expected_best, rates_section
+from selfattn.report.verdict import badges, verdict
 from selfattn.report.write import document
+from selfattn.results.plan import parse_axis
 from selfattn.results.record import Model, Record, Tuning, TuningTrial
-from selfattn.results.space import parse_axis
 
 SPACE = {"lr": "0.001..0.016:log", "batch_size": "4,8"}
 

@@ -8,20 +8,18 @@ from typing import Any
 import pytest
 from report_records import read
 
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.report.blocks import HeatMap, Table
+from selfattn.report.ranking import difference_unit, headline_name, obstacles, ranked, set_aside
 from selfattn.report.sections.attention import alignment_section, heads_section
 from selfattn.report.sections.fairness import fairness_section
 from selfattn.report.sections.quality import pair_table, statistics_section
-from selfattn.report.verdict.ranking import difference_unit, headline_name, obstacles, ranked, set_aside
-from selfattn.report.verdict.verdict import badges, limits, origin, question, standing, verdict
+from selfattn.report.verdict import badges, limits, origin, question, standing, verdict
 from selfattn.results.attention import HeadScore, HeadScores
 from selfattn.results.plan import AtBudget, Budgets
 from selfattn.results.quality import BudgetDifference, Crossing, Estimate
-from selfattn.results.record import Gate, Record, TuningTrial
-from selfattn.results.subject import NO_SUBJECT
-from selfattn.words.messages import SOURCE, Message, catalogue
-from selfattn.words.names import name_key
+from selfattn.results.record import NO_SUBJECT, Gate, Record, TuningTrial
+from selfattn.words.messages import SOURCE, Message, catalogue, name_key
 
 
 @pytest.fixture

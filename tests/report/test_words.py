@@ -17,18 +17,16 @@ from babel.messages.pofile import read_po
 from rich.console import Console
 
 from selfattn.errors import UserError
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.report.blocks import Chart, MarkedAnswer, Strip, Styled
-from selfattn.report.drawing.palette import Signs
+from selfattn.report.drawing.charts import Signs
 from selfattn.report.render.html import Translator, html_of
 from selfattn.report.render.markdown import MarkdownPage, markdown_of
 from selfattn.report.render.terminal import print_summary
 from selfattn.report.sections import fairness
 from selfattn.report.write import _blocks, chart_svg, document
-from selfattn.results.record import Cost, Timing
-from selfattn.results.subject import Subject
-from selfattn.words.messages import LANGS, SOURCE, Message, catalogue, message, phrase, read_words
-from selfattn.words.names import NameKind, name_key
+from selfattn.results.record import Cost, Subject, Timing
+from selfattn.words.messages import LANGS, SOURCE, Message, NameKind, catalogue, message, name_key, phrase, read_words
 
 NAMES = {"BLEU", "chrF", "TER", "AER", "LSTM"}  # the same in every language
 PACKAGE = Path(str(resources.files("selfattn")))

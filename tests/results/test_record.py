@@ -15,8 +15,7 @@ from selfattn.errors import UserError
 from selfattn.report.write import as_json
 from selfattn.results.attention import Attention
 from selfattn.results.claims import ClaimsRecord
-from selfattn.results.reading import record_from_dict
-from selfattn.results.record import Record
+from selfattn.results.record import Record, record_from_dict
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_records.py"))
 DOCS = Path(__file__).parents[2] / "docs" / "results-json.md"

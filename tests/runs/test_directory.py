@@ -14,8 +14,7 @@ from selfattn.codec import read_json, write
 from selfattn.errors import UserError
 from selfattn.files import write_atomically
 from selfattn.models.build import build
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
-from selfattn.models.transformer_config import TransformerConfig
+from selfattn.models.families import EncoderDecoderConfig, TransformerConfig
 from selfattn.runs.directory import RunDirectory, check_is_free
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.record import RunConfig, RunRecord

@@ -16,7 +16,7 @@ GOOD = "red 1 2 3\nhouse -1 0.5 2e-1\nunseen 1 1 1\nNew York 4 5 6\n"
 
 
 def model(**settings: Any) -> Any:
-    from selfattn.models.presets import get_preset
+    from selfattn.models.families import get_preset
     from selfattn.runs.train import with_settings
 
     widths = ["encoder.embed_dim=3", "decoder.embed_dim=3"]

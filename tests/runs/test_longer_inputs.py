@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from selfattn.decoding.texts import decode_texts
 from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
-from selfattn.models.presets import PRESETS
+from selfattn.models.families import PRESETS
 from selfattn.runs.directory import CONFIG
 from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run

@@ -12,7 +12,7 @@ from hub_server import Hub
 from marian_model import write_marian, write_pairs
 from small_runs import Cli
 
-from selfattn.convert.marian_directory import MarianDirectory
+from selfattn.convert.marian import MarianDirectory
 from selfattn.errors import UserError
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.load import load

@@ -12,11 +12,8 @@ from torch import Tensor
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError
-from selfattn.models.build import build
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
-from selfattn.models.ensemble import Ensemble, EnsembleConfig
-from selfattn.models.presets import PRESETS
-from selfattn.models.transformer_config import TransformerConfig
+from selfattn.models.build import Ensemble, EnsembleConfig, build
+from selfattn.models.families import PRESETS, EncoderDecoderConfig, TransformerConfig
 from selfattn.runs.load import load
 from selfattn.runs.run import Run
 

@@ -164,7 +164,7 @@ def test_the_books_file_has_its_own_split(shared_data: Callable[[str], Path], tm
 
 
 def test_withheld_years_travel_with_a_run(tmp_path: Path, train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfattn.data.dates.splits._SAMPLE", 1000)
+    monkeypatch.setattr("selfattn.data.dates.source._SAMPLE", 1000)
     run = train("rnn-plain", tmp_path / "run", withhold_years=("2050-2059", "1943"))
     loaded = selfattn.load(run.path)
     years = [1943, *range(2050, 2060)]

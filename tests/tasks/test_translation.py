@@ -17,7 +17,7 @@ import sacrebleu
 
 import selfattn
 from selfattn.comparison.compare import compare
-from selfattn.data.phrases.source import CldrSource, EmbeddedPhrases
+from selfattn.data.phrases import CldrSource, EmbeddedPhrases
 from selfattn.errors import UserError
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import Run

@@ -8,8 +8,8 @@ import regex  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.data.kept_symbols import read_kept
-from selfattn.decoding.output import Hypothesis
+from selfattn.data.readers.lines import read_kept
+from selfattn.decoding.options import Hypothesis
 from selfattn.decoding.texts import to_output
 from selfattn.demo.page import page_tokens
 from selfattn.errors import SettingError, UserError

@@ -11,8 +11,7 @@ import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.data.pairs import Pair
-from selfattn.data.text import plain_words
+from selfattn.data.pairs import Pair, plain_words
 from selfattn.errors import UserError
 from selfattn.tasks.translation import Translation
 from selfattn.tokenizers.borrowed import PieceTokenizer

@@ -11,9 +11,8 @@ from marian_model import pairs as word_pairs
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example, Pair
 from selfattn.errors import SettingError, UserError
-from selfattn.evaluation.alignment.attention_scores import linked_examples
-from selfattn.evaluation.alignment.links import read_gold, spans_by_texts
-from selfattn.evaluation.alignment.word_alignment import Way, align_words, word_links
+from selfattn.evaluation.attention import Way, align_words, linked_examples, word_links
+from selfattn.evaluation.links import read_gold, spans_by_texts
 from selfattn.models.build import build
 from selfattn.runs.run import Run
 from selfattn.runs.train import train

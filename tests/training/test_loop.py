@@ -13,9 +13,8 @@ from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example
 from selfattn.errors import UserError
 from selfattn.models.build import build
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
+from selfattn.models.families import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig, TransformerConfig
 from selfattn.models.protocol import Seq2Seq
-from selfattn.models.transformer_config import TransformerConfig
 from selfattn.streams import seed_for
 from selfattn.training import loop as loop_module
 from selfattn.training import loss

@@ -15,9 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example
 from selfattn.models.build import build
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
-from selfattn.models.presets import PRESETS
-from selfattn.models.transformer_config import TransformerConfig
+from selfattn.models.families import PRESETS, EncoderDecoderConfig, TransformerConfig
 from selfattn.training import loss as module
 from selfattn.training import step as step_module
 from selfattn.training.config import ScheduleName, TrainingConfig

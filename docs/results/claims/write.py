@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import fill
 
 from selfattn.claims.page import document_of, write_pages
-from selfattn.claims.record import join_records, read_record
+from selfattn.claims.run import join_records, read_record
 from selfattn.registry import CLAIMS
 from selfattn.report.render.markdown import markdown_of
 from selfattn.results.claims import ClaimsRecord

@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from selfattn.evaluation.alignment.links import count_alignment, diagonal, read_gold
+from selfattn.evaluation.links import count_alignment, diagonal, read_gold
 from selfattn.report.blocks import Chart, ChartLine, Spot
-from selfattn.report.drawing.palette import Signs
-from selfattn.report.drawing.scale import Scale
+from selfattn.report.drawing.charts import Signs
+from selfattn.report.drawing.numbers import Scale
 from selfattn.report.write import chart_svg
 from selfattn.words.messages import phrase
 

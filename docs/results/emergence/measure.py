@@ -23,8 +23,8 @@ from safetensors.torch import load_file
 
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.pairs import read_pairs
-from selfattn.evaluation.alignment.links import GoldPair, count_alignment, parse_links, read_gold
-from selfattn.evaluation.alignment.word_alignment import word_links
+from selfattn.evaluation.attention import word_links
+from selfattn.evaluation.links import GoldPair, count_alignment, parse_links, read_gold
 from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.runs.fit import fit

@@ -12,23 +12,35 @@ from typing import Any
 import torch
 
 from selfattn.claims import small
-from selfattn.claims.claim import Arm, Blocks, Claim, Setup, number, share
-from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, exact, minus, share_error
+from selfattn.claims.claim import (
+    MARGIN,
+    Arm,
+    Blocks,
+    Claim,
+    Contrasts,
+    Setup,
+    Trials,
+    contrast,
+    exact,
+    minus,
+    number,
+    share,
+    share_error,
+)
 from selfattn.data.batches import Batch, batches, collate
 from selfattn.data.pairs import Example, Pair, encode_pairs
-from selfattn.data.phrases.source import CldrSource
+from selfattn.data.phrases import CldrSource
 from selfattn.data.splits import Split
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import sample
-from selfattn.evaluation.alignment.attention_scores import gold_from_spans
-from selfattn.evaluation.alignment.links import GoldPair, Link, Links, count_alignment, diagonal
-from selfattn.evaluation.alignment.word_alignment import Way, word_links
-from selfattn.evaluation.gates.model_gates import causal
+from selfattn.evaluation.attention import Way, gold_from_spans, word_links
+from selfattn.evaluation.gates import causal
+from selfattn.evaluation.links import GoldPair, Link, Links, count_alignment, diagonal
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import register
-from selfattn.report.drawing.scale import number_scale
+from selfattn.report.drawing.numbers import number_scale
 from selfattn.results.claims import Contrast
 from selfattn.streams import generator
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer

@@ -18,15 +18,14 @@ from selfattn.attention import MultiHeadAttention
 from selfattn.attention.cache import Cache
 from selfattn.attention.masks import Mask
 from selfattn.claims import small
-from selfattn.claims.claim import Blocks, Claim, Setup, number, share
-from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, exact, minus
+from selfattn.claims.claim import MARGIN, Blocks, Claim, Contrasts, Setup, Trials, contrast, exact, minus, number, share
 from selfattn.data.batches import Batch
 from selfattn.layers import FeedForward, initialise, make_norm
 from selfattn.layers.transformer import BlockOutput, TransformerBlock
 from selfattn.models.build import build
-from selfattn.models.transformer_config import TransformerConfig
+from selfattn.models.families import TransformerConfig
 from selfattn.registry import register
-from selfattn.report.drawing.scale import Scale
+from selfattn.report.drawing.numbers import Scale
 from selfattn.streams import generator
 from selfattn.training.loss import batch_loss
 

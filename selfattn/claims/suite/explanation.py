@@ -17,9 +17,20 @@ from torch import Tensor, nn
 
 from selfattn.attention import MultiHeadAttention
 from selfattn.claims import small
-from selfattn.claims.claim import Blocks, Claim, Setup, number, share
-from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, minus, share_error
-from selfattn.claims.suite.recall import question
+from selfattn.claims.claim import (
+    MARGIN,
+    Blocks,
+    Claim,
+    Contrasts,
+    Setup,
+    Trials,
+    contrast,
+    minus,
+    number,
+    share,
+    share_error,
+)
+from selfattn.claims.suite.lengths import question
 from selfattn.data.batches import Batch
 from selfattn.layers import RecurrentStack, initialise
 from selfattn.models.inside import attention_layers, edited, reweigh

@@ -17,8 +17,7 @@ from babel.dates import parse_pattern, tokenize_pattern
 from babel.localedata import locale_identifiers
 
 from selfattn.data.languages import read_language
-from selfattn.data.pairs import Span
-from selfattn.data.text import without_marks
+from selfattn.data.pairs import Span, without_marks
 from selfattn.errors import UserError
 
 YEARS = range(1900, 2100)

@@ -1,22 +1,32 @@
-"""An endless, deterministic source of written dates and their ISO form.
+"""Written dates and their ISO form, in three parts: generated, endless, with probes outside of training; or from files.
 
 Babel's copy of CLDR makes them, so nothing is downloaded. The same index gives the same pair on every machine with the
-same version of Babel, which a run records.
+same version of Babel, which a run records. Probes are unseen years, withheld years and unseen formats.
 """
 
 import hashlib
 import struct
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import lru_cache
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from babel.core import get_global
 
-from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, YEARS, DatePattern, date_patterns, find_locale, shape
+from selfattn.data.dates.patterns import (
+    TWO_DIGIT_YEARS,
+    YEARS,
+    DatePattern,
+    casings,
+    date_patterns,
+    find_locale,
+    parse,
+    shape,
+)
 from selfattn.data.pairs import Pair
-from selfattn.data.splits import Split
+from selfattn.data.readers.pairs import PairFiles
+from selfattn.data.splits import EndlessSplits, FiniteSplits, Split, split_pairs
 from selfattn.errors import UserError
 
 
@@ -256,3 +266,175 @@ def readers_of(locales: tuple[str, ...]) -> Readers:
         ['2008-11-12', '2008-12-11']
     """
     return Readers(chain.from_iterable(map(formats_of, locales)))
+
+
+# Unseen years.
+BEFORE = range(1800, 1900)
+AFTER = range(2100, 2200)
+_SAMPLES = (date(2008, 1, 3), date(2013, 11, 28))  # two formats that write these alike are one
+_FIELDS = set("GyMLdEc")
+
+
+def unseen_years(locales: str | Sequence[str], count: int) -> list[Pair]:
+    """Return dates of the years 1800 to 1899 and 2100 to 2199, in the training formats with four-digit years.
+
+    Training has the years 1900 to 2099, so a model that memorises years, instead of copying digits, fails here.
+
+    Args:
+        locales: CLDR locales, or the name of one.
+        count: number of pairs; a smaller number gives the first of them.
+
+    Raises:
+        UserError: see `DateSource`.
+
+    Example:
+        >>> [(pair.source, pair.target) for pair in unseen_years("en_US", 2)]
+        [('Apr 23, 2114', '2114-04-23'), ('sunday, february 25, 1877', '1877-02-25')]
+    """
+    years = range(BEFORE.start, AFTER.stop)
+    texts = tuple(map(str, years))
+    readers = []
+    formats = []
+    for form in _training_formats(locales):
+        changes = {"texts": texts, "first": years.start, "lenient": False}
+        reader = form._replace(patterns=tuple(pattern.with_field("year", **changes) for pattern in form.patterns))
+        readers.append(reader)
+        if form.patterns[0].years == YEARS:
+            formats.append(reader)
+    return draw_pairs("unseen years", formats, readers, days_of(BEFORE) + days_of(AFTER), count)
+
+
+def withheld_years(locales: str | Sequence[str], years: Iterable[int], count: int) -> list[Pair]:
+    """Return dates of years that were withheld from training, in the training formats with four-digit years.
+
+    Their digits occur in other years: a model that copies digits passes, a model that memorises years fails.
+
+    Args:
+        locales: CLDR locales, or the name of one.
+        years: those of `DateSource`'s ``without``.
+        count: number of pairs; a smaller number gives the first of them.
+
+    Raises:
+        UserError: see `DateSource`.
+
+    Example:
+        >>> [(pair.source, pair.target) for pair in withheld_years("en_US", [1943, 2057], 2)]
+        [('tuesday, january 23, 2057', '2057-01-23'), ('Saturday, September 22, 2057', '2057-09-22')]
+    """
+    readers = _training_formats(locales)
+    formats = [form for form in readers if form.patterns[0].years == YEARS]
+    days = list(chain.from_iterable(days_of(range(year, year + 1)) for year in sorted(set(years))))
+    return draw_pairs("withheld years", formats, readers, days, count)
+
+
+def unseen_formats(locales: str | Sequence[str], count: int) -> list[Pair]:
+    """Return dates of the test days in formats of CLDR that are not in the training data.
+
+    The formats are CLDR's skeletons of a year, a month and a day, with or without weekday and era (such as ``yMd`` and
+    ``GyMMMEd``), except those that write dates as a training format does. A `Pair.tag` ends with the skeleton.
+
+    Args:
+        locales: CLDR locales, or the name of one.
+        count: number of pairs; a smaller number gives the first of them. None where CLDR has no further formats.
+
+    Raises:
+        UserError: see `DateSource`.
+
+    Example:
+        >>> pairs = unseen_formats("en_US", 50)
+        >>> sorted({pair.tag for pair in pairs})
+        ['en_US GyMMMEd', 'en_US GyMMMd', 'en_US GyMd', 'en_US yMEd', 'en_US yMd']
+        >>> [(pair.source, pair.target) for pair in pairs[:2]]
+        [('mon, 10/16/2079', '2079-10-16'), ('7/27/1938 ad', '1938-07-27')]
+    """
+    formats = list(chain.from_iterable(map(_new_formats, DateSource(locales).locales)))
+    return draw_pairs("unseen formats", formats, _training_formats(locales) + formats, split_days()["test"], count)
+
+
+def _training_formats(locales: str | Sequence[str]) -> list[DateFormat]:
+    return list(chain.from_iterable(map(formats_of, DateSource(locales).locales)))
+
+
+@lru_cache(maxsize=64)
+def _new_formats(name: str) -> tuple[DateFormat, ...]:
+    locale = find_locale(name)
+    seen = {_written(pattern) for pattern in chain.from_iterable(date_patterns(name).values())}
+    forms = []
+    for skeleton, text in sorted(locale.datetime_skeletons.items()):
+        if not {"y", "M", "d"} <= set(skeleton) <= _FIELDS:
+            continue
+        try:
+            plain = parse(text.pattern, locale)
+        except UserError:  # such as a quarter that the skeleton does not name
+            continue
+        if _written(plain) not in seen:
+            seen.add(_written(plain))
+            forms.append(DateFormat(f"{name} {skeleton}", name, tuple(casings(plain, locale.language))))
+    return tuple(forms)
+
+
+def _written(pattern: DatePattern) -> tuple[str, ...]:
+    return tuple(pattern.render(day)[0] for day in _SAMPLES)
+
+
+_SAMPLE = 20_000  # dates for the vocabulary and the longest output
+_PROBES = 500  # dates of each probe
+
+
+class EmbeddedDates(EndlessSplits):
+    """Endless generated dates: every epoch is new, and no two parts share a day.
+
+    Args:
+        locales: CLDR locales.
+        seed: of the training pairs; validation and test are the same for every seed.
+        withheld: years that are in no part; default none.
+    """
+
+    def __init__(self, locales: Sequence[str], seed: int, withheld: Sequence[int] = ()) -> None:
+        DateSource(locales, without=withheld)  # raises for an unknown locale, or where no year is left
+        self.locales = tuple(locales)
+        self.withheld = tuple(withheld)
+        settings: dict[str, Any] = {"kind": "embedded", "locales": [*locales]}
+        if withheld:
+            settings["withheld_years"] = [*withheld]
+        super().__init__(settings, f"embedded dates, {','.join(locales)}", seed)
+        self.notes = calendar_notes(locales)
+
+    def sample(self) -> Sequence[Pair]:
+        """Return training pairs of seed 0."""
+        return self._sample(self.locales, self.withheld)
+
+    @staticmethod
+    @lru_cache(maxsize=4)
+    def _sample(locales: tuple[str, ...], withheld: tuple[int, ...]) -> Sequence[Pair]:
+        return DateSource(locales, seed=0, split="train", without=withheld).pairs(_SAMPLE)
+
+    def draw(self, part: Split, seed: int, epoch: int, count: int) -> Sequence[Pair]:
+        """Return the next pairs of the source."""
+        return DateSource(self.locales, seed=seed, split=part, without=self.withheld).pairs(count, start=epoch * count)
+
+    def probes(self) -> Mapping[str, Sequence[Pair]]:
+        """Return dates of years, and in formats, that are not in the training data."""
+        probes = {
+            "unseen years": unseen_years(self.locales, _PROBES),
+            "withheld years": withheld_years(self.locales, self.withheld, _PROBES),
+            "unseen formats": unseen_formats(self.locales, _PROBES),
+        }
+        return {name: pairs for name, pairs in probes.items() if pairs}
+
+
+def file_dates(files: PairFiles, seed: int, validation_items: int) -> FiniteSplits:
+    """Read pairs from files, and split them by source; the book's file has its own split (seed 1984, the last tenth).
+
+    Args:
+        files: of pairs.
+        seed: see `FiniteSplits`.
+        validation_items: see `split_pairs`.
+
+    Raises:
+        UserError: the files cannot be read, or have too few pairs.
+    """
+    split = {"split": "book" if files.is_book else "by source", "validation_items": validation_items}
+    name = " ".join(map(str, files.paths))
+    settings = {"kind": "file"} | files.settings | split
+    return split_pairs(files.read(), seed, validation_items, settings, name, book=files.is_book)

@@ -21,9 +21,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from selfattn.data.text import compose
+from selfattn.data.pairs import clean_text, compose
 from selfattn.errors import SettingError, UserError, say
 from selfattn.files import open_regular, reading, sha256_of
+from selfattn.tokenizers.kept import KeptSearch
 
 PACKED = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zip": "zip"}
 """Endings of packed files, in any case, and what packed them."""
@@ -468,4 +469,24 @@ def read_texts(path: str | os.PathLike[str], encoding: str | None = None) -> lis
     lines = [compose(row) for row in read_text_lines(Path(path), encoding) if row.strip()]
     if not lines:
         raise UserError(f"{path}: only spaces in it; give at least one line of text")
+    return lines
+
+
+def read_kept(path: Path) -> tuple[str, ...]:
+    """Read symbols and patterns, one a line, see :class:`selfattn.tokenizers.kept.KeptTokenizer`.
+
+    Empty lines count for nothing. Symbols are cleaned as the texts of a training are.
+
+    Raises:
+        UserError: the file cannot be read, or a line cannot be used.
+    """
+    lines = tuple(line for line in map(clean_text, whole_lines_of(path)) if line)
+    if "//" in lines:
+        raise UserError(
+            f"{path}: //: a pattern without content; write one between the slashes, such as /[/]{{2}}/ for //"
+        )
+    try:
+        KeptSearch(lines)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     return lines

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from selfattn.data.languages import turned_side
-from selfattn.data.pairs import Pair
+from selfattn.data.pairs import Pair, clean_text
 from selfattn.data.readers.lines import (
     BAD_BYTE,
     LearnedFile,
@@ -43,7 +43,6 @@ from selfattn.data.readers.rows import (
     side_of,
     understand,
 )
-from selfattn.data.text import clean_text
 from selfattn.errors import SettingError, UserError, described, number_of
 from selfattn.settings import shown
 
@@ -429,7 +428,7 @@ def read_pairs(
 
     Args:
         paths: files of pairs (TSV, CSV, JSON lines, Anki's, the book's), or source and target in turn, plain or packed;
-            see `PairFiles`. Each text is cleaned by :func:`selfattn.data.text.clean_text`, as every input of a model.
+            see `PairFiles`. Each text is cleaned by :func:`selfattn.data.pairs.clean_text`, as every input of a model.
         columns: see `PairFiles`.
         encoding: see `PairFiles`.
         tag: see `PairFiles`.

@@ -761,7 +761,7 @@ function buildModel(config, weights) {
 
 const SPECIALS = { pad: 0, bos: 1, eos: 2, unk: 3 };
 
-/* A text as training and the library read it: clean_text of selfattn/data/text.py. */
+/* A text as training and the library read it: clean_text of selfattn/data/pairs.py. */
 function cleanText(text) {
   const spaced = text.replace(/[\t-\r\x1c-\x1f\x85\u2028\u2029]/g, " ");
   return spaced.replace(/[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]/g, "").normalize("NFC").trim();
@@ -776,7 +776,7 @@ const ZEROS = [
   0x16ac0, 0x16b50, 0x1d7ce, 0x1d7d8, 0x1d7e2, 0x1d7ec, 0x1d7f6, 0x1e140, 0x1e2f0, 0x1e950, 0x1fbf0,
 ];
 
-/* Characters that a vocabulary lacks in their plain form: plain_text of selfattn/data/text.py. */
+/* Characters that a vocabulary lacks in their plain form: plain_text of selfattn/data/pairs.py. */
 function plainText(text, known) {
   const plain = (character) => {
     if (known.has(character)) return character;
@@ -818,7 +818,7 @@ class LetterTokenizer extends CharTokenizer {
 }
 
 /* Words that a vocabulary lacks in their plain form; several spaces become one. The same as `plain_words` of
-   selfattn.data.text. */
+   selfattn.data.pairs. */
 function plainWords(text, known) {
   const words = text.split(" ").flatMap((word) => (known.has(word) ? [word] : plainText(word, new Set()).split(" ")));
   return words.filter((word) => word || known.has("")).join(" ").trim();

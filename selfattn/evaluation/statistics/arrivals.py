@@ -16,8 +16,7 @@ import numpy as np
 
 from selfattn.evaluation.metrics.metric import Array
 from selfattn.evaluation.statistics.variances import ALPHA, holm
-from selfattn.results.arrivals import Bound, ModelArrivals, RatioTest
-from selfattn.results.pair_tests import Word
+from selfattn.results.quality import Bound, ModelArrivals, RatioTest, Word
 
 FEWEST_RUNS = 4  # of each model; with three, the smallest p of the test is 0.1
 

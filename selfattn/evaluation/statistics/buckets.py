@@ -1,18 +1,32 @@
-"""Test items in groups of like kind, the fields of an answer, and how good each model is on each."""
+"""Test items in groups of like kind, the fields of an answer, and how good each model is on each.
+
+Groups are tags, lengths, and words by how often training shows them; runs of words tell two models apart. The analyses
+of words are those of compare-mt (Neubig et al. 2019), here over all runs of a model.
+"""
 
 import dataclasses
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 
 from selfattn.data.pairs import Pair, Span
-from selfattn.evaluation.metrics.exact import WordRecall
-from selfattn.evaluation.metrics.metric import Array, Metric, TestItems
-from selfattn.evaluation.statistics.significance import RunScores, Tunings, by_tuning, score_counts, score_runs
-from selfattn.evaluation.statistics.variances import ALPHA
-from selfattn.results.parts import Bucket, BucketGroup
+from selfattn.evaluation.metrics.basic import WordAccuracy, WordRecall
+from selfattn.evaluation.metrics.metric import Array, ItemTest, Metric, TestItems
+from selfattn.evaluation.statistics.significance import (
+    RunScores,
+    Tunings,
+    by_tuning,
+    estimate,
+    score_counts,
+    score_runs,
+)
+from selfattn.evaluation.statistics.variances import ALPHA, LEVEL
+from selfattn.results.quality import Bucket, BucketGroup, Ngram, NgramGroup, separated
 
 # How often training shows a word: never, hardly, sometimes, often. Both ends belong to the bin.
 FREQUENCIES: Sequence[tuple[int, int | None]] = ((0, 0), (1, 5), (6, 50), (51, None))
@@ -291,3 +305,186 @@ def _judge(prediction: str, target: str, places: Sequence[tuple[int, int]]) -> t
         }
     wrong = (False,) * len(places)
     return best.get(len(fixed[0]), wrong) if prediction.startswith(fixed[0]) else wrong
+
+
+# How often training shows a word: the usual groups of compare-mt. Both ends belong to the group.
+WORD_FREQUENCIES: Sequence[tuple[int, int | None]] = (
+    *((count, count) for count in range(5)),
+    (5, 9),
+    (10, 99),
+    (100, 999),
+    (1000, None),
+)
+_LONGEST = 4  # words of an n-gram
+_SHOWN = 10  # n-grams of each side
+
+Words = Sequence[Sequence[str]]
+"""The words of each text."""
+
+
+def score_words(
+    outputs: Mapping[str, Sequence[Sequence[str]]],
+    references: Sequence[str],
+    training: Mapping[str, int],
+    clusters: Sequence[Hashable] | None = None,
+) -> tuple[Bucket, ...]:
+    """Estimate each model's word accuracy, by how often training has the words; an item may be in several groups.
+
+    Args:
+        outputs: for each model the outputs of each of its runs, with spaces between words.
+        references: one for each item, in the same form.
+        training: how often the training's targets have each word; a word that is not there counts as never shown.
+        clusters: see `buckets.score_groups`.
+
+    Returns:
+        For each of `WORD_FREQUENCIES` that has words of references: the items with such words on either side.
+
+    Example:
+        >>> outputs = {"a": [["the cow", "a cat"]]}
+        >>> buckets = score_words(outputs, ["the cow", "a dog"], {"the": 7, "a": 7, "cow": 1, "dog": 1})
+        >>> [(bucket.name, bucket.items, round(bucket.models["a"].mean, 2)) for bucket in buckets]
+        [('1', 2, 0.67), ('5 to 9', 2, 1.0)]
+    """
+    known: set[str] = set()
+    for text in chain(references, *chain.from_iterable(outputs.values())):
+        known.update(text.split())
+    buckets: list[Bucket] = []
+    for low, high in WORD_FREQUENCIES:
+        most = math.inf if high is None else high
+        words = {word for word in known if low <= training.get(word, 0) <= most}
+        right = _of_words(references, words)
+        written = {name: [_of_words(run, words) for run in runs] for name, runs in outputs.items()}
+        rows = zip(right, *chain.from_iterable(written.values()), strict=True)
+        places = [place for place, row in enumerate(rows) if any(row)]
+        if any(right):
+            group = {range_name(low, high): places}
+            metric = WordAccuracy()
+            buckets += score_groups(group, written, right, metric, clusters=clusters)
+    return tuple(buckets)
+
+
+def _of_words(texts: Sequence[str], words: Container[str]) -> list[str]:
+    """Return what texts have of some words."""
+    return [" ".join(word for word in text.split() if word in words) for text in texts]
+
+
+def ngram_differences(
+    first: tuple[str, Sequence[Words]], second: tuple[str, Sequence[Words]], references: Words
+) -> NgramGroup:
+    """Find the runs of up to four words that one model gets right more often than another.
+
+    An n-gram is right as often as output and reference of an item both have it. The order is compare-mt's: by
+    ``(first + 1) / (first + second + 2)``, here of means over runs. Of equal ones, the more frequent stand first.
+
+    Args:
+        first: name of a model, and the words of each output of each of its runs.
+        second: the same of another model.
+        references: the words of each reference.
+
+    Example:
+        >>> group = ngram_differences(("a", [[["so", "it", "is"]]]), ("b", [[["it", "was"]]]), [["so", "it", "was"]])
+        >>> [(ngram.text, ngram.first, ngram.second) for ngram in group.ngrams]
+        [('so', 1.0, 0.0), ('so it', 1.0, 0.0), ('was', 0.0, 1.0), ('it was', 0.0, 1.0)]
+    """
+    expected = [Counter(_ngrams(words)) for words in references]
+    total: Counter[tuple[str, ...]] = Counter()
+    for counts in expected:
+        total.update(counts)
+    right = [[_matches(run, expected) for run in runs] for _, runs in (first, second)]
+    ngrams = []
+    for gram in set().union(*right[0], *right[1]):
+        runs = [[run[gram] for run in each] for each in right]
+        means = [sum(each) / len(each) for each in runs]
+        if means[0] != means[1]:
+            score = (means[0] + 1) / (means[0] + means[1] + 2)
+            apart = separated(*runs)
+            ngrams.append(Ngram(" ".join(gram), total[gram], means[0], means[1], score, apart))
+    most = sorted(ngrams, key=lambda gram: (-gram.score, -gram.first, len(gram.text), gram.text))
+    least = sorted(ngrams, key=lambda gram: (gram.score, -gram.second, len(gram.text), gram.text))
+    chosen = [gram for gram in most[:_SHOWN] if gram.first > gram.second]
+    chosen += [gram for gram in least[:_SHOWN] if gram.first < gram.second]
+    return NgramGroup(first[0], second[0], tuple(chosen))
+
+
+def _ngrams(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for length in range(1, _LONGEST + 1):
+        for start in range(len(words) - length + 1):
+            yield tuple(words[start : start + length])
+
+
+def _matches(run: Words, expected: Sequence[Counter[tuple[str, ...]]]) -> Counter[tuple[str, ...]]:
+    """Count how often each n-gram is right in a run."""
+    total: Counter[tuple[str, ...]] = Counter()
+    for words, counts in zip(run, expected, strict=True):
+        total.update(Counter(gram for gram in _ngrams(words) if gram in counts) & counts)
+    return total
+
+
+def evaluate_outputs(
+    outputs: Sequence[str], pairs: Sequence[Pair], metrics: Sequence[Metric], against: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Score what a run wrote, and test the difference from another run.
+
+    Args:
+        outputs: one for each pair.
+        pairs: at least one.
+        metrics: how outputs are scored.
+        against: outputs of the other run; default none.
+
+    Returns:
+        ``items``; by the name of each metric ``metrics``, ``intervals`` (see ``interval``) and ``signatures``, where it
+        has one; ``by_format``, figures as of `evaluate_part`. With another run also ``against``: its ``metrics`` and
+        ``intervals``, ``p`` of each metric, and how many outputs are ``equal``; where all are, each p is 1.
+
+    Example:
+        >>> from selfattn.evaluation.metrics.metric import make_metric
+        >>> pairs = [Pair("A", "a", "letter"), Pair("B", "b", "letter")]
+        >>> scores = evaluate_outputs(["a", "-"], pairs, [make_metric("exact_match")], against=["-", "-"])
+        >>> scores["metrics"], scores["by_format"]["letter"]["items"], scores["against"]["p"]
+        ({'exact_match': 0.5}, 2, {'exact_match': 1.0})
+    """
+    systems = [outputs] if against is None else [outputs, against]
+    results: list[dict[str, Any]] = [{"metrics": {}, "intervals": {}} for _ in systems]
+    signatures = {}
+    p_values = {}
+    for metric in metrics:
+        counts = [metric.count(texts, pairs) for texts in systems]
+        tested = metric.tested(counts) or _tested(metric, counts)
+        for result, rows, ends in zip(results, counts, tested.ends, strict=True):
+            result["metrics"][metric.name] = float(metric.score(rows.sum(axis=0)))
+            result["intervals"][metric.name] = list(ends)
+        p_values[metric.name] = tested.p
+        if tested.signature:
+            signatures[metric.name] = tested.signature
+    scores = {"items": len(pairs)} | results[0] | {"interval": {"level": LEVEL, "over": "items"}}
+    scores["by_format"] = {tag: evaluate_part(outputs, pairs, metrics, places) for tag, places in by_tag(pairs).items()}
+    scores |= {"signatures": signatures} if signatures else {}
+    if against is None:
+        return scores
+    equal = sum(first == second for first, second in zip(outputs, against, strict=True))
+    return scores | {"against": results[1] | {"p": p_values, "equal": equal}}
+
+
+def _tested(metric: Metric, counts: Sequence[Array]) -> ItemTest:
+    """Test one or two systems: shares exactly, other scores by Student's t."""
+    comparison = score_counts({str(number): rows[None] for number, rows in enumerate(counts)}, metric).comparison()
+    ends = [(estimate.low, estimate.high) for estimate in comparison.estimates.values()]
+    return ItemTest(ends, next((pair.p for pair in comparison.pairs), None), metric.signature)
+
+
+def evaluate_part(
+    outputs: Sequence[str], pairs: Sequence[Pair], metrics: Sequence[Metric], places: Sequence[int]
+) -> dict[str, Any]:
+    """Score what a run wrote for some of the pairs; `evaluate_outputs` describes the other arguments.
+
+    Returns:
+        ``items``, and by the name of each metric that is a mean over items its ``mean``, ``low`` and ``high``.
+    """
+    chosen = [outputs[place] for place in places]
+    items = [pairs[place] for place in places]
+    part: dict[str, Any] = {"items": len(places)}
+    for metric in metrics:
+        if metric.is_mean:
+            score = estimate([metric.score(metric.count(chosen, items))])
+            part[metric.name] = {"mean": score.mean, "low": score.low, "high": score.high}
+    return part

@@ -13,8 +13,7 @@ from scipy import special
 from selfattn.evaluation.metrics.metric import Metric
 from selfattn.evaluation.statistics.significance import Tunings, score_counts
 from selfattn.evaluation.statistics.variances import ALPHA, Variances, t_quantile, to_log_odds, variances
-from selfattn.results.pair_tests import MIN_SEEDS, PairTest
-from selfattn.results.quality import BudgetDifference, Crossing
+from selfattn.results.quality import MIN_SEEDS, BudgetDifference, Crossing, PairTest
 
 POWER = 0.8
 _MOST_SEEDS = 1000  # beyond it more seeds are no answer

@@ -14,7 +14,7 @@ from selfattn.evaluation.metrics.metric import Array
 from selfattn.evaluation.statistics.design import POWER
 from selfattn.evaluation.statistics.significance import score_runs
 from selfattn.evaluation.statistics.variances import ALPHA, t_quantile
-from selfattn.results.pair_tests import MIN_SEEDS
+from selfattn.results.quality import MIN_SEEDS
 
 MOST_RUNS = 100  # of each system; more are no plan
 _COMPARISONS = 4000  # simulated for each design

@@ -16,10 +16,8 @@ from markupsafe import Markup
 from selfattn.data.pairs import Span
 from selfattn.errors import all_visible
 from selfattn.report.blocks import AttentionExplorer, Cell, Document, MarkedAnswer, Styled
-from selfattn.report.drawing.attention import attention_svg
-from selfattn.report.drawing.charts import curves, label_margin
-from selfattn.report.drawing.palette import Signs
-from selfattn.report.drawing.tokens import pieces, shown, token_places, visual_order, width
+from selfattn.report.drawing.attention import attention_svg, pieces, shown, token_places, visual_order, width
+from selfattn.report.drawing.charts import Signs, curves, label_margin
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.results.attention import AttentionExample, ModelAttention
 from selfattn.words.messages import LANGS, SOURCE, Message, TextLike, catalogue, message, text_of, texts_of

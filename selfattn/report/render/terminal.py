@@ -13,9 +13,9 @@ from rich.text import Text
 
 from selfattn.errors import all_visible
 from selfattn.report import blocks as b
-from selfattn.report.drawing.palette import ANSI, Signs
+from selfattn.report.drawing.charts import ANSI, Signs
 from selfattn.report.render.markdown import MarkdownPage, without_pictures
-from selfattn.report.sections.first_screen import brief
+from selfattn.report.sections.quality import brief
 from selfattn.report.write import contents
 from selfattn.results.record import Record
 from selfattn.words.messages import SOURCE, message, text_of

@@ -2,5 +2,5 @@
 
 from importlib import import_module
 
-for _name in ("training", "attention", "quality", "first_screen", "target", "fairness"):
+for _name in ("training", "attention", "quality", "fairness"):
     import_module(f"{__name__}.{_name}")

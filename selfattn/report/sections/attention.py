@@ -6,7 +6,7 @@ from itertools import chain
 from selfattn.evaluation.statistics.variances import ALPHA
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, share_text, value_text
-from selfattn.report.verdict.ranking import named, ranked
+from selfattn.report.ranking import named, ranked
 from selfattn.results.attention import HeadAlignment, ModelAlignment
 from selfattn.results.quality import Estimate
 from selfattn.results.record import Record

@@ -6,13 +6,11 @@ from itertools import chain
 
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, flatten, measure_text
+from selfattn.report.ranking import matched_statement, named, ranked, target_tokens
 from selfattn.report.sections.training import tuning_blocks
-from selfattn.report.verdict.conditions import target_tokens
-from selfattn.report.verdict.ranking import matched_statement, named, ranked
-from selfattn.report.verdict.verdict import tuning_badge
+from selfattn.report.verdict import tuning_badge
 from selfattn.results.record import Gate, Model, Record
-from selfattn.words.messages import SOURCE, Message, TextLike, message
-from selfattn.words.names import has_text, name_key
+from selfattn.words.messages import SOURCE, Message, TextLike, has_text, message, name_key
 
 TIMES = {
     "train_seconds": "cost.train_seconds",

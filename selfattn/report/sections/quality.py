@@ -1,21 +1,60 @@
-"""Quality: parts of the test, words and items on which models differ, tests of every pair, further metrics."""
+"""Quality: the first screen, parts of the test, words and items on which models differ, tests of every pair.
 
+The first screen has question, answer, badges and a row for each model. In a comparison by target it has what each model
+needs, and the share right against examples read.
+"""
+
+import math
 import re
 from collections.abc import Sequence
 from itertools import chain
+from statistics import fmean
 
 from selfattn.report import blocks as b
-from selfattn.report.drawing.numbers import NONE, amount, bare_p_text, difference_text, ratio_text, value_text
-from selfattn.report.drawing.scale import Scale, quality_scale
-from selfattn.report.verdict import ranking
-from selfattn.report.verdict.ranking import UNITS, comparable, metric_kind, named, ranked, record_scale
-from selfattn.report.verdict.verdict import standing_word
-from selfattn.results.pair_tests import PairTest, is_estimable
-from selfattn.results.parts import BucketGroup, NgramGroup
-from selfattn.results.quality import Estimate
-from selfattn.results.record import Record
-from selfattn.words.messages import SOURCE, Message, TextLike, message
-from selfattn.words.names import name_key
+from selfattn.report import ranking
+from selfattn.report.drawing.numbers import (
+    NONE,
+    Scale,
+    amount,
+    bare_p_text,
+    compact,
+    difference_text,
+    flatten,
+    interval_text,
+    mean_text,
+    p_text,
+    quality_scale,
+    ratio_text,
+    value_text,
+)
+from selfattn.report.ranking import (
+    UNITS,
+    comparable,
+    headline_name,
+    headline_unit,
+    in_task_words,
+    is_single,
+    metric_kind,
+    named,
+    quality,
+    ranked,
+    record_scale,
+)
+from selfattn.report.sections.training import trial_charts
+from selfattn.report.verdict import best_of, limits, standing, standing_word, times_text, verdict
+from selfattn.results.quality import (
+    BucketGroup,
+    Estimate,
+    ModelArrivals,
+    NgramGroup,
+    PairTest,
+    Point,
+    Target,
+    Word,
+    is_estimable,
+)
+from selfattn.results.record import MeanOverRuns, Model, Record
+from selfattn.words.messages import SOURCE, Message, TextLike, message, name_key
 
 # The words of the tests, explained: of several runs each, and where each system has one file of outputs.
 _WORDS = (
@@ -268,3 +307,294 @@ def _measured(record: Record, name: str, estimate: Estimate | None) -> str:
         for value in (estimate.mean, min(estimate.runs, default=0), max(estimate.runs, default=0))
     )
     return f"{mean}\u00a0({least}–{most})" if len(estimate.runs) > 1 else mean
+
+
+_POINTS = 24  # of a line
+_STANDINGS: dict[Word, str] = {
+    "better": "standing.better",
+    "worse": "standing.worse",
+    "not told apart": "standing.not told apart",
+}
+
+
+def target_summary(record: Record, target: Target) -> b.Table:
+    """Return a row for each model: what it needs, how many times as much as the best, and what that costs."""
+    percent = amount(100 * target.share)
+    scale = _examples_scale(target)
+    columns = (
+        b.Column(message("col.model"), numeric=False),
+        b.Column(in_task_words(record, "target.col.examples", percent=percent)),
+        b.Column(message("target.col.strip"), axis=scale),
+        b.Column(message("target.col.times")),
+        b.Column(message("target.col.arrived"), numeric=False),
+        b.Column(message("target.col.test")),
+        b.Column(message("short.parameters")),
+        b.Column(message("unit.flops")),
+        b.Column(message("cost.train_seconds")),
+    )
+    best, *_ = ranked(record)
+    rows = tuple(b.Row(_target_cells(record, target, model, best), model.name) for model in ranked(record))
+    return b.Table("summary", columns, rows, "summary")
+
+
+def _target_cells(record: Record, target: Target, model: Model, best: Model) -> tuple[b.Cell, ...]:
+    arrivals = target.models[model.name]
+    score = quality(record, model)
+    kind = record.headline.kind
+    times = "1" if model is best else times_text(target.pair(model.name, best.name))
+    seconds = model.timing.train_seconds
+    return (
+        model.name,
+        b.Styled(_examples_text(arrivals.median, target), _examples_range(arrivals, target), strong=True),
+        b.Strip(((model.name, _drawn(arrivals, target)),)),
+        times,
+        message("target.arrived", count=arrivals.arrived, total=len(arrivals.examples)),
+        b.Styled(mean_text(score, kind), interval_text(score, kind)),
+        compact(model.parameters),
+        compact(model.cost.training_flops_per_token),
+        NONE if seconds is None else amount(seconds.mean),
+    )
+
+
+def _examples_range(arrivals: ModelArrivals, target: Target) -> str:
+    """Return the range of the runs."""
+    if arrivals.low is None:
+        return ""
+    return f"({arrivals.low:,}–{_examples_text(arrivals.high, target)})"
+
+
+def _drawn(arrivals: ModelArrivals, target: Target) -> Estimate:
+    """Return median and range as something to draw; what is above the cap stands at the end of the axis."""
+    median, low, high = (
+        float(target.cap if count is None else count) for count in (arrivals.median, arrivals.low, arrivals.high)
+    )
+    return Estimate(median, low, high)
+
+
+def _examples_scale(target: Target) -> Scale:
+    """Return a logarithmic axis of examples, from half of the fewest to the cap."""
+    counts = [count for arrivals in target.models.values() for count in arrivals.examples if count is not None]
+    low = max(1.0, min(counts, default=target.cap / 2) / 2)
+    marks: list[tuple[float, str]] = []
+    for power in range(math.floor(math.log10(low)), math.ceil(math.log10(target.cap)) + 1):
+        marks += [(digit * 10.0**power, compact(digit * 10**power)) for digit in (1, 2, 5)]
+    inside = tuple((value, text) for value, text in marks if low <= value <= target.cap)
+    return Scale(None, float(target.cap), "number", low, powers=True, marks=inside)
+
+
+def target_chart(record: Record, target: Target) -> b.Chart:
+    """Draw the share right on validation items against examples read, the target as a line, arrivals ringed."""
+    percent = amount(100 * target.share)
+    marks = ((0.0, "0"), (0.25, "25"), (0.5, "50"), (0.75, "75"), (target.share, percent))
+    scale = Scale(
+        top=1.0, marks=tuple(mark for mark in marks if mark[0] == target.share or mark[0] < target.share - 0.1)
+    )
+    return b.Chart(
+        "target",
+        message("target.chart", percent=percent),
+        tuple(b.ChartLine(model.name, _line(model, target)) for model in record.models),
+        scale,
+        in_task_words(record, "target.unit"),
+        show=compact,
+        across=_examples_scale(target),
+    )
+
+
+def _line(model: Model, target: Target) -> tuple[b.Spot, ...]:
+    """Return the mean over the runs that are still on their way, with their range; the median arrival is ringed."""
+    arrivals = target.models[model.name]
+    curves = [[point for point in curve.points if point.examples and point.valid is not None] for curve in model.curves]
+    places = sorted({point.examples for point in chain.from_iterable(curves) if point.examples})
+    scale = _examples_scale(target)
+    end = arrivals.median or target.cap
+    places = [place for place in places if scale.low <= place < end]
+    thinned: dict[int, int] = {}
+    for place in places:
+        thinned.setdefault(round(_POINTS * scale.place(place)), place)
+    spots = []
+    for place in thinned.values():
+        values = [value for curve in curves if (value := _valid_at(curve, place)) is not None]
+        if values:
+            spots.append(b.Spot(float(place), fmean(values), min(values), max(values)))
+    if arrivals.median is not None:
+        spots.append(b.Spot(float(arrivals.median), target.share, chosen=True))
+    return tuple(spots)
+
+
+def _valid_at(curve: list[Point], place: int) -> float | None:
+    """Return the last score of a run up to a place; a run that arrived before keeps its last one."""
+    seen = [point.valid for point in curve if point.examples and point.examples <= place]
+    return seen[-1] if seen else None
+
+
+@b.section("target", "head.target", after="rates")
+def target_section(record: Record) -> tuple[b.Block, ...]:
+    """Return how the target was measured, the tests of all pairs, and what every run read."""
+    target = record.target
+    if target is None:
+        return ()
+    rule = message(
+        "target.rule",
+        percent=amount(100 * target.share),
+        look=target.look_items,
+        confirm=f"{target.confirm_items:,}",
+        every=in_task_words(record, "pairs", count=f"{target.look_every:,}"),
+        cap=in_task_words(record, "pairs", count=f"{target.cap:,}"),
+    )
+    trials = record.tuning.trials if record.tuning else 1
+    return (
+        b.Paragraph(rule, message("target.best", count=trials) if trials > 1 else None),
+        _runs_table(target, record),
+        _pairs_table(target, record),
+        b.Paragraph(message("target.statistics"), note=True),
+    )
+
+
+def _runs_table(target: Target, record: Record) -> b.Table:
+    count = max(len(arrivals.examples) for arrivals in target.models.values())
+    heads = [message("target.col.run", number=number) for number in range(1, count + 1)]
+    rows = []
+    for model in ranked(record):
+        cells = [_examples_text(each, target) for each in target.models[model.name].examples]
+        rows.append((model.name, cells + [NONE] * (count - len(cells))))
+    return b.model_table("arrivals", heads, rows)
+
+
+def _examples_text(count: int | None, target: Target) -> str:
+    return f">\u00a0{target.cap:,}" if count is None else f"{count:,}"
+
+
+def _pairs_table(target: Target, record: Record) -> b.Table:
+    place = {model.name: k for k, model in enumerate(ranked(record))}
+    tests = [test if place[test.first] > place[test.second] else test.swapped() for test in target.pairs]
+    tests.sort(key=lambda test: (place[test.second], place[test.first]))
+    heads = ("pairs.first", "pairs.second", "target.col.times", "pairs.p", "pairs.holm", "pairs.word")
+    columns = tuple(b.Column(message(key), numeric=1 < k < len(heads) - 1) for k, key in enumerate(heads))
+    rows = []
+    for test in tests:
+        word = message(_STANDINGS[test.word])
+        if any(other.primary for other in target.pairs):
+            word = message("word.primary" if test.primary else "word.exploratory", word=word)
+        figures = (times_text(test), bare_p_text(test.p), bare_p_text(test.p_holm), word)
+        rows.append(b.Row((test.first, test.second, *figures), test.first))
+    return b.Table("ratios", columns, tuple(rows))
+
+
+_WIDTHS = ("dim", "hidden_dim")
+
+
+@b.section("limits", "head.limits", after="rates")
+def limits_section(record: Record) -> tuple[b.Block, ...]:
+    """Return a sentence each; nothing where there is no answer."""
+    return (b.Items(limits(record)),) if limits(record) else ()
+
+
+def first_screen(record: Record) -> tuple[b.Block, ...]:
+    """Return what the first screen shows below the verdict."""
+    if record.target is not None:
+        return target_chart(record, record.target), summary(record), *made_of(record)
+    nines = message("note.nines") if record_scale(record).floor else None
+    return (
+        summary(record),
+        *made_of(record),
+        b.Paragraph(interval_note(record, brief=True), nines, _words_of_tests(record), note=True),
+    )
+
+
+def _words_of_tests(record: Record) -> Message | None:
+    """Explain the words beside the models, which say nothing of tests where each was trained once."""
+    if ranking.is_one_file(record):
+        return message("note.standing.items") if len(record.models) > 1 else None
+    return None if is_single(record) else message("note.standing")
+
+
+def brief(record: Record) -> tuple[b.Block, ...]:
+    """Return the same with the verdict and its limits, for the terminal."""
+    open_points = limits(record)
+    if record.target is not None:
+        return verdict(record), summary(record), *made_of(record), b.Items(open_points)
+    return (
+        verdict(record),
+        summary(record),
+        *made_of(record),
+        *trial_charts(record)[:1],
+        b.Paragraph(interval_note(record, brief=True), _words_of_tests(record), note=True),
+        b.Paragraph(message("terminal.limits") if open_points else None),
+        b.Items(open_points),
+    )
+
+
+def summary(record: Record) -> b.Table:
+    """Return a row for each model, the best one first."""
+    if record.target is not None:
+        return target_summary(record, record.target)
+    metric = headline_name(record)
+    unit = headline_unit(record)
+    columns = [
+        b.Column(message("col.model"), numeric=False),
+        b.Column(message("col.quality", metric=metric, unit=unit)),
+        b.Column(message("col.strip", metric=metric), axis=record_scale(record)),
+        b.Column(message("col.standing"), numeric=False),
+    ]
+    costs = ("short.parameters", "unit.flops", "cost.train_seconds", "short.predict") if record.trained else ()
+    columns += [b.Column(message(key)) for key in costs]
+    rows = tuple(b.Row(_cells(record, model), model.name) for model in ranked(record))
+    return b.Table("summary", tuple(columns), rows, "summary")
+
+
+def made_of(record: Record) -> tuple[b.Table, ...]:
+    """Return layers and width of each model beside the first table, and steps, batch and epochs of its trainings."""
+    rows = [(model.name, _made_of(record, model)) for model in ranked(record)]
+    if all(cell == NONE for cell in chain.from_iterable(cells for _, cells in rows)):
+        return ()
+    heads = map(message, ("made.layers", "made.width", "made.steps", "made.batch", "made.epochs"))
+    return (b.model_table("made", heads, rows),)
+
+
+def _made_of(record: Record, model: Model) -> tuple[str, ...]:
+    config = flatten(model.config)
+    layers = [value for name, value in config.items() if name.endswith("num_layers")]
+    widths = [value for name, value in config.items() if name.rpartition(".")[2] in _WIDTHS]
+    ends = [curve.points[-1] for curve in model.curves if curve.points]
+    chosen = [trial.settings for trial in model.trials if trial.chosen and trial.budget is None]
+    sizes = [settings["batch_size"] for settings in chosen if "batch_size" in settings]
+    usual = record.settings.get("batch_size")
+    return (
+        " + ".join(layers) or NONE,
+        " + ".join(dict.fromkeys(widths)) or NONE,
+        _range([end.step for end in ends]),
+        _range([size for size in sizes or [usual] if isinstance(size, int | float)]),
+        _range([end.epoch for end in ends]),
+    )
+
+
+def _range(values: Sequence[float]) -> str:
+    ends = dict.fromkeys(f"{value:,g}" for value in (min(values), max(values))) if values else {NONE: None}
+    return "–".join(ends)
+
+
+def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
+    best = best_of(record)
+    p = ""
+    is_tested = ranking.is_one_file(record) or not is_single(record, model, best)
+    if model is not best and is_tested and ranking.comparable(record, model, best):
+        p = f"p\u00a0{p_text(ranking.pair_test(record, model, best).p_holm)}"
+    cells = (
+        model.name,
+        b.quality_cell(quality(record, model), record.headline.kind),
+        b.Strip(((model.name, quality(record, model)),)),
+        b.Styled(standing(record, model), p),
+    )
+    if not record.trained:
+        return cells
+    return (
+        *cells,
+        compact(model.parameters),
+        compact(model.cost.training_flops_per_token),
+        _mean(model.timing.train_seconds),
+        _mean(model.timing.predict_ms),
+    )
+
+
+def _mean(measure: MeanOverRuns | None) -> str:
+    return NONE if measure is None else amount(measure.mean)

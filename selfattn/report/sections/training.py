@@ -1,27 +1,166 @@
-"""Training: quality against learning rate, budget, and what a training spends; and every trial of the tuning."""
+"""Training: quality against learning rate, budget, and what a training spends; and what the tuning tried.
+
+Of the tuning: the expected best score by number of trials, which settings matter, and every trial.
+"""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain
 from statistics import fmean, stdev
+from typing import Any
 
 import numpy as np
 
 from selfattn.evaluation.statistics.variances import t_quantile
 from selfattn.report import blocks as b
-from selfattn.report.drawing.numbers import NONE, amount, compact, difference_text, flatten, value_text
-from selfattn.report.drawing.scale import Scale
-from selfattn.report.sections.tuning import quality_chart, settings_blocks
-from selfattn.report.verdict.conditions import amount_of_training, share
-from selfattn.report.verdict.ranking import difference_unit, headline_name, measured, ranked
-from selfattn.results.pair_tests import is_estimable
-from selfattn.results.plan import Budgets
-from selfattn.results.quality import Point, Unit
+from selfattn.report.drawing.numbers import NONE, Scale, amount, compact, difference_text, flatten, value_text
+from selfattn.report.ranking import (
+    amount_of_training,
+    difference_unit,
+    headline_name,
+    measured,
+    ranked,
+    record_scale,
+    share,
+    trial_score,
+)
+from selfattn.report.verdict import at_edge
+from selfattn.results.plan import Axis, Budgets, parse_axis
+from selfattn.results.quality import Better, Point, Unit, is_estimable
 from selfattn.results.record import Model, Record, TuningTrial
-from selfattn.results.space import parse_axis
-from selfattn.words.messages import TextLike, message
+from selfattn.words.messages import Message, TextLike, message
 
-_EDGE = 0.05  # of a range
+_PARTS = 3  # of a range
+_MARKS = 6  # most labels on the axis of trials
+
+
+def settings_blocks(record: Record) -> tuple[b.Block, ...]:
+    """Return what trials brought, and which settings matter; nothing without tuning."""
+    charts = trial_charts(record)
+    if record.tuning is None or record.target is not None or not charts:
+        return ()
+    how = message("trials.text", trials=record.tuning.trials, tunings=record.tuning.tunings)
+    luck = message("trials.units") if record.tuning.tunings > 1 else message("trials.one")
+    apart = None if record.tuning.is_common else message("badge.spaces")
+    return (
+        b.Paragraph(how, luck, apart),
+        *charts,
+        b.Paragraph(message("trials.expected"), note=True),
+        b.Heading(message("sensitivity.head"), "sensitivity"),
+        b.Paragraph(message("sensitivity.text", metric=headline_name(record))),
+        sensitivity(record),
+    )
+
+
+def trial_charts(record: Record) -> tuple[b.Chart, ...]:
+    """Draw the expected best validation score by number of trials, a chart for each budget, the largest first."""
+    if record.tuning is None:
+        return ()
+    shares = [cell.budget for cell in record.budgets.cells[-2::-1]] if record.budgets else []
+    charts = (_trial_chart(record, budget) for budget in (None, *shares))
+    return tuple(chart for chart in charts if any(line.spots for line in chart.lines))
+
+
+def _trial_chart(record: Record, budget: float | None) -> b.Chart:
+    lines: list[b.ChartLine] = []
+    most = 1
+    for model in record.models:
+        scores = [trial_score(record, trial) for trial in _trials_at(model, budget)]
+        known = [score for score in scores if score is not None]
+        best = expected_best(known, record.headline.better) if known else []
+        spots = tuple(b.Spot(float(number), value) for number, value in enumerate(best, 1))
+        lines.append(b.ChartLine(model.name, spots))
+        most = max(most, len(best))
+    step = max(1, most // _MARKS)
+    numbers = sorted({1, *range(step, most + 1, step)})
+    marks = tuple((float(number), str(number)) for number in numbers)
+    across = Scale(None, float(max(2, most)), "number", 1.0, marks=marks)
+    caption = message("trials.caption", **measured(record), training=amount_of_training(record, budget))
+    name = "trials" if budget is None else f"trials-{budget:g}"
+    return quality_chart(record, name, caption, lines, message("trials.unit"), across=across)
+
+
+def quality_chart(
+    record: Record, name: str, caption: Message, lines: Sequence[b.ChartLine], unit: Message, **options: Any
+) -> b.Chart:
+    """Draw lines in the metric that decides.
+
+    Args:
+        record: of the comparison.
+        name: see :class:`selfattn.report.blocks.Chart`, as all that follow.
+        caption: see there.
+        lines: see there.
+        unit: see there.
+        options: see there.
+    """
+    spots = chain.from_iterable(line.spots for line in lines)
+    scale = record_scale(record, [spot.y for spot in spots])
+    height = message("axis.nines") if scale.floor else ""  # captions name the metric
+    return b.Chart(name, caption, tuple(lines), scale, unit, height=height, **options)
+
+
+def _trials_at(model: Model, budget: float | None) -> list[TuningTrial]:
+    return [trial for trial in model.trials if trial.budget == budget]
+
+
+def sensitivity(record: Record) -> b.Table:
+    """Return the mean validation score of all trials in each part of each setting's range."""
+    heads = (b.Column(message("col.setting"), numeric=False), b.Column(message("sensitivity.part"), numeric=False))
+    columns = (*heads, *(b.Column(model.name, model=True) for model in record.models))
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    spaces = record.tuning.space if record.tuning else {}
+    for model in record.models:
+        for name, text in spaces.get(model.name, {}).items():
+            axis = parse_axis(f"{name}={text}")
+            for label, scores in _parts(record, _trials_at(model, None), axis):
+                shown = value_text(fmean(scores), record.headline.kind) if scores else NONE
+                rows.setdefault((name, label), {})[model.name] = f"{shown} ({len(scores)})"
+    listed: list[b.Row] = []
+    for (name, label), cells in rows.items():
+        listed.append(b.Row((name, label, *(cells.get(model.name, NONE) for model in record.models))))
+    return b.Table("sensitivity", columns, tuple(listed))
+
+
+def _parts(record: Record, trials: Sequence[TuningTrial], axis: Axis) -> list[tuple[str, list[float]]]:
+    """Divide trials by the listed values of a setting, or by the thirds of its range."""
+    count = len(axis.values) or _PARTS
+    scores: list[list[float]] = [[] for _ in range(count)]
+    for trial in trials:
+        value = trial.settings.get(axis.name)
+        score = trial_score(record, trial)
+        if isinstance(value, int | float) and score is not None:
+            scores[min(count - 1, int(axis.place(float(value)) * count))].append(score)
+    labels = [f"{value:g}" for value in axis.values]
+    for part in range(0 if axis.values else _PARTS):
+        low = axis.at(part / _PARTS)
+        high = axis.at((part + 1) / _PARTS)
+        labels.append(f"{low:.2g}–{high:.2g}")
+    return list(zip(labels, scores, strict=True))
+
+
+def expected_best(scores: Sequence[float], better: Better = "higher") -> list[float]:
+    r"""Return the expected best score of 1, 2, ... trials, up to as many as there are (Dodge et al. 2019, section 3).
+
+    With the empirical distribution of the scores in place of the true one, and independent trials,
+
+    .. math:: E[V^*_n] = \sum_v v \, \bigl(\hat P(V \le v)^n - \hat P(V < v)^n\bigr).
+
+    For many trials this is too low, since no better score than the best one seen can be drawn (Tang et al. 2020); its
+    squared error is smaller than that of the unbiased estimate (Dodge et al. 2021).
+
+    Args:
+        scores: of all trials, each once; at least one.
+        better: whether higher or lower scores are better.
+
+    Example:
+        >>> expected_best([0.0, 1.0]), expected_best([1.0, 3.0], "lower")
+        ([0.5, 0.75], [2.0, 1.5])
+    """
+    sign = 1.0 if better == "higher" else -1.0
+    values, counts = np.unique(sign * np.asarray(scores, dtype=np.float64), return_counts=True)
+    below = np.cumsum(counts) / len(scores)
+    before = np.concatenate([[0.0], below[:-1]])
+    return [sign * float(values @ (below**n - before**n)) for n in range(1, len(scores) + 1)]
 
 
 @b.section("rates", "head.rates")
@@ -41,7 +180,7 @@ def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
         owner = "" if record.tuning and record.tuning.is_common else f"{name} "
         settings |= {f"{owner}{setting}": text for setting, text in axes.items()}
     text = message("tuning.text", space="; ".join(f"{name}: {value}" for name, value in settings.items()) or NONE)
-    edges = "; ".join(f"{model.name}: {names}" for model in tuned if (names := _at_edges(record, model)))
+    edges = "; ".join(f"{model.name}: {names}" for model in tuned if (names := at_edge(record, model)))
     return (
         b.Paragraph(text, message("tuning.edges", what=edges) if edges else None),
         b.model_table("tuned", heads, ((model.name, _tuned(record, model)) for model in tuned), words=1),
@@ -50,23 +189,6 @@ def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
             for k, model in enumerate(tuned)
         ),
     )
-
-
-def _at_edges(record: Record, model: Model) -> str:
-    """Name the settings that most tunings chose at the same end of what was tried."""
-    if record.tuning is None:
-        return ""
-    chosen = [trial for trial in model.trials if trial.chosen and trial.budget is None]
-    at_edge: list[str] = []
-    for name, text in record.tuning.space.get(model.name, {}).items():
-        axis = parse_axis(f"{name}={text}")
-        values = [trial.settings.get(name) for trial in chosen]
-        places = [axis.place(float(value)) for value in values if isinstance(value, int | float)]
-        width = 1 / len(axis.values) if axis.values else _EDGE
-        ends = [sum(place < width for place in places), sum(place > 1 - width for place in places)]
-        if 2 * max(ends) > len(chosen):
-            at_edge.append(name)
-    return ", ".join(at_edge)
 
 
 def _tuned(record: Record, model: Model) -> tuple[TextLike, ...]:

@@ -1,1 +1,0 @@
-"""Corpora of real text: read, cleaned, in three parts."""

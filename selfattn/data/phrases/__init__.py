@@ -1,1 +1,0 @@
-"""Phrases of CLDR in two languages."""

@@ -1,0 +1,392 @@
+"""How right outputs are, character by character and word by word, and how probable texts are to language models.
+
+Outputs and references are compared in Unicode's form NFC: what looks the same is the same. A mean over tags counts each
+of them alike.
+
+The output of a model for a text is its counts, nats and tokens: "31.25 14". So language models are archived, compared
+and verified as all other models are, and every figure follows from the counts of each text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, final
+from unicodedata import is_normalized
+
+import numpy as np
+
+from selfattn.data.pairs import Pair, compose
+from selfattn.errors import SettingError, UserError, number_of
+from selfattn.evaluation.metrics.metric import Array, Metric, PairMetric, of_each
+from selfattn.registry import register
+
+if TYPE_CHECKING:
+    from selfattn.decoding.scoring import TargetScore
+
+
+EXACT_MATCH = "exact_match"
+
+
+@final
+@register.metric("exact_match")
+class ExactMatch(Metric):
+    """Share of outputs that equal the reference, character by character.
+
+    Example:
+        >>> ExactMatch().of(["2008-11-13", "2008-11-14"], ["2008-11-13", "2008-11-13"])
+        0.5
+        >>> ExactMatch().of(["cafe\\N{COMBINING ACUTE ACCENT}"], ["caf\\N{LATIN SMALL LETTER E WITH ACUTE}"])
+        1.0
+    """
+
+    is_mean = True
+
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        """Count right outputs, and outputs."""
+        return of_each([output == right for output, right in _composed(outputs, references)])
+
+
+@final
+@register.metric("character_error_rate")
+class CharacterErrorRate(Metric):
+    """Character edits (insert, delete, replace) that turn outputs into references, divided by the references' length.
+
+    Can be above 1 where outputs are much too long.
+
+    Example:
+        >>> CharacterErrorRate().of(["2008-11-13", "208-11-1"], ["2008-11-13", "2008-11-13"])
+        0.1
+    """
+
+    better = "lower"
+
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        """Count edits, and characters of the reference."""
+        rows = [(edit_distance(output, right), len(right)) for output, right in _composed(outputs, references)]
+        return np.array(rows, dtype=np.float64)
+
+
+@final
+@register.metric("word recall")
+class WordRecall(Metric):
+    r"""Share of the references' words that the outputs have.
+
+    .. math:: \frac{\sum_i \sum_{w \in B} \min(h_i(w), r_i(w))}{\sum_i \sum_{w \in B} r_i(w)}
+
+    with :math:`h_i(w)` and :math:`r_i(w)` how often word w occurs in the output and the reference of item i, and B the
+    words that are looked at: BLEU's clipped counts, divided by the reference. Word order does not matter.
+
+    Args:
+        language: is not used.
+        training: how often the training's targets have each word; default empty.
+        seen: only words that training has at least and at most so often, None for any number; default all words.
+
+    Example:
+        >>> WordRecall().of(["the cat", "a dog"], ["the cow", "a dog"])
+        0.75
+        >>> WordRecall(training={"dog": 3, "a": 900}, seen=(1, 5)).of(["the cat", "a dog"], ["the cow", "a dog"])
+        1.0
+    """
+
+    def __init__(
+        self, language: str = "", *, training: Mapping[str, int] | None = None, seen: tuple[int, int | None] = (0, None)
+    ) -> None:
+        super().__init__(language)
+        self.training = training or {}
+        self.seen = seen
+
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        """Count the words that both have, and those of the reference."""
+        low = self.seen[0]
+        highest = math.inf if self.seen[1] is None else self.seen[1]
+        rows = []
+        for output, reference in _composed(outputs, references):
+            words = words_of(reference)
+            right = Counter(word for word in words if low <= self.training.get(word, 0) <= highest)
+            rows.append(((Counter(words_of(output)) & right).total(), right.total()))
+        return np.array(rows, dtype=np.float64)
+
+
+@final
+@register.metric("word accuracy")
+class WordAccuracy(Metric):
+    r"""How many words of outputs and references are the same: the F-measure of precision and recall.
+
+    .. math:: \frac{2 \sum_i \sum_w \min(h_i(w), r_i(w))}{\sum_i \sum_w h_i(w) + r_i(w)}
+
+    with :math:`h_i(w)` and :math:`r_i(w)` how often word w occurs in the output and the reference of item i. Words are
+    what stands between spaces; their order does not matter.
+
+    Example:
+        >>> round(WordAccuracy().of(["the cat", "a dog barks"], ["the cow", "a dog"]), 3)
+        0.667
+    """
+
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        """Count twice the words that both have, and the words of both."""
+        rows = []
+        for output, reference in _composed(outputs, references):
+            written = Counter(output.split())
+            right = Counter(reference.split())
+            rows.append((2 * (written & right).total(), written.total() + right.total()))
+        return np.array(rows, dtype=np.float64)
+
+    def score(self, sums: Array) -> Array:
+        """Return the F-measure, 0 where there is no word."""
+        return np.asarray(sums[..., 0] / np.maximum(sums[..., 1], 1))
+
+
+@final
+@register.metric("word_error_rate")
+class WordErrorRate(Metric):
+    """Share of outputs that are not the reference, as shared tasks on pronunciation count: an item is a word.
+
+    Speech recognition calls the edits of words by this name; those of all parts between spaces are `PhoneErrorRate`.
+
+    Example:
+        >>> WordErrorRate().of(["k æ t", "d ɑ ɡ"], ["k æ t", "d ɔ ɡ"])
+        0.5
+    """
+
+    better = "lower"
+    is_mean = True
+    beside = ("phone_error_rate",)
+
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        """Count wrong outputs, and outputs."""
+        return of_each([output != right for output, right in _composed(outputs, references)])
+
+
+@final
+@register.metric("phone_error_rate")
+class PhoneErrorRate(Metric):
+    """Edits (insert, delete, replace) of what stands between spaces, such as phones, divided by the references' number.
+
+    Can be above 1 where outputs are much too long.
+
+    Example:
+        >>> round(PhoneErrorRate().of(["k æ t", "d ɑ ɡ"], ["k æ t", "d ɔ ɡ"]), 3)
+        0.167
+    """
+
+    better = "lower"
+
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        """Count edits, and phones of the reference."""
+        rows = []
+        for output, reference in _composed(outputs, references):
+            right = reference.split()
+            rows.append((edit_distance(output.split(), right), len(right)))
+        return np.array(rows, dtype=np.float64)
+
+
+class Macro(PairMetric):
+    """The mean over tags, such as languages or cases, of another metric. A subclass names it, and has its `better`.
+
+    Its counts are those of the other metric, laid into the columns of the item's tag, so that sums over any choice of
+    items give a score of each tag. A tag without items in such a choice does not count.
+
+    Attributes:
+        inner: the other metric.
+    """
+
+    inner: ClassVar[type[Metric]]
+
+    def __init__(self, language: str = "") -> None:
+        super().__init__(language)
+        self._metric = self.inner(language)
+        self._width = self._metric.counts(["a"], ["a"]).shape[-1]
+        self.signature = self._metric.signature
+
+    def count_pairs(self, outputs: Sequence[str], pairs: Sequence[Pair]) -> Array:
+        """Lay the counts of the other metric into the columns of each item's tag, ``[i t*k]``.
+
+        Raises:
+            SettingError: no item has a tag.
+        """
+        tags = sorted({pair.tag for pair in pairs})
+        if tags == [""]:
+            raise SettingError(f"`metric` {self.name}: a mean over tags, but no pair has one; give `tag`, their column")
+        places = {tag: place for place, tag in enumerate(tags)}
+        columns = [places[pair.tag] for pair in pairs]
+        counts = np.zeros((len(pairs), len(tags), self._width))
+        counts[np.arange(len(pairs)), columns] = self._metric.count(outputs, pairs)
+        return counts.reshape(len(pairs), -1)
+
+    def score(self, sums: Array) -> Array:
+        """Return the mean over those tags that have items."""
+        by_tag = sums.reshape(*sums.shape[:-1], -1, self._width)
+        has_items = np.asarray(by_tag.any(axis=-1))
+        scores = self._metric.score(np.where(has_items[..., None], by_tag, 1.0))
+        return np.asarray((scores * has_items).sum(axis=-1) / has_items.sum(axis=-1))
+
+
+@final
+@register.metric("macro_exact_match")
+class MacroExactMatch(Macro):
+    """The mean over tags of the share of right outputs.
+
+    Example:
+        >>> pairs = [Pair("a", "1", tag="x"), Pair("b", "1", tag="x"), Pair("c", "1", tag="y")]
+        >>> MacroExactMatch().of(["1", "2", "2"], pairs)
+        0.25
+    """
+
+    inner = ExactMatch
+
+
+@final
+@register.metric("macro_word_error_rate")
+class MacroWordErrorRate(Macro):
+    """The mean over tags, such as languages, of the share of outputs that are not the reference."""
+
+    inner = WordErrorRate
+    better = "lower"
+    beside = ("macro_phone_error_rate",)
+
+
+@final
+@register.metric("macro_phone_error_rate")
+class MacroPhoneErrorRate(Macro):
+    """The mean over tags, such as languages, of the phone error rate."""
+
+    inner = PhoneErrorRate
+    better = "lower"
+
+
+def _composed(outputs: Sequence[str], references: Sequence[str]) -> Iterable[tuple[str, str]]:
+    """Return each output with its reference, both in form NFC."""
+    return zip(map(compose, outputs), map(compose, references), strict=True)
+
+
+def decomposed_note(label: str, texts: Iterable[str]) -> str | None:
+    """Say that texts are not in form NFC, as file names of macOS and some tools write them; None where all are.
+
+    Args:
+        label: of the texts, for the note.
+        texts: outputs or references.
+
+    Example:
+        >>> decomposed_note("a.txt", ["cafe\\N{COMBINING ACUTE ACCENT}", "tea"])
+        'a.txt: 1 text is not in Unicode form NFC; shares and character metrics compose it, BLEU and TER do not'
+        >>> decomposed_note("a.txt", ["tea"]) is None
+        True
+    """
+    count = sum(not is_normalized("NFC", text) for text in texts)
+    if not count:
+        return None
+    are, them = ("is", "it") if count == 1 else ("are", "them")
+    reason = f"{number_of(count, 'text')} {are} not in Unicode form NFC"
+    return f"{label}: {reason}; shares and character metrics compose {them}, BLEU and TER do not"
+
+
+def words_of(text: str) -> list[str]:
+    """Cut a text into words: runs of letters, digits and underscores, in lower case.
+
+    Example:
+        >>> words_of("Ein U-Bahn-Schild, 2 Männer")
+        ['ein', 'u', 'bahn', 'schild', '2', 'männer']
+    """
+    return re.findall(r"\w+", text.lower())
+
+
+def edit_distance(first: Sequence[str], second: Sequence[str]) -> int:
+    """Count the fewest insertions, deletions and replacements between two texts, or lists of words (Levenshtein 1966).
+
+    Example:
+        >>> edit_distance("kitten", "sitting")
+        3
+    """
+    if first == second:
+        return 0
+    # Row k of the table: distances between first[:k] and every prefix of second.
+    row = list(range(len(second) + 1))
+    for k, character in enumerate(first, 1):
+        diagonal = row[0]
+        row[0] = k
+        for j, other in enumerate(second, 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (character != other))
+    return row[-1]
+
+
+BITS_PER_CHARACTER = "bits_per_character"
+PERPLEXITY = "perplexity"
+_ROUNDING = 1e-4  # relative; a text that is read beside others has slightly different nats
+
+
+def write_counts(score: TargetScore) -> str:
+    """Write how probable a text is.
+
+    Example:
+        >>> from selfattn.decoding.scoring import TargetScore
+        >>> write_counts(TargetScore(-31.25, 14))
+        '31.250000 14'
+    """
+    return f"{-score.log_probability:.6f} {score.tokens}"
+
+
+def read_counts(output: str) -> tuple[float, int]:
+    """Read the nats and the tokens of a text.
+
+    Raises:
+        UserError: it is another output than that of a language model.
+    """
+    nats, _, tokens = output.partition(" ")
+    try:
+        return float(nats), int(tokens)
+    except ValueError:
+        reason = "is for language models, whose outputs are counts of texts"
+        raise UserError(f"{BITS_PER_CHARACTER}, {PERPLEXITY}: {reason}; choose another metric") from None
+
+
+def agree(first: str, second: str) -> bool:
+    """Whether two counts are equal, but for rounding."""
+    nats, tokens = read_counts(first)
+    nats_again, tokens_again = read_counts(second)
+    return tokens == tokens_again and math.isclose(nats, nats_again, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+
+
+@final
+@register.metric(BITS_PER_CHARACTER)
+class BitsPerCharacter(Metric):
+    """All bits of texts, those of their ends too, divided by their characters; it compares models with other tokens.
+
+    Example:
+        >>> BitsPerCharacter().of([f"{8 * math.log(2)} 5"], ["abcd"])
+        2.0
+    """
+
+    unit = "bits"
+    better = "lower"
+    signature = "ends counted"
+
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        """Count bits and characters."""
+        bits = [read_counts(output)[0] / math.log(2) for output in outputs]
+        return np.array([bits, list(map(len, references))], dtype=np.float64).T
+
+
+@final
+@register.metric(PERPLEXITY)
+class Perplexity(Metric):
+    """``exp`` of the nats a token, ends included: as if the model chose among this many equally probable tokens.
+
+    Example:
+        >>> round(Perplexity().of([f"{5 * math.log(7)} 5"], ["abcd"]), 6)
+        7.0
+    """
+
+    unit = "number"
+    better = "lower"
+    signature = "ends counted"
+
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        """Count nats and tokens."""
+        return np.array([read_counts(output) for output in outputs], dtype=np.float64)
+
+    def score(self, sums: Array) -> Array:
+        """Turn added counts ``[.. 2]`` into perplexities."""
+        return np.exp(super().score(sums))
