@@ -5,10 +5,9 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from selfattn.evaluation.statistics.over_tasks import improvement, interquartile_mean
 
 from selfattn import score_table
-from selfattn.evaluation.statistics.significance import RunScores, score_runs, wilson
+from selfattn.evaluation.statistics.significance import RunScores, improvement, interquartile_mean, score_runs, wilson
 from selfattn.evaluation.statistics.variances import holm, sign_flip_p, t_quantile, t_tail, variances
 
 # Van Dyke et al. (1993): two imaging techniques, five readers, 114 cases; areas under the curve. Analysis by the method
