@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, get_args
@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute, csv, json, parquet
 
-from selfattn.codec import Plain
 from selfattn.comparison.measured import measure_scores, signatures_beside
 from selfattn.data.readers.lines import inner_name
 from selfattn.errors import SettingError, UserError, all_visible, number_of
@@ -36,6 +35,7 @@ _JSON = (".jsonl", ".ndjson", ".json")
 _ADVICE = "give a CSV, TSV, JSON lines or Parquet file with the columns system, item and score"
 _SPARSEST = 20  # cells for each score; a table with more has other items for every run
 
+NOT_A_FILE = "<scores>"
 _FEW = 10_000  # runs, which no table has too many of
 Codes: TypeAlias = npt.NDArray[np.int32]
 """For each row the number of its name."""
@@ -44,7 +44,7 @@ Scores: TypeAlias = Any
 
 
 @dataclass(frozen=True)
-class GivenMetric(Plain):
+class GivenMetric:
     """What scores are that others computed.
 
     Attributes:
@@ -98,6 +98,16 @@ class Cells(NamedTuple):
     groups: pa.Array | None = None
     left_out: int = 0
 
+    def equals(self, other: Cells) -> bool:
+        """Return whether another table has the same scores."""
+        for mine, theirs in zip(self, other, strict=True):
+            same = mine.equals(theirs) if isinstance(mine, pa.Array) else np.array_equal(mine, theirs)
+            if isinstance(mine, dict | tuple | int) or mine is None:
+                same = mine == theirs
+            if not same:
+                return False
+        return True
+
 
 @dataclass(frozen=True, eq=False)
 class ScoreTable:
@@ -132,8 +142,9 @@ class ScoreTable:
             parts = zip(cells.systems, np.split(values[:, :, None], ends), strict=True)
             yield ItemScores(given.metric(), dict(parts), clusters, tags)
 
-    def judge(self, record: Record) -> Record:
-        """Return a record with every figure that follows from the scores; all others stay as they are."""
+    @cached_property
+    def record(self) -> Record:
+        """The record of a comparison of these scores, without command and time."""
         systems = self.cells.systems
         models = []
         for name, runs in systems.items():
@@ -141,10 +152,15 @@ class ScoreTable:
             models.append(Model(name, False, 0, seeds, {}, run_dirs=tuple(f"{name}: {run}" for run in runs)))
         metrics = [given.metric() for given in self.metrics]
         settings = {"scores": self.label}
-        frame = replace(
-            record,
-            models=tuple(models),
+        frame = Record(
+            SCHEMA,
+            KIND,
+            created="",
+            command="",
+            environment={},
             settings=settings | ({"left_out": self.cells.left_out} if self.cells.left_out else {}),
+            test_items=1,
+            models=tuple(models),
             units={metric.name: metric.unit for metric in metrics},
             signatures=signatures_beside(metrics[0].headline, metrics),
             trained=False,
@@ -152,11 +168,6 @@ class ScoreTable:
         first, *others = systems
         primary = (first, others[0]) if len(others) == 1 else None
         return measure_scores(frame, self.scores(), "kind", primary)
-
-    @cached_property
-    def record(self) -> Record:
-        """The record of a comparison of these scores, without command and time."""
-        return self.judge(Record(SCHEMA, KIND, "", "", {}, {}, 1, (Model("-", False, 0, (1,), {}),)))
 
     @property
     def estimates(self) -> dict[str, Estimate]:
@@ -211,9 +222,26 @@ def score_table(
     texts = (better,) if isinstance(better, str) else tuple(better)
     if unit is not None and unit not in get_args(Unit):
         raise SettingError(f"`unit` {unit}: expected one of {', '.join(get_args(Unit))}")
-    label = str(scores) if isinstance(scores, str | Path) else "<scores>"
+    label = label_of(scores)
     cells = _cells(scores, label, leave_out=leave_out)
     return ScoreTable(label, cells, tuple(_metrics(cells, label, texts, unit)))
+
+
+def label_of(scores: Scores) -> str:
+    """Return the name of a file of scores."""
+    return str(scores) if isinstance(scores, str | Path) else NOT_A_FILE
+
+
+def as_parquet(scores: Scores) -> bytes:
+    """Return a table of scores as a Parquet file, as it is.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    content = pa.BufferOutputStream()
+    parquet.write_table(_arrow(scores, label_of(scores)), content, compression="zstd")
+    pa.default_memory_pool().release_unused()
+    return bytes(content.getvalue())
 
 
 def _arrow(scores: Scores, label: str) -> pa.Table:
@@ -222,6 +250,8 @@ def _arrow(scores: Scores, label: str) -> pa.Table:
         if isinstance(scores, str | Path):
             with reading(Path(scores), _ADVICE):
                 return _read(Path(scores))
+        if isinstance(scores, bytes):
+            scores = parquet.read_table(pa.BufferReader(scores), read_dictionary=list(_LABELS), pre_buffer=False)
         return pa.table(scores)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise UserError(f"{label}: is no table that can be read ({' '.join(str(error).split())}); {_ADVICE}") from None

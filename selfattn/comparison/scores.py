@@ -3,33 +3,31 @@
 import platform
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import Self
-
-import numpy as np
-import pyarrow as pa
-from pyarrow import parquet
 
 from selfattn import __version__
 from selfattn.codec import Plain, line_of, read
 from selfattn.comparison.options import ScoresOptions
 from selfattn.comparison.report import check_out, publish
-from selfattn.comparison.score_table import KIND, Cells, GivenMetric, Scores, ScoreTable, score_table
+from selfattn.comparison.score_table import NOT_A_FILE, Scores, ScoreTable, as_parquet, label_of, score_table
 from selfattn.errors import UserError, number_of, say
 from selfattn.evaluation.statistics.design import POWER
 from selfattn.evaluation.statistics.pilot import MOST_RUNS, Spread, runs_needed
+from selfattn.files import read_bytes
 from selfattn.report.ranking import difference_unit
 from selfattn.report.write import ReportFiles
 from selfattn.results.quality import Unit
-from selfattn.results.record import SCHEMA, Model, Recomputation, Record
+from selfattn.results.record import Recomputation, Record
 from selfattn.settings import changed, command_line, divide
 from selfattn.words.messages import SOURCE, message
 
-JUDGED = "scores.json"
-_VALUES = "scores.parquet"
+JUDGED = "given.json"
+_TABLE = "given.parquet"
 _ADVICE = "take the report from where it was published, or compare the scores again"
 _TIMES = (0.25, 0.5, 1, 2, 4)  # of the pilot's items
 
@@ -69,38 +67,39 @@ def compare_scores(
     """
     given = {"out": out, "better": better, "unit": unit, "leave_out": leave_out, "margin": margin, "lang": lang}
     options = ScoresOptions(**divide(given, ScoresOptions)[0])
-    table = score_table(scores, better=options.better, unit=options.unit, leave_out=options.leave_out)
-    command = command_line(f"compare scores {shlex.quote(table.label)}", changed(options))
-    check_out(options.out, command)
-    cells = table.cells
-    runs = sum(map(len, cells.systems.values()))
-    counts = {"systems": len(cells.systems), "files": runs, "items": len(cells.items)}
-    say(message("progress.outputs", **{name: f"{count:,}" for name, count in counts.items()}).say(options.lang))
+    label = label_of(scores)
+    command = command_line(f"compare scores {shlex.quote(label)}", changed(options))
     judged = JudgedScores(
         command,
         datetime.now().astimezone().isoformat(timespec="seconds"),
         {"selfattn": __version__, "python": platform.python_version()},
-        table.label,
-        table.metrics,
-        cells.systems,
-        cells.left_out,
+        label,
+        options.better,
+        options.unit,
+        options.leave_out,
         options.margin,
     )
-    return publish(WithCells(judged, cells), options.out, options.lang)
+    packed = Packed(judged, as_parquet(scores))
+    cells = packed.table.cells
+    check_out(options.out, command)
+    runs = sum(map(len, cells.systems.values()))
+    counts = {"systems": len(cells.systems), "files": runs, "items": len(cells.items)}
+    say(message("progress.outputs", **{name: f"{count:,}" for name, count in counts.items()}).say(options.lang))
+    return publish(packed, options.out, options.lang)
 
 
 @dataclass(frozen=True)
 class JudgedScores(Plain):
-    """Everything but the scores themselves that the record follows from.
+    """What a table of scores is judged by.
 
     Attributes:
         command: that judges them.
         created: ISO 8601 date and time with offset.
         environment: versions of the programs.
         label: of the file of scores.
-        metrics: the first decides.
-        systems: the names of the runs of each system.
-        left_out: how many items were left out, because not every run has a score on them.
+        better: see `selfattn.score_table`.
+        unit: see `selfattn.score_table`.
+        leave_out: see `selfattn.score_table`.
         margin: smallest difference that matters.
     """
 
@@ -108,44 +107,46 @@ class JudgedScores(Plain):
     created: str
     environment: Mapping[str, str]
     label: str
-    metrics: tuple[GivenMetric, ...]
-    systems: Mapping[str, tuple[str, ...]]
-    left_out: int = 0
+    better: tuple[str, ...] = ()
+    unit: Unit | None = None
+    leave_out: bool = False
     margin: float | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class WithCells:
-    """Scores and what they are judged by: the record is a function of it."""
+@dataclass(frozen=True)
+class Packed:
+    """A table of scores with what it is judged by: the record is a function of it.
+
+    Attributes:
+        judged: what it is judged by.
+        content: the table as a Parquet file.
+    """
 
     judged: JudgedScores
-    cells: Cells
+    content: bytes
+
+    def _read(self, scores: Scores) -> ScoreTable:
+        judged = self.judged
+        table = score_table(scores, better=judged.better, unit=judged.unit, leave_out=judged.leave_out)
+        return replace(table, label=judged.label)
+
+    @cached_property
+    def table(self) -> ScoreTable:
+        """The scores, checked."""
+        try:
+            return self._read(self.content)
+        except UserError as error:
+            raise UserError(str(error).replace(NOT_A_FILE, self.judged.label, 1)) from None
 
     def record(self) -> Record:
         """Judge the scores."""
         judged = self.judged
-        frame = Record(
-            SCHEMA,
-            KIND,
-            judged.created,
-            judged.command,
-            judged.environment,
-            {},
-            1,
-            (Model("-", False, 0, (1,), {}),),
-            margin=judged.margin,
-        )
-        return ScoreTable(judged.label, self.cells, judged.metrics).judge(frame)
+        record = replace(self.table.record, created=judged.created, command=judged.command, margin=judged.margin)
+        return replace(record, environment=judged.environment)
 
     def packed(self) -> dict[str, bytes]:
-        """Return the scores as one file, and all else as another."""
-        cells = self.cells
-        columns = {"item": cells.items, "cluster": cells.clusters, "group": cells.groups}
-        columns = {name: column for name, column in columns.items() if column is not None}
-        columns |= {str(number): run for number, run in enumerate(cells.values.reshape(-1, len(cells.items)))}
-        content = pa.BufferOutputStream()
-        parquet.write_table(pa.table(columns), content, compression="zstd")
-        return {JUDGED: line_of(self.judged).encode(), _VALUES: content.getvalue().to_pybytes()}
+        """Return the files from which the same is made again."""
+        return {JUDGED: line_of(self.judged).encode(), _TABLE: self.content}
 
     @classmethod
     def unpacked(cls, folder: Path) -> Self:
@@ -154,18 +155,7 @@ class WithCells:
         Raises:
             UserError: what is there is damaged.
         """
-        judged = read(JudgedScores, folder / JUDGED, advice=_ADVICE)
-        names = tuple(metric.name for metric in judged.metrics)
-        runs = sum(map(len, judged.systems.values()))
-        try:
-            table = parquet.read_table(folder / _VALUES).combine_chunks()
-            columns = {name: table[name].combine_chunks() for name in table.column_names}
-            values = np.stack([columns[str(number)].to_numpy() for number in range(len(names) * runs)])
-        except (pa.ArrowException, OSError, KeyError) as error:
-            raise UserError(f"{_VALUES}: is damaged ({error}); {_ADVICE}") from None
-        values = values.reshape(len(names), runs, -1)
-        clusters, groups = columns.get("cluster"), columns.get("group")
-        return cls(judged, Cells(names, judged.systems, columns["item"], values, clusters, groups, judged.left_out))
+        return cls(read(JudgedScores, folder / JUDGED, advice=_ADVICE), read_bytes(folder / _TABLE, advice=_ADVICE))
 
     def outputs(self) -> None:
         """Return nothing: the texts are not known."""
@@ -175,22 +165,11 @@ class WithCells:
         label = self.judged.label
         if not Path(label).is_file():
             return
-        was = self.cells
         try:
-            better = tuple(f"{metric.name}={metric.better}" for metric in self.judged.metrics)
-            now = score_table(label, better=better, unit="number", leave_out=was.left_out > 0).cells
-            same = (now.metrics, now.systems, now.left_out) == (was.metrics, was.systems, was.left_out)
-            same = same and all(
-                _equal(getattr(was, name), getattr(now, name)) for name in ("items", "clusters", "groups")
-            )
-            problems = () if same and np.array_equal(was.values, now.values) else ("scores not as packed",)
+            problems = () if self._read(label).cells.equals(self.table.cells) else ("scores not as packed",)
         except UserError as error:
             problems = (str(error),)
-        yield Recomputation(f"scores of {label}", problems, was.values.size)
-
-
-def _equal(first: pa.Array | None, second: pa.Array | None) -> bool:
-    return second is None if first is None else second is not None and first.equals(second)
+        yield Recomputation(f"scores of {label}", problems, self.table.cells.values.size)
 
 
 def plan_scores(pilot: Scores, detect: float, **options: object) -> Iterator[str]:
