@@ -87,7 +87,7 @@ class Examples(Sequence[Example]):
     Example:
         >>> examples = Examples([[4, 5, 2], [5, 2], [2], [4, 2]])
         >>> len(examples), examples[1], examples.lengths().tolist()
-        (2, Example(source=[2], target=[4, 2]), [[3, 2], [1, 2]])
+        (2, Example(source=[2], target=[4, 2], links=()), [[3, 2], [1, 2]])
     """
 
     def __init__(self, sides: Iterable[Sequence[int]], last: int | None = None) -> None:
@@ -143,7 +143,7 @@ def encode_together(pairs: Sequence[Pair], tokenizer: Tokenizer) -> Examples:
     Example:
         >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> list(encode_together([Pair("ab", "b")], CharTokenizer("ab")))
-        [Example(source=[4, 5, 2], target=[5, 2])]
+        [Example(source=[4, 5, 2], target=[5, 2], links=())]
     """
     sources = encode_all(tokenizer.source, (pair.source for pair in counting(pairs, "encoding pairs", len(pairs))))
     targets = encode_all(tokenizer.target, (pair.target for pair in pairs))
@@ -161,7 +161,7 @@ def encode_pairs(pairs: Iterable[Pair], tokenizer: Tokenizer) -> list[Example]:
     Example:
         >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> encode_pairs([Pair("ab", "b")], CharTokenizer("ab"))
-        [Example(source=[4, 5, 2], target=[5, 2])]
+        [Example(source=[4, 5, 2], target=[5, 2], links=())]
     """
     return list(encode_stream(pairs, tokenizer))
 
@@ -172,7 +172,7 @@ def encode_stream(pairs: Iterable[Pair], tokenizer: Tokenizer) -> Iterator[Examp
     Example:
         >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> next(encode_stream([Pair("ab", "b")], CharTokenizer("ab")))
-        Example(source=[4, 5, 2], target=[5, 2])
+        Example(source=[4, 5, 2], target=[5, 2], links=())
     """
     eos = [tokenizer.eos_id]
     source = tokenizer.source
@@ -198,7 +198,7 @@ def sample_pairs(
     Example:
         >>> from selfattn.tokenizers.listed import CharTokenizer
         >>> list(sample_pairs([Pair("ab", "b")], CharTokenizer("ab"), seed=0, epoch=1, alpha=0.1))
-        [Example(source=[4, 5, 2], target=[5, 2])]
+        [Example(source=[4, 5, 2], target=[5, 2], links=())]
     """
     eos = [tokenizer.eos_id]
     source = tokenizer.source

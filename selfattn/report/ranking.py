@@ -175,7 +175,7 @@ def standing_on_items(test: PairTest) -> OnItems:
     return "ahead" if (test.difference > 0) == (test.better == "higher") else "behind"
 
 
-def spoken(record: Record, model: Model) -> Message | str:
+def display_name(record: Record, model: Model) -> Message | str:
     """Return a model as a sentence names it, such as "the Transformer"; by its name where it is changed."""
     if model.is_changed:
         return model.name
@@ -191,7 +191,7 @@ def scores_of(record: Record, first: Model, second: Model, scores: Mapping[str, 
     a, b = (score_text(estimate, record.headline.kind) for estimate in measured)
     key = name_key("scores", record.headline.metric)
     key = key if has_text(key) else "scores"
-    names = {"first": spoken(record, first), "second": spoken(record, second)}
+    names = {"first": display_name(record, first), "second": display_name(record, second)}
     return message(key, metric=headline_name(record), a=a, b=b, **names)
 
 
@@ -402,7 +402,7 @@ def budget_outcomes(record: Record) -> list[Message]:
             "scores": scores_of(record, first, second, cell.models),
             "gap": gap(record, difference, min(map(len, runs))),
         }
-        names = {"model": spoken(record, first), "other": spoken(record, second)}
+        names = {"model": display_name(record, first), "other": display_name(record, second)}
         sentences.append(message(key, **values, **names))
     ends = budgets.crossing.between or (budgets.cells[0].budget, budgets.cells[-1].budget)
     a, b = (amount_of_training(record, end) for end in ends)
