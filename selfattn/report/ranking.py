@@ -263,8 +263,11 @@ def obstacles(record: Record) -> tuple[Message, ...]:
     """
     pair = judged_pair(record)
     names = {model.name for model in record.models}
-    enough = len(sound(record)) >= min(2, len(names))
-    needed = {model.name for model in pair} if pair else set() if enough else names
+    needed = names
+    if pair:
+        needed = {model.name for model in pair}
+    elif len(sound(record)) >= min(2, len(names)):
+        needed = set()
     failed = (gate for gate in failed_gates(record) if not gate.model or gate.model in needed)
     return tuple(_gate_sentence(record, gate) for gate in failed)
 
@@ -394,9 +397,11 @@ def budget_outcomes(record: Record) -> list[Message]:
         if (difference.difference < 0) == (record.headline.better == "higher"):
             first, second = second, first
         runs = [cell.models[model.name].runs for model in (first, second)]
-        is_sure = difference.low > 0 or difference.high < 0
-        are_apart = all(runs) and separated(*runs)
-        key = "budgets.better" if is_sure else "budgets.apart" if are_apart else "budgets.same"
+        key = "budgets.same"
+        if difference.low > 0 or difference.high < 0:
+            key = "budgets.better"
+        elif all(runs) and separated(*runs):
+            key = "budgets.apart"
         values = {
             "training": amount_of_training(record, cell.budget),
             "scores": scores_of(record, first, second, cell.models),

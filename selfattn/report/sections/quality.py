@@ -260,8 +260,8 @@ def method_note(record: Record) -> Message:
     if primary and pairs > 1:
         names = {"first": primary.first, "second": primary.second}
         return message("statistics.method.primary", **names, count=pairs - 1, intervals=intervals)
-    key = "statistics.none" if not pairs else "statistics.method.alone" if pairs == 1 else "statistics.method"
-    return message(key, count=pairs, intervals=intervals)
+    key = "statistics.method.alone" if pairs == 1 else "statistics.method"
+    return message(key if pairs else "statistics.none", count=pairs, intervals=intervals)
 
 
 def interval_note(record: Record, *, brief: bool = False) -> Message | None:
