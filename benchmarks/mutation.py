@@ -42,7 +42,7 @@ LONGEST = 10.0  # seconds of the processor: a test that takes more is not asked
 NOT_MADE = 77  # exit status
 LIMIT, MEMORY = 20.0, 4 << 30  # seconds after which a mutant is stopped, besides 4 times its tests; bytes it may take
 
-STATISTICS = ("buckets", "design", "randomisation", "significance", "variances")
+STATISTICS = ("buckets", "design", "significance", "variances")
 # Which tests are asked about which modules.
 GROUPS = {
     ("attention", "layers"): (
@@ -66,13 +66,13 @@ GROUPS = {
         "training",
         "runs/test_resume.py",
     ),
-    tuple(f"decoding/{name}.py" for name in ("greedy", "beam", "common", "scoring", "probabilities")): (
+    tuple(f"decoding/{name}.py" for name in ("greedy", "beam", "common", "scoring")): (
         "decoding",
         "properties/test_decoding_laws.py",
     ),
     (
         *(f"evaluation/statistics/{name}.py" for name in STATISTICS),
-        "evaluation/gates",
+        "evaluation/gates.py",
     ): (
         "evaluation",
         "parity/test_sacrebleu.py",

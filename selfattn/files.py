@@ -213,9 +213,11 @@ def read_bytes(path: Path, *, advice: str, most: int | None = None) -> bytes:
         UserError: it is missing, cannot be read, is a pipe or the like, or is larger.
     """
     with reading(path, advice), open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        data = b"" if most is not None and size > most else file.read() if most is None else file.read(most + 1)
-    if most is not None and max(size, len(data)) > most:
+        if most is None:
+            return file.read()
+        is_larger = os.fstat(file.fileno()).st_size > most
+        data = b"" if is_larger else file.read(most + 1)
+    if is_larger or len(data) > most:
         raise UserError(f"{path}: is larger than {most >> 20} MiB; {advice}")
     return data
 

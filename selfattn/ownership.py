@@ -127,7 +127,9 @@ def check_ours(path: Path, *starts: bytes, records: bool = True) -> None:
     if not path.exists() and not path.is_symlink():
         return
     if not path.is_file():
-        what = "a directory" if path.is_dir() else "a link that leads nowhere" if path.is_symlink() else "not a file"
+        what = "a directory" if path.is_dir() else "not a file"
+        if path.is_symlink() and not path.exists():
+            what = "a link that leads nowhere"
         raise UserError(f"{path}: is {what}; choose another place")
     try:
         with open_regular(path) as file:

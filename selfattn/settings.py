@@ -19,15 +19,15 @@ from selfattn.plugin_loading import loaded_plugins
 
 Settings = Mapping[str, Any]
 
-MOST = 10**9
+MAX_COUNT = 10**9
 """Upper bound of everything that is counted; sanity limit."""
-LARGEST = 1e300
+MAX_NUMBER = 1e300
 """Upper bound of a number that is not counted; a few such numbers can still be compared."""
-Count = Annotated[int, Ge(1), Le(MOST)]
-CountOrZero = Annotated[int, Ge(0), Le(MOST)]
+Count = Annotated[int, Ge(1), Le(MAX_COUNT)]
+CountOrZero = Annotated[int, Ge(0), Le(MAX_COUNT)]
 Seed = Annotated[int, Ge(-(10**12)), Le(10**12)]
-Positive = Annotated[float, Gt(0), Le(LARGEST)]
-PositiveOrZero = Annotated[float, Ge(0), Le(LARGEST)]
+Positive = Annotated[float, Gt(0), Le(MAX_NUMBER)]
+PositiveOrZero = Annotated[float, Ge(0), Le(MAX_NUMBER)]
 Share = Annotated[float, Ge(0), Lt(1)]
 Probability = Annotated[float, Ge(0), Le(1)]
 

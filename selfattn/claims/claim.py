@@ -20,7 +20,7 @@ from selfattn.report.blocks import Block, Cell, Chart, ChartLine, Column, Row, S
 from selfattn.report.drawing.numbers import Scale, estimate_text, number_scale, power_of_ten
 from selfattn.results.claims import Contrast, Judgement, Need, Trial
 from selfattn.results.quality import Estimate
-from selfattn.words.messages import Message, read_words
+from selfattn.words.messages import Message, TextLike, read_words
 
 Contrasts = tuple[Contrast, ...]
 
@@ -511,7 +511,9 @@ class Claim(ABC):
                 numbers += [end for end in (spot.y, spot.low, spot.high) if end is not None]
             scale = Scale() if scale == "share" else number_scale(numbers, powers=scale == "powers")
         keys = {key: f"{key}.{name}" if self.says(f"{key}.{name}") else key for key in ("caption", "axis", "height")}
-        height = self.say(keys["height"]) if self.says(keys["height"]) else "%" if scale.kind == "share" else ""
+        height: TextLike = "%" if scale.kind == "share" else ""
+        if self.says(keys["height"]):
+            height = self.say(keys["height"])
         drawn = tuple(ChartLine(line, tuple(spots), self.say(f"{of}.{line}")) for line, spots in lines.items())
         caption = self.say(keys["caption"])
         axis = self.say(keys["axis"])

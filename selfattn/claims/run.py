@@ -397,13 +397,10 @@ def run_claims(
     options = {"all": everything, "quick": quick, "first_seed": None if first_seed == FIRST_SEED else first_seed}
     command = command_line(" ".join(["claims run", *(() if everything else names)]), options)
     plugins = plugins_of(names, CLAIMS)
-    decisions = {
-        claim.name: {
-            "seeds": seeds[claim.name],
-            "arms": {arm.name: {"settings": dict(arm.settings), "rates": arm.rates} for arm in claim.arms()},
-        }
-        for claim in claims
-    }
+    decisions = {}
+    for claim in claims:
+        arms = {arm.name: {"settings": dict(arm.settings), "rates": arm.rates} for arm in claim.arms()}
+        decisions[claim.name] = {"seeds": seeds[claim.name], "arms": arms}
     decides = encode({"quick": quick, "claims": decisions})
     with ExitStack() as stack:
         stack.callback(stop_workers)

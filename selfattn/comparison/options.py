@@ -12,7 +12,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from selfattn.errors import SettingError
 from selfattn.runs.task import Match
-from selfattn.settings import LARGEST, Condition, Count, CountOrZero, check_bounds, excludes, needs
+from selfattn.settings import MAX_NUMBER, Condition, Count, CountOrZero, check_bounds, excludes, needs
 from selfattn.training.config import MOST_THREADS, DeviceName, TrainingSettings
 from selfattn.words.messages import LANGS, SOURCE
 
@@ -209,7 +209,7 @@ class OutputsOptions:
     language: str | None = None
     tags: str | None = None
     train: str | None = None
-    margin: Annotated[float, Gt(0), Le(LARGEST)] | None = None
+    margin: Annotated[float, Gt(0), Le(MAX_NUMBER)] | None = None
     encoding: str | None = None
     lang: Lang = SOURCE
 
@@ -242,9 +242,9 @@ class ScoresOptions:
     better: tuple[str, ...] = ()
     unit: Literal["share", "points", "number"] | None = None
     leave_out: bool = False
-    margin: Annotated[float, Gt(0), Le(LARGEST)] | None = None
+    margin: Annotated[float, Gt(0), Le(MAX_NUMBER)] | None = None
     plan: Path | None = None
-    detect: Annotated[float, Gt(0), Le(LARGEST)] | None = None
+    detect: Annotated[float, Gt(0), Le(MAX_NUMBER)] | None = None
     lang: Lang = SOURCE
 
     def __post_init__(self) -> None:

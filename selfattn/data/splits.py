@@ -15,6 +15,19 @@ from selfattn.streams import generator, seed_for
 Split = Literal["train", "valid", "test"]
 """The three parts of any data."""
 
+
+def split_at(place: int) -> Split:
+    """Return the part of a place among equal shares of generated data: the first is test, the second valid.
+
+    Example:
+        >>> [split_at(place) for place in range(4)]
+        ['test', 'valid', 'train', 'train']
+    """
+    if place == 0:
+        return "test"
+    return "valid" if place == 1 else "train"
+
+
 BOOK_SEED = 1984
 _SPLIT_SEED = 0  # the same for every run, so that all runs have the same parts
 _SAMPLE = 5_000  # generated pairs that the vocabulary and the longest output are taken from

@@ -296,7 +296,7 @@ def _overlap(first: Range, second: Range) -> bool:
 _BATCH_SIZE = 16
 
 
-class Way(NamedTuple):
+class AttentionReading(NamedTuple):
     """Which attention is read as an alignment.
 
     Attributes:
@@ -315,7 +315,9 @@ class Way(NamedTuple):
 
 
 @torch.inference_mode()
-def word_links(model: Seq2Seq, tokenizer: Tokenizer, pairs: Sequence[GoldPair]) -> dict[Way, list[set[Link]]]:
+def word_links(
+    model: Seq2Seq, tokenizer: Tokenizer, pairs: Sequence[GoldPair]
+) -> dict[AttentionReading, list[set[Link]]]:
     """Let a model write given targets and read its attention as links between words, in every way.
 
     Args:
@@ -338,12 +340,12 @@ def word_links(model: Seq2Seq, tokenizer: Tokenizer, pairs: Sequence[GoldPair]) 
         >>> tokenizer = CharTokenizer("abc ")
         >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
         >>> links = word_links(model, tokenizer, [GoldPair(("ab", "c"), ("c", "aa", "b"), Links())])
-        >>> len(links), sorted(k for _, k in links[Way(0, None, False)][0])
+        >>> len(links), sorted(k for _, k in links[AttentionReading(0, None, False)][0])
         (10, [0, 1, 2])
     """
     sides = [(_tokens(pair.source, tokenizer.source), _tokens(pair.target, tokenizer.target)) for pair in pairs]
     examples = [Example(source[0], target[0]) for source, target in sides]
-    links: dict[Way, dict[int, set[Link]]] = {}
+    links: dict[AttentionReading, dict[int, set[Link]]] = {}
     for place, layers in source_shares(model, examples, batch_size=_BATCH_SIZE):
         source, target = sides[place]
         for layer, shares in enumerate(layers):
@@ -364,7 +366,7 @@ def words_of_pair(pair: Pair) -> GoldPair:
     return GoldPair(source, target, Links())
 
 
-def report_alignment(links: Mapping[Way, Sequence[set[Link]]], gold: Sequence[GoldPair]) -> dict[str, Any]:
+def report_alignment(links: Mapping[AttentionReading, Sequence[set[Link]]], gold: Sequence[GoldPair]) -> dict[str, Any]:
     """Compare links with gold.
 
     Args:
@@ -474,7 +476,9 @@ def _tokens(words: Sequence[str], tokenizer: Tokenizer) -> tuple[list[int], list
     return [*tokenizer.encode(text), tokenizer.eos_id], [*numbers, len(words)]
 
 
-def _read(shares: Tensor, source: Sequence[int], target: Sequence[int], layer: int) -> dict[Way, set[Link]]:
+def _read(
+    shares: Tensor, source: Sequence[int], target: Sequence[int], layer: int
+) -> dict[AttentionReading, set[Link]]:
     """Read the attention ``[h + 1, t s]`` of one layer to one sentence as links, in every way."""
     links = {}
     for shifted in (False, True):
@@ -482,7 +486,7 @@ def _read(shares: Tensor, source: Sequence[int], target: Sequence[int], layer: i
         rows = shares.roll(-1, dims=1) if shifted else shares
         most, places = to_words(rows, source, target)[:, :-1, :-1].max(dim=-1)
         for head, (is_link, to) in enumerate(zip((most > 0).tolist(), places.tolist(), strict=True)):
-            way = Way(layer, head if head < len(shares) - 1 else None, shifted)
+            way = AttentionReading(layer, head if head < len(shares) - 1 else None, shifted)
             links[way] = {(place, word) for word, place in enumerate(to) if is_link[word]}
     return links
 

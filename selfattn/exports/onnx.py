@@ -123,7 +123,7 @@ class Recurrent(nn.Module):
 
     def forward(self, x: Tensor, start: Any = None) -> tuple[Tensor, Any]:
         """Read ``[b t d]``; return outputs ``[b t hidden]`` and the final state ``[1 b hidden]``, as in torch."""
-        starts = [None] if start is None else list(start) if isinstance(start, tuple) else [start]
+        starts = list(start) if isinstance(start, tuple) else [start]
         sizes = x.shape[1], 1, x.shape[0], self.hidden_dim
         kind, settings = ("LSTM", {}) if self.is_lstm else ("GRU", {"linear_before_reset": 1})
         shapes = [sizes, sizes[1:], sizes[1:]] if self.is_lstm else [sizes, sizes[1:]]

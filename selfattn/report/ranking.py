@@ -179,7 +179,7 @@ def standing_on_items(test: PairTest) -> OnItems:
     return "ahead" if (test.difference > 0) == (test.better == "higher") else "behind"
 
 
-def spoken(record: Record, model: Model) -> Message | str:
+def display_name(record: Record, model: Model) -> Message | str:
     """Return a model as a sentence names it, such as "the Transformer"; by its name where it is changed."""
     if model.is_changed:
         return model.name
@@ -195,7 +195,7 @@ def scores_of(record: Record, first: Model, second: Model, scores: Mapping[str, 
     a, b = (score_text(estimate, record.headline.kind) for estimate in measured)
     key = name_key("scores", record.headline.metric)
     key = key if has_text(key) else "scores"
-    names = {"first": spoken(record, first), "second": spoken(record, second)}
+    names = {"first": display_name(record, first), "second": display_name(record, second)}
     return message(key, metric=headline_name(record), a=a, b=b, **names)
 
 
@@ -267,8 +267,11 @@ def obstacles(record: Record) -> tuple[Message, ...]:
     """
     pair = judged_pair(record)
     names = {model.name for model in record.models}
-    enough = len(sound(record)) >= min(2, len(names))
-    needed = {model.name for model in pair} if pair else set() if enough else names
+    needed = names
+    if pair:
+        needed = {model.name for model in pair}
+    elif len(sound(record)) >= min(2, len(names)):
+        needed = set()
     failed = (gate for gate in failed_gates(record) if not gate.model or gate.model in needed)
     return tuple(_gate_sentence(record, gate) for gate in failed)
 
@@ -398,15 +401,17 @@ def budget_outcomes(record: Record) -> list[Message]:
         if (difference.difference < 0) == (record.headline.better == "higher"):
             first, second = second, first
         runs = [cell.models[model.name].runs for model in (first, second)]
-        is_sure = difference.low > 0 or difference.high < 0
-        are_apart = all(runs) and separated(*runs)
-        key = "budgets.better" if is_sure else "budgets.apart" if are_apart else "budgets.same"
+        key = "budgets.same"
+        if difference.low > 0 or difference.high < 0:
+            key = "budgets.better"
+        elif all(runs) and separated(*runs):
+            key = "budgets.apart"
         values = {
             "training": amount_of_training(record, cell.budget),
             "scores": scores_of(record, first, second, cell.models),
             "gap": gap(record, difference, min(map(len, runs))),
         }
-        names = {"model": spoken(record, first), "other": spoken(record, second)}
+        names = {"model": display_name(record, first), "other": display_name(record, second)}
         sentences.append(message(key, **values, **names))
     ends = budgets.crossing.between or (budgets.cells[0].budget, budgets.cells[-1].budget)
     a, b = (amount_of_training(record, end) for end in ends)

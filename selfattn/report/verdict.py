@@ -15,7 +15,7 @@ from selfattn.evaluation.statistics.design import POWER, Design, most_failing
 from selfattn.report import ranking
 from selfattn.report.blocks import Badge, Verdict
 from selfattn.report.drawing.numbers import amount, gap_text, p_text, score_text, share_text
-from selfattn.report.ranking import asked_pair, headline_name, in_task_words, pair_test, quality, ranked, spoken
+from selfattn.report.ranking import asked_pair, display_name, headline_name, in_task_words, pair_test, quality, ranked
 from selfattn.results.plan import parse_axis
 from selfattn.results.quality import MIN_SEEDS, MarginWord, PairTest, RatioTest, Target, Word, leaders
 from selfattn.results.record import Model, Record
@@ -30,7 +30,7 @@ _MARGINS: dict[MarginWord, str] = {
 
 
 @dataclass(frozen=True)
-class JudgedPair:
+class PairVerdict:
     """Two models of a record.
 
     Attributes:
@@ -90,7 +90,7 @@ class JudgedPair:
         key = "verdict.file.same" if ranking.standing_on_items(test) == "close" else "verdict.file.clear"
         unit = ranking.difference_unit(record)
         gap = message("gap.items", difference=gap_text(test, record.headline.kind), unit=unit)
-        return message(key, gap=gap, model=spoken(record, order[0]), **values)
+        return message(key, gap=gap, model=display_name(record, order[0]), **values)
 
     def _chance(self) -> Message:
         """Return why few runs leave it open, and about how many would settle it."""
@@ -113,7 +113,10 @@ class JudgedPair:
         names = leaders(record.pairs, self.first.name, self.second.name)
         if len(set(names.values())) < 2:
             return []
-        values: dict[str, TextLike] = {"first": spoken(record, self.first), "second": spoken(record, self.second)}
+        values: dict[str, TextLike] = {
+            "first": display_name(record, self.first),
+            "second": display_name(record, self.second),
+        }
         for key, model in (("a", self.first), ("b", self.second)):
             metrics = [ranking.named(record, "metric", metric) for metric, name in names.items() if name == model.name]
             values[key] = ranking.listed(metrics)
@@ -181,7 +184,7 @@ def times_text(test: RatioTest) -> str:
 def _named(record: Record, model: Model) -> Message | str:
     """Return a model as it is told from others of its kind, such as "the Transformer with the sinusoids of 2017"."""
     key = name_key("full name", model.name)
-    return spoken(record, model) if model.is_changed or not has_text(key) else message(key)
+    return display_name(record, model) if model.is_changed or not has_text(key) else message(key)
 
 
 def target_question(record: Record, target: Target) -> Message:
@@ -317,7 +320,7 @@ def question(record: Record) -> Message:
         key = "question.one" if len(record.models) == 1 else "question.many"
     if not record.trained:
         key = _OF_OUTPUTS[key]
-    names = {f"name{k}": spoken(record, model) for k, model in enumerate(pair or record.models[:1])}
+    names = {f"name{k}": display_name(record, model) for k, model in enumerate(pair or record.models[:1])}
     return ranking.in_task_words(record, key, task=record.task, count=len(record.models), **names)
 
 
@@ -339,7 +342,7 @@ def verdict(record: Record) -> Verdict:
         lead = target_lead(record, record.target)
         sentences = [*target_sentences(record, record.target), *ranking.departures(record.plan)]
     elif pair:
-        judged = JudgedPair(record, *pair)
+        judged = PairVerdict(record, *pair)
         lead = judged.answer_of_one_file() if ranking.is_one_file(record) else judged.answer()
         sentences = [
             *_attention_sentence(record),
@@ -365,7 +368,7 @@ def _weak_models(record: Record) -> list[Message]:
         if gate.model and key:
             model = by_name[gate.model]
             score = score_text(quality(record, model), record.headline.kind)
-            sentences.append(message(key, model=spoken(record, model), score=score, reason=gate.reason))
+            sentences.append(message(key, model=display_name(record, model), score=score, reason=gate.reason))
     return sentences
 
 
@@ -376,7 +379,7 @@ def limits(record: Record) -> tuple[Message, ...]:
     if record.target is not None:
         return tuple(_plan_sentence(record))
     pair = ranking.judged_pair(record)
-    design = JudgedPair(record, *pair).smallest_difference() if pair else []
+    design = PairVerdict(record, *pair).smallest_difference() if pair else []
     carried = [message("verdict.carried")] if record.carried else []
     return (_seed_sentence(record), *design, *_ceiling_sentence(record), *_plan_sentence(record), *carried)
 
@@ -401,13 +404,13 @@ def _field_sentence_on_items(record: Record, best: Model, further: Sequence[Mode
     """Return the answer about systems of one file each: the best, and those that the items do not tell from it."""
     near = [model for model in further if ranking.standing_on_items(pair_test(record, model, best)) != "behind"]
     values: dict[str, TextLike] = {
-        "model": spoken(record, best),
+        "model": display_name(record, best),
         "scores": ranking.scores(record, [best, *further]),
         "metric": headline_name(record),
     }
     if not near:
         return message("verdict.file.field.best", **values)
-    values["names"] = ranking.listed([spoken(record, model) for model in near])
+    values["names"] = ranking.listed([display_name(record, model) for model in near])
     return message("verdict.file.field.close", **values)
 
 

@@ -12,7 +12,7 @@ from annotated_types import Ge, MinLen
 from selfattn.codec import Plain, encode, fingerprint
 from selfattn.errors import SettingError
 from selfattn.results.quality import Budget, BudgetDifference, Crossing, Estimate, Share
-from selfattn.settings import LARGEST, shown
+from selfattn.settings import MAX_NUMBER, shown
 
 _FORM = "expected name=LOW..HIGH, name=LOW..HIGH:log or name=VALUE,VALUE, such as lr=1e-3..1e-2:log or batch_size=8,16"
 _DIGITS = 3  # of a drawn value, so that it can be read and typed
@@ -98,7 +98,7 @@ def parse_axis(text: str) -> Axis:
     except ValueError:
         values = []
     is_formed = bool(name.strip() and equals and values) and (scale == "log" and bool(dots) if colon else True)
-    if not is_formed or not all(abs(value) <= LARGEST for value in values):
+    if not is_formed or not all(abs(value) <= MAX_NUMBER for value in values):
         raise SettingError(f"`space` {shown(text)}: {_FORM}")
     if dots:
         if not values[0] < values[1] or (colon and values[0] <= 0):

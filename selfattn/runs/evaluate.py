@@ -12,7 +12,7 @@ from selfattn.data.readers.rows import Columns
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore
 from selfattn.errors import SettingError, UserError, number_of, say, visible
-from selfattn.evaluation.attention import Way, report_alignment, word_links
+from selfattn.evaluation.attention import AttentionReading, report_alignment, word_links
 from selfattn.evaluation.links import GoldPair, to_pharaoh
 from selfattn.evaluation.metrics.basic import BITS_PER_CHARACTER, PERPLEXITY
 from selfattn.registry import METRICS
@@ -228,7 +228,7 @@ def gold_lines(report: Mapping[str, Any]) -> Iterator[str]:
         head = "mean" if way["head"] is None else way["head"]
         yield f"layer {way['layer']:<10}  {head:>4}  {int(way['shifted']):>5}  {_figures_line(way)}"
     yield f"{'diagonal, no model':<29}  {_figures_line(report['diagonal'])}"
-    yield f"best here: {Way(**report['best'])}"
+    yield f"best here: {AttentionReading(**report['best'])}"
 
 
 def _figures_line(figures: Mapping[str, Any]) -> str:

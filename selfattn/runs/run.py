@@ -12,7 +12,7 @@ from selfattn.data.batches import collate
 from selfattn.data.pairs import Pair, clean_text, encode_pairs
 from selfattn.decoding.scoring import TargetScore, TextScore, score_each_text, score_examples
 from selfattn.errors import SettingError, UserError
-from selfattn.evaluation.attention import Way, token_links, word_links, words_of_pair
+from selfattn.evaluation.attention import AttentionReading, token_links, word_links, words_of_pair
 from selfattn.evaluation.links import Link
 from selfattn.models.inside import Edit, Trace, edited, edits_of, trace_model
 from selfattn.models.protocol import Seq2Seq
@@ -123,7 +123,7 @@ class Run(Predictor):
                 return links
             by_way = word_links(self.model, self.tokenizer, [words_of_pair(pair) for pair in cleaned])
             layers = 1 + max((way.layer for way in by_way), default=0)
-            chosen = by_way.get(Way(layer % layers, head, shifted), [])
+            chosen = by_way.get(AttentionReading(layer % layers, head, shifted), [])
             return [sorted(of_pair, key=lambda link: link[::-1]) for of_pair in chosen]
 
     def aligned_parts(self, pair: Pair, *, words: bool = False) -> tuple[tuple[str, ...], tuple[str, ...]]:

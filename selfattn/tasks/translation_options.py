@@ -10,7 +10,7 @@ from annotated_types import Ge, Le
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.errors import SettingError
 from selfattn.settings import (
-    LARGEST,
+    MAX_NUMBER,
     Condition,
     Count,
     CountOrZero,
@@ -163,8 +163,8 @@ class TranslationOptions:
         for weight in self.weights:
             if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= _LARGEST_WEIGHT:
                 raise SettingError(f"`weights`: expected numbers in (0, {_LARGEST_WEIGHT:,}], got {shown(weight)}")
-        expected = f"a number in [1, {LARGEST:g}], or 0 for no limit"
-        check(self, "max_ratio", float, lambda x: x == 0 or 1 <= x <= LARGEST, expected)
+        expected = f"a number in [1, {MAX_NUMBER:g}], or 0 for no limit"
+        check(self, "max_ratio", float, lambda x: x == 0 or 1 <= x <= MAX_NUMBER, expected)
 
 
 @dataclass(frozen=True, kw_only=True)

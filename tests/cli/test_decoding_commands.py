@@ -11,7 +11,7 @@ import pytest
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import NOTHING, DecodingOptions
 from selfattn.errors import SettingError, UserError
-from selfattn.evaluation.attention import Way, word_links
+from selfattn.evaluation.attention import AttentionReading, word_links
 from selfattn.evaluation.links import GoldPair, Links
 from selfattn.runs.evaluate import align_against_gold, evaluate_run, evaluation_lines, gold_lines
 from selfattn.runs.run import Run
@@ -159,7 +159,7 @@ def test_align_links_words(cli: Cli, runs: dict[str, Run], pairs_file: Path) -> 
     pair = Pair("May  1, 2001", "2001 -05- 01")
     pairs_file.write_text(f"{pair.source}\t{pair.target}\n")
     for flags, options in (((), {}), (("--layer", 0, "--head", 2, "--shift", 1), {"layer": 0, "head": 2})):
-        way = Way(0, options.get("head"), shifted=bool(flags))
+        way = AttentionReading(0, options.get("head"), shifted=bool(flags))
         gold = GoldPair(("May", "1,", "2001"), ("2001", "-05-", "01"), Links())
         (expected,) = word_links(run.model, run.tokenizer, [gold])[way]
         links, source, target = cli("align", run.path, "--data", pairs_file, "--words", *flags).out[:-1].split("\t")
@@ -225,7 +225,7 @@ def test_every_head_of_every_layer_is_in_the_table(runs: dict[str, Run]) -> None
     assert [line.split()[2:4] for line in table[-1:]] == [["mean", "1"]]
     # (0, 0), (1, 1), (2, 2) and (0, 0), (1, 1): one of four sure links, two of five possible ones.
     assert lines[-2].split() == ["diagonal,", "no", "model", "66.7%", "40.0%", "25.0%", "5"]
-    assert lines[-1] == f"best here: {Way(**report['best'])}"
+    assert lines[-1] == f"best here: {AttentionReading(**report['best'])}"
 
 
 def test_what_cannot_be_aligned_is_said_in_a_line(runs: dict[str, Run]) -> None:

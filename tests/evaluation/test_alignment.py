@@ -18,7 +18,7 @@ from selfattn.data.pairs import Example, Pair, Span, encode_pairs
 from selfattn.errors import UserError
 from selfattn.evaluation import attention
 from selfattn.evaluation.attention import (
-    Way,
+    AttentionReading,
     best_head,
     diagonal_counts,
     gold_from_spans,
@@ -116,9 +116,9 @@ def test_attention_is_summed_over_the_source_and_averaged_over_the_target() -> N
         [1.00, 0.00, 0.00, 0.0, 0.0],  # <eos>
     ]
     found = word_links(told([weights]), CharTokenizer("abcdef "), [pair("ab c", "d ef")])
-    assert found[Way(0, 0, False)] == found[Way(0, None, False)] == [{(0, 0), (1, 1)}]
+    assert found[AttentionReading(0, 0, False)] == found[AttentionReading(0, None, False)] == [{(0, 0), (1, 1)}]
     # Shifted, d has the row of the space, and ef those of e, f and <eos>.
-    assert found[Way(0, 0, True)] == [{(1, 0), (0, 1)}]
+    assert found[AttentionReading(0, 0, True)] == [{(1, 0), (0, 1)}]
 
 
 def test_tokens_that_begin_with_a_space_belong_to_the_word_behind_it() -> None:
@@ -130,20 +130,22 @@ def test_tokens_that_begin_with_a_space_belong_to_the_word_behind_it() -> None:
         [0.0, 0.0, 0.3, 0.0, 0.7],  # <eos>
     ]
     found = word_links(told([weights]), Pieces("abcde"), [pair("ab c", "d e")])
-    assert found[Way(0, 0, False)] == [{(0, 0), (1, 1)}]
+    assert found[AttentionReading(0, 0, False)] == [{(0, 0), (1, 1)}]
 
 
 def test_a_word_without_a_token_and_attention_to_nothing_give_no_link() -> None:
     weights = torch.tensor([[0.5, 0.5], [0.0, 1.0]])
     assert to_words(weights, [0, 2], [1, 2]).tolist() == [[0, 0, 0], [0.5, 0, 0.5], [0, 0, 1]]
-    assert word_links(told([[[0.0, 1.0], [0.0, 1.0]]]), Words("ab"), [pair("a", "b")])[Way(0, 0, False)] == [set()]
+    assert word_links(told([[[0.0, 1.0], [0.0, 1.0]]]), Words("ab"), [pair("a", "b")])[
+        AttentionReading(0, 0, False)
+    ] == [set()]
 
 
 # --- the report -------------------------------------------------------------------------------------------------------
 
-LINKS: dict[Way, list[set[Link]]] = {
-    Way(0, 0, False): [{(0, 0), (1, 1)}, {(0, 0)}],
-    Way(0, 0, True): [{(0, 0), (0, 1)}, {(1, 0)}],
+LINKS: dict[AttentionReading, list[set[Link]]] = {
+    AttentionReading(0, 0, False): [{(0, 0), (1, 1)}, {(0, 0)}],
+    AttentionReading(0, 0, True): [{(0, 0), (0, 1)}, {(1, 0)}],
 }
 GOLD = [
     pair("a b", "c d", Links(frozenset({(0, 0), (0, 1)}))),
@@ -158,7 +160,7 @@ def test_a_report_by_hand() -> None:
     rates = {"aer": 1 - 3 / 6, "precision": 2 / 3, "recall": 1 / 3}
     assert unshifted == pytest.approx({"layer": 0, "head": 0, "shifted": False, "links": 3} | rates)
     assert shifted["aer"] == 0
-    assert report["best"] == Way(0, 0, True)._asdict()
+    assert report["best"] == AttentionReading(0, 0, True)._asdict()
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from marian_model import pairs as word_pairs
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example, Pair
 from selfattn.errors import SettingError, UserError
-from selfattn.evaluation.attention import Way, align_words, linked_examples, word_links
+from selfattn.evaluation.attention import AttentionReading, align_words, linked_examples, word_links
 from selfattn.evaluation.links import read_gold, spans_by_texts
 from selfattn.models.build import build
 from selfattn.runs.run import Run
@@ -93,7 +93,7 @@ def test_a_head_learns_links_that_translation_does_not_give(model: str, tmp_path
     run = trained(model, data, tmp_path / "guided", guided=1.0, links=links)
     gold = read_gold(write_links(tmp_path, 4, 40)[1])
     layers = max(way.layer for way in word_links(run.model, run.tokenizer, gold[:1]))
-    found = word_links(run.model, run.tokenizer, gold)[Way(max(0, layers - 1), 0, False)]
+    found = word_links(run.model, run.tokenizer, gold)[AttentionReading(max(0, layers - 1), 0, False)]
     right = sum(len(links & set(pair.links.sure)) for links, pair in zip(found, gold, strict=True))
     assert right / sum(len(pair.links.sure) for pair in gold) > 0.6, "by chance one in four"
     alignment = align_words(run.model, run.tokenizer, gold)

@@ -33,7 +33,7 @@ from selfattn.data.phrases import CldrSource
 from selfattn.data.splits import Split
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import sample
-from selfattn.evaluation.attention import Way, gold_from_spans, word_links
+from selfattn.evaluation.attention import AttentionReading, gold_from_spans, word_links
 from selfattn.evaluation.gates import causal
 from selfattn.evaluation.links import GoldPair, Link, Links, count_alignment, diagonal
 from selfattn.models.build import build
@@ -132,14 +132,14 @@ def model_of(reader: str) -> ModelConfig:
     return small.resized("luong-general", {**RNN, "decoder.score": reader}, embed_dim=WIDTH)
 
 
-def errors(model: Seq2Seq, tokenizer: SubwordTokenizer, pairs: list[GoldPair]) -> dict[Way, float]:
+def errors(model: Seq2Seq, tokenizer: SubwordTokenizer, pairs: list[GoldPair]) -> dict[AttentionReading, float]:
     """Return the alignment error rate of every layer, head and step."""
     right = [pair.links for pair in pairs]
     links = word_links(model, tokenizer, pairs)
     return {way: count_alignment(linked, right).aer or 0.0 for way, linked in links.items()}
 
 
-def chosen(figures: dict[Way, float], *, shifted: bool | None = None) -> Way:
+def chosen(figures: dict[AttentionReading, float], *, shifted: bool | None = None) -> AttentionReading:
     """Return the way with the least error, of all or of one step."""
     return min((way for way in figures if shifted in (None, way.shifted)), key=figures.__getitem__)
 

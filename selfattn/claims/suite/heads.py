@@ -207,11 +207,12 @@ class Scores(Claim):
 
     def contrasts(self, trials: Trials) -> Contrasts:
         """Unscaled the gradient falls with the width; scaled it stays."""
-        unscaled, scaled = (
-            [slope(by_width) for by_width in zip(*(trials.values(arm, f"gradient@{w}") for w in WIDTHS), strict=True)]
-            for arm in SOFTMAX
-        )
-        return contrast("unscaled", unscaled, "below", 0.0), contrast("scaled", scaled, "within", 0.1)
+        slopes: dict[str, list[float]] = {}
+        for arm in SOFTMAX:
+            gradients = [trials.values(arm, f"gradient@{width}") for width in WIDTHS]
+            slopes[arm] = [slope(by_width) for by_width in zip(*gradients, strict=True)]
+        unscaled = contrast("unscaled", slopes["unscaled"], "below", 0.0)
+        return unscaled, contrast("scaled", slopes["scaled"], "within", 0.1)
 
     def blocks(self, trials: Trials) -> Blocks:
         """The gradient by width; the entropy; and the score functions side by side."""

@@ -198,7 +198,8 @@ class DatePattern:
 
     def shapes(self) -> set[str]:
         """Return the `shape` of every text that the pattern can read, and of some that are no date."""
-        return {"".join(parts) for parts in product(*({shape(t) for t in p.readings} for p in self.pieces))}
+        of_pieces = [set(map(shape, piece.readings)) for piece in self.pieces]
+        return set(map("".join, product(*of_pieces)))
 
     def with_field(self, field: str, **changes: Any) -> "DatePattern":
         """Change the piece of a field, such as its ``texts``."""
@@ -216,8 +217,11 @@ class DatePattern:
         for character in set[str]().union(*chain.from_iterable(piece.texts for piece in self.pieces)):
             if len(recase(character, case, language)) != 1:
                 return None
-        cased = tuple(replace(p, texts=tuple(recase(t, case, language) for t in p.texts)) for p in self.pieces)
-        return None if cased == self.pieces else DatePattern(cased)
+        cased = []
+        for piece in self.pieces:
+            texts = tuple(recase(text, case, language) for text in piece.texts)
+            cased.append(replace(piece, texts=texts))
+        return None if tuple(cased) == self.pieces else DatePattern(tuple(cased))
 
 
 def recase(text: str, case: str, language: str) -> str:

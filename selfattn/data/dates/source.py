@@ -26,7 +26,7 @@ from selfattn.data.dates.patterns import (
 )
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.pairs import PairFiles
-from selfattn.data.splits import EndlessSplits, FiniteSplits, Split, split_pairs
+from selfattn.data.splits import EndlessSplits, FiniteSplits, Split, split_at, split_pairs
 from selfattn.errors import UserError
 
 
@@ -44,8 +44,7 @@ def split_of(day: date) -> Split:
         >>> split_of(date(2008, 11, 13))
         'train'
     """
-    hand = hashed(f"selfattn dates/{day.isoformat()}")[0] % 20
-    return "test" if hand == 0 else "valid" if hand == 1 else "train"
+    return split_at(hashed(f"selfattn dates/{day.isoformat()}")[0] % 20)
 
 
 def days_of(years: range) -> list[date]:

@@ -554,9 +554,9 @@ class Layout(NamedTuple):
 
     def __str__(self) -> str:
         """Return which columns are taken, for a message."""
-        source, target, tag = (
-            "" if place is None else repr(self.names[place]) if self.names else str(place + 1) for place in self[:3]
-        )
+        labels = [repr(name) for name in self.names] or [str(number) for number in range(1, self.width + 1)]
+        source, target = labels[self.source], labels[self.target]
+        tag = "" if self.tag is None else labels[self.tag]
         return f"columns {source} and {target} of {self.width}" + (f", tags in {tag}" if tag else "")
 
 

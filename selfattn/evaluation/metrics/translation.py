@@ -293,7 +293,8 @@ def script_warning(texts: Iterable[str], language: str) -> str | None:
         letters[_BY_SCRIPT.get(script, _USUAL)] += count
     # Japanese is written with Chinese characters between its own letters, and Korean was.
     is_japanese = expected == "ja-mecab" or letters["ja-mecab"] > letters["zh"] / 10
-    letters["ja-mecab" if is_japanese else expected if expected == "ko-mecab" else "zh"] += letters.pop("zh", 0)
+    chinese = "ko-mecab" if expected == "ko-mecab" else "zh"
+    letters["ja-mecab" if is_japanese else chinese] += letters.pop("zh", 0)
     actual = max(letters, key=letters.__getitem__)
     # Of a script whose words have few letters, a tenth is enough: foreign names and code may stand between them.
     enough = 0.5 if expected == _USUAL else 0.1

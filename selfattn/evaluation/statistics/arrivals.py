@@ -102,7 +102,7 @@ def _ratio(first: str, second: str, a: Sequence[int | None], b: Sequence[int | N
     low, high = min(ends[0] for ends in intervals), max(ends[1] for ends in intervals)
     p = max(_p_value(*view) for view in views)
     least, most = (float(np.median(bounds)) for bounds in _log_ratios(*views[0]))
-    estimate = math.exp(least) if math.isfinite(least) else math.exp(most) if math.isfinite(most) else 1.0
+    estimate = math.exp(next(filter(math.isfinite, (least, most)), 0.0))
     bound: Bound = "unknown"
     if least == most:
         bound = ""

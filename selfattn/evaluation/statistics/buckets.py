@@ -265,13 +265,11 @@ def score_fields(
         >>> [(field.name, field.items, field.models["a"].mean) for field in fields]
         [('month', 2, 1.0), ('day', 2, 0.5)]
     """
-    judged = {
-        model: [
-            [span_fields(output, pair.target, pair.spans) for output, pair in zip(run, pairs, strict=True)]
-            for run in runs
-        ]
-        for model, runs in outputs.items()
-    }
+
+    def judge(run: Sequence[str]) -> list[dict[str, bool]]:
+        return [span_fields(output, pair.target, pair.spans) for output, pair in zip(run, pairs, strict=True)]
+
+    judged = {model: list(map(judge, runs)) for model, runs in outputs.items()}
     places_of: dict[str, list[int]] = {}
     for place, pair in enumerate(pairs):
         for field in span_fields(pair.target, pair.target, pair.spans):
@@ -298,11 +296,12 @@ def _judge(prediction: str, target: str, places: Sequence[tuple[int, int]]) -> t
     for (first, last), text in zip(reversed(places), reversed(fixed[1:]), strict=True):
         # Where the fixed text behind the field may begin.
         stops = {stop - len(text): rest for stop, rest in best.items() if prediction[:stop].endswith(text)}
-        best = {
-            start: max(((prediction[start:stop] == target[first:last], *rest) for stop, rest in behind), key=sum)
-            for start in range(len(prediction))
-            if (behind := [(stop, rest) for stop, rest in stops.items() if stop > start])
-        }
+        best = {}
+        for start in range(len(prediction)):
+            field = target[first:last]
+            ways = [(prediction[start:stop] == field, *rest) for stop, rest in stops.items() if stop > start]
+            if ways:
+                best[start] = max(ways, key=sum)
     wrong = (False,) * len(places)
     return best.get(len(fixed[0]), wrong) if prediction.startswith(fixed[0]) else wrong
 

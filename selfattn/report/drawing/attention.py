@@ -78,7 +78,9 @@ def token_places(tokens: Sequence[str], start: int, end: int) -> list[int]:
     places = []
     position = 0
     for k, token in enumerate(tokens):
-        size = 0 if token in _ENDS else 1 if token == "<unk>" else len(token)
+        size = 1 if token == "<unk>" else len(token)
+        if token in _ENDS:
+            size = 0
         if size and position < end and position + size > start:
             places.append(k)
         position += size

@@ -271,10 +271,15 @@ def ratio_text(odds: LogOdds) -> str:
         >>> print(ratio_text(LogOdds(9.0, -9.0, 27.0)).replace("\u00a0", " "))
         8,100 [< 0.001, > 1,000,000]
     """
-    mean, low, high = (
-        f"<{_NBSP}0.001" if ratio < 1e-3 else f">{_NBSP}1,000,000" if ratio > 1e6 else f"{float(f'{ratio:.2g}'):,.7g}"
-        for ratio in odds.ratio
-    )
+
+    def text(ratio: float) -> str:
+        if ratio < 1e-3:
+            return f"<{_NBSP}0.001"
+        if ratio > 1e6:
+            return f">{_NBSP}1,000,000"
+        return f"{float(f'{ratio:.2g}'):,.7g}"
+
+    mean, low, high = map(text, odds.ratio)
     return f"{mean}{_NBSP}[{low},{_NBSP}{high}]"
 
 

@@ -146,7 +146,11 @@ class Translator:
 
     def is_long(self, cell: Cell) -> bool:
         """Return whether the text of a cell needs a line of its own on a phone, in one of the languages."""
-        text = cell.text if isinstance(cell, Styled) else cell.target if isinstance(cell, MarkedAnswer) else cell
+        text: object = cell
+        if isinstance(cell, Styled):
+            text = cell.text
+        elif isinstance(cell, MarkedAnswer):
+            text = cell.target
         if not isinstance(text, str | Message):
             return False
         texts = [text_of(text, lang) for lang in LANGS]

@@ -50,14 +50,15 @@ def cost_section(record: Record) -> tuple[b.Block, ...]:
 
 def _table(record: Record, table: str, heads: Mapping[str, str]) -> b.Table:
     """One row a model; times are means over seeds with their range."""
-    rows = ((model.name, [_cell(model, name) for name in heads]) for model in (ranked(record) if heads else ()))
+
+    def cell(model: Model, name: str) -> str:
+        if name in TIMES:
+            return measure_text(getattr(model.timing, name))
+        return compact(getattr(model.cost, name), "B" if name.endswith("bytes") else "")
+
+    models = ranked(record) if heads else ()
+    rows = [(model.name, [cell(model, name) for name in heads]) for model in models]
     return b.model_table(table, map(message, heads.values()), rows)
-
-
-def _cell(model: Model, name: str) -> str:
-    if name in TIMES:
-        return measure_text(getattr(model.timing, name))
-    return compact(getattr(model.cost, name), "B" if name.endswith("bytes") else "")
 
 
 @b.section("gates", "head.gates")
@@ -120,18 +121,17 @@ def _sizes(record: Record) -> b.Table:
     """Return what every model had of all that models can be matched by, and the most beside the least."""
     heads = ["col.parameters", "col.non_embedding", "col.body", "parity.tokens", "parity.flops", "cost.train_seconds"]
     shows: list[Callable[[float], str]] = [*["{:,}".format] * 3, compact, compact, amount]
-    cells: dict[str, list[float | None]] = {}
+    cells: list[list[float | None]] = []
+    rows: list[tuple[str, list[str]]] = []
     for model in ranked(record):
         time = model.timing.train_seconds
         parameters = [model.parameters, model.parameters_non_embedding]
         spent = [target_tokens(model), model.cost.training_flops, time.mean if time else None]
-        cells[model.name] = [*parameters, model.parameters_body, *spent]
-    rows = [
-        (name, [NONE if value is None else show(value) for value, show in zip(values, shows, strict=True)])
-        for name, values in cells.items()
-    ]
+        cells.append([*parameters, model.parameters_body, *spent])
+        texts = [NONE if value is None else show(value) for value, show in zip(cells[-1], shows, strict=True)]
+        rows.append((model.name, texts))
     table = b.model_table("matching", map(message, heads), rows)
-    amounts = zip(*cells.values(), strict=True)
+    amounts = zip(*cells, strict=True)
     ratios = (f"{max(values) / min(values):.2f}" if all(values) else NONE for values in amounts)
     return replace(table, rows=(*table.rows, b.Row((message("parity.ratio"), *ratios))))
 

@@ -168,18 +168,16 @@ def differences_section(record: Record) -> tuple[b.Block, ...]:
         *(b.Column(message(side), numeric=False) for side in sides),
         *(b.Column(name, numeric=False, model=True) for name in names),
     )
-    rows = tuple(
-        b.Row(
-            (
-                *([b.Styled(item.source, _part(item.format), quoted=True)] if has_sources else []),
-                b.Styled(item.target, "" if has_sources else _part(item.format), quoted=True),
-                *(b.MarkedAnswer(item.predictions.get(name), item.target) for name in names),
-            )
-        )
-        for item in record.differences
-    )
+    rows = []
+    for item in record.differences:
+        part = _part(item.format)
+        texts = [b.Styled(item.target, part, quoted=True)]
+        if has_sources:
+            texts = [b.Styled(item.source, part, quoted=True), b.Styled(item.target, quoted=True)]
+        answers = [b.MarkedAnswer(item.predictions.get(name), item.target) for name in names]
+        rows.append(b.Row((*texts, *answers)))
     text = message("differences.text", count=len(rows))
-    return b.Paragraph(text), b.Table("differences", columns, rows, "differences", shown=12)
+    return b.Paragraph(text), b.Table("differences", columns, tuple(rows), "differences", shown=12)
 
 
 @b.section("statistics", "head.statistics", after="differences")
@@ -262,8 +260,8 @@ def method_note(record: Record) -> Message:
     if primary and pairs > 1:
         names = {"first": primary.first, "second": primary.second}
         return message("statistics.method.primary", **names, count=pairs - 1, intervals=intervals)
-    key = "statistics.none" if not pairs else "statistics.method.alone" if pairs == 1 else "statistics.method"
-    return message(key, count=pairs, intervals=intervals)
+    key = "statistics.method.alone" if pairs == 1 else "statistics.method"
+    return message(key if pairs else "statistics.none", count=pairs, intervals=intervals)
 
 
 def interval_note(record: Record, *, brief: bool = False) -> Message | None:
