@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import Self
@@ -14,7 +13,7 @@ from selfattn import __version__
 from selfattn.codec import Plain, line_of, read
 from selfattn.comparison.options import ScoresOptions
 from selfattn.comparison.report import check_out, publish
-from selfattn.comparison.score_table import NOT_A_FILE, Scores, ScoreTable, as_parquet, label_of, score_table
+from selfattn.comparison.score_table import Scores, ScoreTable, as_parquet, label_of, score_table
 from selfattn.errors import UserError, number_of, say
 from selfattn.evaluation.statistics.design import POWER
 from selfattn.evaluation.statistics.pilot import MOST_RUNS, Spread, runs_needed
@@ -79,7 +78,8 @@ def compare_scores(
         options.leave_out,
         options.margin,
     )
-    packed = Packed(judged, as_parquet(scores))
+    content = as_parquet(scores)
+    packed = Packed(judged, content, judged.read(scores))
     cells = packed.table.cells
     check_out(options.out, command)
     runs = sum(map(len, cells.systems.values()))
@@ -112,31 +112,25 @@ class JudgedScores(Plain):
     leave_out: bool = False
     margin: float | None = None
 
+    def read(self, scores: Scores) -> ScoreTable:
+        """Read the scores, and check them."""
+        table = score_table(scores, better=self.better, unit=self.unit, leave_out=self.leave_out)
+        return replace(table, label=self.label)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Packed:
     """A table of scores with what it is judged by: the record is a function of it.
 
     Attributes:
         judged: what it is judged by.
         content: the table as a Parquet file.
+        table: the scores in it, checked.
     """
 
     judged: JudgedScores
     content: bytes
-
-    def _read(self, scores: Scores) -> ScoreTable:
-        judged = self.judged
-        table = score_table(scores, better=judged.better, unit=judged.unit, leave_out=judged.leave_out)
-        return replace(table, label=judged.label)
-
-    @cached_property
-    def table(self) -> ScoreTable:
-        """The scores, checked."""
-        try:
-            return self._read(self.content)
-        except UserError as error:
-            raise UserError(str(error).replace(NOT_A_FILE, self.judged.label, 1)) from None
+    table: ScoreTable
 
     def record(self) -> Record:
         """Judge the scores."""
@@ -155,7 +149,9 @@ class Packed:
         Raises:
             UserError: what is there is damaged.
         """
-        return cls(read(JudgedScores, folder / JUDGED, advice=_ADVICE), read_bytes(folder / _TABLE, advice=_ADVICE))
+        judged = read(JudgedScores, folder / JUDGED, advice=_ADVICE)
+        content = read_bytes(folder / _TABLE, advice=_ADVICE)
+        return cls(judged, content, judged.read(content))
 
     def outputs(self) -> None:
         """Return nothing: the texts are not known."""
@@ -166,7 +162,7 @@ class Packed:
         if not Path(label).is_file():
             return
         try:
-            problems = () if self._read(label).cells.equals(self.table.cells) else ("scores not as packed",)
+            problems = () if self.judged.read(label).cells.equals(self.table.cells) else ("scores not as packed",)
         except UserError as error:
             problems = (str(error),)
         yield Recomputation(f"scores of {label}", problems, self.table.cells.values.size)
