@@ -38,7 +38,7 @@ _FIELDS = (
     {"source", "prediction", "source_tokens", "target_tokens", "maps"},
 )
 _SAVED_ATTENTION = _FIELDS[-1]  # which is no record: it may be saved again
-_PACKED = (b"plan.json", b"outputs.json")  # the first file of what is packed
+_PACKED = (b"plan.json", b"outputs.json", b"given.json")  # the first file of what is packed
 _ARCHIVE = b'{"schema": 1, "data": {'
 _MARKS = (b'<meta name="generator" content="selfattn', PNG_MARK)
 _PICTURES = (

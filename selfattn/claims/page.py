@@ -20,7 +20,7 @@ from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_blocks
 from selfattn.report.write import as_json, write_all
-from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement
+from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement, Need
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 
 _COLUMNS = ("col.claim", "col.verdict", "col.shows", "col.picture", "col.replicated")
@@ -29,6 +29,14 @@ _MEANINGS = (
     *("means.holds", "means.conditional", "means.not shown", "means.does not hold", "means.not learned"),
     "means.theorem",
 )
+_VERDICTS: dict[Finding, str] = {
+    "holds": "verdict.holds",
+    "conditional": "verdict.conditional",
+    "not shown": "verdict.not shown",
+    "does not hold": "verdict.does not hold",
+    "not learned": "verdict.not learned",
+}
+_NEEDS: dict[Need, str] = {"above": "need.above", "below": "need.below", "within": "need.within"}
 
 
 def write_pages(record: ClaimsRecord, out: Path, lang: str = SOURCE) -> Path:
@@ -79,9 +87,8 @@ def document_of(record: ClaimsRecord) -> blocks.Document:
 
 def _verdict(record: ClaimsRecord) -> blocks.Verdict:
     verdicts = [result.judgement.verdict for result in record.claims if result.judgement]
-    keys: dict[str, Finding] = {"holds": "holds", "conditional": "conditional", "not_shown": "not shown"}
-    keys |= {"against": "does not hold", "not_learned": "not learned"}
-    counts = words("counts", all=len(record.claims), **{key: verdicts.count(name) for key, name in keys.items()})
+    keys = zip(("holds", "conditional", "not_shown", "against", "not_learned"), _VERDICTS, strict=True)
+    counts = words("counts", all=len(record.claims), **{key: verdicts.count(name) for key, name in keys})
     departed = departures(record.plan)
     aside = [*([words("quick")] if record.quick else []), *departed]
     seeds = max((len(result.seeds) for result in record.claims), default=0)
@@ -130,7 +137,7 @@ class _Section:
         self.trials = Trials(result.trials)
         number = CLAIMS.names().index(result.name) + 1
         self.sentence = Message("", {"sentence": self.claim.say("sentence")}, {SOURCE: f"{number}. {{sentence}}"})
-        self.verdict = words(f"verdict.{result.judgement.verdict if result.judgement else 'failed'}")
+        self.verdict = words(_VERDICTS[result.judgement.verdict] if result.judgement else "verdict.failed")
         alike = [verdict for verdict in result.replications if result.judgement and verdict == result.judgement.verdict]
         if 2 * len(alike) < len(result.replications):
             self.verdict = words("verdict.together", verdict=self.verdict)
@@ -146,7 +153,7 @@ class _Section:
         shows = self.shows() if result.judgement else (result.failed or ("",))[0]
         replicated: TextLike = "–"
         if result.judgement and result.replications:
-            verdicts = {f"run{k}": words(f"verdict.{verdict}") for k, verdict in enumerate(result.replications)}
+            verdicts = {f"run{k}": words(_VERDICTS[verdict]) for k, verdict in enumerate(result.replications)}
             runs = Message("", verdicts, {SOURCE: "; ".join(f"{{{run}}}" for run in verdicts)})
             agrees = set(result.replications) == {result.judgement.verdict}
             replicated = words("replicated.yes") if agrees else words("replicated.no", runs=runs)
@@ -272,7 +279,7 @@ class _Section:
         bound: TextLike = self.number(contrast, contrast.bound)
         if contrast.name in self.claim.points:
             bound = words("points", value=bound)
-        return words(f"need.{contrast.need}", bound=bound)
+        return words(_NEEDS[contrast.need], bound=bound)
 
     def number(self, contrast: Contrast, value: float) -> str:
         """Return a number: shares in points, others with three digits."""

@@ -76,6 +76,10 @@ class OptionFiles:
                 say(f"{source}: {key} is left out: it {reason}")
         return bool(in_files)
 
+    def is_typed(self, message: str) -> bool:
+        """Return whether a message begins with an option that was typed."""
+        return self._origins.get(re.split("[: ]", message, maxsplit=1)[0]) == ""
+
     def named(self, message: str) -> str:
         """Name the file behind the first mention of each option that stands in a file."""
         for name, source in self._origins.items():
@@ -138,7 +142,9 @@ def read_recipe(
                 settings[name] = _checked_settings(commands, words)
             except UserError as error:
                 if not (isinstance(error, NoEffectError) and files.leave_out(error)):
-                    raise UserError(f"{where}: tasks.{name}: {error.as_options()}") from None
+                    message = error.as_options()
+                    place = "" if files.is_typed(message) else f"{where}: tasks.{name}: "
+                    raise UserError(f"{place}{message}") from None
     return task, settings
 
 

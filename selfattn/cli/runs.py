@@ -38,12 +38,12 @@ def report(
         figures: Directory for every chart as SVG, PNG and PDF.
         tables: Directory for every table as CSV.
     """
-    from selfattn.comparison.outputs import is_judged, rewrite_outputs
+    from selfattn.comparison.external import is_external, rewrite_external
     from selfattn.comparison.report import write_comparison
     from selfattn.report.render.terminal import print_summary
     from selfattn.report.write import write_figures, write_tables
 
-    write_again = rewrite_outputs if is_judged(comparison) else write_comparison
+    write_again = rewrite_external if is_external(comparison) else write_comparison
     record, files = write_again(comparison, out, lang)
     for folder, write in ((figures, write_figures), (tables, write_tables)):
         if folder is not None:

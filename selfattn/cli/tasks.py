@@ -1,4 +1,4 @@
-"""The commands `train NAME` and `compare NAME` of each task, `compare outputs` and `compare together`."""
+"""The commands `train NAME` and `compare NAME` of each task, and `compare outputs`, `scores` and `together`."""
 
 # No `from __future__ import annotations`: the types of a command's arguments have to be known by value.
 
@@ -32,6 +32,14 @@ OUTPUTS_HELP = (
     "tests are over trainings and test items; with one, over the items alone. Nothing is trained."
 )
 
+SCORES_HELP = (
+    "Compare systems by a table of scores, whoever computed them.\n\n"
+    "The table (CSV, TSV, JSON lines, Parquet) has a row for each score: columns system, item and score (true, false "
+    "or a number); if wanted run (a training), metric (the first decides), cluster (items that depend on one another) "
+    "and group (a part of the test). With several runs of each system, intervals and tests are over runs and items; "
+    "with one, over the items alone."
+)
+
 
 def add_tasks(group: App, arguments: Sequence[str], make_commands: MakeCommands) -> None:
     """Add the commands of every task to a group.
@@ -51,12 +59,13 @@ def add_tasks(group: App, arguments: Sequence[str], make_commands: MakeCommands)
             group.command(make_app(name, help=unwrapped(help or task.__doc__ or "")))
     if is_training:
         return
-    if "outputs" in TASKS:
-        raise UserError("task 'outputs': compare outputs judges files of outputs; give the task another name")
-    if named == "outputs":
-        group.command(outputs_command(), name=named)
-    else:
-        group.command(make_app("outputs", help=OUTPUTS_HELP))
+    for word, make, help in (
+        ("outputs", outputs_command, OUTPUTS_HELP),
+        ("scores", scores_command, SCORES_HELP),
+    ):
+        if word in TASKS:
+            raise UserError(f"task {word!r}: compare {word} judges files of {word}; give the task another name")
+        group.command(make() if named == word else make_app(word, help=help), name=word)
     group.command(together_command(make_commands), name="together")
 
 
@@ -134,6 +143,32 @@ def outputs_command() -> Callable[..., None]:
         print_summary(record, report=files.html, lang=options.get("lang", SOURCE))
 
     run.__doc__ = OUTPUTS_HELP
+    return run
+
+
+def scores_command() -> Callable[..., Iterable[str] | None]:
+    """Make the command that compares systems by a table of their scores."""
+    from selfattn.comparison.options import ScoresOptions
+
+    parameters = parameters_of(ScoresOptions)
+
+    @takes(*parameters)
+    def run(file: Path | None = None, /, **options: Any) -> Iterable[str] | None:
+        from selfattn.comparison.scores import compare_scores, plan_scores
+        from selfattn.report.render.terminal import print_summary
+
+        settings = changed_settings(options, parameters)
+        given = ScoresOptions(**settings)
+        check_conditions(settings, given, ScoresOptions.conditions)
+        if (file is None) == (given.plan is None) or (given.plan and given.detect is None):
+            raise UserError("compare scores: give the FILE of scores, or --plan PILOT with --detect DIFFERENCE")
+        if given.plan is not None and given.detect is not None:
+            return plan_scores(settings.pop("plan"), settings.pop("detect"), **settings)
+        record, files = compare_scores(file, **settings)
+        print_summary(record, report=files.html, lang=given.lang)
+        return None
+
+    run.__doc__ = SCORES_HELP
     return run
 
 

@@ -7,6 +7,7 @@ from itertools import chain
 from statistics import mean
 from typing import Any, Unpack
 
+from selfattn.codec import fingerprint
 from selfattn.comparison.costs import COSTS, digest_of_costs, measure_costs, step_key, step_seconds, steps_of
 from selfattn.comparison.options import CompareOptions, CompareSettings
 from selfattn.comparison.plan import TUNING, ComparisonPlan, PlannedModel
@@ -18,6 +19,7 @@ from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import Trainings
 from selfattn.comparison.tuning import READ_IN_A_STEP, digest_of_trials, planned_trials, tune, tuned_settings
 from selfattn.errors import SettingError, number_of, say
+from selfattn.evaluation.statistics.arrivals import runs_needed
 from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, resume, write_plan
 from selfattn.experiments.queue import connect_backend, stop_workers
 from selfattn.report.write import ReportFiles
@@ -32,6 +34,7 @@ from selfattn.training.config import TrainingSettings
 from selfattn.training.device import use_threads
 from selfattn.words.messages import message
 
+_SPREAD = 0.15  # standard deviation of the logarithm of what runs of a model need, as a forecast takes it
 _REHEARSAL: dict[str, Any] = {  # settings of the rehearsal, in place of those of the comparison
     "quick": True,
     "jobs": 1,
@@ -161,6 +164,7 @@ def forecast(task: str | TaskData, **settings: Unpack[CompareSettings]) -> list[
         seconds = step_seconds(
             {key: (job.model.config, replace(recipe, **job.model.training)) for key, job in sizes.items()}, trainings
         )
+    sha256 = fingerprint(decisions(plan, trainings))
     plan = replace(plan, steps=steps_of(trainings.data(trainings.first_seed)[0], recipe))
     # Tuning has not chosen yet, so a model's final runs count as long as its trials on average.
     count = len(trials) + len(runs)
@@ -177,6 +181,12 @@ def forecast(task: str | TaskData, **settings: Unpack[CompareSettings]) -> list[
             f"{number_of(plan.tunings, 'tuning')} of {number_of(plan.tuning_trials, 'trial')} for each model and budget"
         )
         lines.append(f"{each}, settings from {', '.join(plan.space)}")
+    lines.append(f"plan: SHA-256 {sha256}; the same command seals the same plan")
+    if plan.until is not None:
+        needed = {factor: runs_needed(factor, _SPREAD) for factor in (2.0, 1.3)}
+        runs_of = " and ".join(f"{runs} show a factor of {factor:g}" for factor, runs in needed.items())
+        lines.append(f"runs of each model: {plan.tunings}; where runs differ by {_SPREAD:.0%}, {runs_of} (power 80 %)")
+        lines.append(f"a training ends at the target, or after {recipe.items_per_epoch:,} examples at the latest")
     return [
         *lines,
         f"{number_of(count, 'training')}, {jobs} in parallel: "

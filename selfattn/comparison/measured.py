@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-import numpy as np
-
 from selfattn.comparison.judged import JudgedOutputs, task_of, word_analyses
 from selfattn.comparison.preparation import primary_pair
 from selfattn.comparison.run_table import RunTable
@@ -19,10 +17,10 @@ from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.basic import WordRecall
 from selfattn.evaluation.metrics.metric import Metric, make_metric
-from selfattn.evaluation.statistics.buckets import by_length, by_tag, score_fields, score_groups, score_rare_words
+from selfattn.evaluation.statistics.buckets import ItemScores, by_length, by_tag, score_fields, score_rare_words
 from selfattn.evaluation.statistics.design import budget_differences, locate
-from selfattn.evaluation.statistics.significance import RunScores, Tunings, score_counts
-from selfattn.evaluation.statistics.variances import ALPHA, LEVEL
+from selfattn.evaluation.statistics.significance import Tunings, score_counts
+from selfattn.evaluation.statistics.variances import LEVEL
 from selfattn.results.plan import Budgets
 from selfattn.results.quality import (
     MIN_SEEDS,
@@ -33,8 +31,9 @@ from selfattn.results.quality import (
     Headline,
     IntervalMethod,
     NgramGroup,
+    PairTest,
 )
-from selfattn.results.record import Difference, Record
+from selfattn.results.record import Difference, Model, Record
 from selfattn.runs.task import TaskData
 
 _ADVICE = "take the report from where it was published, or compare again"
@@ -82,27 +81,10 @@ class Analysis:
         """Return a label for each test item, shared by those that depend on one another."""
         return [self.task.repeats(pair) for pair in pairs]
 
-    def scores(self, outputs: RunOutputs, pairs: Sequence[Pair], metric: Metric) -> RunScores:
-        """Score every run on test items."""
+    def scores(self, outputs: RunOutputs, pairs: Sequence[Pair], metric: Metric) -> ItemScores:
+        """Score every run on test items by a metric."""
         counts = metric.count_runs(outputs, pairs)
-        scores = score_counts(counts, metric, clusters=self.labels(pairs), tunings=self.tunings)
-        return replace(scores, failed={name: np.array(flags) for name, flags in self.failed.items()})
-
-    def groups(
-        self, groups: Mapping[str, Sequence[int]], outputs: RunOutputs, pairs: Sequence[Pair], alpha: float = ALPHA
-    ) -> tuple[Bucket, ...]:
-        """Score groups of test items, given by their places, in the metric that decides."""
-        labels = self.labels(pairs)
-        return score_groups(groups, outputs, pairs, self.metric, clusters=labels, tunings=self.tunings, alpha=alpha)
-
-    def table(self, name: str, buckets: tuple[Bucket, ...], note: str = "") -> BucketGroup:
-        """Return scores in the metric that decides as a table."""
-        return BucketGroup(name, buckets, self.metric.name, self.metric.unit, note, self.metric.better)
-
-    def tags(self, outputs: RunOutputs, pairs: Sequence[Pair]) -> tuple[Bucket, ...]:
-        """Score the items of each tag; intervals are as wide as it takes for all to hold together."""
-        groups = by_tag(pairs)
-        return self.groups(groups, outputs, pairs, ALPHA / max(1, len(groups)))
+        return ItemScores(metric, counts, self.labels(pairs), by_tag(pairs), self.tunings, self.failed)
 
     def further(self, name: str, runs: Mapping[str, Sequence[Answered]]) -> list[BucketGroup]:
         """Score a further test set: all of it with tests of pairs of models, and its tags; a table for each metric.
@@ -115,11 +97,48 @@ class Analysis:
         outputs = outputs_by_model(runs)
         tables = []
         for metric in (self.metric, *self.metrics_beside()):
-            analysis = replace(self, metric=metric)
-            compared = self.scores(outputs, pairs, metric).comparison()
+            scores = self.scores(outputs, pairs, metric)
+            compared = scores.runs().comparison()
             complete = Bucket(ALL, len(pairs), compared.estimates, compared.pairs)
-            tables.append(analysis.table(name, (complete, *analysis.tags(outputs, pairs)), FURTHER))
+            tables.append(scores.table(name, (complete, *scores.by_tag()), FURTHER))
         return tables
+
+
+def measure_scores(
+    record: Record, tables: Iterable[ItemScores], tag_name: str, primary: tuple[str, str] | None = None
+) -> Record:
+    """Return a record with every figure that follows from scores, whoever gave them; all others stay as they are.
+
+    Args:
+        record: of the comparison, with its models.
+        tables: scores in each metric, of the same runs on the same items; the first decides.
+        tag_name: what the tags of the items are.
+        primary: the two models that the comparison is about, named beforehand; default all pairs are corrected.
+    """
+    first: ItemScores | None = None
+    estimates: dict[str, dict[str, Estimate]] = {}
+    tests: list[PairTest] = []
+    for table in tables:
+        compared = table.runs().comparison(primary if first is None else None)
+        tests += compared.pairs
+        for name, estimate in compared.estimates.items():
+            of_metric = estimate if first is None else Estimate(estimate.mean, runs=estimate.runs)
+            estimates.setdefault(name, {})[table.metric.name] = of_metric
+        first = first or table
+    assert first is not None
+    metric = first.metric
+    parts = first.table(tag_name, first.by_tag(), TOGETHER)
+    over = estimates[record.models[0].name][metric.name].over
+    repeated = 0 if first.clusters is None else len(first.clusters) - len(set(first.clusters))
+    return replace(
+        record,
+        test_items=first.items,
+        models=tuple(replace(model, metrics=estimates[model.name]) for model in record.models),
+        headline=metric.headline,
+        interval=IntervalMethod(LEVEL, "closed form" if metric.is_mean else "bootstrap", over, repeated),
+        pairs=tuple(tests),
+        buckets=(parts,) if parts.buckets else (),
+    )
 
 
 def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answered]) -> Record:
@@ -139,18 +158,19 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
     primary = sealed_pair(record) if record.seal else primary_pair(task, list(models))
     failed = {name: [_failed(run, metric, task) for run in runs] for name, runs in models.items()}
     analysis = Analysis(metric, task, _tunings(record), failed)
-    labels = analysis.labels(pairs)
-    comparison = analysis.scores(texts, pairs, metric).comparison(primary)
-    tests = list(comparison.pairs) if record.target is None else []  # runs that end at one score have no better one
-    for further in analysis.metrics_beside() if record.target is None else ():
-        tests += analysis.scores(texts, pairs, further).comparison().pairs
-    tests = [replace(test, identical=_are_identical(texts[test.first], texts[test.second])) for test in tests]
+    decides = analysis.scores(texts, pairs, metric)
+    beside = analysis.metrics_beside() if record.target is None else ()
+    tables = chain([decides], (analysis.scores(texts, pairs, further) for further in beside))
+    record = measure_scores(record, tables, task.tag_name, primary)
+    tests = record.pairs if record.target is None else ()  # runs that end at one score have no better one
+    tests = tuple(replace(test, identical=_are_identical(texts[test.first], texts[test.second])) for test in tests)
 
-    def estimate(model: str, name: str) -> Estimate:
+    def estimate(model: Model, name: str) -> Estimate:
         if name == metric.name:
-            return comparison.estimates[model]
+            return model.metrics[name]
         values = tuple(
-            run.scores[name] if name in run.scores else metrics[name].of(run.outputs, pairs) for run in models[model]
+            run.scores[name] if name in run.scores else metrics[name].of(run.outputs, pairs)
+            for run in models[model.name]
         )
         return Estimate(statistics.mean(values), runs=values)
 
@@ -162,24 +182,19 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
             trained = (run.answers for run in runs if not run.failed)
             cut_off = sum(not answer.finished for answer in chain.from_iterable(trained))
         of_failed = tuple(run.seed for run, is_failed in zip(runs, failed[model.name], strict=True) if is_failed)
-        estimates = {name: estimate(model.name, name) for name in metrics}
+        estimates = {name: estimate(model, name) for name in metrics}
         measured.append(replace(model, metrics=estimates, cut_off=cut_off, failed=of_failed))
-    over = next(iter(comparison.estimates.values())).over
-    buckets = _buckets(models, analysis, data)
+    buckets = (*record.buckets, *_buckets(models, analysis, decides, data))
     ngrams: tuple[NgramGroup, ...] = ()
     if isinstance(task, JudgedOutputs):
-        words, ngrams = word_analyses(task, outputs, labels)
+        words, ngrams = word_analyses(task, outputs, analysis.labels(pairs))
         buckets = (*buckets, words)
-    repeated = len(labels) - len(set(labels))
     return replace(
         record,
-        test_items=len(pairs),
         models=tuple(measured),
         units={name: each.unit for name, each in metrics.items()},
         signatures={name: metrics[name].signature for name in record.signatures if name in metrics},
-        headline=metric.headline,
-        interval=IntervalMethod(LEVEL, "closed form" if metric.is_mean else "bootstrap", over, repeated),
-        pairs=tuple(tests),
+        pairs=tests,
         buckets=buckets,
         ngrams=ngrams,
         differences=_differences(models, pairs) if task.takes_pairs else (),
@@ -281,9 +296,9 @@ def _differences(models: Mapping[str, Sequence[Answered]], pairs: Sequence[Pair]
 
 
 def _buckets(
-    models: Mapping[str, Sequence[Answered]], analysis: Analysis, data: Mapping[str, object]
+    models: Mapping[str, Sequence[Answered]], analysis: Analysis, scores: ItemScores, data: Mapping[str, object]
 ) -> tuple[BucketGroup, ...]:
-    """Divide the test by tag, length, field, rare words and probe, and measure every model on every part."""
+    """Divide the test by length, field, rare words and probe, and measure every model on every part."""
     task = analysis.task
     named = data.get("further_tests", {})
     first = next(iter(models.values()))[0]
@@ -301,8 +316,7 @@ def _buckets(
     lengths = by_length([getattr(pair, side) for pair in pairs], words=cut)
     by_length_name = "length" if side == "source" else "reference length"
     groups = [
-        analysis.table(task.tag_name, analysis.tags(outputs, pairs), TOGETHER),
-        analysis.table(by_length_name, analysis.groups(lengths, outputs, pairs), f"{unit} of the {side}"),
+        scores.table(by_length_name, scores.parts(lengths), f"{unit} of the {side}"),
         BucketGroup("field", tuple(part for part in fields if part in often), note=_FIELDS),
         BucketGroup("rare words", rare, WordRecall.name, note=_RARE),
     ]
@@ -312,6 +326,6 @@ def _buckets(
             groups += analysis.further(name, probed)
             continue
         pairs = next(iter(probed.values()))[0].pairs
-        buckets = analysis.groups({name: range(len(pairs))}, outputs_by_model(probed), pairs)
-        groups.append(analysis.table(name, buckets, _UNSEEN))
+        of_probe = analysis.scores(outputs_by_model(probed), pairs, analysis.metric)
+        groups.append(of_probe.table(name, of_probe.parts({name: range(len(pairs))}), _UNSEEN))
     return tuple(part for part in groups if part.buckets)

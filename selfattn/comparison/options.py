@@ -137,7 +137,7 @@ class CompareSettings(TrainingSettings, total=False):
     """Fields of :class:`CompareOptions` and of the training as keyword arguments."""
 
     models: str | Sequence[str]
-    seeds: int
+    seeds: int | None
     quick: bool
     until: float | None
     at_most: int
@@ -211,6 +211,40 @@ class OutputsOptions:
     train: str | None = None
     margin: Annotated[float, Gt(0), Le(MAX_NUMBER)] | None = None
     encoding: str | None = None
+    lang: Lang = SOURCE
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoresOptions:
+    """Options of a comparison of scores that others computed.
+
+    Attributes:
+        out: Directory for report, results and all scores.
+        better: Which scores are better: higher, lower, or METRIC=lower for one of several. Default: as a registered
+            metric says; higher where the table has no metrics.
+        unit: Unit of the scores. Default: that of a registered metric; share for true and false, else number.
+        leave_out: Leave out items on which not every run has a score. The report counts them.
+        margin: Smallest difference that matters, in points of a share, else in the unit of the scores.
+        plan: Table of a pilot. Print how many runs and items it takes to see the difference --detect, and stop.
+        detect: Difference that is to be seen, in points of a share, else in the unit of the scores.
+        lang: Language of the report and of the printed summary.
+    """
+
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        needs("`plan`", lambda options: options.plan is not None, "detect"),
+        excludes("`plan`", lambda options: options.plan is not None, "out", "margin"),
+    )
+
+    out: Path = Path("compare/scores")
+    better: tuple[str, ...] = ()
+    unit: Literal["share", "points", "number"] | None = None
+    leave_out: bool = False
+    margin: Annotated[float, Gt(0), Le(MAX_NUMBER)] | None = None
+    plan: Path | None = None
+    detect: Annotated[float, Gt(0), Le(MAX_NUMBER)] | None = None
     lang: Lang = SOURCE
 
     def __post_init__(self) -> None:

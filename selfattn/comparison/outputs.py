@@ -1,22 +1,20 @@
 """Judge outputs of systems that were trained anywhere: from files of lines to the same record and report."""
 
 import platform
-import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain, combinations
 from pathlib import Path
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from selfattn import __version__
 from selfattn.codec import Plain, line_of, read, short
 from selfattn.comparison.judged import KIND, JudgedOutputs, read_given
 from selfattn.comparison.measured import measure, signatures_beside
 from selfattn.comparison.options import OutputsOptions
-from selfattn.comparison.packed import PACKED, pack, unpacked
-from selfattn.comparison.report import check_free_of_others, outputs_for_sections
+from selfattn.comparison.report import check_out, outputs_for_sections, publish
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.data.readers.lines import checked_encoding
@@ -24,18 +22,17 @@ from selfattn.errors import SettingError, UserError, number_of, say
 from selfattn.evaluation.metrics.basic import decomposed_note
 from selfattn.evaluation.metrics.metric import Metric, make_metric
 from selfattn.evaluation.metrics.translation import Bleu, missing_tokeniser, script_warning
-from selfattn.experiments.plan import PLAN
-from selfattn.files import make_directory
 from selfattn.registry import is_name
-from selfattn.report.write import RESULTS, ReportFiles, write_report
-from selfattn.results.record import SCHEMA, Model, Recomputation, Record, read_record
+from selfattn.report.blocks import Outputs
+from selfattn.report.write import ReportFiles
+from selfattn.results.record import SCHEMA, Model, Recomputation, Record
 from selfattn.settings import changed, command_line, divide
 from selfattn.words.messages import SOURCE, message
 
 TextSource: TypeAlias = str | Path | Sequence[str]
 """A file with a text a line, ``FILE:COLUMN`` of a table, or the texts themselves."""
-_JUDGED = "outputs.json"
-_ADVICE = "take the report from where it was published, or compare the outputs again"
+JUDGED = "outputs.json"
+ADVICE = "take the report from where it was published, or compare the outputs again"
 
 
 def compare_outputs(
@@ -104,7 +101,7 @@ def compare_outputs(
         )[0]
     )
     command = command_line("compare outputs", changed(options))
-    _check_out(options.out, command)
+    check_out(options.out, command)
     used = checked_encoding(encoding)
     judged = Judged(
         command,
@@ -125,60 +122,7 @@ def compare_outputs(
     say(message("progress.outputs", **{name: f"{count:,}" for name, count in counts.items()}).say(options.lang))
     if train is not None:
         judged = replace(judged, words=judged.word_counts(_read(train, used)))
-    record = judged.record()
-    make_directory(options.out)
-    sha256 = pack({_JUDGED: line_of(judged).encode()}, options.out / PACKED)
-    outputs = outputs_for_sections(judged.table())
-    record = replace(record, outputs_sha256=sha256)
-    return record, write_report(record, options.out, options.lang, outputs)
-
-
-def is_judged(folder: Path) -> bool:
-    """Return whether a directory holds a comparison of outputs, which has no plan and no runs."""
-    results = folder / RESULTS
-    return not (folder / PLAN).exists() and results.is_file() and not read_record(results).trained
-
-
-def rewrite_outputs(folder: Path, out: Path, lang: str = SOURCE) -> tuple[Record, ReportFiles]:
-    """Write the report of a comparison of outputs again, from its record and what is packed beside it.
-
-    Args:
-        folder: of the comparison.
-        out: directory for the report; an older one of the same comparison is replaced.
-        lang: language of the report.
-
-    Raises:
-        UserError: what is packed does not belong to the record, or the report cannot be written.
-    """
-    record = read_record(folder / RESULTS)
-    _check_out(out, record.command)
-    with unpacked(folder / PACKED) as (files, sha256):
-        if sha256 != record.outputs_sha256:
-            raise UserError(f"{folder / PACKED}: is not that of {folder / RESULTS}; compare the outputs again")
-        judged = read(Judged, files / _JUDGED, advice=_ADVICE)
-    make_directory(out)
-    if not out.samefile(folder):
-        shutil.copy(folder / PACKED, out / PACKED)
-    return record, write_report(record, out, lang, outputs_for_sections(judged.table()))
-
-
-def is_packed_outputs(folder: Path) -> bool:
-    """Return whether what was packed, and is unpacked in a directory, is a comparison of outputs."""
-    return (folder / _JUDGED).is_file()
-
-
-def judged_again(folder: Path) -> Record:
-    """Make the record again of a comparison of outputs that was packed, and is unpacked in a directory.
-
-    Raises:
-        UserError: what is there is damaged.
-    """
-    return read(Judged, folder / _JUDGED, advice=_ADVICE).record()
-
-
-def files_again(folder: Path) -> Iterator[Recomputation]:
-    """Compare the files that are still where they were with what was packed, and is unpacked in a directory."""
-    return read(Judged, folder / _JUDGED, advice=_ADVICE).files_again()
+    return publish(judged, options.out, options.lang)
 
 
 @dataclass(frozen=True)
@@ -340,6 +284,23 @@ class Judged(Plain):
         )
         return measure(frame, {"kind": KIND, "language": first.language, "metric": first.name}, self.table())
 
+    def packed(self) -> dict[str, bytes]:
+        """Return everything as one file."""
+        return {JUDGED: line_of(self).encode()}
+
+    @classmethod
+    def unpacked(cls, folder: Path) -> Self:
+        """Read what was packed, and is unpacked in a directory.
+
+        Raises:
+            UserError: what is there is damaged.
+        """
+        return read(cls, folder / JUDGED, advice=ADVICE)
+
+    def outputs(self) -> Outputs:
+        """Return the texts for sections of plugins."""
+        return outputs_for_sections(self.table())
+
     def files_again(self) -> Iterator[Recomputation]:
         """Read the files again that are where the command had them, and compare."""
         for file in filter(None, (self.reference, self.source, self.tags, *self.runs)):
@@ -380,17 +341,6 @@ def _systems(systems: Mapping[str, Sequence[TextSource]]) -> Iterator[str]:
         if isinstance(runs, str | Path) or not isinstance(runs, Sequence) or not runs:
             raise SettingError(f"`system` {name}: expected a list of outputs, one for each training")
         yield f"{name}={','.join(str(_label(run)) for run in runs)}"
-
-
-def _check_out(out: Path, command: str) -> None:
-    """Refuse a directory with another experiment, or with the report of another comparison."""
-    check_free_of_others(out)
-    advice = "choose another `out`"
-    if (out / PLAN).exists():
-        raise SettingError(f"{out}: holds an experiment with its plan; {advice}")
-    results = out / RESULTS
-    if results.exists() and read_record(results).command != command:
-        raise SettingError(f"{out}: holds the report of another comparison; {advice}")
 
 
 def _read(texts: TextSource, encoding: str | None) -> TextFile:

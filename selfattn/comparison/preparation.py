@@ -76,7 +76,10 @@ def _usual_settings(task: TaskData, of_comparison: Settings, of_training: Settin
     They are few where trainings have another length than the task's own, and in a quick comparison without a target.
     """
     usual = task.usual_comparison()
-    has_other_length = any(name in of_training for name in _LENGTH) or "budgets" in of_comparison
+    has_other_length = any(name in of_training for name in _LENGTH)
+    if "until" in usual:  # these ask for scores after the same training
+        has_other_length = has_other_length or any(name in of_comparison for name in ("budgets", "margin"))
+        has_other_length = has_other_length or of_comparison.get("metric") not in (None, EXACT_MATCH)
     is_quick = of_comparison.get("quick") and "until" not in usual
     if is_quick or (has_other_length and any(name in usual for name in ("until", *_LENGTH))):
         usual = {name: usual[name] for name in ("models", "out", "match")}
@@ -132,7 +135,8 @@ def _completed(options: CompareOptions, of_comparison: Settings, of_training: Se
     is_tuned = options.tune
     seeds = 1 if options.quick else SEEDS
     if options.until is not None:
-        is_tuned = "lr" not in of_training if is_tuned is None else is_tuned
+        if is_tuned is None:
+            is_tuned = "lr" not in of_training or any(of_comparison.get(name) for name in ("space", "trials"))
         seeds = QUICK_RUNS if options.quick else RUNS
         if options.quick and "seeds" not in of_comparison:
             options = replace(options, seeds=seeds, trials=options.trials if "trials" in of_comparison else 1)
@@ -176,6 +180,8 @@ def _with_tuning(
     if not space:
         raise SettingError("`tune`: nothing is left to be tried, because all settings of the space are given")
     check_space(space, models, recipe)
+    if recipe.warmup_steps is not None and "warmup" in tuned_settings(space, list(models)):
+        raise SettingError("`space` warmup: has no effect beside `warmup_steps`; try warmup_steps instead")
     seeds = options.seeds or SEEDS
     if options.until is not None:
         return replace(options, space=tuple(space), trials=options.trials or TRIALS_TO_TARGET)

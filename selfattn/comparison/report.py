@@ -1,8 +1,10 @@
 """Write the report of a comparison from what is on disk; nothing is trained."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from torch import Tensor
 
@@ -13,15 +15,15 @@ from selfattn.comparison.record import make_record, outputs_of
 from selfattn.comparison.run_table import RunTable
 from selfattn.comparison.tested import Answered, Tested, read_runs
 from selfattn.demo.page import EXAMPLES, obstacle, write_demo
-from selfattn.errors import UserError
+from selfattn.errors import SettingError, UserError
 from selfattn.experiments.plan import PLAN
 from selfattn.files import make_directory
 from selfattn.ownership import check_ours
 from selfattn.report.blocks import Outputs
 from selfattn.report.ranking import ranked
 from selfattn.report.sections.attention import DEMO
-from selfattn.report.write import ReportFiles, check_report, write_report
-from selfattn.results.record import Record
+from selfattn.report.write import RESULTS, ReportFiles, check_report, write_report
+from selfattn.results.record import Record, read_record
 from selfattn.runs.load import load
 from selfattn.runs.run import Run
 from selfattn.words.messages import SOURCE
@@ -69,6 +71,52 @@ def outputs_for_sections(table: RunTable[Answered]) -> Outputs:
     pairs = table.first.pairs
     written = {name: tuple(tuple(run.outputs) for run in runs) for name, runs in table.main.items()}
     return Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), written)
+
+
+class Elsewhere(Protocol):
+    """Results of systems that were trained elsewhere, with what they are judged by: the record is a function of it."""
+
+    def record(self) -> Record:
+        """Judge them."""
+
+    def packed(self) -> Mapping[str, bytes]:
+        """Return the files from which the same is made again, by name."""
+
+    def outputs(self) -> Outputs | None:
+        """Return what sections of plugins see; None without texts."""
+
+
+def publish(judged: Elsewhere, out: Path, lang: str) -> tuple[Record, ReportFiles]:
+    """Judge results of systems that were trained elsewhere, and write the report with what is packed beside it.
+
+    Args:
+        judged: the results.
+        out: directory for the report; an older one of the same comparison is replaced.
+        lang: language in which the report opens.
+    """
+    record = judged.record()
+    make_directory(out)
+    record = replace(record, outputs_sha256=pack(judged.packed(), out / PACKED))
+    return record, write_report(record, out, lang, judged.outputs())
+
+
+def check_out(out: Path, command: str) -> None:
+    """Refuse a directory with another experiment, or with the report of another comparison.
+
+    Args:
+        out: where a report is to be written.
+        command: of its comparison, which is not made from runs.
+
+    Raises:
+        UserError: there is something else.
+    """
+    check_free_of_others(out)
+    advice = "choose another `out`"
+    if (out / PLAN).exists():
+        raise SettingError(f"{out}: holds an experiment with its plan; {advice}")
+    results = out / RESULTS
+    if results.exists() and read_record(results).command != command:
+        raise SettingError(f"{out}: holds the report of another comparison; {advice}")
 
 
 def check_free_of_others(out: Path) -> None:

@@ -133,26 +133,19 @@ class Trainings(Runner[Training | Race]):
             reasons = "; ".join(f"{label}: {reason} (log: {logs.log(label)})" for label, reason in failed.items())
             raise UserError(f"{len(failed)} of {number_of(len(trainings), 'training')} failed: {reasons}")
 
-    def run(self, trial: Training | Race, reporter: Reporter) -> None:
-        """Train and test, or do what is left of it. A training that diverges counts as a failed run."""
-        if isinstance(trial, Race):
-            best = math.inf
-            for each in trial.trials:
-                self._train(each, reporter, best)
-                best = min(best, examples_until(RunDirectory(self.options.out / each.path)) or math.inf)
-            return
-        self._train(trial, reporter)
-        if trial.tested:
-            self._test(trial)
-
-    def _train(self, trial: Training, reporter: Reporter, at_most: float = math.inf) -> None:
-        """Train a model, or what is left of it.
+    def run(self, trial: Training | Race, reporter: Reporter, at_most: float = math.inf) -> None:
+        """Train and test, or do what is left of it. A training that diverges counts as a failed run.
 
         Args:
-            trial: the training.
+            trial: the training, or the race of a tuning: its trials one after the other.
             reporter: shows its progress.
-            at_most: examples after which it stops; default no limit.
+            at_most: examples after which a training stops; default no limit.
         """
+        if isinstance(trial, Race):
+            for each in trial.trials:
+                self.run(each, reporter, at_most)
+                at_most = min(at_most, examples_until(RunDirectory(self.options.out / each.path)) or math.inf)
+            return
         path = self.options.out / trial.path
         data, tests = self.data(trial.seed, trial.variant.pairs)
         if not self.is_trained(trial):
@@ -190,6 +183,8 @@ class Trainings(Runner[Training | Race]):
                     count_failed(path, self.task, tests, data.tokenizer, str(error))
                 else:
                     RunDirectory(path).update(status=DIVERGED)
+        if trial.tested:
+            self._test(trial)
 
     def _test(self, trial: Training) -> None:
         """Test a trained model, unless that is done, and note it in the ledger."""

@@ -12,7 +12,7 @@ from typing import Any
 from selfattn.codec import short
 from selfattn.comparison.carried import is_published, read_carried
 from selfattn.comparison.check import check_plan
-from selfattn.comparison.outputs import files_again, is_packed_outputs, judged_again
+from selfattn.comparison.external import read_external
 from selfattn.comparison.packed import PACKED, unpacked
 from selfattn.comparison.plan import ComparisonPlan, read_plan
 from selfattn.comparison.record import make_record
@@ -83,8 +83,8 @@ def verify(place: Path, items: int | None = None) -> Iterator[Recomputation]:
         if sha256 != record.outputs_sha256:
             yield Recomputation(packed.name, ("is not what was packed for this record",), 1)
             return
-        if not record.trained:
-            yield from files_again(folder)
+        if external := read_external(folder):
+            yield from external.files_again()
         yield from compare_records(record, record_of(folder, sha256))
 
 
@@ -95,8 +95,8 @@ def record_of(folder: Path, sha256: str) -> Record:
         folder: see `selfattn.comparison.packed.unpacked`.
         sha256: of what is packed.
     """
-    if is_packed_outputs(folder):
-        return replace(judged_again(folder), outputs_sha256=sha256)
+    if external := read_external(folder):
+        return replace(external.record(), outputs_sha256=sha256)
     if carried := read_carried(folder):
         record = carried.record()
         gates = _gates_again(record.gates, carried.outputs())

@@ -12,9 +12,10 @@ name, with ``@register.section("parameters")`` above it:
 ...         return Paragraph("How large the models are."), Table("parameters", COLUMNS, rows)
 >>> COLUMNS = (Column("model", numeric=False), Column("parameters"))
 
-The class attribute `after` names the section that this one follows: rates, limits, budgets, learning, attention,
-buckets, differences, statistics, cost, alignment, gates, fairness, reproduce, or a plugin's. Without it the section
-stands at the end. A section whose `blocks` takes a second argument, `outputs`, is handed the outputs of the test there.
+The class attribute `after` names the section that this one follows: rates, target, limits, budgets, learning,
+attention, buckets, differences, statistics, cost, alignment, gates, fairness, reproduce, or a plugin's. Without it the
+section stands at the end. A section whose `blocks` takes a second argument, `outputs`, is handed the outputs of the
+test there.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from selfattn.report.drawing.numbers import (
     estimate_text,
     gap_text,
     myriads,
+    number_scale,
     quality_scale,
     score_text,
 )
@@ -151,6 +152,9 @@ def record_scale(record: Record, values: Iterable[float] | None = None) -> Scale
         points = chain.from_iterable(curve.points for curve in model.curves)
         tops += [point.valid for point in points if point.valid is not None]
         tops += [trial.valid for trial in model.trials if trial.valid is not None]
+    lowest = min(score.mean if score.low is None else score.low for score in scores)
+    if kind == "number" and lowest < 0:
+        return number_scale([lowest, 0.0, *tops])
     return quality_scale(tops, 0, kind)
 
 

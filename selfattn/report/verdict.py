@@ -19,7 +19,7 @@ from selfattn.report.ranking import asked_pair, display_name, headline_name, in_
 from selfattn.results.plan import parse_axis
 from selfattn.results.quality import MIN_SEEDS, MarginWord, PairTest, RatioTest, Target, Word, leaders
 from selfattn.results.record import Model, Record
-from selfattn.words.messages import SOURCE, Message, TextLike, message
+from selfattn.words.messages import SOURCE, Message, TextLike, has_text, message, name_key
 
 _MARGINS: dict[MarginWord, str] = {
     "more": "margin.more",
@@ -181,6 +181,12 @@ def times_text(test: RatioTest) -> str:
     return f"{text} [<\u00a0{amount(test.high)}]" if test.high is not None else text
 
 
+def _named(record: Record, model: Model) -> Message | str:
+    """Return a model as it is told from others of its kind, such as "the Transformer with the sinusoids of 2017"."""
+    key = name_key("full name", model.name)
+    return display_name(record, model) if model.is_changed or not has_text(key) else message(key)
+
+
 def target_question(record: Record, target: Target) -> Message:
     """Return the question: of the task about its two models, or how many examples each model needs."""
     key = "question.target" if asked_pair(record) else "question.target.any"
@@ -197,7 +203,7 @@ def target_lead(record: Record, target: Target) -> Message:
     clauses = [_clause(record, target, model, best) for model in others]
     values: dict[str, TextLike] = {
         "answer": _answer(record, target),
-        "model": display_name(record, best),
+        "model": _named(record, best),
         "count": examples_text(record, median),
         "percent": amount(100 * target.share),
         "others": join_and(clauses),
@@ -221,7 +227,7 @@ def _is_rough(target: Target) -> bool:
 
 def _clause(record: Record, target: Target, model: Model, best: Model) -> Message:
     test = target.pair(model.name, best.name)
-    values: dict[str, TextLike] = {"model": display_name(record, model), "ratio": times_text(test)}
+    values: dict[str, TextLike] = {"model": _named(record, model), "ratio": times_text(test)}
     if test.bound == "more":
         return message("target.more", **values | {"ratio": times_text(replace(test, bound=""))})
     if test.word == "not told apart" and not _is_rough(target):
@@ -247,12 +253,10 @@ def target_sentences(record: Record, target: Target) -> list[Message]:
         if missing := len(arrivals.examples) - arrivals.arrived:
             cap = examples_text(record, target.cap)
             total = len(arrivals.examples)
-            says.append(
-                message("target.missing", model=display_name(record, model), count=missing, total=total, cap=cap)
-            )
+            says.append(message("target.missing", model=_named(record, model), count=missing, total=total, cap=cap))
     for model in record.models:
         if names := at_edge(record, model):
-            says.append(message("target.edge", model=display_name(record, model), settings=names))
+            says.append(message("target.edge", model=_named(record, model), settings=names))
     return says
 
 
@@ -506,10 +510,15 @@ def badges(record: Record) -> tuple[Badge, ...]:
     fewest = min(len(model.seeds) for model in record.models)
     if not record.trained:
         most = max(len(model.seeds) for model in record.models)
-        files = message("badge.files", count=fewest) if most > 1 else message("badge.file")
+        runs = message("badge.seeds", count=fewest) if most > 1 else message("badge.seed")
         if fewest < most:
-            files = message("badge.files.range", low=fewest, high=most)
-        return Badge("ok" if fewest >= _SEEDS else "warn", files), Badge("note", message("badge.elsewhere"))
+            runs = message("badge.files.range", low=fewest, high=most)
+        left_out = record.settings.get("left_out")
+        return (
+            Badge("ok" if fewest >= _SEEDS else "warn", runs),
+            *([Badge("warn", message("badge.left_out", count=str(left_out)))] if left_out else []),
+            Badge("note", message("badge.elsewhere")),
+        )
     gates = [gate for gate in record.gates if not gate.note]
     passed = sum(gate.passed for gate in gates)
     total = len(gates)

@@ -75,6 +75,10 @@ def _part(record: Record, key: str, outputs: Outputs | None) -> Part:
 RESULTS = "results.json"
 _LINE = 110
 _plain = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_LATEX_MARK = "% selfattn\n"  # at the beginning, a comment there
+_IN_LATEX = {ord(sign): f"\\{sign}" for sign in "&%$#_{}"} | {ord(sign): f"${sign}$" for sign in "<>|"}
+_IN_LATEX |= {ord("\\"): r"\textbackslash{}", ord("~"): r"\textasciitilde{}", ord("^"): r"\textasciicircum{}"}
+_IN_LATEX |= {ord("−"): "$-$", ord("–"): "--"}
 _ADVICE = "free some disk space, or give another directory"
 
 
@@ -196,7 +200,7 @@ def write_figures(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
 
 
 def write_tables(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
-    """Write every table of a report as CSV; the arguments are those of :func:`write_figures`.
+    """Write every table of a report as CSV, the first as LaTeX too; the arguments are those of :func:`write_figures`.
 
     Raises:
         UserError: a file cannot be written.
@@ -208,8 +212,34 @@ def write_tables(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
             path = out / f"{block.name}.csv"
             files[path] = _csv_of(table_cells(block, lang))
             starts[path] = [_csv_of(table_cells(block, each)[:1]).encode() for each in LANGS]
+            if block.style == "summary":
+                files[path.with_suffix(".tex")] = latex_of(block, lang)
+                starts[path.with_suffix(".tex")] = [_LATEX_MARK.encode()]
     write_all(files, starts)
     return list(files)
+
+
+def latex_of(table: Table, lang: str = SOURCE) -> str:
+    r"""Return a table as LaTeX, with the rules of the package booktabs.
+
+    Example:
+        >>> from selfattn.report.blocks import Column, Row
+        >>> print(latex_of(Table("t", (Column("a_b", numeric=False), Column("%")), (Row(("x", "−1")),))))
+        % selfattn
+        \begin{tabular}{lr}
+        \toprule
+        a\_b & \% \\
+        \midrule
+        x & $-$1 \\
+        \bottomrule
+        \end{tabular}
+        <BLANKLINE>
+    """
+    heads, *body = [" & ".join(cell.translate(_IN_LATEX) for cell in row) for row in table_cells(table, lang)]
+    ends = "".join("r" if column.numeric else "l" for column in table.columns if column.axis is None)
+    lines = [rf"\begin{{tabular}}{{{ends}}}", r"\toprule", rf"{heads} \\", r"\midrule"]
+    lines += [*(rf"{row} \\" for row in body), r"\bottomrule", r"\end{tabular}"]
+    return _LATEX_MARK + "\n".join(lines) + "\n"
 
 
 def _csv_of(rows: Sequence[Sequence[str]]) -> str:

@@ -138,7 +138,7 @@ def read_words(folder: Traversable, name: str) -> dict[str, dict[str, str]]:
     return {lang: read_catalogue(path) for lang, path in paths.items() if path.is_file()}
 
 
-NameKind = Literal["metric", "gate", "bucket", "bucket.part", "bucket.note", "name", "scores", "preset"]
+NameKind = Literal["metric", "gate", "bucket", "bucket.part", "bucket.note", "name", "full name", "scores", "preset"]
 
 
 def name_key(kind: NameKind, name: str) -> str:

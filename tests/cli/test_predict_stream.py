@@ -220,7 +220,6 @@ def test_an_interrupt_says_how_far_it_came(runs: dict[str, Run], monkeypatch: py
     assert target.getvalue().count(b"\n") == 4
 
 
-@pytest.mark.usefixtures("interrupts_arrive")
 @pytest.mark.parametrize(
     ("times", "said", "lines"), [(1, "^the outputs of 2 lines", 2), (2, "^at least the outputs of 0", 0)]
 )

@@ -72,8 +72,8 @@ def test_three_files_of_each_system_are_compared_over_trainings_and_items(files:
     ]
     done = cli("compare", "outputs", *sides, *systems, "--out", files / "out")
     assert done.code == 0, done.err
-    assert "Are the outputs of a better than those of b?" in done.out
-    assert "3 output files each" in done.out
+    assert "Is a better than b?" in done.out
+    assert "3 runs each" in done.out
     again = cli("verify", files / "out")
     assert (again.code, again.out.splitlines()[-1].endswith("all agree")) == (0, True)
     assert "agrees   ngrams" in again.out
@@ -132,7 +132,7 @@ def test_one_file_each_says_first_what_it_cannot_show(tmp_path: Path) -> None:
     assert record.interval.over == "items"
     lead = document(record).verdict.lead
     assert "a is ahead" in lead.say("en")
-    assert "one file each cannot show" in lead.say("en")
+    assert "one run each cannot show" in lead.say("en")
     assert "다시 학습해도 같을지는 알 수 없습니다" in lead.say("ko")
     assert "seeds each" not in page(record)
     assert "“Better”" not in page(record)  # the words beside a model are about these items
@@ -165,7 +165,7 @@ def test_the_first_table_says_how_each_of_several_systems_with_one_file_stands_o
     lead = document(record).verdict.lead
     assert "a has the best score, but no difference from b is seen" in lead.say("en")
     assert "b 쪽과는 테스트 항목의 선택을 넘는 차이가 보이지 않습니다" in lead.say("ko")
-    assert "one run each" not in page(record)
+    assert "| one run each" not in page(record)
     assert "ahead on these items |" in page(record)  # in the table of pairs
     assert "Not decided: fewer than three runs" not in page(record)
 
@@ -176,7 +176,7 @@ def test_a_system_ahead_of_all_others_on_the_items_is_named(tmp_path: Path) -> N
     record, _ = compare_outputs(right, systems, out=tmp_path, metric="ter", language="en")  # lower is better
     lead = document(record).verdict.lead.say("en")
     assert "a is ahead of every other system" in lead
-    assert "one file each cannot show" in lead
+    assert "one run each cannot show" in lead
     assert [line.partition("|")[2].split()[0] for line in by_items(record, "en")] == ["b", "c"]
 
 
@@ -192,7 +192,7 @@ def test_what_was_read_is_said_with_a_separator_of_thousands(
 ) -> None:
     right = [str(number) for number in range(1001)]
     compare_outputs(right, {"a": [["0", *right[:-1]]]}, out=tmp_path, metric="exact_match")
-    assert "1 system, 1 file, 1,001 items: computing scores and intervals" in capsys.readouterr().err
+    assert "1 system, 1 run, 1,001 items: computing scores and intervals" in capsys.readouterr().err
 
 
 def test_the_axis_of_parts_has_room_for_all_their_scores(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_right_answers_may_be_equal_where_a_share_is_counted(
     assert record.models[0].metrics["exact_match"].mean == 1
     said = capsys.readouterr().err
     assert "make sure that the system wrote it" in said
-    assert "2 systems, 4 files, 3 items: computing scores and intervals" in said
+    assert "2 systems, 4 runs, 3 items: computing scores and intervals" in said
 
 
 def test_only_the_same_comparison_is_written_again(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_a_report_is_written_again_from_its_archive(tmp_path: Path, cli: Cli) ->
     done = cli("report", tmp_path / "a", "--out", tmp_path / "b", "--lang", "ko", "--tables", tmp_path / "tables")
     assert done.code == 0, done.err
     assert (tmp_path / "b" / "results.json").read_bytes() == (tmp_path / "a" / "results.json").read_bytes()
-    assert "출력은 얼마나 좋은가요?" in (tmp_path / "b" / "report.md").read_text()
+    assert "성적은 얼마나 좋은가요?" in (tmp_path / "b" / "report.md").read_text()
     assert not [finding for finding in verify(tmp_path / "b") if finding.differences]
 
 

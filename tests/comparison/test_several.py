@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 from small_runs import Cli
 
-from selfattn.comparison.several import compare_each
+from selfattn.comparison.compare import make_plan
+from selfattn.comparison.plan import ComparisonPlan
+from selfattn.comparison.preparation import prepare
+from selfattn.comparison.several import compare_each, own_settings
+from selfattn.comparison.tuning import planned_trials
 from selfattn.errors import SettingError, UserError
 
 NAMES = ("kor", "jpn", "fre")
@@ -82,7 +86,7 @@ def test_a_recipe_trains_a_comparison_for_each_data_set_and_resumes(cli: Cli, re
         ('task = "translation"', 'task = "translatoin"', "task 'translatoin' is not known; did you mean translation?"),
         ("[tasks.kor]", "[tasks]\nx = 1\n[tasks.kor]", "expected a table [tasks.NAME] for each data set"),
         ("[tasks.kor]", "[tasks.kor]\nepoch = 3", "epoch"),
-        ("[tasks.kor]", "[tasks.kor]\nspace = [[1]]", "tasks.kor: 'space': expected a text, a number"),
+        ("[tasks.kor]", "[tasks.kor]\nspace = [[1]]", "tasks.kor: space: expected a text, a number"),
         ("[tasks.kor]", "[tasks.kor]\nout = 'x'", "kor: --out is not for one of several data sets; leave it out there"),
         ("[tasks.kor]", "[tasks.kor]\nplan-only = true", "kor: --plan-only is not for one of several data sets"),
         ("[tasks.jpn]", "[tasks.jpn]\nmodels = ['rnn-plain']", "jpn: one model has no differences; compare two"),
@@ -149,3 +153,16 @@ def test_an_error_names_the_table_of_the_data_set(cli: Cli, recipe: Path, tmp_pa
     assert "tasks.jpn: --lr: expected a number" in cli("compare", "together", "--recipe", recipe).refusal()
     recipe.write_text(text.replace("jpn_train", "nothing"))
     assert "jpn: " in cli("compare", "together", "--recipe", recipe, "--out", tmp_path / "out").refusal()
+
+
+def test_each_data_set_is_tuned_with_settings_of_its_own() -> None:
+    def plan(**settings: Any) -> ComparisonPlan:
+        return make_plan(
+            *prepare("dates", {"models": ("rnn-attention",), "epochs": 1, "items_per_epoch": 64} | settings)
+        )
+
+    first, second = (plan(**own_settings(name, plan())) for name in ("kor", "jpn"))
+    assert first.tuning_seed != second.tuning_seed
+    points = [[trial.point for trials in planned_trials(each).values() for trial in trials] for each in (first, second)]
+    assert not any(point in points[1] for point in points[0])
+    assert own_settings("kor", plan(tune=False)) == {}

@@ -7,9 +7,10 @@ from itertools import permutations
 from types import SimpleNamespace
 
 import pytest
+from third_party import isolated_registries
 
 from selfattn.comparison import tuning
-from selfattn.comparison.compare import compare, make_plan
+from selfattn.comparison.compare import compare, forecast, make_plan
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Race
 from selfattn.comparison.preparation import prepare
 from selfattn.comparison.report import write_comparison
@@ -51,10 +52,11 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A small comparison: two models, two races of two trials each."""
-    TASKS.register("echo")(Echo)
     out = tmp_path_factory.mktemp("target") / "out"
-    record, _ = compare("echo", **SETTINGS, out=out)
-    return out, record
+    with isolated_registries():
+        TASKS.register("echo")(Echo)
+        record, _ = compare("echo", **SETTINGS, out=out)
+        yield out, record
 
 
 def test_a_run_is_the_best_trial_of_its_tuning_and_is_not_trained_again(finished):
@@ -190,9 +192,16 @@ def test_a_quick_comparison_asks_the_same_question_with_fewer_runs():
     assert (quick.options.seeds or 0) < (full.options.seeds or 0)
 
 
-def test_the_plan_can_be_published_before_training():
-    first, second = (make_plan(*prepare("dates", {})) for _ in range(2))
-    assert first == second
+def test_the_plan_can_be_published_before_training(finished):
+    _, record = finished
+    lines = "\n".join(forecast("echo", **SETTINGS))
+    assert f"SHA-256 {record.seal.sha256};" in lines
+    assert "show a factor of 2 " in lines
+
+
+def test_a_setting_without_an_effect_is_not_tuned():
+    with pytest.raises(SettingError, match="`space` warmup: has no effect"):
+        prepare("dates", {"space": ("warmup=0..0.4",)})
 
 
 def described(runs: dict[str, tuple[int | None, ...]], tests: tuple[RatioTest, ...]) -> Target:

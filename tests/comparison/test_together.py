@@ -23,7 +23,7 @@ from selfattn.results.attention import Attention
 from selfattn.results.plan import Departure, PlanCheck, Seal
 from selfattn.results.record import Gate, Record, read_record
 
-PUBLISHED = Path(__file__).parents[2] / "docs/results/reports/dates.json"
+PUBLISHED = Path(__file__).parents[2] / "docs/results/reports/translation.json"
 
 
 def task_record(number: int, shares: tuple[float, float]) -> Record:

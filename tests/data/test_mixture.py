@@ -87,7 +87,7 @@ def test_a_training_is_told_its_shares_and_resumes(files: tuple[Path, Path], tmp
     for name, tensor in resumed.model.state_dict().items():
         assert tensor.equal(full.model.state_dict()[name]), name
     assert load(full.path).config.data["mixture"] == {"weights": [1, 3]}
-    with pytest.raises(UserError, match="mixture"):
+    with pytest.raises(UserError, match=r"`weights` = \[1, 3\], now asked for \[1, 4\]"):
         train("translation", out=tmp_path / "stopped", resume=True, **settings | {"weights": (1, 4)})
     words = ("--source", "en", "--target", "de", "--model", "rnn-plain", "--tokenizer", "words")
     steps = ("--max-steps", "2", "--validation-items", "5")

@@ -133,7 +133,7 @@ def test_a_test_file_gives_the_same_with_and_without_its_name(tmp_path: Path) ->
     result = evaluate_run(run)
     assert result["items"] == 31  # the empty line and the broken one are left out
     assert evaluate_run(run, [test_file]) == result
-    with pytest.raises(UserError, match="the run was trained on this file with the usual columns"):
+    with pytest.raises(UserError, match=r"^`columns` 2,1: the run was trained on this file with the default"):
         evaluate_run(run, [test_file], columns=("2", "1"))
 
 

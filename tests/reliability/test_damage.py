@@ -130,8 +130,9 @@ def resize(setting: str, value: int, path: Path) -> None:
 
 def point_to_a_pipe(path: Path) -> None:
     os.mkfifo(path.parent / "pipe")
-    data = {"kind": "file", "path": str(path.parent / "pipe"), "sha256": "0", "split": "by source"}
-    forge(lambda config: config.update(data=data | {"validation_items": 1}), path)
+    file = str(path.parent / "pipe")
+    data = {"kind": "file", "path": file, "sha256": "0", "split": "by source", "validation_items": 1}
+    forge(lambda config: config.update(data=data, task_options={"data": [file]}), path)
 
 
 def make_infinite(path: Path) -> None:

@@ -58,7 +58,7 @@ def test_settings_of_a_training_without_an_effect(tmp_path: Path, settings: dict
     with pytest.raises(UserError, match=message):
         train("dates", out=tmp_path / "run", quick=True, **settings)
     with pytest.raises(UserError, match=message):
-        compare("dates", out=tmp_path / "out", quick=True, **settings)
+        compare("dates", out=tmp_path / "out", quick=True, items_per_epoch=800, **settings)
     assert not list(tmp_path.iterdir())
 
 
@@ -69,7 +69,7 @@ def test_other_options_without_an_effect(tmp_path: Path, cli: Cli) -> None:
         (("train", "lm", "--data", text, "--valid", text, "--validation-items", 5, "--out", tmp_path / "a"),
          "--validation-items has no effect beside --valid"),
         (("train", "dates", "--allow-unknown", "--out", tmp_path / "a"), "--allow-unknown goes with --init-from"),
-        (("compare", "dates", "--quick", "--tuning-seed", 3, "--out", tmp_path / "a"),
+        (("compare", "dates", "--quick", "--epochs", 1, "--tuning-seed", 3, "--out", tmp_path / "a"),
          "--tuning-seed goes with --tune"),
         (("tokenizer", "train", text, "--kind", "characters", "--vocab-size", 9, "--out", tmp_path / "a"),
          "--vocab-size goes with --kind bpe"),

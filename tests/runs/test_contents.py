@@ -77,7 +77,7 @@ def test_a_sealed_comparison_refuses_another_text(monkeypatch: pytest.MonkeyPatc
     texts = {"data": "train.txt", "valid": "valid.txt", "test": "test.txt"}
     with pytest.raises(UserError, match=rf"{name}\.txt: has changed since the comparison began"):
         compare(
-            "lm", models=("decoder-only-rnn",), out="out", seeds=(2,), jobs=1, tune=False, match="none",
+            "lm", models=("decoder-only-rnn",), out="out", seeds=2, jobs=1, tune=False, match="none",
             max_steps=1, batch_size=8, **texts,
         )  # fmt: skip
 
@@ -92,7 +92,7 @@ def test_a_comparison_refuses_another_tokenizer(monkeypatch: pytest.MonkeyPatch)
     replaced_after_the_first_run(monkeypatch, replace_tokenizer)
     with pytest.raises(UserError, match=r"spm: has changed since the comparison began"):
         compare(
-            "translation", models=("rnn-plain",), out="out", seeds=(2,), jobs=1, tune=False, match="none", max_steps=1,
+            "translation", models=("rnn-plain",), out="out", seeds=2, jobs=1, tune=False, match="none", max_steps=1,
             data="pairs.tsv", tokenizer="spm", held_out=9, batch_size=8,
             set=("encoder.hidden_dim=4", "decoder.hidden_dim=4"),
         )  # fmt: skip

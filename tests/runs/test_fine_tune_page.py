@@ -35,10 +35,15 @@ def place(tmp_path: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Path:
     hub.branches[name] = {"main": commit}
     write_pairs(tmp_path / "mine.tsv", 1, 240)
     write_pairs(tmp_path / "web.tsv", 2, 240)
-    for seed, corpus in ((3, "a"), (4, "b")):
+    for seed, corpus in ((1, "mine"), (3, "a"), (4, "b")):
         sides = zip(*pairs(seed, 240), strict=True)
         for side, texts in zip(("en", "de"), sides, strict=True):
             (tmp_path / f"{corpus}.{side}").write_text("".join(f"{text}\n" for text in texts), "utf-8")
+    in_order = [
+        (source, target, " ".join(f"{n}-{n}" for n in range(len(source.split())))) for source, target in pairs(1, 240)
+    ]
+    (tmp_path / "mine.links").write_text("".join(f"{links}\n" for _, _, links in in_order))
+    (tmp_path / "gold.tsv").write_text("".join("\t".join(row) + "\n" for row in in_order[:20]))
     numbers = " ".join(["0.5"] * 128)
     (tmp_path / "glove.en.txt").write_text(f"one {numbers}\ntwo {numbers}\n")
     (tmp_path / "vectors.de.txt").write_text(f"2 128\neins {numbers}\nzwei {numbers}\n")
@@ -65,6 +70,12 @@ def test_a_published_model_and_frozen_weights(place: Path, cli: Cli) -> None:
     assert "frozen: encoder, " in run_commands(cli, "Freeze weights")
 
 
+def test_guided_alignment(place: Path, cli: Cli) -> None:
+    said = run_commands(cli, "Guided alignment")
+    assert load(place / "runs/guided").config.training.guided == 0.05
+    assert "20 sentence pairs" in said
+
+
 def test_several_corpora(place: Path, cli: Cli) -> None:
     run_commands(cli, "Several corpora")
     for run in ("weights", "temperature", "files"):
@@ -78,5 +89,5 @@ def test_pretrained_embeddings(place: Path, cli: Cli) -> None:
 
 
 def test_all_commands_are_run() -> None:
-    assert sum(map(len, SECTIONS.values())) == 9
+    assert sum(map(len, SECTIONS.values())) == 11
     assert [name for name, commands in SECTIONS.items() if not commands] == []

@@ -51,6 +51,8 @@ TRAINING: dict[str, Any] = {
     "validate_every": 2,
     "patience": 3,
     "target_exact_match": 0.5,
+    "look_items": ({"target_exact_match": 1.0, "look_items": 2}, 3),
+    "guided": ({"model": "rnn-attention", "guided": 0.05}, 0.1),
 }
 # ... of every command that trains ...
 MODEL: dict[str, Any] = {
@@ -61,6 +63,7 @@ MODEL: dict[str, Any] = {
     "source_embeddings": Path("vectors.txt"),
     "target_embeddings": Path("vectors.txt"),
     "freeze": ("encoder",),
+    "links": ({"model": "rnn-attention", "guided": 0.05, "links": ("links.tsv",)}, ("other-links.tsv",)),
     "set": (*SMALL, "encoder.dropout=0.5"),
     "metric": "character_error_rate",
 }
@@ -133,6 +136,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "hub/train.jsonl").write_text("".join(records))
     (folder / "vectors.txt").write_text(f"1 {' '.join(['0.5'] * 32)}\n")
     (folder / "symbols.txt").write_text("ord\n")
+    (folder / "links.tsv").write_text("May 1, 2001\t2001-05-01\t1-1 2-1 3-1\n")
+    (folder / "other-links.tsv").write_text("May 2, 2001\t2001-05-02\t1-1 2-1 3-1\n")
     return folder
 
 

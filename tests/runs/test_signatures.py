@@ -34,7 +34,8 @@ def accepted(hint: Any) -> Any:
         return str | os.PathLike[str]
     arguments = typing.get_args(hint)
     if arguments[1:] == (...,):
-        return arguments[0] | Sequence[arguments[0]]
+        each = accepted(arguments[0])
+        return each | Sequence[each]
     if isinstance(hint, types.UnionType):
         return accepted(arguments[0]) | type(None)
     return hint
@@ -78,7 +79,7 @@ def test_settings_mean_the_same_wherever_they_stand(tmp_path: Path) -> None:
 def test_what_is_left_out_follows_the_task_and_what_is_given_holds(tmp_path: Path) -> None:
     options = CompareOptions(models=MODELS, out=tmp_path)
     _, usual, _ = prepared("dates", options)
-    assert (usual.budgets, usual.first_seed, usual.seeds) == ((1.0,), 400, (5,))
+    assert (usual.budgets, usual.first_seed, usual.seeds) == ((1.0,), 500, 5)
     command, given, _ = prepared("dates", dataclasses.replace(options, budgets=(0.5,), first_seed=0))
     assert (given.budgets, given.first_seed) == ((0.5,), 0)
     assert "--first-seed 0 --budgets 0.5" in command
@@ -113,8 +114,8 @@ WRONG_VALUES = [
     ({"match": "size"}, "`match`: expected one of parameters, body, flops, none, got 'size'"),
     ({"models": [1]}, "`models`: expected a text, got 1"),
     ({"models": None}, "`models`: expected a text, got None"),
-    ({"seeds": "3"}, "`seeds`: expected a whole number, got '3'"),
-    ({"seeds": True}, "`seeds`: expected a whole number, got True"),
+    ({"seeds": "3"}, "`seeds`: expected a whole number from 1 to 1,000,000,000, got '3'"),
+    ({"seeds": True}, "`seeds`: expected a whole number from 1 to 1,000,000,000, got True"),
     ({"space": 3}, "`space`: expected a text, got 3"),
     ({"out": 3}, "`out`: expected a path, got 3"),
     ({"locales": 3}, "`locales`: expected a text, got 3"),

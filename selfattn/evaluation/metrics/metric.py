@@ -46,6 +46,7 @@ class Metric(ABC):
         name: as in a record.
         unit: ``"share"`` (0 to 1, shown in percent), ``"points"`` (0 to 100), ``"bits"`` or ``"number"`` (0 or more).
         better: whether ``"higher"`` or ``"lower"`` scores are better.
+        lowest: the smallest possible score.
         signature: how it is computed, to be quoted with the score; empty where nothing is left open.
         is_mean: whether the score of many items is the mean of the scores of each, for which intervals and tests are
             known in closed form; those of other metrics are drawn.
@@ -55,6 +56,7 @@ class Metric(ABC):
     name: ClassVar[str]
     unit: ClassVar[Unit] = "share"
     better: ClassVar[Better] = "higher"
+    lowest: ClassVar[float] = 0.0
     is_mean: ClassVar[bool] = False
     beside: ClassVar[tuple[str, ...]] = ()
     signature: str = ""

@@ -200,7 +200,7 @@ def runs_needed(ratio: float, spread: float, *, power: float = 0.8, alpha: float
 
     Example:
         >>> runs_needed(2.0, 0.15), runs_needed(1.3, 0.15)
-        (4, 7)
+        (4, 8)
     """
     draws = np.random.default_rng(0).normal(0.0, spread, (2000, 2, most))
     for count in range(FEWEST_RUNS, most + 1):

@@ -4,9 +4,11 @@ Groups are tags, lengths, and words by how often training shows them; runs of wo
 of words are those of compare-mt (Neubig et al. 2019), here over all runs of a model.
 """
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Any
 
@@ -15,9 +17,16 @@ import numpy as np
 from selfattn.data.pairs import Pair, Span
 from selfattn.evaluation.metrics.basic import WordAccuracy, WordRecall
 from selfattn.evaluation.metrics.metric import Array, ItemTest, Metric, TestItems
-from selfattn.evaluation.statistics.significance import Tunings, by_tuning, estimate, score_counts, score_runs
+from selfattn.evaluation.statistics.significance import (
+    RunScores,
+    Tunings,
+    by_tuning,
+    estimate,
+    score_counts,
+    score_runs,
+)
 from selfattn.evaluation.statistics.variances import ALPHA, LEVEL
-from selfattn.results.quality import Bucket, Ngram, NgramGroup, separated
+from selfattn.results.quality import Bucket, BucketGroup, Ngram, NgramGroup, separated
 
 # How often training shows a word: never, hardly, sometimes, often. Both ends belong to the bin.
 FREQUENCIES: Sequence[tuple[int, int | None]] = ((0, 0), (1, 5), (6, 50), (51, None))
@@ -60,6 +69,64 @@ def by_length(texts: Sequence[str], words: Callable[[str], Sequence[str]] = list
     return {range_name(int(lengths[places].min()), int(lengths[places].max())): places.tolist() for places in buckets}
 
 
+@dataclass(frozen=True)
+class ItemScores:
+    """What a metric counts for every run on every item. Outputs become this by a metric; scores of others are it.
+
+    Attributes:
+        metric: makes scores of counts.
+        counts: for each model ``[s i k]``.
+        clusters: a label for each item, shared by those that repeat one another; None where none do.
+        tags: places of the items of each tag.
+        tunings: see `significance.by_tuning`; None where the runs are the units.
+        failed: for each model, which of its trainings failed.
+
+    Example:
+        >>> from selfattn.evaluation.metrics.metric import make_metric, of_each
+        >>> counts = {"a": of_each([1, 0, 1])[None]}
+        >>> scores = ItemScores(make_metric("exact_match"), counts, tags={"x": [0, 1], "y": [2]})
+        >>> scores.runs().estimates()["a"].runs, [(part.name, part.models["a"].mean) for part in scores.by_tag()]
+        ((0.6666666666666666,), [('x', 0.5), ('y', 1.0)])
+    """
+
+    metric: Metric
+    counts: Mapping[str, Array]
+    clusters: Sequence[Hashable] | None = None
+    tags: Mapping[str, Sequence[int]] = dataclasses.field(default_factory=dict)
+    tunings: Tunings | None = None
+    failed: Mapping[str, Sequence[bool]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def items(self) -> int:
+        """How many items there are."""
+        return int(next(iter(self.counts.values())).shape[1])
+
+    def runs(self) -> RunScores:
+        """Score every run on all items."""
+        scores = score_counts(self.counts, self.metric, clusters=self.clusters, tunings=self.tunings)
+        return replace(scores, failed={name: np.array(flags) for name, flags in self.failed.items()})
+
+    def parts(
+        self, places: Mapping[str, Sequence[int]], alpha: float = ALPHA, resamples: int = 500
+    ) -> tuple[Bucket, ...]:
+        """Estimate each model's score on parts of the test; for the arguments see `score_groups`."""
+        buckets = []
+        for name, chosen in places.items():
+            counts = {model: values[:, list(chosen)] for model, values in self.counts.items()}
+            labels = None if self.clusters is None else [self.clusters[place] for place in chosen]
+            scores = score_counts(counts, self.metric, resamples=resamples, clusters=labels, tunings=self.tunings)
+            buckets.append(Bucket(name, len(chosen), scores.estimates(alpha)))
+        return tuple(buckets)
+
+    def by_tag(self) -> tuple[Bucket, ...]:
+        """Score the items of each tag; intervals are as wide as it takes for all to hold together."""
+        return self.parts(self.tags, ALPHA / max(1, len(self.tags)))
+
+    def table(self, name: str, buckets: tuple[Bucket, ...], note: str = "") -> BucketGroup:
+        """Return scores of parts as a table."""
+        return BucketGroup(name, buckets, self.metric.name, self.metric.unit, note, self.metric.better)
+
+
 def score_groups(
     groups: Mapping[str, Sequence[int]],
     outputs: Mapping[str, Sequence[Sequence[str]]],
@@ -90,14 +157,8 @@ def score_groups(
         >>> bucket.items, bucket.models["a"].mean
         (2, 0.5)
     """
-    counts = metric.count_runs(outputs, items)
-    buckets = []
-    for name, places in groups.items():
-        chosen = {model: values[:, list(places)] for model, values in counts.items()}
-        labels = None if clusters is None else [clusters[place] for place in places]
-        scores = score_counts(chosen, metric, resamples=resamples, clusters=labels, tunings=tunings)
-        buckets.append(Bucket(name, len(places), scores.estimates(alpha)))
-    return tuple(buckets)
+    scores = ItemScores(metric, metric.count_runs(outputs, items), clusters, tunings=tunings)
+    return scores.parts(groups, alpha, resamples)
 
 
 def score_rare_words(

@@ -343,7 +343,7 @@ def score_counts(
         covariance = corpus_covariance(joined, metric.score, resamples=resamples)
         by_run = {name: metric.score(values.sum(axis=1)) for name, values in runs.items()}
         scores = RunScores(by_run, covariance, joined.shape[1])
-    scores = replace(scores, metric=metric.name, better=metric.better, bounds=(0.0, highest))
+    scores = replace(scores, metric=metric.name, better=metric.better, bounds=(metric.lowest, highest))
     return by_tuning(scores, tunings)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, count
+from itertools import accumulate, chain, count, islice
 
 from selfattn.registry import PRESETS
 from selfattn.report.blocks import Chart, ChartLine, Column, Row, Table
@@ -21,6 +21,7 @@ _SHAPES = (  # as text, and as SVG path data around (0, 0), about 10 px wide
     ("✚", "M-1.7,-5h3.4v3.3h3.3v3.4h-3.3v3.3h-3.4v-3.3h-3.3v-3.4h3.3z"),
     ("✖", "M-4.8,-2.7L-2.7,-4.8L0,-2.1L2.7,-4.8L4.8,-2.7L2.1,0L4.8,2.7L2.7,4.8L0,2.1L-2.7,4.8L-4.8,2.7L-2.1,0z"),
 )
+_SIGNS = COLOURS * len(_SHAPES)
 _STRIDE = 4  # with it the models that are usually compared differ in colour and in shape
 
 
@@ -47,7 +48,8 @@ class Sign:
 class Signs(dict[str, Sign]):
     """A sign for every name; one that was not given gets the next. The first 49 differ.
 
-    A preset has the same sign on every page.
+    A preset has the same sign on every page, unless a model before it has that colour or shape. Up to seven models
+    differ in both.
 
     Example:
         >>> signs = Signs(["mine", "transformer", "rnn-attention"])
@@ -68,9 +70,12 @@ class Signs(dict[str, Sign]):
 
     def __missing__(self, name: str) -> Sign:
         places = chain([_STRIDE * self.presets.index(name)] if name in self.presets else [], count())
-        signs = (Sign(k % COLOURS, *_SHAPES[(k + k // COLOURS) % len(_SHAPES)]) for k in places)
-        taken = set(self.values()) if len(self) < COLOURS * len(_SHAPES) else ()
-        self[name] = sign = next(sign for sign in signs if sign not in taken)
+        signs = [Sign(k % COLOURS, *_SHAPES[(k + k // COLOURS) % len(_SHAPES)]) for k in islice(places, 2 * _SIGNS)]
+        colours = {sign.colour for sign in self.values()}
+        glyphs = {sign.glyph for sign in self.values()}
+        of_own_colour = [sign for sign in signs if sign.colour not in colours and sign.glyph not in glyphs]
+        others = [sign for sign in signs if sign not in self.values()]
+        self[name] = sign = next(chain(of_own_colour, others, signs))
         return sign
 
 

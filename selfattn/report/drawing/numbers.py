@@ -217,7 +217,7 @@ def mean_text(estimate: Estimate | None, kind: Unit = "share") -> str:
 def interval_text(estimate: Estimate | None, kind: Unit = "share") -> str:
     """Return the interval, ends rounded outward: "[99.91, 100.00]"; "[–]" where none was computed.
 
-    Ends below 0 and above 100, which Student's t can give, are shown as 0 and 100.
+    Ends below 0 and above 100, which Student's t can give, are shown as 0 and 100; a plain number may be below 0.
 
     Example:
         >>> interval_text(Estimate(0.03, -0.012, 0.072)).replace("\u00a0", " ")
@@ -228,7 +228,8 @@ def interval_text(estimate: Estimate | None, kind: Unit = "share") -> str:
     low, high = _ends(estimate.low, estimate.high, kind)
     if kind in ("share", "points"):
         high = min(high, Decimal(100).quantize(high))
-    return f"[{max(low, Decimal(0).quantize(low))},{_NBSP}{high}]"
+        low = max(low, Decimal(0).quantize(low))
+    return f"[{low},{_NBSP}{high}]"
 
 
 def score_text(estimate: Estimate | None, kind: Unit = "share") -> str:

@@ -41,7 +41,7 @@ from selfattn.report.ranking import (
     record_scale,
 )
 from selfattn.report.sections.training import trial_charts
-from selfattn.report.verdict import best_of, limits, rounded, standing, standing_word, times_text, verdict
+from selfattn.report.verdict import best_of, limits, standing, standing_word, times_text, verdict
 from selfattn.results.quality import (
     BucketGroup,
     Estimate,
@@ -343,7 +343,7 @@ def _target_cells(record: Record, target: Target, model: Model, best: Model) -> 
     seconds = model.timing.train_seconds
     return (
         model.name,
-        b.Styled(_examples(arrivals.median, target), _examples_range(arrivals, target), strong=True),
+        b.Styled(_examples_text(arrivals.median, target), _examples_range(arrivals, target), strong=True),
         b.Strip(((model.name, _drawn(arrivals, target)),)),
         times,
         message("target.arrived", count=arrivals.arrived, total=len(arrivals.examples)),
@@ -354,15 +354,11 @@ def _target_cells(record: Record, target: Target, model: Model, best: Model) -> 
     )
 
 
-def _examples(count: int | None, target: Target) -> str:
-    return f">\u00a0{target.cap:,}" if count is None else f"{rounded(count):,}"
-
-
 def _examples_range(arrivals: ModelArrivals, target: Target) -> str:
     """Return the range of the runs."""
     if arrivals.low is None:
         return ""
-    return f"({rounded(arrivals.low):,}–{_examples(arrivals.high, target)})"
+    return f"({arrivals.low:,}–{_examples_text(arrivals.high, target)})"
 
 
 def _drawn(arrivals: ModelArrivals, target: Target) -> Estimate:
@@ -457,12 +453,12 @@ def _runs_table(target: Target, record: Record) -> b.Table:
     heads = [message("target.col.run", number=number) for number in range(1, count + 1)]
     rows = []
     for model in ranked(record):
-        cells = [_examples_exact(each, target) for each in target.models[model.name].examples]
+        cells = [_examples_text(each, target) for each in target.models[model.name].examples]
         rows.append((model.name, cells + [NONE] * (count - len(cells))))
     return b.model_table("arrivals", heads, rows)
 
 
-def _examples_exact(count: int | None, target: Target) -> str:
+def _examples_text(count: int | None, target: Target) -> str:
     return f">\u00a0{target.cap:,}" if count is None else f"{count:,}"
 
 

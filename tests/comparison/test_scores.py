@@ -1,0 +1,303 @@
+"""Scores that others computed are judged as the outputs are that they were computed from."""
+
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from selfattn import compare_outputs, compare_scores, score_table
+from selfattn.comparison.scores import plan_scores
+from selfattn.comparison.verify import verify
+from selfattn.errors import UserError
+from selfattn.evaluation.statistics.pilot import Spread, power, runs_needed
+from selfattn.evaluation.statistics.significance import score_runs
+from selfattn.report.render.markdown import markdown_of
+from selfattn.report.write import document
+from selfattn.results.record import Record
+
+Cli = Callable[..., Any]
+Rows = list[dict[str, Any]]
+RIGHT = [f"a {number} b" for number in range(40)]
+
+
+def answers(system: str, run: int) -> list[str]:
+    place = {"a": 3, "b": 9}[system] + run
+    return [text if number % place else f"{text} x" for number, text in enumerate(RIGHT)]
+
+
+def rows(**more: Callable[[int], object]) -> Rows:
+    """Whether each output of `answers` is right, with further columns."""
+    table = []
+    for system in "ab":
+        for run in range(3):
+            for item, (output, right) in enumerate(zip(answers(system, run), RIGHT, strict=True)):
+                row = {"system": system, "run": run, "item": f"i{item}", "score": output == right}
+                table.append(row | {name: make(item) for name, make in more.items()})
+    return table
+
+
+def columns(table: Rows) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in table] for name in table[0]}
+
+
+def kind(item: int) -> str:
+    return "odd" if item % 2 else "even"
+
+
+def differing(folder: Path) -> list[str]:
+    return [finding.name for finding in verify(folder) if finding.differences]
+
+
+def page(record: Record, lang: str = "en") -> str:
+    return markdown_of(document(record), lang)
+
+
+def test_scores_are_judged_as_the_outputs_that_they_come_from(tmp_path: Path) -> None:
+    systems = {system: [answers(system, run) for run in range(3)] for system in "ab"}
+    tags = [kind(item) for item in range(40)]
+    theirs, _ = compare_outputs(RIGHT, systems, metric="exact_match", out=tmp_path / "a", tags=tags, margin=2.0)
+    table = rows(group=kind, metric=lambda _: "exact_match")
+    ours, _ = compare_scores(columns(table), out=tmp_path / "b", margin=2.0)
+    assert [model.metrics for model in ours.models] == [
+        {"exact_match": model.metrics["exact_match"]} for model in theirs.models
+    ]
+    assert ours.pairs == tuple(test for test in theirs.pairs if test.metric == "exact_match")
+    assert ours.buckets == theirs.buckets[:1]
+    for name in ("headline", "interval", "test_items", "margin", "trained"):
+        assert getattr(ours, name) == getattr(theirs, name), name
+    assert not differing(tmp_path / "b")
+
+
+def written(table: Rows, folder: Path) -> Iterator[Path]:
+    """The same table in every format."""
+    frame = pd.DataFrame(table)
+    frame.to_csv(folder / "t.csv", index=False)
+    frame.to_csv(folder / "t.tsv", index=False, sep="\t")
+    (folder / "t.csv.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + (folder / "t.csv").read_bytes()))
+    lines = "".join(json.dumps(row) + "\n" for row in table)
+    (folder / "t.jsonl").write_text(lines)
+    parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False), folder / "t.parquet")
+    yield from (folder / f"t.{ending}" for ending in ("csv", "tsv", "csv.gz", "jsonl", "parquet"))
+
+
+@pytest.mark.parametrize("change", [bool, int, lambda right: right / 2 + 0.25], ids=["bool", "whole", "number"])
+def test_every_format_gives_the_same(change: Callable[[bool], object], tmp_path: Path) -> None:
+    table = [row | {"score": change(row["score"])} for row in rows(cluster=lambda item: item // 2)]
+    expected = score_table(columns(table))
+    assert expected.metrics[0].unit == ("number" if change(True) == 0.75 else "share")
+    for given in (*written(table, tmp_path), pd.DataFrame(table), pa.Table.from_pylist(table)):
+        found = score_table(given)
+        assert (found.estimates, found.pairs) == (expected.estimates, expected.pairs)
+        assert found.cells.systems == {"a": ("0", "1", "2"), "b": ("0", "1", "2")}
+
+
+def test_the_order_of_rows_does_not_matter_but_for_the_order_of_names() -> None:
+    table = rows()
+    straight = score_table(columns(table))
+    mixed = [table[place] for place in np.random.default_rng(0).permutation(len(table))]
+    other = score_table(columns(mixed))
+    for name, estimate in straight.estimates.items():
+        assert other.estimates[name].mean == pytest.approx(estimate.mean)
+        assert other.estimates[name].low == pytest.approx(estimate.low)
+        assert sorted(other.estimates[name].runs) == sorted(estimate.runs)
+
+
+def test_clusters_and_the_direction_reach_the_statistics() -> None:
+    errors = [row | {"score": 3.0 - 2 * row["score"] - 5} for row in rows(cluster=lambda item: item // 4)]
+    table = score_table(columns(errors), better="lower")
+    scores = {
+        name: np.array(
+            [[row["score"] for row in errors if (row["system"], row["run"]) == (name, run)] for run in range(3)]
+        )
+        for name in "ab"
+    }
+    expected = score_runs(scores, [item // 4 for item in range(40)]).comparison()
+    for name, estimate in table.estimates.items():  # below 0, where no interval is cut off
+        assert estimate == expected.estimates[name]
+        assert (estimate.high or 0) < 0
+    assert table.pairs[0].better == "lower"
+    assert table.words["a", "b"] != "better"
+    assert "[−" in page(table.record) or "[-" in page(table.record)
+
+
+def test_several_metrics_are_tested_and_the_first_decides() -> None:
+    table = [row | {"score": float(row["score"])} for row in rows(metric=lambda _: "exact_match")]
+    table += [row | {"metric": "seconds", "score": 10.0 + item % 7} for item, row in enumerate(table)]
+    found = score_table(columns(table), better="seconds=lower")
+    assert [test.metric for test in found.pairs] == ["exact_match", "seconds"]
+    assert found.record.headline.metric == "exact_match"
+    assert found.record.units == {"exact_match": "share", "seconds": "number"}
+    assert [*found.words] == [("a", "b")]
+
+
+def test_a_mean_of_item_scores_is_not_called_corpus_bleu() -> None:
+    table = [row | {"score": 30.0 + row["score"]} for row in rows(metric=lambda _: "bleu")]
+    found = score_table(columns(table)).record
+    assert (found.headline.kind, found.headline.signature) == ("points", "mean over items")
+    assert "mean over items" in page(found)
+
+
+def test_the_result_is_a_table_for_papers_and_for_programs(tmp_path: Path, cli: Cli) -> None:
+    record, _ = compare_scores(columns(rows()), out=tmp_path / "out")
+    table = score_table(columns(rows()))
+    frame = table.to_frame()
+    assert frame.loc["a", "mean"] == table.estimates["a"].mean
+    assert frame["runs"].tolist() == [3, 3]
+    latex = table.to_latex()
+    assert latex.startswith("% selfattn\n\\begin{tabular}{lrl}\n\\toprule\nmodel & score, \\% & vs best \\\\")
+    done = cli("report", tmp_path / "out", "--out", tmp_path / "again", "--tables", tmp_path / "tables")
+    assert done.code == 0, done.err
+    assert (tmp_path / "tables" / "summary.tex").read_text() == latex
+    assert (tmp_path / "tables" / "summary.csv").read_text().startswith('model,"score, %",vs best\n')
+    assert (tmp_path / "again" / "results.json").read_bytes() == (tmp_path / "out" / "results.json").read_bytes()
+    assert record.pairs == table.pairs
+
+
+def test_items_without_a_score_of_every_run_are_refused_or_left_out_and_counted(tmp_path: Path, cli: Cli) -> None:
+    table = [row for row in rows() if (row["system"], row["run"], row["item"]) != ("b", 1, "i7")]
+    with pytest.raises(UserError, match=r"1 missing score, such as system b, run 1, item i7: add them, or `leave_out`"):
+        score_table(columns(table))
+    pd.DataFrame(table).to_csv(tmp_path / "t.csv", index=False)
+    done = cli("compare", "scores", tmp_path / "t.csv", "--leave-out", "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    assert "1 item left out: not every run has a score" in done.out
+    assert not differing(tmp_path / "out")
+    without = score_table(columns([row for row in rows() if row["item"] != "i7"]))
+    found = score_table(columns(table), leave_out=True)
+    assert (found.estimates, found.record.settings["left_out"]) == (without.estimates, 1)
+
+
+def test_verify_sees_a_changed_file_and_a_changed_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = rows(group=kind)
+    pd.DataFrame(table).to_csv("t.csv", index=False)
+    compare_scores("t.csv", out="out")
+    assert not differing(Path("out"))
+    table[0]["score"] = not table[0]["score"]
+    pd.DataFrame(table).to_csv("t.csv", index=False)
+    assert differing(Path("out")) == ["scores of t.csv"]
+    Path("t.csv").unlink()
+    record = json.loads(Path("out/results.json").read_text())
+    record["pairs"][0]["p"] = 0.5
+    Path("out/results.json").write_text(json.dumps(record))
+    assert differing(Path("out")) == ["pairs.a b score"]
+    with pytest.raises(UserError, match="holds the report of another comparison"):
+        compare_scores(columns(table), out="out")
+
+
+BAD: dict[str, tuple[Callable[[Rows], Rows], list[str], str]] = {
+    "text": (lambda t: [*t[:-1], t[-1] | {"score": "good"}], [], r"system b, run 2, item i39: .* number.*found 'good'"),
+    "nan": (lambda t: [*t[:-1], t[-1] | {"score": float("nan")}], [], r"system b, run 2, item i39: .*finite.*none"),
+    "infinite": (lambda t: [*t[:-1], t[-1] | {"score": float("inf")}], [], r"system b, run 2, item i39: .*finite"),
+    "one name": (lambda t: [row | {"system": "a"} for row in t], [], r"system a, run 0, item i0: two scores"),
+    "twice": (lambda t: [*t, t[5]], [], r"system a, run 0, item i5: two scores"),
+    "others": (
+        lambda t: [row | {"item": f"{row['system']}{row['item']}"} for row in t],
+        [],
+        r"240 missing scores, such as",
+    ),
+    "no column": (lambda t: [{"model": 1, "score": 2}], [], r"no column system, item"),
+    "column": (lambda t: [row | {"seed": 1} for row in t], [], r"columns seed: expected some of system, run, item"),
+    "no name": (lambda t: [*t[:-1], t[-1] | {"system": ""}], [], r"no system in row 240"),
+    "clusters": (lambda t: [row | {"cluster": k} for k, row in enumerate(t)], [], r"item i0: more than one cluster"),
+    "direction": (lambda t: [row | {"metric": "comet"} for row in t], [], r"--better: comet: say whether higher or"),
+    "wrong way": (lambda t: [row | {"metric": "bleu"} for row in t], ["--better", "lower"], r"higher values of bleu"),
+    "no metric": (lambda t: t, ["--better", "wer=lower"], r"--better wer: .*has no such metric, but score"),
+    "way": (lambda t: t, ["--better", "up"], r"--better up: expected higher or lower"),
+    "range": (
+        lambda t: [row | {"score": 5} for row in t],
+        ["--unit", "share"],
+        r"a share goes from 0 to 1, found 5 to",
+    ),
+    "one item": (lambda t: [row for row in t if row["item"] == "i1"], [], r"fewer than two items"),
+}
+
+
+@pytest.mark.parametrize(("change", "more", "message"), BAD.values(), ids=BAD)
+def test_what_does_not_fit_is_refused_in_one_line(
+    change: Callable[[Rows], Rows], more: list[str], message: str, tmp_path: Path, cli: Cli
+) -> None:
+    pd.DataFrame(change([row | {"score": float(row["score"])} for row in rows()])).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    done = cli("compare", "scores", tmp_path / "t.csv", *more, "--out", tmp_path / "out")
+    assert (done.code, done.err.count("\n")) == (2, 1), done.err
+    assert re.search(message, done.err), done.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("gone.csv", None, "gone.csv: no such file; give a CSV, TSV, JSON lines or Parquet file"),
+        ("empty.csv", b"", "empty.csv: is no table that can be read"),
+        ("t.parquet", b"no parquet", "t.parquet: is no table that can be read"),
+        ("t.jsonl", b'{"system": 1,', "t.jsonl: is no table that can be read"),
+        ("t.xlsx", b"PK", "t.xlsx: unknown ending"),
+        ("t.csv", b"system,item,score\na,1\n", "t.csv: is no table that can be read"),
+        ("t.csv", b"system,item,score\n", "t.csv: no scores"),
+        ("t.csv", b"system,item,score\n\xff,1,1\na,2,1\n", "t.csv: is no table that can be read"),
+        ("t.jsonl", b'{"system": {"a": 1}, "item": 1, "score": 1}\n', "system: expected names or numbers"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_in_one_line(
+    name: str, content: bytes | None, message: str, tmp_path: Path, cli: Cli
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    done = cli("compare", "scores", tmp_path / name, "--out", tmp_path / "out")
+    assert (done.code, done.err.count("\n")) == (2, 1), done.err
+    assert message in done.err, done.err
+
+
+def test_a_plan_says_how_many_runs_and_items_it_takes(tmp_path: Path, cli: Cli) -> None:
+    pd.DataFrame(rows()).to_csv(tmp_path / "t.csv", index=False)
+    done = cli("compare", "scores", "--plan", tmp_path / "t.csv", "--detect", "5")
+    assert done.code == 0, done.err
+    head, _, *lines, _ = done.out.splitlines()
+    assert "a difference of 5 points with a power of 80 %; 2 systems, 3 runs each and 40 items" in head
+    assert [line.split(" | ")[0] for line in lines] == ["10", "20", "40", "80", "160"]
+    for options in ([], ["--plan", tmp_path / "t.csv"], [tmp_path / "t.csv", "--detect", "2"]):
+        assert cli("compare", "scores", *options).code == 2
+    one = [row for row in rows() if row["run"] == 0]
+    with pytest.raises(UserError, match="a pilot needs two systems with two runs each"):
+        list(plan_scores(columns(one), 2.0))
+
+
+def test_the_power_of_a_plan_is_that_of_the_comparison_itself() -> None:
+    """Runs of two systems with known variances, judged as a comparison judges them; three standard errors apart."""
+    spread = Spread(runs=0.04, single=1.0, common=0.5, freedom=8, items=100)
+    rng = np.random.default_rng(0)
+    for runs, items in ((3, 100), (5, 100), (5, 400)):
+        seen = 0
+        for _ in range(400):
+            level = rng.normal(0, 0.2, size=(2, runs, 1)) + np.array([0.5, 0.0])[:, None, None]
+            item = rng.normal(0, 0.5, size=(2, 1, items))  # 2 x 0.25
+            first, second = level + item + rng.normal(size=(2, runs, items))
+            seen += score_runs({"a": first, "b": second}).comparison().between("a", "b").word == "better"
+        expected = power(spread, 0.5, runs, items)
+        assert seen / 400 == pytest.approx(expected, abs=3 * (expected * (1 - expected) / 400) ** 0.5 + 0.02)
+
+
+def test_more_items_never_need_more_runs_and_caution_needs_no_fewer() -> None:
+    spread = Spread(runs=0.04, single=1.0, common=0.5, freedom=8, items=100)
+    needed = [runs_needed(spread, 0.4, items) for items in (50, 100, 200, 400)]
+    counts = [count or 101 for count in needed]
+    assert counts == sorted(counts, reverse=True)
+    assert (runs_needed(spread.cautious(), 0.4, 200) or 101) >= counts[2]
+    assert runs_needed(spread, 0.001, 100) is None
+
+
+def test_scores_of_one_run_each_say_what_they_cannot_show() -> None:
+    table = [row for row in rows() if row["run"] == 0]
+    lead = document(score_table(columns(table)).record).verdict.lead
+    assert "one run each cannot show" in lead.say("en")
+    assert "다시 학습" in lead.say("ko")
