@@ -54,7 +54,8 @@ def prepare(task: str | TaskData, settings: Settings) -> tuple[Trainings, dict[s
     usual, usual_training = _usual_settings(task, of_comparison, of_training)
     options = CompareOptions(**usual | of_comparison)
     if options.until is not None:
-        usual_training = _towards_target(task, options, of_training) | usual_training
+        not_length = {name: value for name, value in usual_training.items() if name not in _LENGTH}
+        usual_training = _towards_target(task, options, of_training) | not_length
     recorded = _to_record(options, CompareOptions(**usual))
     options = _completed(options, of_comparison, of_training)
     check_conditions(changed(options).keys() & of_comparison.keys(), options, CompareOptions.conditions)
@@ -175,7 +176,7 @@ def _with_tuning(
         fixed = names & training.keys()
         if fixed and is_chosen:
             raise SettingError(f"`{min(fixed)}` is one value for all trainings, and `space` tries several: give one")
-        if not fixed:
+        if not fixed and (is_chosen or recipe.warmup_steps is None or "warmup" not in names):
             space.append(text)
     if not space:
         raise SettingError("`tune`: nothing is left to be tried, because all settings of the space are given")

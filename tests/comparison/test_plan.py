@@ -326,10 +326,11 @@ def test_a_forecast_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: p
     said = lines("--no-tune")
     assert said[0] == "rnn-plain, batch_size 32: 500.0 ms a step"
     # twice 3, 6 and 12 steps, of two models, half a second each, two at once
-    assert said[2].startswith("12 trainings, 2 in parallel: about 0.3 minutes")
+    assert said[2].startswith("plan: SHA-256 ")
+    assert said[3].startswith("12 trainings, 2 in parallel: about 0.3 minutes")
     tuned = lines("--space", "lr=1e-3,2e-3", "--trials", 3)
     assert tuned[2] == "2 tunings of 3 trials for each model and budget, settings from lr=1e-3,2e-3"
-    assert tuned[3].startswith("48 trainings")
+    assert tuned[4].startswith("48 trainings")
     assert not (tmp_path / "out").exists()
 
 

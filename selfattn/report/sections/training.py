@@ -303,7 +303,7 @@ def learning_section(record: Record) -> tuple[b.Block, ...]:
     return (
         b.Paragraph(message("learning.text", metric=headline_name(record)), part, by_tokens, bands),
         b.Charts("against", message("learning.against"), charts),
-        b.Paragraph(message("learning.schedule"), note=True),
+        b.Paragraph(message("learning.schedule") if record.target is None else None, note=True),
     )
 
 
