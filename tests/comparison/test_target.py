@@ -2,10 +2,12 @@
 
 import random
 import shutil
+import sys
 from dataclasses import replace
 from itertools import permutations
 from types import SimpleNamespace
 
+import cloudpickle
 import pytest
 from third_party import isolated_registries
 
@@ -117,7 +119,12 @@ def test_resuming_changes_nothing(finished):
 
 def test_the_same_command_gives_the_same_numbers_however_many_go_on_at_once(finished, tmp_path):
     _, record = finished
-    again, _ = compare("echo", **SETTINGS | {"jobs": 2}, out=tmp_path / "two")
+    here = sys.modules[__name__]
+    cloudpickle.register_pickle_by_value(here)  # this file is no module of a worker
+    try:
+        again, _ = compare("echo", **SETTINGS | {"jobs": 2}, out=tmp_path / "two")
+    finally:
+        cloudpickle.unregister_pickle_by_value(here)
     assert again.target == record.target
 
 

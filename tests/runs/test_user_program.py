@@ -59,7 +59,7 @@ weights = layer(states, causal=True, need_weights=True).weights
 
 WRONG = {
     "run.task.nam": '"TaskData" has no attribute "nam"; maybe "name"?',
-    "layer(states, casual=True)": 'Unexpected keyword argument "casual"; did you mean "causal"?',
+    "layer(states, casual=True)": 'Unexpected keyword argument "casual" for "__call__" of "MultiHeadAttention"',
     'train("dates", out="runs/a", lrr=2)': 'Unexpected keyword argument "lrr" for "train"; did you mean "lr"?',
     'compare("dates", seedz=3)': 'Unexpected keyword argument "seedz" for "compare"',
     'compare("dates", training={"lrr": 2.0})': 'Argument "training" to "compare" has incompatible type',
