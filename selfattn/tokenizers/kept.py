@@ -20,6 +20,8 @@ _FIRST_MARK = 0xF0000  # private characters stand for what a pattern has found, 
 _MOST = 1000
 _SHOWN = 100  # characters of a pattern in a message
 _CALL = re.compile(r"(?<!\\)\(\?(R|0)\)")  # of the whole pattern inside itself
+_MOST_WRITTEN = 100_000  # parts, with counts written out as the library does; each takes some 0.4 kB
+_PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d+)[\d,]*\}|.", re.DOTALL)  # with a count, or not
 _SECONDS = 5.0  # of the processor, for a text; a search takes far below a millisecond
 
 
@@ -252,6 +254,8 @@ class KeptSearch:
                 _check_pattern(line)
             text = f"{chr(_FIRST_MARK + place)}|{line[1:-1]}" if is_pattern(line) else re.escape(line)
             groups.append(f"(?P<l{place}>{text})")
+        if sum(_written_out(line[1:-1]) for line in lines if is_pattern(line)) > _MOST_WRITTEN:
+            raise UserError("kept symbols: the counts of all patterns together are too large; give fewer, or smaller")
         self._lines = tuple(lines)
         # Long symbols first, then patterns in their order.
         order = sorted(range(len(lines)), key=lambda place: 0 if is_pattern(lines[place]) else -len(lines[place]))
@@ -301,6 +305,9 @@ def _check_pattern(line: str) -> None:
     Raises:
         UserError: see `KeptSearch`.
     """
+    if _written_out(line[1:-1]) > _MOST_WRITTEN:
+        shown = _shown(line)
+        raise UserError(f"kept symbols: {shown}: more than {_MOST_WRITTEN:,} parts by its counts; write smaller ones")
     pattern = _compiled(line[1:-1], line)
     flags = _compiled("", line).flags
     if pattern.groups or pattern.flags != flags or _CALL.search(line) or pattern.fullmatch(""):
@@ -316,8 +323,33 @@ def _compiled(text: str, line: str) -> Any:
         reason = str(error)
     except (RecursionError, OverflowError, MemoryError):
         reason = "too large, or parentheses too deep"
-    shown = reprlib.repr(line) if len(line) > _SHOWN else line
-    raise UserError(f"kept symbols: {shown}: no regular expression of the library regex ({reason}); mend it")
+    raise UserError(f"kept symbols: {_shown(line)}: no regular expression of the library regex ({reason}); mend it")
+
+
+def _shown(line: str) -> str:
+    return reprlib.repr(line) if len(line) > _SHOWN else line
+
+
+def _written_out(pattern: str) -> int:
+    """Return how many parts a pattern has when ``a{3}`` is written ``aaa``: the library compiles them all.
+
+    A count multiplies what stands before it, a character or a group; nested counts multiply one another.
+    """
+    sizes = [0]  # of the pattern, and of each group that is open
+    last = 0  # what a count repeats
+    for part in _PART.finditer(pattern):
+        if part[0] == "(":
+            sizes.append(0)
+            last = 1
+            continue
+        if part[1]:
+            last *= max(int(part[1][:10]) - 1, 0)
+        elif part[0] == ")" and len(sizes) > 1:
+            last = sizes.pop()
+        else:
+            last = 1
+        sizes[-1] += last
+    return sum(sizes)
 
 
 def without_kept(texts: Iterable[str], lines: Sequence[str], *, of_words: bool) -> Iterator[str]:

@@ -115,7 +115,7 @@ def test_what_finds_nothing_is_no_symbol() -> None:
         ("/a(?R)?/\n", "has groups or flags"),
         (
             "/a{99999999999}/\n",
-            r"/a\{99999999999\}/: no regular expression of the library regex \(repeat count too big",
+            r"/a\{99999999999\}/: more than 100,000 parts by its counts; write smaller ones",
         ),
         (f"/{'(?:' * 3000}a{')' * 3000}/\n", r"symbols: .{20,60}: no regular expression of .*too large, or parenth"),
     ],
@@ -125,6 +125,28 @@ def test_lines_that_cannot_be_used_are_refused(content: str, message: str, tmp_p
     file.write_bytes(content.encode("utf-8", "surrogateescape"))
     with pytest.raises(UserError, match=message):
         read_kept(file)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?:(?:a{60000}){60000}){60000}",
+        r"(?:[{)\]]\d{400}){300,}",
+        "a{6000000}",
+        "(?:(?:(?:a{1000}){1000}){0}b)",
+        "(?:(?:ab){400}){300}?",
+        "(?:a{400}|b){400}",
+    ],
+)
+def test_nested_counts_that_fill_the_memory_are_refused(pattern: str) -> None:
+    with pytest.raises(UserError, match=r"^kept symbols: /.*: more than 100,000 parts by its counts; write smaller"):
+        KeptSearch([f"/{pattern}/"])
+
+
+def test_counts_of_all_patterns_are_bounded_together() -> None:
+    assert KeptSearch(["/(?:a{200}){200}/", r"/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/", "/[]a{9]{9}/", r"/\{9}/"])
+    with pytest.raises(UserError, match="the counts of all patterns together are too large; give fewer, or smaller"):
+        KeptSearch([f"/{letter}(?:a{{200}}){{200}}/" for letter in "abc"])
 
 
 @given(text=st.text("ab1 .{}é한9नमस्तेशָ\x1c", max_size=30))
