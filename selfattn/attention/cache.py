@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -83,9 +84,12 @@ class Cache:
         """Return the positions of the next tokens, ``[i]`` or ``[b i]``: behind that of the last key, if it has one."""
         following = torch.arange(count, device=self.entries.key.device)
         positions = self.entries.positions
-        if positions is None or not self.length:
+        if positions is None:
             return self.length + following
-        return positions[..., -1:] + 1 + following
+        last = F.pad(positions, (1, 0), value=-1)[
+            ..., -1:
+        ]  # -1 where there is no key: no branch in an exported program
+        return last + 1 + following
 
     def append(self, new: KeyValue) -> Cache:
         """Return the cache with the keys and values of later positions behind it.

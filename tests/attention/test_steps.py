@@ -13,6 +13,7 @@ from selfattn.attention import (
     Rotary,
     attention_steps,
 )
+from selfattn.attention.cache import Cache, KeyValue
 from selfattn.attention.masks import key_mask
 from selfattn.attention.steps import AttentionSteps
 from selfattn.models.build import build
@@ -87,3 +88,13 @@ def test_the_steps_of_a_model_lead_to_the_weights_of_its_maps(name: str) -> None
     weights = steps.weights[..., :5] if name == "decoder-only" else steps.weights
     torch.testing.assert_close(weights, maps.cross[-1])
     assert steps.table(2).count("\n") == steps.weights.shape[-1] + 2
+
+
+def test_the_first_positions_behind_no_key_count_from_zero() -> None:
+    """Without a branch on the length, so that an exported step starts from an empty cache, too."""
+    vectors = torch.zeros(2, 1, 0, 4)
+    empty = Cache(KeyValue(vectors, vectors, positions=torch.zeros(0, dtype=torch.int64)))
+    assert empty.next_positions(3).tolist() == [0, 1, 2]
+    placed = torch.zeros(2, 1, 2, 4)
+    filled = Cache(KeyValue(placed, placed, positions=torch.tensor([[3, 5], [0, 1]])))
+    assert filled.next_positions(2).tolist() == [[6, 7], [2, 3]]
