@@ -36,6 +36,7 @@ _ADVICE = "give a CSV, TSV, JSON lines or Parquet file with the columns system, 
 _SPARSEST = 20  # cells for each score; a table with more has other items for every run
 
 NOT_A_FILE = "<scores>"
+_LARGEST = 1e100  # score; squares of larger ones are infinite
 _FEW = 10_000  # runs, which no table has too many of
 Codes: TypeAlias = npt.NDArray[np.int32]
 """For each row the number of its name."""
@@ -249,7 +250,9 @@ def _arrow(scores: Scores, label: str) -> pa.Table:
     try:
         if isinstance(scores, str | Path):
             with reading(Path(scores), _ADVICE):
-                return _read(Path(scores))
+                table = _read(Path(scores))
+                table.column_names  # noqa: B018  # decodes the headings, which may not be UTF-8
+                return table
         if isinstance(scores, bytes):
             scores = parquet.read_table(pa.BufferReader(scores), read_dictionary=list(_LABELS), pre_buffer=False)
         return pa.table(scores)
@@ -393,10 +396,12 @@ def _numbers(column: pa.ChunkedArray, place: Any) -> Array:
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
     scores = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
-    if not (finite := np.isfinite(scores)).all():
+    if not (finite := np.abs(scores) <= _LARGEST).all():
         row = int(np.argmin(finite))
         found = "none" if np.isnan(scores[row]) else scores[row]
-        raise UserError(f"{place(row)}: expected a finite number as its score, found {found}; leave the row out")
+        raise UserError(
+            f"{place(row)}: expected a finite number as its score, up to {_LARGEST:g}, found {found}; leave the row out"
+        )
     return scores
 
 

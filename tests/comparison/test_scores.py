@@ -301,3 +301,13 @@ def test_scores_of_one_run_each_say_what_they_cannot_show() -> None:
     lead = document(score_table(columns(table)).record).verdict.lead
     assert "one run each cannot show" in lead.say("en")
     assert "다시 학습" in lead.say("ko")
+
+
+def test_headings_in_another_encoding_and_huge_scores_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "scores.csv"
+    file.write_bytes("시스템,item,score\na,q,1\n".encode("cp949"))
+    with pytest.raises(UserError, match=r"scores\.csv: is no table that can be read \(.*can't decode"):
+        score_table(file)
+    file.write_text("system,item,score\na,q,1e308\na,r,1e308\nb,q,-1e308\nb,r,0\n")
+    with pytest.raises(UserError, match=r"system a, item q: expected a finite number as its score, up to 1e\+100"):
+        score_table(file)
