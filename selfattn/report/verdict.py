@@ -195,27 +195,28 @@ def target_question(record: Record, target: Target) -> Message:
 
 def target_lead(record: Record, target: Target) -> Message:
     """Return the answer in one sentence: what the best model needs, and the others in comparison."""
-    best, *others = ranked(record)
+    best, *others = ranking.sound(record)
     median = target.models[best.name].median
     if median is None:
         cap = examples_text(record, target.cap)
         return message("target.nobody", cap=cap, percent=amount(100 * target.share))
     clauses = [_clause(record, target, model, best) for model in others]
     values: dict[str, TextLike] = {
-        "answer": _answer(record, target),
         "model": _named(record, best),
         "count": examples_text(record, median),
         "percent": amount(100 * target.share),
         "others": join_and(clauses),
     }
-    return in_task_words(record, "target.lead" if others else "target.alone", **values)
+    needs = in_task_words(record, "target.lead" if others else "target.alone", **values)
+    answer = _answer(record, target)
+    return message("target.answered", answer=answer, needs=needs) if answer else needs
 
 
-def _answer(record: Record, target: Target) -> TextLike:
-    """Return the answer to the question about the task's pair; nothing where the question is another."""
+def _answer(record: Record, target: Target) -> Message | None:
+    """Return the answer to the question about the task's pair; None where the question is another."""
     pair = asked_pair(record)
     if pair is None:
-        return ""
+        return None
     test = target.pair(pair[0].name, pair[1].name)
     return message("target.rough") if _is_rough(target) else message(_ANSWERS[test.word])
 
@@ -586,6 +587,8 @@ def tuning_badge(record: Record) -> Badge:
         return Badge("note", message(_TUNING_BADGES[ranking.how_tuned(record)]))
     if record.target is not None:
         names = ", ".join(dict.fromkeys(chain.from_iterable(record.tuning.space.values())))
+        if record.tuning.trials == 1:
+            return Badge("note", message("badge.drawn", names=names))
         return Badge("ok", message("badge.tuned.target", names=names, count=record.tuning.trials))
     if not record.tuning.is_common:
         return Badge("warn", message("badge.spaces"))

@@ -399,7 +399,7 @@ def target_chart(record: Record, target: Target) -> b.Chart:
 
 
 def _line(model: Model, target: Target) -> tuple[b.Spot, ...]:
-    """Return the mean over the runs that are still on their way, with their range; the median arrival is ringed."""
+    """Return the mean over the runs with their range, up to the median arrival, which is ringed."""
     arrivals = target.models[model.name]
     curves = [[point for point in curve.points if point.examples and point.valid is not None] for curve in model.curves]
     places = sorted({point.examples for point in chain.from_iterable(curves) if point.examples})
