@@ -216,11 +216,12 @@ def compare_records(record: Record, again: Record) -> Iterator[Recomputation]:
 
 def _leaves(was: Any, now: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
     """Yield the plain values of two values side by side, each with its place."""
-    parts = [_parts(value) for value in (was, now)]
-    if parts == [None, None]:
+    first, second = _parts(was), _parts(now)
+    if first is None or second is None:
         yield place, was, now
         return
-    first, second = ({} if part is None else part for part in parts)
+    if not isinstance(was, Mapping) and first.keys() == second.keys() and list(first) != list(second):
+        yield (*place, "order"), list(first), list(second)
     for key in dict.fromkeys((*first, *second)):
         yield from _leaves(first.get(key), second.get(key), (*place, str(key)))
 

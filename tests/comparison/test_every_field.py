@@ -54,14 +54,15 @@ def places_of(values: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, .
             yield from places_of(value, (*place, number))
 
 
-def changed(value: Any) -> Any:
+def changes(value: Any) -> list[Any]:
+    """Return other values of the same type; of a list, a shorter one and another order; null for what is empty."""
     if isinstance(value, bool):
-        return not value
+        return [not value]
     if isinstance(value, int | float):
-        return type(value)(value / 2 if value > 1 else 1 - value / 2)
+        return [type(value)(value / 2 if value > 1 else 1 - value / 2)]
     if isinstance(value, list):
-        return value[:-1] if value else ["x"]
-    return "x" if value is None else f"{value}x"
+        return [value[:-1], *([value[::-1]] if value[::-1] != value else [])] if value else [["x"], None]
+    return ["x"] if value is None else [f"{value}x", *([None] if value == "" else [])]
 
 
 def unseen(results: Path, part: str = "") -> list[str]:
@@ -83,10 +84,11 @@ def unseen(results: Path, part: str = "") -> list[str]:
         for key in path:
             inner = inner[key]
         before = inner[last]
-        inner[last] = changed(before)
-        with suppress(UserError):  # which is seen, too
-            if not findings(decode(Record, values, file=results, advice=""), again):
-                missed.append(".".join(map(str, place)))
+        for forged in changes(before):
+            inner[last] = forged
+            with suppress(UserError):  # which is seen, too
+                if not findings(decode(Record, values, file=results, advice=""), again):
+                    missed.append(f"{'.'.join(map(str, place))} {forged!r}")
         inner[last] = before
     return missed
 
