@@ -12,8 +12,8 @@ import torch
 from selfattn.layers.recurrent import named_tensors
 from selfattn.models.build import build
 from selfattn.report.blocks import Chart, ChartLine, Spot
-from selfattn.report.drawing.charts import Signs
-from selfattn.report.drawing.numbers import Scale, number_scale
+from selfattn.report.numbers import Scale, number_scale
+from selfattn.report.pictures import Signs
 from selfattn.report.write import chart_svg
 
 MODELS = ("decoder-only", *(f"decoder-only-{kind}" for kind in ("linear", "linear-decay", "delta", "delta-hybrid")))

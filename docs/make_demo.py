@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from selfattn.demo.page import page_of, read_page
-from selfattn.report.pages import embedded
+from selfattn.report.pictures import embedded
 from selfattn.runs.attention_view import AttentionView
 
 HERE = Path(__file__).parent / "demo"

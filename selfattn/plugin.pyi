@@ -65,9 +65,9 @@ from selfattn.report.blocks import Spot as Spot
 from selfattn.report.blocks import Strip as Strip
 from selfattn.report.blocks import Table as Table
 from selfattn.report.blocks import quality_cell as quality_cell
-from selfattn.report.drawing.numbers import Scale as Scale
-from selfattn.report.drawing.numbers import number_scale as number_scale
-from selfattn.report.drawing.numbers import value_text as value_text
+from selfattn.report.numbers import Scale as Scale
+from selfattn.report.numbers import number_scale as number_scale
+from selfattn.report.numbers import value_text as value_text
 from selfattn.report.ranking import quality as quality
 from selfattn.report.ranking import ranked as ranked
 from selfattn.report.ranking import record_scale as record_scale

@@ -15,8 +15,8 @@ from pathlib import Path
 from selfattn import register
 from selfattn.models.families import EncoderDecoderConfig, Preset, RNNDecoderConfig, RNNEncoderConfig
 from selfattn.report.blocks import Chart, ChartLine, Spot
-from selfattn.report.drawing.charts import Signs
-from selfattn.report.drawing.numbers import Scale
+from selfattn.report.numbers import Scale
+from selfattn.report.pictures import Signs
 from selfattn.report.write import chart_svg
 from selfattn.results.record import read_record
 from selfattn.words.messages import phrase

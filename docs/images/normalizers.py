@@ -15,7 +15,7 @@ from draw import TEXT, trained  # noqa: E402
 
 from selfattn.attention.normalizers import make_normalizer  # noqa: E402
 from selfattn.models.inside import trace_model  # noqa: E402
-from selfattn.report.drawing.attention import attention_svg  # noqa: E402
+from selfattn.report.pictures import attention_svg  # noqa: E402
 
 OUTPUT = "2008-11-13"
 LAYER = "decoder.layers.0.cross_attn"

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 from selfattn.evaluation.statistics.variances import holm, t_quantile, t_tail
 from selfattn.registry import CLAIMS
 from selfattn.report.blocks import Block, Cell, Chart, ChartLine, Column, Row, Spot, Table
-from selfattn.report.drawing.numbers import Scale, estimate_text, number_scale, power_of_ten
+from selfattn.report.numbers import Scale, estimate_text, number_scale, power_of_ten
 from selfattn.results.claims import Contrast, Judgement, Need, Trial
 from selfattn.results.quality import Estimate
 from selfattn.words.messages import Message, TextLike, read_words

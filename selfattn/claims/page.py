@@ -14,11 +14,10 @@ from selfattn.errors import UserError, all_visible, described
 from selfattn.ownership import MARKDOWN_MARK
 from selfattn.registry import CLAIMS
 from selfattn.report import blocks
-from selfattn.report.drawing.numbers import bare_p_text, power_of_ten
+from selfattn.report.html import html_of
+from selfattn.report.numbers import bare_p_text, power_of_ten
 from selfattn.report.ranking import departures
-from selfattn.report.render.html import html_of
-from selfattn.report.render.markdown import markdown_of
-from selfattn.report.render.terminal import print_blocks
+from selfattn.report.text import markdown_of, print_blocks
 from selfattn.report.write import as_json, write_all
 from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement, Need
 from selfattn.words.messages import SOURCE, Message, TextLike, message

@@ -17,8 +17,7 @@ from typing import Any
 
 from cyclopts import App, CycloptsError, MissingArgumentError, UnknownCommandError, UnusedCliTokensError
 
-from selfattn.cli.config import OptionFiles, read_config, write_config
-from selfattn.cli.options import LISTS, BasicHelp, make_app
+from selfattn.cli.options import LISTS, BasicHelp, OptionFiles, make_app, read_config, write_config
 from selfattn.errors import UserError, as_options, begin_command_line, say, visible
 from selfattn.files import writing
 from selfattn.plugin_loading import load_installed, load_plugin
@@ -64,7 +63,7 @@ _COMMANDS = (
     "runs:export",
     "runs:push",
     "runs:models",
-    "inside:heads",
+    "decoding:heads",
 )
 
 

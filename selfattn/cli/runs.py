@@ -40,7 +40,7 @@ def report(
     """
     from selfattn.comparison.external import is_external, rewrite_external
     from selfattn.comparison.report import write_comparison
-    from selfattn.report.render.terminal import print_summary
+    from selfattn.report.text import print_summary
     from selfattn.report.write import write_figures, write_tables
 
     write_again = rewrite_external if is_external(comparison) else write_comparison

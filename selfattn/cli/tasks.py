@@ -10,8 +10,17 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from selfattn.cli.config import MakeCommands, read_recipe
-from selfattn.cli.options import Lang, changed_settings, check_language, make_app, parameters_of, takes, unwrapped
+from selfattn.cli.options import (
+    Lang,
+    MakeCommands,
+    changed_settings,
+    check_language,
+    make_app,
+    parameters_of,
+    read_recipe,
+    takes,
+    unwrapped,
+)
 from selfattn.codec import encode
 from selfattn.data.readers.pairs import named_sets
 from selfattn.errors import UserError, say
@@ -101,7 +110,7 @@ def compare_command(task: type[TaskData]) -> Callable[..., None]:
     @takes(*parameters)
     def run(**settings: Any) -> None:
         from selfattn.comparison.compare import compare, forecast
-        from selfattn.report.render.terminal import print_summary
+        from selfattn.report.text import print_summary
 
         out = settings.get("out", defaults["out"])
         lang = settings.get("lang", SOURCE)
@@ -135,7 +144,7 @@ def outputs_command() -> Callable[..., None]:
     @takes(*parameters)
     def run(**options: Any) -> None:
         from selfattn.comparison.outputs import compare_outputs
-        from selfattn.report.render.terminal import print_summary
+        from selfattn.report.text import print_summary
 
         settings = changed_settings(options, parameters)
         systems = systems_of(settings.pop("system"))
@@ -155,7 +164,7 @@ def scores_command() -> Callable[..., Iterable[str] | None]:
     @takes(*parameters)
     def run(file: Path | None = None, /, **options: Any) -> Iterable[str] | None:
         from selfattn.comparison.scores import compare_scores, plan_scores
-        from selfattn.report.render.terminal import print_summary
+        from selfattn.report.text import print_summary
 
         settings = changed_settings(options, parameters)
         given = ScoresOptions(**settings)

@@ -21,7 +21,7 @@ from selfattn.files import make_directory
 from selfattn.ownership import check_ours
 from selfattn.report.blocks import Outputs
 from selfattn.report.ranking import ranked
-from selfattn.report.sections.attention import DEMO
+from selfattn.report.sections.models import DEMO
 from selfattn.report.write import RESULTS, ReportFiles, check_report, write_report
 from selfattn.results.record import Record, read_record
 from selfattn.runs.load import load

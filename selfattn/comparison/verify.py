@@ -25,7 +25,7 @@ from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.gates import output_gates
 from selfattn.evaluation.metrics.basic import agree
 from selfattn.experiments.plan import PLAN
-from selfattn.report.sections.attention import DEMO
+from selfattn.report.sections.models import DEMO
 from selfattn.report.write import RESULTS
 from selfattn.results.record import Gate, Recomputation, Record, read_record
 from selfattn.runs.answers import answer

@@ -17,8 +17,7 @@ from selfattn.errors import UserError
 from selfattn.files import write_text, writing
 from selfattn.models.config import config_to_dict
 from selfattn.ownership import check_ours
-from selfattn.report.drawing.charts import Signs
-from selfattn.report.pages import asset, digest, embedded, templates
+from selfattn.report.pictures import Signs, asset, digest, embedded, templates
 from selfattn.runs.run import Run
 from selfattn.tokenizers.kept import KeptTokenizer
 from selfattn.tokenizers.listed import CharTokenizer, LetterTokenizer, WordTokenizer

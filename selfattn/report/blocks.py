@@ -22,10 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any, Literal
 
+from selfattn.errors import UserError, described
 from selfattn.registry import SECTIONS
-from selfattn.report.drawing.numbers import NONE, Scale, interval_text, mean_text
+from selfattn.report.numbers import NONE, Scale, interval_text, mean_text
 from selfattn.results.attention import AttentionExample
 from selfattn.results.quality import Estimate, Unit
 from selfattn.results.record import Record
@@ -453,3 +455,33 @@ class Document:
     names: tuple[str, ...] = ()
     version: str = ""
     has_contents: bool = True
+
+
+def contents(record: Record, outputs: Outputs | None = None) -> tuple[Part, ...]:
+    """Every section that shows something of a record.
+
+    Raises:
+        UserError: a section that is not the project's does not make its blocks.
+    """
+    order: list[str] = []
+    for key in sorted(SECTIONS, key=lambda key: bool(getattr(SECTIONS[key], "after", ""))):
+        after = getattr(SECTIONS[key], "after", "")
+        if after and after not in SECTIONS:
+            known = ", ".join(SECTIONS)
+            raise UserError(f"section {key!r}: after = {after!r} is no section; choose one of {known}")
+        order.insert(order.index(after) + 1 if after in order else len(order), key)
+    return tuple(part for part in (_part(record, key, outputs) for key in order) if part.blocks)
+
+
+def _part(record: Record, key: str, outputs: Outputs | None) -> Part:
+    section = SECTIONS[key]
+    is_plugin = not section.__module__.startswith("selfattn.report.")
+    try:
+        instance = section() if isinstance(section, type) else section
+        more = (outputs,) if "outputs" in signature(instance.blocks).parameters else ()
+        blocks = () if more == (None,) else tuple(instance.blocks(record, *more))
+    except Exception as error:
+        if not is_plugin:
+            raise
+        raise UserError(f"section {key!r}: shows nothing ({described(error)}); mend its file") from error
+    return Part(key, instance.title, blocks, is_plugin)

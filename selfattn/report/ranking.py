@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Literal, NamedTuple
 
 from selfattn.evaluation.statistics.variances import ALPHA
-from selfattn.report.drawing.numbers import (
+from selfattn.report.numbers import (
     Scale,
     amount,
     compact,

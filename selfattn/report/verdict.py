@@ -14,7 +14,7 @@ from selfattn.data.languages import NO_LANGUAGE
 from selfattn.evaluation.statistics.design import POWER, Design, most_failing
 from selfattn.report import ranking
 from selfattn.report.blocks import Badge, Verdict
-from selfattn.report.drawing.numbers import amount, gap_text, p_text, score_text, share_text
+from selfattn.report.numbers import amount, gap_text, p_text, score_text, share_text
 from selfattn.report.ranking import asked_pair, display_name, headline_name, in_task_words, pair_test, quality, ranked
 from selfattn.results.plan import parse_axis
 from selfattn.results.quality import MIN_SEEDS, MarginWord, PairTest, RatioTest, Target, Word, leaders

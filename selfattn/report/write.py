@@ -9,22 +9,19 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from inspect import signature
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from selfattn.codec import encode
-from selfattn.errors import UserError, all_visible, described, say
+from selfattn.errors import UserError, all_visible, say
 from selfattn.files import write_bytes, writing
 from selfattn.ownership import MARKDOWN_MARK, check_ours
-from selfattn.registry import SECTIONS
-from selfattn.report.blocks import Block, Chart, Charts, Document, Folded, Outputs, Part, Table
-from selfattn.report.drawing.charts import Signs, curves, label_margin
-from selfattn.report.pages import drawn_as, picture
-from selfattn.report.render.html import html_of
-from selfattn.report.render.markdown import markdown_of, table_cells
+from selfattn.report.blocks import Block, Chart, Charts, Document, Folded, Outputs, Table, contents
+from selfattn.report.html import html_of
+from selfattn.report.pictures import Signs, curves, drawn_as, label_margin, picture
 from selfattn.report.sections.quality import first_screen
+from selfattn.report.text import markdown_of, table_cells
 from selfattn.report.verdict import verdict
 from selfattn.results.record import Record
 from selfattn.words.messages import LANGS, SOURCE, text_of
@@ -40,36 +37,6 @@ def document(record: Record, outputs: Outputs | None = None) -> Document:
     names = tuple(model.name for model in record.models)
     version = str(record.environment.get("selfattn", ""))
     return Document(verdict(record), first_screen(record), contents(record, outputs), names, version)
-
-
-def contents(record: Record, outputs: Outputs | None = None) -> tuple[Part, ...]:
-    """Every section that shows something of a record.
-
-    Raises:
-        UserError: a section that is not the project's does not make its blocks.
-    """
-    order: list[str] = []
-    for key in sorted(SECTIONS, key=lambda key: bool(getattr(SECTIONS[key], "after", ""))):
-        after = getattr(SECTIONS[key], "after", "")
-        if after and after not in SECTIONS:
-            known = ", ".join(SECTIONS)
-            raise UserError(f"section {key!r}: after = {after!r} is no section; choose one of {known}")
-        order.insert(order.index(after) + 1 if after in order else len(order), key)
-    return tuple(part for part in (_part(record, key, outputs) for key in order) if part.blocks)
-
-
-def _part(record: Record, key: str, outputs: Outputs | None) -> Part:
-    section = SECTIONS[key]
-    is_plugin = not section.__module__.startswith("selfattn.report.")
-    try:
-        instance = section() if isinstance(section, type) else section
-        more = (outputs,) if "outputs" in signature(instance.blocks).parameters else ()
-        blocks = () if more == (None,) else tuple(instance.blocks(record, *more))
-    except Exception as error:
-        if not is_plugin:
-            raise
-        raise UserError(f"section {key!r}: shows nothing ({described(error)}); mend its file") from error
-    return Part(key, instance.title, blocks, is_plugin)
 
 
 RESULTS = "results.json"

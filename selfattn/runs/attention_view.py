@@ -193,7 +193,7 @@ class AttentionView:
         Raises:
             UserError: no such layer or head.
         """
-        from selfattn.report.drawing.attention import attention_svg
+        from selfattn.report.pictures import attention_svg
 
         weights, caption = self._drawn(layer, head)
         text = f"{self.source} → {self.prediction}" if self.prediction else self.source
@@ -213,7 +213,7 @@ class AttentionView:
         Raises:
             UserError: another ending, a place that cannot be written to, no such layer or head, or CairoSVG is missing.
         """
-        from selfattn.report.pages import drawn_as
+        from selfattn.report.pictures import drawn_as
 
         def draw() -> str:
             return self.to_svg(layer, head)
@@ -240,7 +240,7 @@ class AttentionView:
 
     def _page(self, shown: ModelAttention, lang: str) -> str:
         from selfattn.report.blocks import AttentionExplorer
-        from selfattn.report.render.html import render_attention
+        from selfattn.report.html import render_attention
 
         example = AttentionExample(self.source, "", models={self.model: shown})
         page = AttentionExplorer((example,), (self.model,), self.second, self.is_shifted, tuple(self.without))

@@ -93,7 +93,7 @@ def head_lines(scores: HeadScores) -> Iterator[str]:
 
 def heads_svg(scores: HeadScores) -> str:
     """Draw what each head is worth: a row for each layer, the darker the more the score changes without the head."""
-    from selfattn.report.drawing.attention import attention_svg
+    from selfattn.report.pictures import attention_svg
 
     layers, heads, rows = scores.changes()
     title = f"change of {scores.metric} without each head, as a share of it"

@@ -23,7 +23,7 @@ from selfattn.errors import UserError
 from selfattn.experiments.queue import Workers
 from selfattn.models.build import build
 from selfattn.registry import CLAIMS
-from selfattn.report.render.markdown import markdown_of
+from selfattn.report.text import markdown_of
 from selfattn.results.claims import ClaimsRecord, Contrast, Need
 from selfattn.words.messages import LANGS
 

@@ -19,7 +19,7 @@ from selfattn.claims.run import join_records, judge_claims, read_record
 from selfattn.codec import read
 from selfattn.errors import SettingError, UserError
 from selfattn.registry import CLAIMS
-from selfattn.report.render.markdown import markdown_of
+from selfattn.report.text import markdown_of
 from selfattn.results.claims import ClaimsRecord, Trial
 
 

@@ -16,8 +16,8 @@ from selfattn import compare_outputs
 from selfattn.comparison.verify import verify
 from selfattn.errors import SettingError, UserError
 from selfattn.report.blocks import Strip, Table
-from selfattn.report.render.markdown import markdown_of
 from selfattn.report.sections.quality import buckets_section
+from selfattn.report.text import markdown_of
 from selfattn.report.write import document
 from selfattn.results.record import Record, read_record
 

@@ -19,7 +19,7 @@ from selfattn.comparison.verify import verify
 from selfattn.errors import UserError
 from selfattn.evaluation.statistics.pilot import Spread, power, runs_needed
 from selfattn.evaluation.statistics.significance import score_runs
-from selfattn.report.render.markdown import markdown_of
+from selfattn.report.text import markdown_of
 from selfattn.report.write import document
 from selfattn.results.record import Record
 

@@ -24,7 +24,7 @@ from selfattn.errors import SettingError
 from selfattn.evaluation.statistics.arrivals import compare_arrivals
 from selfattn.models.families import PRESETS
 from selfattn.registry import TASKS
-from selfattn.report.render.markdown import markdown_of
+from selfattn.report.text import markdown_of
 from selfattn.report.verdict import rounded, times_text, verdict
 from selfattn.report.write import document
 from selfattn.results.quality import ModelArrivals, RatioTest, Target

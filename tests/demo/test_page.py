@@ -26,7 +26,7 @@ from selfattn.models.families import (
     RNNEncoderConfig,
     TransformerConfig,
 )
-from selfattn.report.drawing.charts import Signs
+from selfattn.report.pictures import Signs
 from selfattn.runs.load import load
 from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run

@@ -14,11 +14,10 @@ from rich.console import Console
 from selfattn.errors import UserError
 from selfattn.plugin_loading import load_plugin
 from selfattn.registry import SECTIONS, register
-from selfattn.report.blocks import HeatMap, Outputs
-from selfattn.report.render.html import html_of
-from selfattn.report.render.markdown import markdown_of
-from selfattn.report.render.terminal import print_summary
-from selfattn.report.write import contents, document, write_report
+from selfattn.report.blocks import HeatMap, Outputs, contents
+from selfattn.report.html import html_of
+from selfattn.report.text import markdown_of, print_summary
+from selfattn.report.write import document, write_report
 from selfattn.results.record import Record, read_record, record_from_dict
 from selfattn.words.messages import phrase
 

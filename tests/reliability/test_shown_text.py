@@ -12,9 +12,8 @@ from selfattn.cli import tokenizer as tokenizer_commands
 from selfattn.comparison.report import write_comparison
 from selfattn.errors import all_visible, say, visible
 from selfattn.ownership import MARKDOWN_MARK
-from selfattn.report.render.html import html_of
-from selfattn.report.render.markdown import markdown_of
-from selfattn.report.render.terminal import print_summary
+from selfattn.report.html import html_of
+from selfattn.report.text import markdown_of, print_summary
 from selfattn.report.write import document
 from selfattn.tokenizers.listed import CharTokenizer
 

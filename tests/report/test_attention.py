@@ -8,7 +8,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from selfattn.report.drawing.attention import attention_svg, attention_text, width
+from selfattn.report.pictures import attention_svg, attention_text, width
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from selfattn.report.drawing import charts
-from selfattn.report.drawing.charts import COLOURS, INKS, Signs
+from selfattn.report import pictures
+from selfattn.report.pictures import COLOURS, INKS, Signs
 
-CSS = (Path(charts.__file__).parents[1] / "templates" / "report.css").read_text(encoding="utf-8")
+CSS = (Path(pictures.__file__).parent / "templates" / "report.css").read_text(encoding="utf-8")
 NAMES = tuple(f"m{k}" for k in range(COLOURS))
 
 

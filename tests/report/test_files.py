@@ -17,12 +17,10 @@ from report_records import read
 from rich.console import Console
 
 from selfattn.errors import UserError
-from selfattn.report.drawing.attention import width
-from selfattn.report.drawing.numbers import interval_text, mean_text
-from selfattn.report.pages import drawn_as
+from selfattn.report.numbers import interval_text, mean_text
+from selfattn.report.pictures import drawn_as, width
 from selfattn.report.ranking import quality
-from selfattn.report.render.markdown import markdown_of, plain
-from selfattn.report.render.terminal import print_summary
+from selfattn.report.text import markdown_of, plain, print_summary
 from selfattn.report.verdict import question, verdict
 from selfattn.report.write import document, write_figures, write_report, write_tables
 from selfattn.results.record import Record, read_record

@@ -12,8 +12,8 @@ import pytest
 import report_records
 
 from selfattn.errors import visible
-from selfattn.report.drawing.numbers import compact, interval_text, mean_text
-from selfattn.report.render.html import html_of
+from selfattn.report.html import html_of
+from selfattn.report.numbers import compact, interval_text, mean_text
 from selfattn.report.write import document
 from selfattn.results.record import record_from_dict
 from selfattn.words.messages import catalogue

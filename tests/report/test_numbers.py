@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfattn.report.blocks import Bars, Chart, ChartLine, Spot
-from selfattn.report.drawing.charts import Signs, curves
-from selfattn.report.drawing.numbers import (
+from selfattn.report.numbers import (
     Scale,
     amount,
     compact,
@@ -23,7 +22,8 @@ from selfattn.report.drawing.numbers import (
     share_text,
     value_text,
 )
-from selfattn.report.render.markdown import MarkdownPage
+from selfattn.report.pictures import Signs, curves
+from selfattn.report.text import MarkdownPage
 from selfattn.results.quality import Estimate, Unit
 from selfattn.results.record import MeanOverRuns
 

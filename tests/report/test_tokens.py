@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.report.drawing.attention import pieces, shown, token_places, visual_order
+from selfattn.report.pictures import pieces, shown, token_places, visual_order
 
 
 @pytest.mark.parametrize(

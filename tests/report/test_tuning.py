@@ -13,11 +13,10 @@ from rich.console import Console
 
 from selfattn.experiments.tuning import draw_points
 from selfattn.report.blocks import Chart, Table
-from selfattn.report.render.html import html_of
-from selfattn.report.render.markdown import markdown_of
-from selfattn.report.render.terminal import print_summary
+from selfattn.report.html import html_of
 from selfattn.report.sections.quality import made_of
 from selfattn.report.sections.training import expected_best, rates_section
+from selfattn.report.text import markdown_of, print_summary
 from selfattn.report.verdict import badges, verdict
 from selfattn.report.write import document
 from selfattn.results.plan import parse_axis

@@ -11,8 +11,7 @@ from report_records import read
 from selfattn.models.families import PRESETS
 from selfattn.report.blocks import HeatMap, Table
 from selfattn.report.ranking import difference_unit, headline_name, obstacles, ranked, set_aside
-from selfattn.report.sections.attention import alignment_section, heads_section
-from selfattn.report.sections.fairness import fairness_section
+from selfattn.report.sections.models import alignment_section, fairness_section, heads_section
 from selfattn.report.sections.quality import pair_table, statistics_section
 from selfattn.report.verdict import badges, limits, origin, question, standing, verdict
 from selfattn.results.attention import HeadScore, HeadScores

@@ -19,11 +19,10 @@ from rich.console import Console
 from selfattn.errors import UserError
 from selfattn.models.families import PRESETS
 from selfattn.report.blocks import Chart, MarkedAnswer, Strip, Styled
-from selfattn.report.drawing.charts import Signs
-from selfattn.report.render.html import Translator, html_of
-from selfattn.report.render.markdown import MarkdownPage, markdown_of
-from selfattn.report.render.terminal import print_summary
-from selfattn.report.sections import fairness
+from selfattn.report.html import Translator, html_of
+from selfattn.report.pictures import Signs
+from selfattn.report.sections import models
+from selfattn.report.text import MarkdownPage, markdown_of, print_summary
 from selfattn.report.write import _blocks, chart_svg, document
 from selfattn.results.record import Cost, Subject, Timing
 from selfattn.words.messages import LANGS, SOURCE, Message, NameKind, catalogue, message, name_key, phrase, read_words
@@ -162,8 +161,8 @@ def test_a_count_of_one_has_its_noun_in_the_singular() -> None:
 
 
 def test_every_cost_of_a_record_has_a_heading() -> None:
-    assert set(fairness.TIMES) == {field.name for field in fields(Timing)}
-    assert set(fairness.SIZES) == {field.name for field in fields(Cost)} - {"decoding"}
+    assert set(models.TIMES) == {field.name for field in fields(Timing)}
+    assert set(models.SIZES) == {field.name for field in fields(Cost)} - {"decoding"}
 
 
 @pytest.mark.parametrize("task", ["dates", "translation", "lm"])

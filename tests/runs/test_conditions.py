@@ -16,7 +16,7 @@ from selfattn.runs.train import TrainOptions, train
 from selfattn.settings import check_conditions, excludes, needs
 from selfattn.tasks.dates import DateOptions
 from selfattn.tasks.lm import TextOptions
-from selfattn.tasks.translation_options import TranslationOptions, TranslationTests
+from selfattn.tasks.translation import TranslationOptions, TranslationTests
 from selfattn.training.config import TrainingConfig
 
 Cli = Callable[..., Any]

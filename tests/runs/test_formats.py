@@ -11,7 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from selfattn import load
-from selfattn.cli.config import read_config
+from selfattn.cli.options import read_config
 from selfattn.errors import UserError
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.runs.evaluate import evaluate_run

@@ -15,7 +15,7 @@ from selfattn.runs.train import TrainOptions, train
 from selfattn.tasks.dates import DateOptions
 from selfattn.tasks.lm import TextOptions
 from selfattn.tasks.recall import RecallOptions
-from selfattn.tasks.translation_options import TranslationOptions
+from selfattn.tasks.translation import TranslationOptions
 from selfattn.training.config import TrainingConfig
 
 NO_WEIGHT = ("out", "keep", "allow_unknown", "resume", "device", "threads", "tensorboard")

@@ -18,7 +18,7 @@ import torch
 from selfattn.attention import Sinusoidal, causal_mask, padding_mask
 from selfattn.models.build import build
 from selfattn.models.config import config_from_dict
-from selfattn.report.drawing.attention import shown
+from selfattn.report.pictures import shown
 
 HERE = Path(__file__).parent
 DEMO = HERE.parents[1] / "demo" / "dates.html"

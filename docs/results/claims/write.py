@@ -13,7 +13,7 @@ from textwrap import fill
 from selfattn.claims.page import document_of, write_pages
 from selfattn.claims.run import join_records, read_record
 from selfattn.registry import CLAIMS
-from selfattn.report.render.markdown import markdown_of
+from selfattn.report.text import markdown_of
 from selfattn.results.claims import ClaimsRecord
 
 HERE = Path(__file__).parent

@@ -14,8 +14,8 @@ from typing import Any
 
 from selfattn.evaluation.links import count_alignment, diagonal, read_gold
 from selfattn.report.blocks import Chart, ChartLine, Spot
-from selfattn.report.drawing.charts import Signs
-from selfattn.report.drawing.numbers import Scale
+from selfattn.report.numbers import Scale
+from selfattn.report.pictures import Signs
 from selfattn.report.write import chart_svg
 from selfattn.words.messages import phrase
 

@@ -41,7 +41,7 @@ from selfattn.models.config import ModelConfig, config_from_dict
 from selfattn.models.families import DecoderOnlyConfig, EncoderDecoderConfig, TransformerConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import register
-from selfattn.report.drawing.numbers import Scale, number_scale
+from selfattn.report.numbers import Scale, number_scale
 from selfattn.results.claims import Contrast
 from selfattn.streams import generator
 

@@ -40,7 +40,7 @@ from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import register
-from selfattn.report.drawing.numbers import number_scale
+from selfattn.report.numbers import number_scale
 from selfattn.results.claims import Contrast
 from selfattn.streams import generator
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer

@@ -25,7 +25,7 @@ from selfattn.layers.transformer import BlockOutput, TransformerBlock
 from selfattn.models.build import build
 from selfattn.models.families import TransformerConfig
 from selfattn.registry import register
-from selfattn.report.drawing.numbers import Scale
+from selfattn.report.numbers import Scale
 from selfattn.streams import generator
 from selfattn.training.loss import batch_loss
 

@@ -40,7 +40,7 @@ from selfattn.models.families import TransformerConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Column, Heading, Paragraph, Row, Table
-from selfattn.report.drawing.numbers import number_scale
+from selfattn.report.numbers import number_scale
 from selfattn.results.claims import Contrast, Need
 
 BOUND = 1e-12  # of the relative error in float64

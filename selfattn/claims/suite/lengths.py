@@ -21,7 +21,7 @@ from selfattn.data.batches import Batch
 from selfattn.layers import RecurrentStack, initialise
 from selfattn.models.config import ModelConfig
 from selfattn.registry import register
-from selfattn.report.drawing.numbers import number_scale
+from selfattn.report.numbers import number_scale
 from selfattn.results.claims import Contrast, Need
 from selfattn.streams import generator
 from selfattn.tasks.recall import multiquery_ar

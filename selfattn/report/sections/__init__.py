@@ -2,5 +2,5 @@
 
 from importlib import import_module
 
-for _name in ("training", "attention", "quality", "fairness"):
+for _name in ("training", "quality", "models"):
     import_module(f"{__name__}.{_name}")

@@ -12,7 +12,7 @@ from statistics import fmean
 
 from selfattn.report import blocks as b
 from selfattn.report import ranking
-from selfattn.report.drawing.numbers import (
+from selfattn.report.numbers import (
     NONE,
     Scale,
     amount,

@@ -13,7 +13,7 @@ import numpy as np
 
 from selfattn.evaluation.statistics.variances import t_quantile
 from selfattn.report import blocks as b
-from selfattn.report.drawing.numbers import NONE, Scale, amount, compact, difference_text, flatten, value_text
+from selfattn.report.numbers import NONE, Scale, amount, compact, difference_text, flatten, value_text
 from selfattn.report.ranking import (
     amount_of_training,
     difference_unit,

@@ -16,9 +16,21 @@ from markupsafe import Markup
 from selfattn.data.pairs import Span
 from selfattn.errors import all_visible
 from selfattn.report.blocks import AttentionExplorer, Cell, Document, MarkedAnswer, Styled
-from selfattn.report.drawing.attention import attention_svg, pieces, shown, token_places, visual_order, width
-from selfattn.report.drawing.charts import Signs, curves, label_margin
-from selfattn.report.pages import asset, digest, embedded, templates
+from selfattn.report.pictures import (
+    Signs,
+    asset,
+    attention_svg,
+    curves,
+    digest,
+    embedded,
+    label_margin,
+    pieces,
+    shown,
+    templates,
+    token_places,
+    visual_order,
+    width,
+)
 from selfattn.results.attention import AttentionExample, ModelAttention
 from selfattn.words.messages import LANGS, SOURCE, Message, TextLike, catalogue, message, text_of, texts_of
 

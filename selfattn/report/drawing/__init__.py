@@ -1,1 +1,0 @@
-"""Pictures and numbers as text."""

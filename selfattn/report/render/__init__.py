@@ -1,1 +1,0 @@
-"""Blocks as HTML, Markdown and terminal text."""
