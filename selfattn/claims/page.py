@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 from rich.console import Console
 
@@ -19,7 +20,7 @@ from selfattn.report.numbers import bare_p_text, power_of_ten
 from selfattn.report.ranking import departures
 from selfattn.report.text import markdown_of, print_blocks
 from selfattn.report.write import as_json, write_all
-from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement, Need
+from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement
 from selfattn.words.messages import SOURCE, Message, TextLike, message
 
 _COLUMNS = ("col.claim", "col.verdict", "col.shows", "col.picture", "col.replicated")
@@ -28,14 +29,6 @@ _MEANINGS = (
     *("means.holds", "means.conditional", "means.not shown", "means.does not hold", "means.not learned"),
     "means.theorem",
 )
-_VERDICTS: dict[Finding, str] = {
-    "holds": "verdict.holds",
-    "conditional": "verdict.conditional",
-    "not shown": "verdict.not shown",
-    "does not hold": "verdict.does not hold",
-    "not learned": "verdict.not learned",
-}
-_NEEDS: dict[Need, str] = {"above": "need.above", "below": "need.below", "within": "need.within"}
 
 
 def write_pages(record: ClaimsRecord, out: Path, lang: str = SOURCE) -> Path:
@@ -86,7 +79,7 @@ def document_of(record: ClaimsRecord) -> blocks.Document:
 
 def _verdict(record: ClaimsRecord) -> blocks.Verdict:
     verdicts = [result.judgement.verdict for result in record.claims if result.judgement]
-    keys = zip(("holds", "conditional", "not_shown", "against", "not_learned"), _VERDICTS, strict=True)
+    keys = zip(("holds", "conditional", "not_shown", "against", "not_learned"), get_args(Finding), strict=True)
     counts = words("counts", all=len(record.claims), **{key: verdicts.count(name) for key, name in keys})
     departed = departures(record.plan)
     aside = [*([words("quick")] if record.quick else []), *departed]
@@ -136,7 +129,7 @@ class _Section:
         self.trials = Trials(result.trials)
         number = CLAIMS.names().index(result.name) + 1
         self.sentence = Message("", {"sentence": self.claim.say("sentence")}, {SOURCE: f"{number}. {{sentence}}"})
-        self.verdict = words(_VERDICTS[result.judgement.verdict] if result.judgement else "verdict.failed")
+        self.verdict = words(f"verdict.{result.judgement.verdict}" if result.judgement else "verdict.failed")
         alike = [verdict for verdict in result.replications if result.judgement and verdict == result.judgement.verdict]
         if 2 * len(alike) < len(result.replications):
             self.verdict = words("verdict.together", verdict=self.verdict)
@@ -152,7 +145,7 @@ class _Section:
         shows = self.shows() if result.judgement else (result.failed or ("",))[0]
         replicated: TextLike = "–"
         if result.judgement and result.replications:
-            verdicts = {f"run{k}": words(_VERDICTS[verdict]) for k, verdict in enumerate(result.replications)}
+            verdicts = {f"run{k}": words(f"verdict.{verdict}") for k, verdict in enumerate(result.replications)}
             runs = Message("", verdicts, {SOURCE: "; ".join(f"{{{run}}}" for run in verdicts)})
             agrees = set(result.replications) == {result.judgement.verdict}
             replicated = words("replicated.yes") if agrees else words("replicated.no", runs=runs)
@@ -278,7 +271,7 @@ class _Section:
         bound: TextLike = self.number(contrast, contrast.bound)
         if contrast.name in self.claim.points:
             bound = words("points", value=bound)
-        return words(_NEEDS[contrast.need], bound=bound)
+        return words(f"need.{contrast.need}", bound=bound)
 
     def number(self, contrast: Contrast, value: float) -> str:
         """Return a number: shares in points, others with three digits."""

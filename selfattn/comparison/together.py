@@ -9,7 +9,7 @@ import numpy as np
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.statistics.significance import drawn_again, improvement, interquartile_mean, mean_difference
 from selfattn.report.numbers import bare_p_text, value_text
-from selfattn.report.ranking import UNITS, departures, obstacles, pair_test, quality, set_aside
+from selfattn.report.ranking import departures, obstacles, pair_test, quality, set_aside
 from selfattn.results.quality import Estimate, OverTasks, TaskRow, Unit
 from selfattn.results.record import Record, read_record
 from selfattn.words.messages import SOURCE, Message, catalogue, message, name_key, text_of
@@ -100,7 +100,7 @@ def _lines(verdict: OverTasks, lang: str) -> Iterator[str]:
     task = message("together.task").say(lang)
     difference = message("together.difference").say(lang)
     if kind != "number":
-        difference += f", {message(UNITS[kind].difference).say(lang)}"
+        difference += f", {message(f'difference.{kind}').say(lang)}"
     mean = message("together.mean").say(lang)
     yield message("together.head", metric=metric, first=verdict.first, second=verdict.second).say(lang)
     yield ""

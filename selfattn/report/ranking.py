@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from selfattn.evaluation.statistics.variances import ALPHA
 from selfattn.report.numbers import (
@@ -21,40 +21,13 @@ from selfattn.report.numbers import (
     quality_scale,
     score_text,
 )
-from selfattn.results.plan import DepartureKind, PlanCheck
-from selfattn.results.quality import BudgetDifference, CrossingKind, Estimate, PairTest, Unit, is_estimable, separated
+from selfattn.results.plan import PlanCheck
+from selfattn.results.quality import BudgetDifference, Estimate, PairTest, Unit, is_estimable, separated
 from selfattn.results.record import Gate, Model, Record, TuningTrial
 from selfattn.words.messages import SOURCE, Message, TextLike, has_text, message, name_key, phrase
 
-
-class UnitWords(NamedTuple):
-    """Keys of the texts about a unit.
-
-    Attributes:
-        unit: its name, such as %.
-        difference: a difference in it.
-        column: the head of a column of differences.
-    """
-
-    unit: str
-    difference: str
-    column: str
-
-
-UNITS: Mapping[Unit, UnitWords] = {
-    "share": UnitWords("unit.share", "difference.share", "pairs.difference.share"),
-    "points": UnitWords("unit.points", "difference.points", "pairs.difference.points"),
-    "bits": UnitWords("unit.bits", "difference.bits", "pairs.difference.bits"),
-    "number": UnitWords("unit.number", "difference.number", "pairs.difference.number"),
-}
 HowTuned = Literal["tuned", "given", "same"]
 OnItems = Literal["ahead", "behind", "close"]
-_BUDGETS = {
-    "none": "budget.none",
-    "parameters": "budget.parameters",
-    "body": "budget.body",
-    "flops": "budget.flops",
-}
 
 
 def in_task_words(record: Record, key: str, **values: str | int | Message) -> Message:
@@ -87,13 +60,13 @@ def headline_name(record: Record) -> Message:
 
 def headline_unit(record: Record) -> Message:
     """Return the unit of that metric as it is shown, such as %."""
-    return message(UNITS[record.headline.kind].unit)
+    return message(f"unit.{record.headline.kind}")
 
 
 def difference_unit(record: Record) -> Message:
     """Return the unit of a difference in that metric; for a number without a unit, what it is a difference in."""
     values = {"metric": headline_name(record)} if record.headline.kind == "number" else {}
-    return message(UNITS[record.headline.kind].difference, **values)
+    return message(f"difference.{record.headline.kind}", **values)
 
 
 def measured(record: Record) -> dict[str, Message]:
@@ -297,7 +270,7 @@ def matched_statement(record: Record) -> Message:
     matching = record.matching
     apart = matched_within(record)
     key = "badge.matched" if apart <= matching.limit else "badge.unmatched"
-    return message(key, size=message(_BUDGETS[matching.budget]), percent=amount(100 * apart))
+    return message(key, size=message(f"budget.{matching.budget}"), percent=amount(100 * apart))
 
 
 def how_tuned(record: Record) -> HowTuned:
@@ -313,32 +286,6 @@ def trial_score(record: Record, trial: TuningTrial) -> float | None:
     if trial.valid is None:
         return 0.0 if record.headline.better == "higher" else None
     return trial.valid
-
-
-_CONDITIONS: dict[HowTuned, str] = {
-    "tuned": "condition.tuned",
-    "given": "condition.given",
-    "same": "condition.same",
-}
-_CROSSINGS: dict[CrossingKind, str] = {
-    "located": "budgets.located",
-    "not located": "budgets.not located",
-    "none seen": "budgets.none seen",
-}
-_DEPARTURES: dict[DepartureKind, str] = {
-    "plan": "departure.plan",
-    "ledger": "departure.ledger",
-    "settings": "departure.settings",
-    "test": "departure.test",
-    "before": "departure.before",
-    "again": "departure.again",
-    "missing": "departure.missing",
-    "unrecorded": "departure.unrecorded",
-    "tuning": "departure.tuning",
-    "costs": "departure.costs",
-    "plugins": "departure.plugins",
-    "validation": "departure.validation",
-}
 
 
 def target_tokens(model: Model) -> float | None:
@@ -382,7 +329,7 @@ def condition(record: Record) -> Message:
     """Return how much each model was trained, and how its learning rate was chosen."""
     if not record.trained:
         return message("condition.outputs")
-    return message(_CONDITIONS[how_tuned(record)], training=amount_of_training(record))
+    return message(f"condition.{how_tuned(record)}", training=amount_of_training(record))
 
 
 def budget_outcomes(record: Record) -> list[Message]:
@@ -415,7 +362,7 @@ def budget_outcomes(record: Record) -> list[Message]:
         sentences.append(message(key, **values, **names))
     ends = budgets.crossing.between or (budgets.cells[0].budget, budgets.cells[-1].budget)
     a, b = (amount_of_training(record, end) for end in ends)
-    return [*sentences, message(_CROSSINGS[budgets.crossing.kind], a=a, b=b)]
+    return [*sentences, message(f"budgets.{budgets.crossing.kind}", a=a, b=b)]
 
 
 def listed(parts: Sequence[TextLike]) -> TextLike:
@@ -437,7 +384,7 @@ def share(budget: float) -> str:
 def departures(plan: PlanCheck | None) -> list[Message]:
     """Say what was done otherwise than planned."""
     departures = plan.departures if plan else ()
-    return [message(_DEPARTURES[departure.kind], what=", ".join(departure.what)) for departure in departures]
+    return [message(f"departure.{departure.kind}", what=", ".join(departure.what)) for departure in departures]
 
 
 def failures(record: Record) -> list[Message]:

@@ -17,16 +17,9 @@ from selfattn.report.blocks import Badge, Verdict
 from selfattn.report.numbers import amount, gap_text, p_text, score_text, share_text
 from selfattn.report.ranking import asked_pair, display_name, headline_name, in_task_words, pair_test, quality, ranked
 from selfattn.results.plan import parse_axis
-from selfattn.results.quality import MIN_SEEDS, MarginWord, PairTest, RatioTest, Target, Word, leaders
+from selfattn.results.quality import MIN_SEEDS, PairTest, RatioTest, Target, leaders
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import SOURCE, Message, TextLike, has_text, message, name_key
-
-_MARGINS: dict[MarginWord, str] = {
-    "more": "margin.more",
-    "perhaps less": "margin.perhaps less",
-    "equivalent": "margin.equivalent",
-    "cannot tell": "margin.cannot tell",
-}
 
 
 @dataclass(frozen=True)
@@ -73,9 +66,7 @@ class PairVerdict:
         if test.word == "not told apart" and (test.seeds < MIN_SEEDS or test.separated):
             return message("verdict.few", chance=self._chance(), **values)
         values["gap"] = ranking.gap(record, test, len(self.first.seeds))
-        if test.word == "not told apart":
-            return message("verdict.not told apart", **values)
-        return message("verdict.better" if test.word == "better" else "verdict.worse", **values)
+        return message(f"verdict.{test.word}", **values)
 
     def answer_of_one_file(self) -> Message:
         """Return what one file of outputs each can show, and what it cannot."""
@@ -128,7 +119,7 @@ class PairVerdict:
         if record.margin is None:
             return []
         word = self.test.beside(record.margin / (100 if record.headline.kind == "share" else 1))
-        return [message(_MARGINS[word], margin=f"{record.margin:g}", unit=ranking.difference_unit(record))]
+        return [message(f"margin.{word}", margin=f"{record.margin:g}", unit=ranking.difference_unit(record))]
 
     def smallest_difference(self) -> list[Message]:
         """Return what this comparison could have found at the least; nothing where runs are too few to say."""
@@ -146,7 +137,6 @@ class PairVerdict:
 
 _DIGITS = 2  # of a number of examples, and of a ratio
 _EDGE = 0.05  # of the range of a setting
-_ANSWERS: dict[Word, str] = {"better": "target.yes", "worse": "target.no", "not told apart": "target.undecided"}
 
 
 def rounded(count: float) -> int:
@@ -218,7 +208,7 @@ def _answer(record: Record, target: Target) -> Message | None:
     if pair is None:
         return None
     test = target.pair(pair[0].name, pair[1].name)
-    return message("target.rough") if _is_rough(target) else message(_ANSWERS[test.word])
+    return message("target.rough") if _is_rough(target) else message(f"target.{test.word}")
 
 
 def _is_rough(target: Target) -> bool:
@@ -280,30 +270,7 @@ def at_edge(record: Record, model: Model) -> str:
 
 SAME_SIZE = 0.05  # parameters at most this far apart, bodies twice, may be called "the same size"
 _SEEDS = 3  # fewer never decide
-_TUNING_BADGES: dict[ranking.HowTuned, str] = {"given": "badge.given", "same": "badge.same"}
 _REMARKS = {"variety": "verdict.variety", "published baseline": "verdict.below"}
-_OF_OUTPUTS = {
-    "question.pair.same": "question.outputs",
-    "question.pair": "question.outputs",
-    "question.pair.any": "question.outputs",
-    "question.many": "question.outputs.many",
-    "question.one": "question.outputs.one",
-}
-_ATTENTION: dict[Word, str] = {
-    "better": "attention.better",
-    "worse": "attention.worse",
-    "not told apart": "attention.not told apart",
-}
-_STANDINGS: dict[Word, str] = {
-    "better": "standing.better",
-    "worse": "standing.worse",
-    "not told apart": "standing.not told apart",
-}
-_ON_ITEMS: dict[ranking.OnItems, str] = {
-    "ahead": "standing.ahead",
-    "behind": "standing.behind",
-    "close": "standing.close",
-}
 
 
 def question(record: Record) -> Message:
@@ -311,7 +278,11 @@ def question(record: Record) -> Message:
     if record.target is not None:
         return target_question(record, record.target)
     pair = ranking.judged_pair(record)
-    if pair and ranking.asked_pair(record) and not any(model.is_changed for model in pair):
+    if not record.trained:
+        key = "question.outputs" if pair else "question.outputs.many"
+        if len(record.models) == 1:
+            key = "question.outputs.one"
+    elif pair and ranking.asked_pair(record) and not any(model.is_changed for model in pair):
         bodies = [model.parameters_body or 1 for model in pair]
         is_equal = ranking.parameter_spread(pair) <= SAME_SIZE and max(bodies) <= (1 + 2 * SAME_SIZE) * min(bodies)
         key = "question.pair.same" if is_equal else "question.pair"
@@ -319,8 +290,6 @@ def question(record: Record) -> Message:
         key = "question.pair.any"
     else:
         key = "question.one" if len(record.models) == 1 else "question.many"
-    if not record.trained:
-        key = _OF_OUTPUTS[key]
     names = {f"name{k}": display_name(record, model) for k, model in enumerate(pair or record.models[:1])}
     return ranking.in_task_words(record, key, task=record.task, count=len(record.models), **names)
 
@@ -426,7 +395,7 @@ def _attention_sentence(record: Record) -> list[Message]:
     values: dict[str, str | Message] = {"scores": ranking.scores_of(record, pair[1], without[0])}
     if test.word == "better":
         values |= {"difference": gap_text(test, kind), "unit": ranking.difference_unit(record)}
-    return [message(_ATTENTION[test.word], **values)]
+    return [message(f"attention.{test.word}", **values)]
 
 
 def _plan_sentence(record: Record) -> list[Message]:
@@ -468,10 +437,10 @@ def standing_word(record: Record, test: PairTest) -> Message:
         return message("standing.identical outputs")
     models = [model for model in record.models if model.name in (test.first, test.second)]
     if ranking.is_one_file(record):
-        return message(_ON_ITEMS[ranking.standing_on_items(test)])
+        return message(f"standing.{ranking.standing_on_items(test)}")
     if ranking.is_single(record, *models):
         return message("standing.one" if ranking.is_single(record) else "standing.file")
-    return message(_STANDINGS[test.word])
+    return message(f"standing.{test.word}")
 
 
 def best_of(record: Record) -> Model:
@@ -584,7 +553,7 @@ def _plan_badges(record: Record) -> list[Badge]:
 def tuning_badge(record: Record) -> Badge:
     """Return which settings of the models were tuned, and how often."""
     if record.tuning is None:
-        return Badge("note", message(_TUNING_BADGES[ranking.how_tuned(record)]))
+        return Badge("note", message(f"badge.{ranking.how_tuned(record)}"))
     if record.target is not None:
         names = ", ".join(dict.fromkeys(chain.from_iterable(record.tuning.space.values())))
         if record.tuning.trials == 1:

@@ -16,7 +16,6 @@ from selfattn.evaluation.attention import AttentionReading, report_alignment, wo
 from selfattn.evaluation.links import GoldPair, to_pharaoh
 from selfattn.evaluation.metrics.basic import BITS_PER_CHARACTER, PERPLEXITY
 from selfattn.registry import METRICS
-from selfattn.report.ranking import UNITS
 from selfattn.runs.ledger import record_access
 from selfattn.runs.measure import measure_run
 from selfattn.runs.run import Run
@@ -127,7 +126,7 @@ def _lines(results: Mapping[str, Any], lang: str) -> Iterator[str]:
             key = "evaluate.test"
             if METRICS[name].unit != "number":
                 key = "evaluate.test.unit"
-                values["unit"] = text(UNITS[METRICS[name].unit].difference)
+                values["unit"] = text(f"difference.{METRICS[name].unit}")
             test = message(key, **values).say(lang)
             behind = f"  {test}{behind}"
         yield _line(label, _score(value, ends, is_share) + behind)

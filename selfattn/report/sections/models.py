@@ -4,7 +4,7 @@ Fairness: gates, sizes, every setting that differs, tuning.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -20,21 +20,10 @@ from selfattn.results.record import Gate, Model, Record
 from selfattn.words.messages import SOURCE, Message, TextLike, has_text, message, name_key
 
 DEMO = "demo.html"  # beside the report, where the models can run in a page
-_AGREEMENT = {
-    "blocking": "agreement.blocking",
-    "gradient": "agreement.gradient",
-    "between": "agreement.between",
-}
-_ALIGNMENT = {
-    "gold_share": "alignment.gold_share",
-    "aer": "alignment.aer",
-    "shifted_gold_share": "alignment.shifted_gold_share",
-    "shifted_aer": "alignment.shifted_aer",
-    "entropy": "alignment.entropy",
-    "eos_share": "alignment.eos_share",
-}
+_AGREEMENT = ("blocking", "gradient", "between")
+_ALIGNMENT = ("gold_share", "aer", "shifted_gold_share", "shifted_aer", "entropy", "eos_share")
 # Spans have no sure links, so that the error rate against them is one minus precision.
-_AGAINST_SPANS = {"aer": "alignment.aer.spans", "shifted_aer": "alignment.shifted_aer.spans"}
+_AGAINST_SPANS = {"aer": "aer.spans", "shifted_aer": "shifted_aer.spans"}
 
 
 @b.section("attention", "head.attention", after="learning")
@@ -58,7 +47,7 @@ def _agreement(record: Record) -> tuple[b.Block, ...]:
         return ()
     rows = [(name, [_correlation(getattr(values, key)) for key in _AGREEMENT]) for name, values in agreements]
     text = message("agreement.text", items=agreements[0][1].items, seed=record.models[0].seeds[0])
-    return b.Paragraph(text), b.model_table("agreement", map(message, _AGREEMENT.values()), rows)
+    return b.Paragraph(text), b.model_table("agreement", [message(f"agreement.{name}") for name in _AGREEMENT], rows)
 
 
 def _correlation(estimate: Estimate | None) -> b.Cell:
@@ -150,8 +139,8 @@ def _at(key: str, head: HeadAlignment) -> Message:
 
 
 def _columns(which: str, spans: bool) -> tuple[b.Column, ...]:
-    keys = _ALIGNMENT | _AGAINST_SPANS if spans else _ALIGNMENT
-    return (b.Column(message(which), numeric=False), *(b.Column(message(key)) for key in keys.values()))
+    names = [_AGAINST_SPANS.get(name, name) if spans else name for name in _ALIGNMENT]
+    return (b.Column(message(which), numeric=False), *(b.Column(message(f"alignment.{name}")) for name in names))
 
 
 def _row(head: HeadAlignment) -> tuple[str, ...]:
@@ -161,20 +150,11 @@ def _row(head: HeadAlignment) -> tuple[str, ...]:
     return tuple(cells.values())
 
 
-TIMES = {
-    "train_seconds": "cost.train_seconds",
-    "tokens_per_second": "cost.tokens_per_second",
-    "predict_ms": "cost.predict_ms",
-    "predict_batch_ms": "cost.predict_batch_ms",
-}
-SIZES = {
-    "training_flops": "cost.training_flops",
-    "training_flops_per_token": "cost.training_flops_per_token",
-    "decoding_flops_per_token": "cost.decoding_flops_per_token",
-    "training_bytes": "cost.training_bytes",
-    "weights_bytes": "cost.weights_bytes",
-    "run_bytes": "cost.run_bytes",
-}
+TIMES = ("train_seconds", "tokens_per_second", "predict_ms", "predict_batch_ms")
+SIZES = (
+    *("training_flops", "training_flops_per_token", "decoding_flops_per_token"),
+    *("training_bytes", "weights_bytes", "run_bytes"),
+)
 
 
 @b.section("cost", "head.cost")
@@ -182,10 +162,7 @@ def cost_section(record: Record) -> tuple[b.Block, ...]:
     """One table a kind of cost; those without any figure but the times are left out."""
     if not record.trained:
         return ()
-    sizes: dict[str, str] = {}
-    for name, key in SIZES.items():
-        if any(getattr(model.cost, name) is not None for model in record.models):
-            sizes[name] = key
+    sizes = [name for name in SIZES if any(getattr(model.cost, name) is not None for model in record.models)]
     parts = (
         ("cost.time", _table(record, "times", TIMES), "cost.note"),
         ("cost.size", _table(record, "sizes", sizes), "cost.size.note"),
@@ -197,7 +174,7 @@ def cost_section(record: Record) -> tuple[b.Block, ...]:
     return tuple(blocks)
 
 
-def _table(record: Record, table: str, heads: Mapping[str, str]) -> b.Table:
+def _table(record: Record, table: str, names: Sequence[str]) -> b.Table:
     """One row a model; times are means over seeds with their range."""
 
     def cell(model: Model, name: str) -> str:
@@ -205,9 +182,9 @@ def _table(record: Record, table: str, heads: Mapping[str, str]) -> b.Table:
             return measure_text(getattr(model.timing, name))
         return compact(getattr(model.cost, name), "B" if name.endswith("bytes") else "")
 
-    models = ranked(record) if heads else ()
-    rows = [(model.name, [cell(model, name) for name in heads]) for model in models]
-    return b.model_table(table, map(message, heads.values()), rows)
+    models = ranked(record) if names else ()
+    rows = [(model.name, [cell(model, name) for name in names]) for model in models]
+    return b.model_table(table, [message(f"cost.{name}") for name in names], rows)
 
 
 @b.section("gates", "head.gates")

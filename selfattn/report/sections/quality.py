@@ -28,7 +28,6 @@ from selfattn.report.numbers import (
     value_text,
 )
 from selfattn.report.ranking import (
-    UNITS,
     comparable,
     headline_name,
     headline_unit,
@@ -50,7 +49,6 @@ from selfattn.results.quality import (
     PairTest,
     Point,
     Target,
-    Word,
     is_estimable,
 )
 from selfattn.results.record import MeanOverRuns, Model, Record
@@ -73,7 +71,7 @@ def buckets_section(record: Record) -> tuple[b.Block, ...]:
     blocks: list[b.Block] = []
     for k, group in enumerate(group for group in record.buckets if group.buckets):
         metric = named(record, "metric", group.metric)
-        unit = message(UNITS[group.kind].unit)
+        unit = message(f"unit.{group.kind}")
         measured = message("col.quality", metric=metric, unit=unit)
         is_set = any(bucket.pairs for bucket in group.buckets)  # a further test set
         head = message("buckets.set", name=group.name) if is_set else named(record, "bucket", group.name)
@@ -225,7 +223,7 @@ def pair_table(record: Record, metric: str, pairs: Sequence[PairTest] | None = N
     heads = [
         "pairs.first",
         "pairs.second",
-        UNITS[kind].column,
+        f"pairs.difference.{kind}",
         *(["pairs.odds"] if has_odds else []),
         "pairs.p",
         "pairs.holm",
@@ -308,11 +306,6 @@ def _measured(record: Record, name: str, estimate: Estimate | None) -> str:
 
 
 _POINTS = 24  # of a line
-_STANDINGS: dict[Word, str] = {
-    "better": "standing.better",
-    "worse": "standing.worse",
-    "not told apart": "standing.not told apart",
-}
 
 
 def target_summary(record: Record, target: Target) -> b.Table:
@@ -470,7 +463,7 @@ def _pairs_table(target: Target, record: Record) -> b.Table:
     columns = tuple(b.Column(message(key), numeric=1 < k < len(heads) - 1) for k, key in enumerate(heads))
     rows = []
     for test in tests:
-        word = message(_STANDINGS[test.word])
+        word = message(f"standing.{test.word}")
         if any(other.primary for other in target.pairs):
             word = message("word.primary" if test.primary else "word.exploratory", word=word)
         figures = (times_text(test), bare_p_text(test.p), bare_p_text(test.p_holm), word)

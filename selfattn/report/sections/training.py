@@ -234,7 +234,7 @@ def budgets_section(record: Record) -> tuple[b.Block, ...]:
     spent = most.steps if budgets.unit == "steps" else most.examples or 0
     full = {"steps": f"{most.steps:,}"} | {budgets.unit: f"{round(spent / most.budget):,}"}
     return (
-        b.Paragraph(message("budgets.steps" if budgets.unit == "steps" else "budgets.examples", **full)),
+        b.Paragraph(message(f"budgets.{budgets.unit}", **full)),
         _budget_chart(record, budgets),
         _budget_table(record, budgets),
         b.Paragraph(message("budgets.intervals", level=f"{100 * budgets.level:g}"), note=True),
@@ -255,7 +255,7 @@ def _budget_chart(record: Record, budgets: Budgets) -> b.Chart:
     marks = tuple((place, compact(place)) for place, _ in cells)
     across = Scale(None, marks[-1][0], "number", marks[0][0], powers=True, marks=marks)
     caption = message("budgets.caption", **measured(record))
-    unit = message("budgets.unit.steps" if budgets.unit == "steps" else "budgets.unit.examples")
+    unit = message(f"budgets.unit.{budgets.unit}")
     return quality_chart(record, "budgets", caption, lines, unit, show=compact, across=across)
 
 
@@ -279,19 +279,19 @@ def _budget_table(record: Record, budgets: Budgets) -> b.Table:
     return b.Table("budgets", tuple(columns), tuple(rows))
 
 
-# What training spends: its value at a point of a curve, that value as text, its unit and the name of the choice.
-_AXES: dict[str, tuple[Callable[[Point], float | None], Callable[[float], str], str, str]] = {
-    "step": (lambda point: point.step, "{:,.0f}".format, "spent.step", "against.step"),
-    "tokens": (lambda point: point.tokens, compact, "spent.tokens", "against.tokens"),
-    "seconds": (lambda point: point.seconds, amount, "spent.seconds", "against.seconds"),
-    "flops": (lambda point: point.flops, compact, "spent.flops", "against.flops"),
+# What training spends: its value at a point of a curve, and that value as text.
+_SPENT: dict[str, tuple[Callable[[Point], float | None], Callable[[float], str]]] = {
+    "step": (lambda point: point.step, "{:,.0f}".format),
+    "tokens": (lambda point: point.tokens, compact),
+    "seconds": (lambda point: point.seconds, amount),
+    "flops": (lambda point: point.flops, compact),
 }
 
 
 @b.section("learning", "head.learning")
 def learning_section(record: Record) -> tuple[b.Block, ...]:
     """Return a chart for each quantity that the record holds; nothing where there is no curve."""
-    drawn = (_chart(record, name) for name in _AXES)
+    drawn = (_chart(record, name) for name in _SPENT)
     charts = tuple(chart for chart in drawn if any(line.spots for line in chart.lines))
     if not charts:
         return ()
@@ -308,12 +308,12 @@ def learning_section(record: Record) -> tuple[b.Block, ...]:
 
 
 def _chart(record: Record, name: str) -> b.Chart:
-    of, show, unit_key, choice = _AXES[name]
-    unit = message(unit_key)
+    of, show = _SPENT[name]
+    unit = message(f"spent.{name}")
     kind = record.headline.kind
     caption = message("learning.caption", **measured(record), unit=unit)
     lines = [b.ChartLine(model.name, mean_curve(model, of, kind)) for model in record.models]
-    return quality_chart(record, name, caption, lines, unit, show=show, choice=message(choice))
+    return quality_chart(record, name, caption, lines, unit, show=show, choice=message(f"against.{name}"))
 
 
 def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) -> tuple[b.Spot, ...]:
