@@ -13,10 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from selfattn.attention import AttentionState, EmbeddingPosition, KeyValue, MultiHeadAttention
-from selfattn.attention.cache import Cache
+from selfattn.attention.cache import Cache, KeyValue
 from selfattn.attention.core import is_transformed
+from selfattn.attention.layer import MultiHeadAttention
+from selfattn.attention.linear import AttentionState
 from selfattn.attention.masks import Mask
+from selfattn.attention.positions import EmbeddingPosition
 
 _LEVELS = 2**16  # of a 16-bit number
 

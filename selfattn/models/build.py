@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.errors import UserError
-from selfattn.layers import initialise
-from selfattn.layers.init import without_memory
+from selfattn.layers.init import initialise, without_memory
 from selfattn.models.config import Limits, ModelConfig, Width, override, smallest
 from selfattn.models.families import get_preset
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.attention.masks import Mask, all_real
-from selfattn.layers import RecurrentStack, RecurrentState, TokenEmbedding, TransformerBlock
-from selfattn.layers.transformer import Past, StackOutput, run_stack
+from selfattn.layers.recurrent import RecurrentStack, RecurrentState
+from selfattn.layers.transformer import Past, StackOutput, TokenEmbedding, TransformerBlock, run_stack
 from selfattn.models.protocol import AttentionMaps, Decoded, DecoderState, Memory, Seq2Seq
 
 

@@ -13,10 +13,11 @@ from typing import Any, Literal, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention import KeyValue, MultiHeadAttention
+from selfattn.attention.cache import KeyValue
+from selfattn.attention.layer import MultiHeadAttention
 from selfattn.attention.masks import Mask
-from selfattn.layers import RecurrentStack, RecurrentState, TokenEmbedding, TransformerBlock
-from selfattn.layers.transformer import Dropout, Past, run_stack
+from selfattn.layers.recurrent import RecurrentStack, RecurrentState
+from selfattn.layers.transformer import Dropout, Past, TokenEmbedding, TransformerBlock, run_stack
 from selfattn.models.protocol import (
     OF_SOURCE,
     AttentionMaps,

@@ -42,8 +42,10 @@ from selfattn.settings import Share
 if TYPE_CHECKING:
     from torch import nn
 
-    from selfattn.attention import AttentionPosition, MultiHeadAttention
-    from selfattn.layers import RecurrentStack, TokenEmbedding, TransformerBlock
+    from selfattn.attention.layer import MultiHeadAttention
+    from selfattn.attention.positions import AttentionPosition
+    from selfattn.layers.recurrent import RecurrentStack
+    from selfattn.layers.transformer import TokenEmbedding, TransformerBlock
     from selfattn.models.decoder_only import DecoderOnly, RecurrentModel
     from selfattn.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
 
@@ -161,7 +163,7 @@ class TransformerConfig(Checked):
 
     def make_decoder(self, tokens: nn.Embedding, source_dim: int, *, tie_output: bool) -> Decoder:
         """Build a decoder for an encoder's width; its output layer may be the embedding table's."""
-        from selfattn.layers import output_layer
+        from selfattn.layers.transformer import output_layer
         from selfattn.models.encoder_decoder import TransformerDecoder
 
         embed, blocks, norm = self.make_stack(tokens, causal=True, context_dim=source_dim)
@@ -411,7 +413,7 @@ class RNNDecoderConfig(Checked):
 
 def make_stack(config: RNNEncoderConfig | RNNDecoderConfig, input_dim: int) -> RecurrentStack:
     """Build the layers of an RNN that reads vectors of a width."""
-    from selfattn.layers import RecurrentStack
+    from selfattn.layers.recurrent import RecurrentStack
 
     names = ("hidden_dim", "cell", "num_layers", "direction", "residual", "dropout")
     return RecurrentStack(input_dim, **{name: getattr(config, name) for name in names})
@@ -534,7 +536,7 @@ class DecoderOnlyConfig(ModelConfig):
         """Build the stack over the one embedding table."""
         from torch import nn
 
-        from selfattn.layers import output_layer
+        from selfattn.layers.transformer import output_layer
         from selfattn.models.decoder_only import DecoderOnly
 
         tokens = nn.Embedding(vocab_size, self.stack.dim, padding_idx=pad_id)
@@ -577,7 +579,7 @@ class RecurrentConfig(ModelConfig):
         """Build the RNN over the one embedding table."""
         from torch import nn
 
-        from selfattn.layers import TokenEmbedding
+        from selfattn.layers.transformer import TokenEmbedding
         from selfattn.models.decoder_only import RecurrentModel
 
         tokens = nn.Embedding(vocab_size, self.stack.embed_dim, padding_idx=pad_id)

@@ -33,13 +33,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from selfattn.attention import Attended, AttentionSteps, KeyValue, MultiHeadAttention
-from selfattn.attention.cache import Cache
+from selfattn.attention.cache import Cache, KeyValue
+from selfattn.attention.core import Attended
+from selfattn.attention.layer import MultiHeadAttention
 from selfattn.attention.masks import Mask
-from selfattn.attention.steps import attend_watched
+from selfattn.attention.steps import AttentionSteps, attend_watched
 from selfattn.errors import UserError
-from selfattn.layers import RecurrentStack, TokenEmbedding
-from selfattn.layers.recurrent import map_leaves, named_tensors, with_tensors
+from selfattn.layers.recurrent import RecurrentStack, map_leaves, named_tensors, with_tensors
+from selfattn.layers.transformer import TokenEmbedding
 from selfattn.models.protocol import DecoderState, EncoderMemory, Seq2Seq, joined_rows, token_by_token
 from selfattn.settings import shown
 

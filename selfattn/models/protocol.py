@@ -15,8 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from selfattn.attention import KeyValue
-from selfattn.attention.cache import Cache
+from selfattn.attention.cache import Cache, KeyValue
 from selfattn.attention.masks import Mask
 from selfattn.errors import UserError
 from selfattn.layers.recurrent import map_leaves

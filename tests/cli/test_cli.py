@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -189,32 +190,6 @@ def test_a_terminal_without_a_size_shows_help(cli: Cli, monkeypatch: pytest.Monk
     assert "compare" in cli("--help").out
 
 
-def test_options_are_read_from_a_file(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    text = 'epochs = 0\nset = ["encoder.dim=8"]\nquick = true\nout = "new"'
-    Path("a.toml").write_text(text)
-    assert (
-        "--epochs (a.toml): expected a whole number from 1 to 1,000,000,000, got 0"
-        in cli("train", "dates", "--config", "a.toml").err
-    )
-    assert "got -1" in cli("--config", "a.toml", "train", "dates", "--epochs", "-1").err  # the command line goes before
-    assert "no such file" in cli("train", "dates", "--config", "none.toml").err
-    Path("models.toml").write_text('models = ["x"]\nout = "new"')  # the name of a command
-    assert "model 'x' is not known" in cli("compare", "dates", "--config", "models.toml").err
-    for name, broken in (
-        ("a.toml", text.replace("epochs", "epoch")),
-        ("a.toml", "[{:"),
-        ("a.toml", text.replace("0", "1.5")),
-        ("a.json", '{"epochs": 3}'),
-        ("a.yaml", "epochs: 3"),
-        ("a.txt", text),
-    ):
-        Path(name).write_text(broken)
-        wrong = cli("train", "dates", "--config", name)
-        assert (wrong.code, wrong.err.count("\n")) == (2, 1), wrong.err
-        assert re.search(f"epoch|--config {name}: cannot be read as options", wrong.err)
-
-
 RECIPE = """
 data = ["a.tsv"]
 valid = "b.tsv"
@@ -255,25 +230,6 @@ def test_options_of_a_file_that_the_command_line_excludes_are_left_out(
     before = tomllib.loads(RECIPE)
     after = tomllib.loads(Path("b.toml").read_text())
     assert before.keys() - after.keys() == left_out.keys()
-
-
-@pytest.mark.parametrize(
-    ("text", "typed", "error"),
-    [
-        ("epochs = 3\nmax-steps = 4", "", "--epochs (a.toml) has no effect beside --max-steps (a.toml): leave one"),
-        ("average = 'last'", "--ema-decay 0.9", "--ema-decay goes with --average (a.toml) ema: give that as well"),
-        ("batch-size = 8", "--epochs 3 --max-steps 4", "--epochs has no effect beside --max-steps: leave one"),
-    ],
-)
-def test_options_that_contradict_each_other_are_named_with_their_file(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, typed: str, error: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("a.toml").write_text(text)
-    command = ("train", "dates", "--out", "new", "--config", "a.toml", *typed.split())
-    assert error in cli(*command).refusal()
-    assert error in cli(*command, "--write-config", "b.toml").refusal()
-    assert not Path("b.toml").exists()
 
 
 def test_the_command_line_goes_before_the_last_file_and_that_before_the_others(
@@ -323,32 +279,18 @@ def test_options_are_written_for_a_file_and_from_a_run(
     assert Path("same.toml").read_text().splitlines()[1:] == ["tune = false"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (("train", "dates", "--out", "a", "--write-config", "a.txt"), "a.txt: expected a file that ends in .toml"),
-        (("train", "dates", "--out", "a", "--write-config", "old.toml"), "old.toml: is there already"),
-        (("train", "--write-config", "new.toml"), "--write-config: is for `train TASK` and `compare TASK`"),
-        (("train", "dates", "--out", "a", "--write-config", "no/a.toml"), "no/a.toml: cannot be written"),
-        (("models", "--write-config", "a.toml"), "is for `train TASK` and `compare TASK`"),
-        (
-            ("train", "translation", "--config", "run"),
-            "was made by `selfattn train dates`, which has other options; name a run of `selfattn train translation`",
-        ),
-        (("train", "dates", "--config", "."), "config.json: no such file"),
-    ],
-)
-def test_a_config_that_cannot_be_is_one_line(
-    cli: Cli,
-    runs: dict[str, Run],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[str, ...],
-    expected: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("old.toml").touch()
-    Path("run").symlink_to(runs["transformer"].path)
-    done = cli(*arguments)
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert expected in done.err
+def test_jamo_that_were_taken_apart_are_put_together(cli: Cli, train: Callable[..., Run], tmp_path: Path) -> None:
+    rows = [f"{n}월 {day}일\t{n:02}-{day:02}\n" for n in range(1, 10) for day in range(1, 20)]
+    for form in ("NFC", "NFD"):
+        (tmp_path / f"{form}.tsv").write_text(unicodedata.normalize(form, "".join(rows)), encoding="utf-8")
+    further = unicodedata.normalize("NFD", "12월 1일\t12-01\n")  # so that neither file is the run's own
+    (tmp_path / "train.tsv").write_text((tmp_path / "NFD.tsv").read_text("utf-8") + further, encoding="utf-8")
+    run = train("transformer", tmp_path / "run", data=(tmp_path / "train.tsv",))
+    assert {"월", "일"} <= set(run.tokenizer.source.pieces(range(len(run.tokenizer))))
+    for command in ("score", "align", "evaluate"):
+        done, same = (cli(command, run.path, "--data", tmp_path / f"{form}.tsv") for form in ("NFD", "NFC"))
+        assert (done.code, done.err) == (0, "")
+        assert done.out.replace("NFD", "NFC") == same.out
+    taken_apart = unicodedata.normalize("NFD", "3월 4일")
+    assert cli("predict", run.path, stdin=taken_apart + "\n").err == ""
+    assert run.attention(taken_apart).source == "3월 4일"

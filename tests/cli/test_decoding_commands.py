@@ -167,39 +167,6 @@ def test_align_links_words(cli: Cli, runs: dict[str, Run], pairs_file: Path) -> 
         assert (source, target) == ("May 1, 2001", "2001 -05- 01")
 
 
-BAD = [
-    (("align", "--data", "pairs.tsv", "--words", "--layer", "9"), "layer must be from"),
-    (("align", "--data", "pairs.tsv", "--sentences", "pairs.tsv"), "--sentences goes with --gold"),
-    (("align", "--gold", "pairs.tsv", "--words"), "--words goes with --data"),
-    (("align", "--gold", "pairs.tsv", "--head", "0"), "--head goes with --data"),
-    (("predict", "--n-best", "2"), "--n-best goes with a --beam of at least that size: give that as well"),
-    (("predict", "--length-penalty", "1"), "--length-penalty goes with a --beam of 2 or more"),
-    (("predict", "--sample", "--beam", "2"), "--beam has no effect beside --sample"),
-    (("predict", "--temperature", "0.5"), "--temperature goes with --sample"),
-    (("predict", "--max-length", "0"), "--max-length: expected a whole number from 1 to 1,000,000,000, got 0"),
-    (("score",), "--data"),
-    (("align", "--data", "pairs.tsv", "--layer", "9"), "layer must be from"),
-    (("align", "--data", "pairs.tsv", "--head", "9"), "head must be from 0 to 3, got 9"),
-    (("align", "--data", "pairs.tsv", "--head", "all"), "--head: expected a whole number, got all"),
-    (("align", "--data", "pairs.tsv", "--shift", "2"), "--shift"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "expected"), BAD, ids=lambda value: str(value))
-def test_bad_input_is_one_line(
-    cli: Cli,
-    runs: dict[str, Run],
-    pairs_file: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[str, ...],
-    expected: str,
-) -> None:
-    monkeypatch.chdir(pairs_file.parent)
-    done = cli(arguments[0], runs["transformer"].path, *arguments[1:], stdin=STDIN)
-    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert expected in done.err
-
-
 def test_decode_takes_a_list_too(runs: dict[str, Run]) -> None:
     with pytest.raises(SettingError, match="expected a list of texts"):
         runs["transformer"].decode("May 1, 2001")

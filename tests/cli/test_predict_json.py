@@ -85,14 +85,6 @@ def test_a_graph_without_attention_cannot_align(exported_run: Exported, cli: Cli
     assert "no attention to its source" in cli("predict", graph, "--align", stdin=STDIN).refusal()
 
 
-def test_what_cannot_be_aligned_is_refused(cli: Cli, runs: dict[str, Run]) -> None:
-    assert "no attention to its source" in cli("predict", runs["rnn-plain"].path, "--align", stdin=STDIN).refusal()
-
-
-def test_a_language_model_has_no_pairs(cli: Cli) -> None:
-    assert "is a language model" in cli("predict", LANGUAGE_MODEL, "--token-scores", stdin="ab\n").refusal()
-
-
 def test_tokens_that_the_tokenizer_would_not_choose_are_named() -> None:
     tokenizer = SubwordTokenizer.train(["low lower lowest"] * 9, SubwordSettings("bpe", vocab_size=280), clip=True)
     ids = tokenizer.sample("lowest", seed=0, alpha=1.0)

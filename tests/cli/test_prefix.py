@@ -29,24 +29,8 @@ def test_outputs_begin_with_a_prefix(cli: Cli, runs: dict[str, Run], tmp_path: P
     assert run.predict(TEXTS, prefix="") == run.predict(TEXTS)
 
 
-def test_prefixes_that_do_not_fit_are_refused(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
+def test_prefixes_that_do_not_fit_are_refused(runs: dict[str, Run]) -> None:
     run = runs["transformer"]
-    for lines, message in (("19\n\n", "line 3 of the input has no prefix"), ("1\n1\n1\n1\n", "has more lines")):
-        file = tmp_path / "prefixes.txt"
-        file.write_text(lines)
-        done = cli("predict", run.path, "--prefixes", file, stdin=STDIN)
-        assert done.code == 2
-        assert message in done.err.splitlines()[-1]
-    (tmp_path / "latin.txt").write_bytes(b"19\n\n\xe4\n")
-    refused = cli("predict", run.path, "--prefixes", tmp_path / "latin.txt", stdin=STDIN)
-    assert (refused.code, refused.err.splitlines()[-1].partition("latin.txt:")[2][:21]) == (2, "3: not valid UTF-8 (b")
-    refusal = cli("predict", run.path, "--prefixes", file, "--prefix", "1", stdin=STDIN).refusal()
-    assert "--prefix has no effect beside --prefixes: leave one of them out" in refusal
-    assert "the model cannot write '한'" in cli("predict", run.path, "--prefix", "한", stdin=STDIN).refusal()
-    refusal = cli("predict", run.path, "--prefix", "2001-05", "--max-length", 7, stdin=STDIN).refusal()
-    assert "a prefix of 7 tokens, but outputs have at most 7" in refusal
-    refusal = cli("predict", LANGUAGE_MODEL, "--prefix", "a", stdin="a\n").refusal()
-    assert "a language model continues its input" in refusal
     with pytest.raises(SettingError, match="expected a prefix for each of 3 texts, got 2"):
         run.predict(TEXTS, prefix=["1", "2"])
     with pytest.raises(SettingError, match="prefix 1: expected a text or None, got 1"):

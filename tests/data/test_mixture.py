@@ -96,29 +96,3 @@ def test_a_training_is_told_its_shares_and_resumes(files: tuple[Path, Path], tmp
     assert done.code == 0, done.err
     assert "large.tsv: 25.0 % of the training" in done.err
     assert "small.tsv: 75.0 % of the training" in done.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--weights", "1"), "--weights: 1 weight for 2 corpora (large.tsv; small.tsv); give one for each"),
-        (("--weights", "1,0"), "--weights: expected numbers in (0, 1,000,000], got 0"),
-        (("--temperature", "0.5"), "--temperature"),
-        (("--weights", "1,2", "--temperature", "2"), "--temperature has no effect beside --weights"),
-        (("--weights", "1,2", "--streaming"), "--weights has no effect beside --streaming"),
-        (("--weights", "1,2", "--keep-duplicates"), "--weights has no effect beside --keep-duplicates"),
-    ],
-)
-def test_what_cannot_be_mixed(
-    arguments: tuple[str, ...], message: str, files: tuple[Path, Path], tmp_path: Path, cli: Cli
-) -> None:
-    call = ("train", "translation", "--target", "de", "--data", *files, "--out", tmp_path / "run")
-    assert message in cli(*call, *arguments).refusal()
-
-
-def test_one_corpus_and_comparisons_are_refused(files: tuple[Path, Path], tmp_path: Path, cli: Cli) -> None:
-    out = ("--target", "de", "--out", tmp_path / "run")
-    alone = ("train", "translation", "--data", files[0], "--weights", "1", *out)
-    assert "--weights goes with several corpora as --data" in cli(*alone).refusal()
-    compared = ("compare", "translation", "--data", *files, "--temperature", "5", *out)
-    assert "--temperature: is for `selfattn train`, not for comparisons" in cli(*compared).refusal()

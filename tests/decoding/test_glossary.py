@@ -111,25 +111,6 @@ def test_predict_with_a_glossary(cli: Cli, runs: dict[str, Run], tmp_path: Path)
     )
 
 
-def test_a_glossary_that_does_not_fit_is_refused(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
-    run = runs["transformer"]
-    file = tmp_path / "glossary.tsv"
-    for content, message in (
-        ("May", "glossary.tsv:1: expected a term, a tab, and required words; got 'May'"),
-        ("May\t", "glossary.tsv:1: expected a term, a tab"),
-        ("May\t5\nMay\t6\n", "glossary.tsv:2: 'May' has other words above"),
-        ("\n", "no terms"),
-        ("May\t한\n", "'May': the model cannot write '한'"),
-        ("May\t5\nK\udce4se\t6\n", "glossary.tsv:2: not valid UTF-8 (byte 0xe4); save the file as UTF-8"),
-    ):
-        file.write_bytes(content.encode("utf-8", "surrogateescape"))
-        assert message in cli("predict", run.path, "--beam", 2, "--glossary", file, stdin="May 1\n").refusal()
-    file.write_text("May\t5\n")
-    assert "needs a beam" in cli("predict", run.path, "--glossary", file, stdin="May 1\n").refusal()
-    refusal = cli("predict", LANGUAGE_MODEL, "--beam", 2, "--glossary", file, stdin="a\n").refusal()
-    assert "not for a language model" in refusal
-
-
 @pytest.mark.parametrize("engine", ["onnx", "ctranslate2"])
 def test_engines_have_a_glossary_or_refuse_it(runs: dict[str, Run], exported_run: Exported, engine: str) -> None:
     run, exported = runs["transformer"], exported_run("transformer", engine)

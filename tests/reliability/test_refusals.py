@@ -22,37 +22,12 @@ from selfattn.runs.directory import RunDirectory
 
 RUN = "runs/plain-seed0"
 LIMIT = 300  # seconds, on a machine that has other things to do
-LONG = "x" * 300
-
-REFUSED = {  # a command line, and what its one line says
-    **{f"{command} --out=": "--out: expected a path, got an empty text" for command in (
-        "train dates", "compare dates", "report RUN", "demo RUN", "export RUN --to onnx", "claims run order",
-        "tokenizer train PAIRS",
-    )},  # which is not the current directory
-    **{f"train dates --out OUT {option} {'9x' * 2500}": "" for option in (
-        "--model", "--set", "--locales", "--device", "--epochs", "--data", "--unknown",
-    )},
-    "predict RUN --beam 1000000": "--beam: expected a whole number from 1 to 1,000, got 1000000",
-    "predict RUN --beam 2 --length-penalty 1e30": "a number in [-10, 10], got 1e+30",
-    f"train dates --out {LONG}": "file name too long",
-    f"compare dates --quick --models {LONG}=rnn-plain --out OUT": "at most 100 letters",
-    "tokenizer train PAIRS --out OUT --vocab-size 10000000000": "choose from 5 to 16,777,216",
-    "train dates --set encoder.dim=1000000000 --out OUT": "from 1 to 1,048,576",
-}  # fmt: skip
 
 
 @pytest.fixture
 def places(whole: Path, tmp_path: Path) -> dict[str, Path]:
     (tmp_path / "pairs.tsv").write_text("May 1, 2001\t2001-05-01\n" * 9)
     return {"RUN": whole / RUN, "WHOLE": whole, "PAIRS": tmp_path / "pairs.tsv", "OUT": tmp_path / "out"}
-
-
-@pytest.mark.parametrize("line", REFUSED, ids=lambda line: line[:60])
-def test_what_cannot_be_served_is_one_short_line(cli: Cli, places: dict[str, Path], line: str) -> None:
-    said = cli(*words(line, **places), stdin="1 May 2030\n").refusal()
-    assert REFUSED[line].lower() in said.lower()
-    assert len(said) < 1100
-    assert not places["OUT"].exists()
 
 
 PRINTING = (
@@ -157,8 +132,3 @@ def test_a_program_that_is_stopped_early_says_so(tmp_path: Path, number: int, mo
         _, errors = process.communicate(timeout=LIMIT)
     assert (process.returncode, errors) == (130, "interrupted\n")
     assert not (tmp_path / "run").exists()
-
-
-def test_a_terminal_without_a_size_gets_help(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "0")
-    assert cli("--help").code == 0

@@ -105,37 +105,6 @@ def test_what_needs_pairs_says_so(cli: Cli, run: Run, text: Path, tmp_path: Path
         assert "is a language model; take a run that was trained on pairs" in done.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (("--data", "empty.txt"), "empty.txt: the file is empty; give at least one line"),
-        (("--data", "wide.txt"), "wide.txt: only spaces in it"),
-        (("--data", "latin.txt"), "latin.txt:2: not valid UTF-8"),
-        (("--data", "few.txt"), "few.txt: fewer than 10 different lines"),
-        (("--data", "good.txt", "--context", "0"), "--context: expected a whole number from 1 to 1,000,000,000, got 0"),
-        (("--data", "good.txt", "--vocab-size", "9"), "--vocab-size goes with --tokenizer bpe: give that as well"),
-        (("--data", "good.txt", "--tokenizer", "bpe", "--vocab-size", "9999"), "Vocabulary size too high (9999)"),
-        (("--data", "good.txt", "--model", "transformer"), "--model transformer: does not read in one direction"),
-        (("--data", "good.txt", "--model", "decoder-only-prefix"), "does not read in one direction"),
-        (("--data", "good.txt", "--target-exact-match", "0.5"), "a language model has no exact match"),
-    ],
-    ids=str,
-)
-def test_bad_input_is_one_line(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], expected: str
-) -> None:
-    (tmp_path / "empty.txt").write_text("")
-    (tmp_path / "wide.txt").write_text("\u3000\n", encoding="utf-8")
-    (tmp_path / "latin.txt").write_bytes("a\naoût\n".encode("latin-1"))
-    (tmp_path / "few.txt").write_text("a\nb\n" * 9)
-    (tmp_path / "good.txt").write_text("\n".join("abcdefghijklm"))
-    monkeypatch.chdir(tmp_path)
-    done = cli("train", "lm", "--out", "new", *arguments)
-    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1), done.err
-    assert expected in done.err
-    assert not (tmp_path / "new").exists()
-
-
 def test_evaluation_that_cannot_be(cli: Cli, run: Run, text: Path) -> None:
     assert "give it with --data" in cli("evaluate", run.path).err
     assert "decodes nothing" in cli("evaluate", run.path, "--data", text, "--beam", 2).err

@@ -1,0 +1,263 @@
+"""Bad input of every kind: one short line on standard error, exit code 2, no traceback, no file changed.
+
+One table for all commands, in the order of what is wrong. TRAIN, COMPARE and TRANSLATE stand for the beginnings of
+command lines, ``run`` for a Transformer, ``plain`` for a model without attention, ``lm`` for a language model.
+"""
+
+import re
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from marian_model import write_pairs
+
+from selfattn.errors import SettingError
+from selfattn.runs.run import Run
+from selfattn.runs.train import train
+
+Cli = Callable[..., Any]
+SHORT = {
+    "TRAIN": "train dates --quick --out new",
+    "COMPARE": "compare dates --quick --out new",
+    "TRANSLATE": "train translation --quick --out new",
+    "MIX": "train translation --target de --data large.tsv small.tsv --out new",
+    "LM": "train lm --out new --data",
+    "CONFIG": "train dates --out new --config",
+    "LONG": "9x" * 2500,
+}
+FILES: dict[str, str | bytes] = {
+    "empty.txt": "",
+    "no-separator.txt": "may 1, 2001 _2001-05-01\nmay 2, 2001\n",
+    "few.tsv": "a\tb\n" * 9,
+    "pairs.tsv": "".join(f"one {n}\teins {n}\n" for n in range(120)),
+    "full/letter.txt": "mine",
+    # texts
+    "wide.txt": "\u3000\n",
+    "latin.txt": "a\naoût\n".encode("latin-1"),
+    "few.txt": "a\nb\n" * 9,
+    "good.txt": "\n".join("abcdefghijklm"),
+    # prefixes and glossaries
+    "two.txt": "19\n\n",
+    "four.txt": "1\n1\n1\n1\n",
+    "term.tsv": "May",
+    "half.tsv": "May\t",
+    "twice.tsv": "May\t5\nMay\t6\n",
+    "none.tsv": "\n",
+    "unknown.tsv": "May\t한\n",
+    "latin.tsv": b"May\t5\nK\xe4se\t6\n",
+    "term-good.tsv": "May\t5\n",
+    # options
+    "both.toml": "epochs = 3\nmax-steps = 4",
+    "last.toml": "average = 'last'",
+    "size.toml": "batch-size = 8",
+    "zero.toml": 'epochs = 0\nset = ["encoder.dim=8"]\nquick = true',
+    "word.toml": "epoch = 3",
+    "part.toml": "epochs = 1.5",
+    "open.toml": "[{:",
+    "a.yaml": "epochs: 1\n",
+    "a.json": '{"epochs": 1}',
+    "a.txt": "epochs = 3",
+    "again.toml": "epochs = 1\nepochs = 2\n",
+    "deep.toml": "epochs = " + "[" * 100_000,
+    "huge.toml": f"epochs = {'9' * 300}\n",
+    "date.toml": "epochs = 2001-01-01\n",
+    "group.toml": "[epochs]\nx = 1\n",
+    "null.toml": "epochs = \x00\n",
+    "models.toml": 'models = ["x"]\nout = "new"',  # the name of a command
+    **{
+        f"mute{n}.py": f"class Mute(Exception):\n    def __str__(self):\n        return {answer}\n\nraise Mute\n"
+        for n, answer in enumerate(("1 / 0", "3", "raise_(self)"))
+    },
+}
+NO_OPTIONS = "cannot be read as options"
+MUTE = "does not import (Mute: has a text that cannot be printed)"
+BPE_ALONE = "--vocab-size goes with --tokenizer bpe: give that as well"
+
+TABLE: list[tuple[str, str]] = [
+    # commands and flags
+    ("trian", 'Unknown command "trian". Did you mean "train"?'),
+    ("train dates", "--out: is missing, or has no value; see selfattn train dates --help"),
+    ("train dates --out", "--out: is missing, or has no value"),
+    ("TRAIN --epoch 3", "Unknown option: --epoch. Did you mean --epochs?"),
+    ("COMPARE --models transformer rnn-plain", "--models takes a list with commas, as in transformer,"),
+    ("verify RUN x", "x: belongs to no option; see selfattn verify --help"),
+    ("predict", "RUN"),
+    ("score run", "--data"),
+    *((f"{command} --out=", "--out: expected a path, got an empty text") for command in (
+        "train dates", "compare dates", "report run", "demo run", "export run --to onnx", "claims run order",
+        "tokenizer train pairs.tsv",
+    )),  # which is not the current directory
+    *((f"train dates --out new {option} LONG", "") for option in (
+        "--model", "--set", "--locales", "--device", "--epochs", "--data", "--unknown",
+    )),
+    *((f"--plugin mute{n}.py models", MUTE) for n in range(3)),
+    # numbers and choices
+    ("TRAIN --epochs many", "--epochs"),
+    ("TRAIN --threads 0", "--threads: expected"),
+    ("TRAIN --seed 1.5", "--seed: expected a whole number, got 1.5"),
+    ("COMPARE --seeds 0", "--seeds: expected a whole number from 1"),
+    *((f"COMPARE '--space=lr={rates}'", "--space") for rates in (
+        "1e-3,inf", "1e-3,nan", "0,1e-3", "-1,1e-3", "1e-3", "1e-3,1e-3", ",", "", "a,b",
+    )),
+    # models and their settings
+    ("TRAIN --model transfromer", "model 'transfromer' is not known; did you mean transformer"),
+    ("COMPARE --models transformer,transformer", "--models transformer,transformer: expected different names"),
+    (f"COMPARE --models {'x' * 300}=rnn-plain", "at most 100 letters"),
+    ("TRAIN --set encoder.dim", "--set encoder.dim: expected name=value"),
+    ("TRAIN --set encoder.width=3", "there is no setting"),
+    ("TRAIN --set encoder.num_heads=5", "--set encoder.num_heads: 5 does not divide"),
+    ("TRAIN --set encoder.dim=1000000000", "from 1 to 1,048,576"),
+    ("TRAIN --set decoder.position=learned --set decoder.max_length=12",
+     "transformer: cannot write 22 tokens, the most that an output may have with these data: an output"),
+    ("COMPARE --set rnn-peeky:encoder.hidden_dim=3", "rnn-peeky: --set decoder.initial_state: 'copy' needs"),
+    ("COMPARE --models transformer --set rnn-plain:encoder.dim=3", "'rnn-plain' is not a model"),
+    # data
+    ("TRAIN --locales en_XX", "en_XX"),
+    ("TRAIN --withhold-years 1850", "'1850' is no year"),
+    ("TRAIN --withhold-years 1900-2099", "no year from 1969 to 2068 is left"),
+    ("TRAIN --withhold-years 1943 --data pairs.tsv", "--withhold-years has no effect beside --data"),
+    ("TRAIN --data nowhere.txt", "nowhere.txt: no such file"),
+    ("TRAIN --data no-separator.txt", "no-separator.txt:2: no separator"),
+    ("TRAIN --data few.tsv", "few.tsv: 9 pairs with 1 different source, too few for three parts"),
+    ("TRANSLATE --data few.tsv", "(9 read; duplicate: 8 (first few.tsv:2); different sources: 1, targets: 1)"),
+    ("TRANSLATE --held-out 9", "--held-out goes with --data or --hub: give that as well"),
+    ("MIX --weights 1", "--weights: 1 weight for 2 corpora (large.tsv; small.tsv); give one for each"),
+    ("MIX --weights 1,0", "--weights: expected numbers in (0, 1,000,000], got 0"),
+    ("MIX --temperature 0.5", "--temperature"),
+    ("MIX --weights 1,2 --temperature 2", "--temperature has no effect beside --weights"),
+    ("MIX --weights 1,2 --streaming", "--weights has no effect beside --streaming"),
+    ("MIX --weights 1,2 --keep-duplicates", "--weights has no effect beside --keep-duplicates"),
+    ("TRANSLATE --target de --data large.tsv --weights 1", "--weights goes with several corpora as --data"),
+    ("compare translation --target de --data large.tsv small.tsv --temperature 5 --out new",
+     "--temperature: is for `selfattn train`, not for comparisons"),
+    ("LM empty.txt", "empty.txt: the file is empty; give at least one line"),
+    ("LM wide.txt", "wide.txt: only spaces in it"),
+    ("LM latin.txt", "latin.txt:2: not valid UTF-8"),
+    ("LM few.txt", "few.txt: fewer than 10 different lines"),
+    ("LM good.txt --context 0", "--context: expected a whole number from 1 to 1,000,000,000, got 0"),
+    ("LM good.txt --vocab-size 9", BPE_ALONE),
+    ("LM good.txt --tokenizer bpe --vocab-size 9999", "Vocabulary size too high (9999)"),
+    ("LM good.txt --model transformer", "--model transformer: does not read in one direction"),
+    ("LM good.txt --model decoder-only-prefix", "does not read in one direction"),
+    ("LM good.txt --target-exact-match 0.5", "a language model has no exact match"),
+    ("tokenizer train pairs.tsv --out new --vocab-size 10000000000", "choose from 5 to 16,777,216"),
+    # where things go
+    ("train dates --out run", "run: already holds a run"),
+    ("train dates --out full", "full: holds other files"),
+    ("train dates --quick --out empty.txt/below", "empty.txt/below: cannot be written"),
+    (f"train dates --out {'x' * 300}", "file name too long"),
+    ("train dates --max-steps 1 --out circle", "circle: cannot be"),
+    ("tokenizer train pairs.tsv --vocab-size 280 --out circle", "circle: cannot be"),
+    ("tokenizer train pairs.tsv --out empty.txt/below", "empty.txt/below: cannot be written"),
+    ("compare dates --out run", "run: holds something already"),
+    ("attention run 'May 1' --save x.gif", "x.gif: attention is saved as SVG, PNG, HTML or JSON"),
+    # files of options
+    ("CONFIG zero.toml", "--epochs (zero.toml): expected a whole number from 1 to 1,000,000,000, got 0"),
+    ("CONFIG zero.toml --epochs -1", "got -1"),  # the command line goes before
+    ("CONFIG nowhere.toml", "no such file"),
+    ("CONFIG word.toml", "epoch"),
+    ("CONFIG part.toml", "epoch"),
+    ("CONFIG date.toml", "epochs"),
+    ("CONFIG huge.toml", ""),
+    *((f"CONFIG {name}", "") for name in ("again.toml", "deep.toml", "group.toml", "null.toml")),
+    *((f"CONFIG {name}", f"--config {name}: {NO_OPTIONS}") for name in ("open.toml", "a.yaml", "a.json", "a.txt")),
+    ("compare dates --config models.toml", "model 'x' is not known"),
+    *((f"{line}{more}", message) for more in ("", " --write-config b.toml") for line, message in (
+        ("CONFIG both.toml", "--epochs (both.toml) has no effect beside --max-steps (both.toml): leave one"),
+        ("CONFIG last.toml --ema-decay 0.9", "--ema-decay goes with --average (last.toml) ema: give that as well"),
+        ("CONFIG size.toml --epochs 3 --max-steps 4", "--epochs has no effect beside --max-steps: leave one"),
+    )),
+    ("train dates --out new --write-config a.txt", "a.txt: expected a file that ends in .toml"),
+    ("train dates --out new --write-config size.toml", "size.toml: is there already"),
+    ("train --write-config b.toml", "--write-config: is for `train TASK` and `compare TASK`"),
+    ("models --write-config b.toml", "is for `train TASK` and `compare TASK`"),
+    ("train dates --out new --write-config no/b.toml", "no/b.toml: cannot be written"),
+    ("train translation --config run", "was made by `selfattn train dates`, which has other options; name a run of "),
+    ("train dates --config .", "config.json: no such file"),
+    # decoding
+    ("predict run --beam 1000000", "--beam: expected a whole number from 1 to 1,000, got 1000000"),
+    ("predict run --beam 2 --length-penalty 1e30", "a number in [-10, 10], got 1e+30"),
+    ("predict run --n-best 2", "--n-best goes with a --beam of at least that size: give that as well"),
+    ("predict run --length-penalty 1", "--length-penalty goes with a --beam of 2 or more"),
+    ("predict run --sample --beam 2", "--beam has no effect beside --sample"),
+    ("predict run --temperature 0.5", "--temperature goes with --sample"),
+    ("predict run --max-length 0", "--max-length: expected a whole number from 1 to 1,000,000,000, got 0"),
+    ("predict run --prefixes two.txt", "line 3 of the input has no prefix"),
+    ("predict run --prefixes four.txt", "has more lines"),
+    ("predict run --prefixes latin.txt", "latin.txt:2: not valid UTF-8 (b"),
+    ("predict run --prefixes four.txt --prefix 1", "--prefix has no effect beside --prefixes: leave one of them out"),
+    ("predict run --prefix 한", "the model cannot write '한'"),
+    ("predict run --prefix 2001-05 --max-length 7", "a prefix of 7 tokens, but outputs have at most 7"),
+    ("predict lm --prefix a", "a language model continues its input"),
+    ("predict run --beam 2 --glossary term.tsv", "term.tsv:1: expected a term, a tab, and required words; got 'May'"),
+    ("predict run --beam 2 --glossary half.tsv", "half.tsv:1: expected a term, a tab"),
+    ("predict run --beam 2 --glossary twice.tsv", "twice.tsv:2: 'May' has other words above"),
+    ("predict run --beam 2 --glossary none.tsv", "no terms"),
+    ("predict run --beam 2 --glossary unknown.tsv", "'May': the model cannot write '한'"),
+    ("predict run --beam 2 --glossary latin.tsv", "latin.tsv:2: not valid UTF-8 (byte 0xe4); save the file as UTF-8"),
+    ("predict run --glossary term-good.tsv", "needs a beam"),
+    ("predict lm --beam 2 --glossary term-good.tsv", "not for a language model"),
+    ("predict plain --align", "no attention to its source"),
+    ("predict lm --token-scores", "is a language model"),
+    # runs
+    ("evaluate nowhere", "nowhere: no such run directory"),
+    ("evaluate 'no\nwhere'", "where: no such run directory"),  # still in one line
+    ("attention plain 'May 1, 2001'", "rnn-plain has no attention to show"),
+    ("attention run ''", "the text is empty"),
+    ("align run --data pairs.tsv --words --layer 9", "layer must be from"),
+    ("align run --data pairs.tsv --layer 9", "layer must be from"),
+    ("align run --data pairs.tsv --head 9", "head must be from 0 to 3, got 9"),
+    ("align run --data pairs.tsv --head all", "--head: expected a whole number, got all"),
+    ("align run --data pairs.tsv --shift 2", "--shift"),
+    ("align run --data pairs.tsv --sentences pairs.tsv", "--sentences goes with --gold"),
+    ("compare translation --out new --sentences few.tsv", "--sentences goes with --gold"),
+    ("align run --gold pairs.tsv --words", "--words goes with --data"),
+    ("align run --gold pairs.tsv --head 0", "--head goes with --data"),
+]  # fmt: skip
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, runs: dict[str, Run]) -> tuple[Path, dict[str, bytes]]:
+    """A directory with three runs and files of every bad kind, and what is in it."""
+    folder = tmp_path_factory.mktemp("place")
+    shutil.copytree(runs["transformer"].path, folder / "run")
+    shutil.copytree(runs["rnn-plain"].path, folder / "plain")
+    shutil.copytree(Path(__file__).parents[1] / "fixtures/formats/run-lm", folder / "lm")
+    for name, content in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    for number, name in enumerate(("large.tsv", "small.tsv"), 1):
+        write_pairs(folder / name, number, 60)
+    (folder / "circle").symlink_to("circle")
+    return folder, contents(folder)
+
+
+@pytest.mark.parametrize(("line", "expected"), TABLE, ids=lambda text: text[:60])
+def test_one_line_and_exit_code_2(
+    cli: Cli, place: tuple[Path, dict[str, bytes]], monkeypatch: pytest.MonkeyPatch, line: str, expected: str
+) -> None:
+    folder, before = place
+    monkeypatch.chdir(folder)
+    spoken = re.sub("|".join(SHORT), lambda found: SHORT[found[0]], line)
+    done = cli(*shlex.split(spoken), stdin="May 1, 2001\n\n11/13/08\n")
+    refusal = done.refusal()
+    assert done.out == "" or "--prefixes" in line  # of which the lines before are answered
+    assert refusal.startswith("error: ")
+    assert expected.lower() in refusal.lower()
+    assert len(refusal) < 1100
+    after = contents(folder)
+    for name in after.keys() - before.keys():  # for the next line of the table
+        (folder / name).unlink()
+    assert after == before
+
+
+def test_half_a_character_in_a_path() -> None:
+    with pytest.raises(SettingError, match="`out`: expected a path in UTF-8"):
+        train("dates", out="new\ud800")
