@@ -17,11 +17,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from selfattn.comparison.carried import read_carried
-from selfattn.comparison.packed import unpacked
 from selfattn.comparison.plan import read_plan
-from selfattn.comparison.record import outputs_of
+from selfattn.comparison.record import outputs_of, unpacked
 from selfattn.comparison.tested import read_runs
+from selfattn.comparison.verify import read_carried
 from selfattn.evaluation.metrics.metric import Metric, make_metric
 from selfattn.evaluation.statistics.significance import score_counts
 

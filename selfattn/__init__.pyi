@@ -8,9 +8,9 @@ from selfattn.attention import scores as scores
 from selfattn.comparison.compare import compare as compare
 from selfattn.comparison.options import CompareOptions as CompareOptions
 from selfattn.comparison.outputs import compare_outputs as compare_outputs
-from selfattn.comparison.score_table import ScoreTable as ScoreTable
-from selfattn.comparison.score_table import score_table as score_table
+from selfattn.comparison.scores import ScoreTable as ScoreTable
 from selfattn.comparison.scores import compare_scores as compare_scores
+from selfattn.comparison.scores import score_table as score_table
 from selfattn.data.pairs import Pair as Pair
 from selfattn.decoding.options import DecodingOptions as DecodingOptions
 from selfattn.decoding.options import Output as Output

@@ -16,10 +16,9 @@ from typing import Any
 from selfattn.claims.claim import Arm, Claim, Contrasts, Setup, Trials, claim_ps, decides_quickly, judge, page_words
 from selfattn.codec import encode, read, short, write
 from selfattn.errors import SettingError, UserError, described, say
-from selfattn.experiments.plan import PLAN, Plan, backfill_ledger, begin, check_ledger, read_plan, resume
+from selfattn.experiments.plan import PLAN, Plan, backfill_ledger, begin, check_ledger, read_plan, resume, search
 from selfattn.experiments.progress import Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all, stop_workers
-from selfattn.experiments.tuning import search
 from selfattn.files import sha256_of, writing
 from selfattn.plugin_loading import check_plugins
 from selfattn.registry import CLAIMS, plugins_of

@@ -1,34 +1,44 @@
-"""Check a comparison: its gates, those of its runs and on what its models share; and departures from its plan."""
+"""Seal a comparison, and check it: its gates, what its models share, departures from its plan."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from selfattn.comparison import seal
+from selfattn.codec import decode, encode, fingerprint, read_json
 from selfattn.comparison.costs import COSTS, digest_of_costs
-from selfattn.comparison.plan import TUNING, ComparisonPlan, Training
-from selfattn.comparison.preparation import check_sizes
-from selfattn.comparison.run_table import RunTable
-from selfattn.comparison.tested import Tested, came_to_its_end
-from selfattn.comparison.trainings import DIVERGED
-from selfattn.comparison.tuning import choose, digest_of_trials, planned_trials, tuned_settings
+from selfattn.comparison.plan import TUNING, ComparisonPlan, Training, planned_trials, tuned_settings
+from selfattn.comparison.tested import Answer, Answered, RunTable, Tested, came_to_its_end
+from selfattn.comparison.trainings import DIVERGED, Trainings, choose, digest_of_trials
+from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.gates import baseline_gate
 from selfattn.experiments.plan import PLAN, check_ledger, decide_alike, departures
+from selfattn.models.build import body, spread
+from selfattn.models.config import ModelConfig
 from selfattn.plugin_loading import changed_plugins
-from selfattn.results.plan import Departure, PlanCheck
-from selfattn.results.record import Gate
+from selfattn.results.plan import Departure, PlanCheck, Seal
+from selfattn.results.record import BODIES_APART, Gate, Matching
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.ledger import first_lines, is_sealed, read_ledger
 from selfattn.runs.record import RunConfig
+from selfattn.runs.training_set import TestSet
+from selfattn.training.config import TrainingConfig
 
 _OF_THE_DATA = ("overlap", "similar texts", "known targets", "validation = test")  # the same for every model of a seed
 _MACHINE = ("selfattn", "commit", "python", "torch", "threads", "cpu")  # the bits of the weights may depend on them
 _ROUNDED = 0.01  # of the tokens
 _EARLY_END = ("patience", "target_exact_match")  # one rule for all, by which each training stops by itself
-
 Models = Mapping[str, Sequence[Tested]]
+
+# No decisions, or made later: tuning has a line of its own in the ledger.
+NOT_SEALED = ("command", "seal", "trials", "tuned")
+
+# Published comparisons by name, with the hash of their plan and when it was fixed.
+PUBLISHED = Path(__file__).with_name("published.json")
+_ADVICE = "take the report from where it was published"
+_SHARED = 0.01  # of the test sources may be validation sources too, as real corpora repeat short sentences
 
 
 def make_gates(trained: RunTable[Tested], plan: ComparisonPlan) -> tuple[Gate, ...]:
@@ -156,15 +166,15 @@ def check_plan(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested]) -
         entries,
         seeds=min(map(len, runs.main.values())),
         planned_seeds=planned if isinstance(planned, int) else plan.seeds,
-        replays=seal.published(plan.seal),
+        replays=published(plan.seal),
         machines=differing_machines(runs.all()),
     )
 
 
 def _departures(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested]) -> Iterator[Departure]:
     sealed = plan.seal.decides
-    now = seal.of_plan(plan)
-    sealable = [field.name for field in fields(ComparisonPlan) if field.name not in seal.NOT_SEALED]
+    now = of_plan(plan)
+    sealable = [field.name for field in fields(ComparisonPlan) if field.name not in NOT_SEALED]
     changed = [name for name in sealable if now.get(name) != sealed.get(name)]
     entries = read_ledger(comparison)
     if not all(decide_alike(entry.command, plan.command) for entry in first_lines(entries)):
@@ -174,9 +184,9 @@ def _departures(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested]) 
     planned = [run for run in plan.runs() if run.label in configs]
     unplanned = [run.label for run in planned if not _is_as_planned(plan, run, configs[run.label])]
     first = tested[0]
-    others = [] if seal.digest_of(first.answered.pairs) == sealed.get("test") else [first.path.name]
+    others = [] if digest_of(first.answered.pairs) == sealed.get("test") else [first.path.name]
     if "tested" in sealed:  # of older plans, the test items alone
-        others += [run.path.name for run in tested if seal.digest_of_tests(run.answered) != sealed["tested"]]
+        others += [run.path.name for run in tested if digest_of_tests(run.answered) != sealed["tested"]]
     yield from check_ledger(comparison, plan.seal, changed, {run.path.name: run.digest for run in tested})
     names = {run.path.name for run in tested}
     outputs = {entry.run: entry.outputs for entry in entries if entry.outputs}
@@ -185,7 +195,7 @@ def _departures(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested]) 
     ]
     times = [entry.when for entry in entries]
     is_ordered = times == sorted(times)  # otherwise the clock went back, and the order of the ledger alone decides
-    shared = seal.validation_in_test(plan.seal)
+    shared = validation_in_test(plan.seal)
     yield from departures(
         tuning=_changed_trials(comparison, plan),
         costs=[] if is_sealed(entries, COSTS, digest_of_costs(comparison)) else [COSTS],
@@ -232,7 +242,7 @@ def plugins_apart(plan: ComparisonPlan, runs: Sequence[Tested]) -> list[str]:
 
 def _is_as_planned(plan: ComparisonPlan, planned: Training, config: RunConfig) -> bool:
     """Whether a run, or a trial, has the seed, data and settings of the plan, tuned ones included."""
-    recipe = seal.recipe_in(plan.seal.decides, seed=planned.seed, **planned.model.training)
+    recipe = recipe_in(plan.seal.decides, seed=planned.seed, **planned.model.training)
     pairs = planned.variant.pairs
     data = dict(plan.seal.decides["data"]) | ({} if pairs is None else {"first": pairs})  # type: ignore[call-overload]  # plain values
     return (
@@ -240,3 +250,90 @@ def _is_as_planned(plan: ComparisonPlan, planned: Training, config: RunConfig) -
         and config.model == planned.model.config
         and dict(config.data) == data
     )
+
+
+def check_sizes(matching: Matching, models: Mapping[str, ModelConfig]) -> Gate:
+    """Check whether models have the same size: within the limit in what was counted, and their bodies roughly.
+
+    Args:
+        matching: has the count of each model.
+        models: by name.
+    """
+    counts = matching.counts
+    smallest, largest, share = spread(counts)
+    too_far = False
+    quantity = {"flops": "flops", "body": "parameters of the body"}.get(
+        matching.budget, "parameters outside embeddings"
+    )
+    reason = f"{quantity}: {largest} has {counts[largest]:,.4g}, {share:.1%} more than "
+    reason += f"{smallest} with {counts[smallest]:,.4g}"
+    if matching.budget in ("none", "parameters"):  # these count an output matrix that is no embedding
+        least, most, apart = spread({name: body(config) for name, config in models.items()})
+        too_far = apart > BODIES_APART
+        reason += f"; without any axis over the vocabulary {most} has {apart:.1%} more than {least}"
+    is_matched = share <= matching.limit and not too_far
+    if matching.allowed_apart and not is_matched:
+        reason += "; the comparison was asked for all the same"
+    passed = is_matched or matching.allowed_apart
+    return Gate("matched budgets", passed, reason, value=share, limit=matching.limit)
+
+
+def decisions(plan: ComparisonPlan, trainings: Trainings) -> dict[str, Any]:
+    """Return everything that the results depend on, to be sealed before training."""
+    data, tests = trainings.data(plan.first_seed)
+    sources = {pair.source or pair.target for pair in tests.validation}
+    shared = sum((pair.source or pair.target) in sources for pair in tests.pairs)
+    validation = digest_of(tests.validation) | {"in_test": shared}
+    return of_plan(plan) | {
+        "recipe": {name: value for name, value in encode(trainings.recipe).items() if name != "seed"},
+        "decoding": encode(trainings.task.decoding),
+        "data": dict(data.settings),
+        "test": digest_of(tests.pairs),
+        "tested": digest_of_tests(tests),
+        "validation": validation,
+    }
+
+
+def of_plan(plan: ComparisonPlan) -> dict[str, Any]:
+    """Return what is sealed of a plan itself."""
+    return {name: value for name, value in encode(plan).items() if name not in NOT_SEALED}
+
+
+def digest_of(pairs: Sequence[Pair]) -> dict[str, Any]:
+    """Return number and SHA-256 of pairs."""
+    return {"items": len(pairs), "sha256": fingerprint([[pair.source, pair.target] for pair in pairs])}
+
+
+def digest_of_tests(tests: TestSet | Answered) -> str:
+    """Return the SHA-256 of all that is tested, with tags and spans, by which the tables divide it."""
+    sets: dict[str, list[object]] = {"": [_described(pair) for pair in tests.pairs]}
+    for name, items in tests.probes.items():
+        sets[name] = [_described(item.pair if isinstance(item, Answer) else item) for item in items]
+    return fingerprint(sets)
+
+
+def _described(pair: Pair) -> list[object]:
+    spans = [[span.field, list(span.source), list(span.target)] for span in pair.spans]
+    return [pair.source, pair.target, pair.tag, spans]
+
+
+def published(seal: Seal) -> str:
+    """Return the name of the published comparison that had this plan before; empty where there is none."""
+    known: dict[str, dict[str, str]] = read_json(PUBLISHED, advice="install selfattn again")
+    plans = {plan["sha256"]: name for name, plan in known.items() if plan["created"] < seal.created}
+    return str(plans.get(seal.sha256, ""))
+
+
+def validation_in_test(seal: Seal) -> str:
+    """Say how many test items are validation items too; empty where they are few."""
+    validation = seal.decides.get("validation")
+    test = seal.decides.get("test")
+    if not isinstance(validation, Mapping) or not isinstance(test, Mapping):
+        return ""
+    count = int(validation.get("in_test", 0))
+    return f"{count:,} of {test['items']:,} test items" if count > _SHARED * test["items"] else ""
+
+
+def recipe_in(decides: Mapping[str, Any], **settings: Any) -> TrainingConfig:
+    """Return the recipe in the decisions of a seal, with settings of a run in place of its own."""
+    return decode(TrainingConfig, {**decides.get("recipe", {}), **settings}, file="plan", advice=_ADVICE)

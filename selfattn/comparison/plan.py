@@ -1,10 +1,10 @@
-"""The plan of a comparison: models, seeds, budgets, tuning and test set. Imports no torch."""
+"""The plan of a comparison: models, seeds, budgets, test set, and the trials of its tuning. Imports no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,13 +14,24 @@ from selfattn.codec import Plain, short
 from selfattn.comparison.options import MOST_SEEDS, BudgetIn
 from selfattn.errors import SettingError
 from selfattn.experiments import plan as experiments
+from selfattn.experiments.plan import draw_points
 from selfattn.models.config import ModelConfig, override, probabilities
 from selfattn.registry import is_name
+from selfattn.results.plan import Axis, parse_axis
 from selfattn.results.quality import Headline
 from selfattn.results.record import UNMATCHED, Baseline, Matching, TuningTrial
+from selfattn.settings import bounds_of
+from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
 
 TUNING = "tuning"  # folder of the trials, and their step in the ledger
+_SHORT = {"batch": "batch_size"}
+_NOT_TUNED = (
+    "seed", "epochs", "max_steps", "items_per_epoch",  # how much is trained
+    "validation_items", "validate_every", "patience", "target_exact_match",  # how it is judged
+)  # fmt: skip
+READ_IN_A_STEP = ("batch_size", "max_tokens", "accumulate")  # settings that decide how many steps a training has
+TuningKey = tuple[float, str, int]  # budget, model, tuning
 
 
 @dataclass(frozen=True)
@@ -158,7 +169,7 @@ class ComparisonPlan(experiments.Plan):
         margin: smallest difference worth having, in points.
         headline: metric of the verdict.
         matching: what the models were sized for.
-        space: what tuning tries of which setting, as text; see `selfattn.comparison.tuning.read_space`.
+        space: what tuning tries of which setting, as text; see :func:`read_space`.
         tuning_seed: first seed of the trials of the tuning.
         tuning_trials: number of trials of each tuning; 0 without tuning.
         tunings: number of tunings of each model; run k has the choice of tuning k modulo this number.
@@ -323,3 +334,75 @@ def run_name(name: str, seed: int, variant: Variant) -> str:
     """
     first = "" if variant.pairs is None else f"-first{variant.pairs}"
     return f"runs/{name}-seed{seed}{first}" + ("" if variant.share == 1 else f"-budget{variant.share!r}")
+
+
+def tuned_settings(texts: Sequence[str], models: Sequence[str]) -> set[str]:
+    """Return the names of all settings in a space.
+
+    Args:
+        texts: see :func:`read_space`.
+        models: see there.
+
+    Example:
+        >>> sorted(tuned_settings(["a:batch=8,16", "lr=1e-3,1e-2"], ["a", "b"]))
+        ['batch_size', 'lr']
+    """
+    axes = chain.from_iterable(read_space(texts, models).values())
+    return {axis.name for axis in axes}
+
+
+def read_space(texts: Sequence[str], models: Sequence[str]) -> dict[str, tuple[Axis, ...]]:
+    """Read a space: the axes of each model.
+
+    Args:
+        texts: such as ``lr=1e-3..1e-2:log`` for all models, or ``transformer:lr=1e-4..1e-2:log`` for one of them.
+        models: names of the models.
+
+    Raises:
+        SettingError: a model is unknown, a text has another form, or a setting stands twice or is not for tuning.
+
+    Example:
+        >>> {name: [str(axis) for axis in axes] for name, axes in read_space(["batch=8,16"], ["a"]).items()}
+        {'a': ['batch_size=8,16']}
+    """
+    common: dict[str, Axis] = {}
+    of_model: dict[str, dict[str, Axis]] = {name: {} for name in models}
+    kinds = bounds_of(TrainingConfig)
+    for text in texts:
+        name, equals, rest = text.partition("=")
+        owner, colon, setting = name.strip().rpartition(":")
+        if colon and owner not in models:
+            raise SettingError(f"`space` {text}: {owner!r} is not a model of this comparison: {', '.join(models)}")
+        axis = parse_axis(f"{_SHORT.get(setting, setting)}{equals}{rest}")
+        if axis.name in _NOT_TUNED:
+            raise SettingError(f"`space` {text}: decides how much is trained, or how it is judged; it is not tuned")
+        if axis.name in kinds:
+            axis = replace(axis, whole=kinds[axis.name].kind is int)
+        if axis.whole and any(value != round(value) for value in axis.ends):
+            raise SettingError(f"`space` {text}: expected whole numbers")
+        axes_by_name = of_model[owner] if colon else common
+        if axis.name in axes_by_name:
+            raise SettingError(f"`space` {text}: {axis.name} stands there twice; leave one of them out")
+        axes_by_name[axis.name] = axis
+    return {name: tuple((common | axes).values()) for name, axes in of_model.items()}
+
+
+def planned_trials(plan: ComparisonPlan) -> dict[TuningKey, list[Training]]:
+    """Return the trials of every tuning, as the plan determines them; no trials without tuning."""
+    trials: dict[TuningKey, list[Training]] = {}
+    for name, axes in read_space(plan.space, list(plan.models)).items():
+        count = plan.tunings * plan.tuning_trials
+        points: Sequence[Mapping[str, float]] = [{}] * count
+        if axes and count:
+            points = draw_points(axes, count, seed_for(plan.tuning_seed, f"tuning/{name}"))
+        for number, point in enumerate(points):
+            model = plan.models[name].at_point(point)
+            steps = plan.steps_with(model.training)
+            seed = plan.tuning_seed + number
+            for budget, variant in plan.variants.items():
+                part = "" if budget == plan.main else f"-budget{budget!r}"
+                path = trial_path(name, number, part)
+                trial = Training(path, name, model, seed, budget, variant, steps, tested=False, point=point)
+                arm = (budget, name, number // plan.tuning_trials)
+                trials.setdefault(arm, []).append(trial)
+    return trials

@@ -1,33 +1,65 @@
 """Judge scores that others computed: from a table to the same record and report; and plan how many it takes."""
 
+from __future__ import annotations
+
 import platform
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import Self
+from typing import Any, NamedTuple, Self, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import compute, csv, json, parquet
 
 from selfattn import __version__
 from selfattn.codec import Plain, line_of, read
+from selfattn.comparison.analysis import measure_scores, signatures_beside
 from selfattn.comparison.options import ScoresOptions
-from selfattn.comparison.report import check_out, publish
-from selfattn.comparison.score_table import Scores, ScoreTable, as_parquet, label_of, score_table
-from selfattn.errors import UserError, number_of, say
+from selfattn.comparison.record import check_out, publish
+from selfattn.data.readers.lines import inner_name
+from selfattn.errors import SettingError, UserError, all_visible, number_of, say
+from selfattn.evaluation.metrics.metric import Array, Metric
+from selfattn.evaluation.statistics.buckets import ItemScores
 from selfattn.evaluation.statistics.design import POWER
 from selfattn.evaluation.statistics.pilot import MOST_RUNS, Spread, runs_needed
-from selfattn.files import read_bytes
+from selfattn.files import read_bytes, reading
+from selfattn.registry import METRICS
 from selfattn.report.ranking import difference_unit
-from selfattn.report.write import ReportFiles
-from selfattn.results.quality import Unit
-from selfattn.results.record import Recomputation, Record
+from selfattn.report.sections.quality import summary
+from selfattn.report.write import ReportFiles, latex_of
+from selfattn.results.quality import Better, Estimate, PairTest, Unit, Word
+from selfattn.results.record import SCHEMA, Model, Recomputation, Record
 from selfattn.settings import changed, command_line, divide
 from selfattn.words.messages import SOURCE, message
 
+KIND = "scores"  # the task of a record
+_LABELS = ("system", "run", "item", "cluster", "group", "metric")
+_NEEDED = ("system", "item", "score")
+_TABULAR = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+_JSON = (".jsonl", ".ndjson", ".json")
+_ADVICE = "give a CSV, TSV, JSON lines or Parquet file with the columns system, item and score"
+_SPARSEST = 20  # cells for each score; a table with more has other items for every run
+NOT_A_FILE = "<scores>"
+_LARGEST = 1e100  # score; squares of larger ones are infinite
+_FEW = 10_000  # runs, which no table has too many of
+Codes: TypeAlias = npt.NDArray[np.int32]
+
+"""For each row the number of its name."""
+
+Scores: TypeAlias = Any
+
+"""A file, a mapping of columns, or a data frame of pandas, Polars or Arrow."""
+
 JUDGED = "given.json"
 _TABLE = "given.parquet"
-_ADVICE = "take the report from where it was published, or compare the scores again"
+_JUDGED_ADVICE = "take the report from where it was published, or compare the scores again"
 _TIMES = (0.25, 0.5, 1, 2, 4)  # of the pilot's items
 
 
@@ -149,8 +181,8 @@ class Packed:
         Raises:
             UserError: what is there is damaged.
         """
-        judged = read(JudgedScores, folder / JUDGED, advice=_ADVICE)
-        content = read_bytes(folder / _TABLE, advice=_ADVICE)
+        judged = read(JudgedScores, folder / JUDGED, advice=_JUDGED_ADVICE)
+        content = read_bytes(folder / _TABLE, advice=_JUDGED_ADVICE)
         return cls(judged, content, judged.read(content))
 
     def outputs(self) -> None:
@@ -209,3 +241,399 @@ def plan_scores(pilot: Scores, detect: float, **options: object) -> Iterator[str
         needed = (runs_needed(each, size, number) for each in (spread, spread.cautious()))
         yield " | ".join([f"{number:,}", *(more.say(given.lang) if count is None else str(count) for count in needed)])
     yield message("power.note").say(given.lang)
+
+
+@dataclass(frozen=True)
+class GivenMetric:
+    """What scores are that others computed.
+
+    Attributes:
+        name: of the metric.
+        unit: see `Metric`.
+        better: see `Metric`.
+        signature: what is left open about it.
+    """
+
+    name: str
+    unit: Unit
+    better: Better
+    signature: str = ""
+
+    def metric(self) -> Metric:
+        """Return the metric whose score is the mean of the given ones."""
+        lowest = float("-inf") if self.unit == "number" else 0.0
+        fields = {"name": self.name, "unit": self.unit, "better": self.better, "lowest": lowest}
+        metric: Metric = type("Given", (_Given,), fields | {"signature": self.signature})()
+        return metric
+
+
+class _Given(Metric):
+    is_mean = True
+
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        raise UserError(f"{self.name}: scores were given; nothing is known of outputs")
+
+    def score(self, sums: Array) -> Array:
+        return sums[..., 0]
+
+
+class Cells(NamedTuple):
+    """The scores of a table, complete.
+
+    Attributes:
+        metrics: their names, the one that decides first.
+        systems: the names of the runs of each system.
+        items: the names of the items.
+        values: ``[m r i]``, runs in the order of `systems`.
+        clusters: ``[i]`` a label for each item, shared by those that depend on one another; None without.
+        groups: ``[i]`` the part of the test that each item belongs to; None without.
+        left_out: how many items were left out, because not every run has a score on them.
+    """
+
+    metrics: tuple[str, ...]
+    systems: Mapping[str, tuple[str, ...]]
+    items: pa.Array
+    values: Array
+    clusters: pa.Array | None = None
+    groups: pa.Array | None = None
+    left_out: int = 0
+
+    def equals(self, other: Cells) -> bool:
+        """Return whether another table has the same scores."""
+        for mine, theirs in zip(self, other, strict=True):
+            same = mine.equals(theirs) if isinstance(mine, pa.Array) else np.array_equal(mine, theirs)
+            if isinstance(mine, dict | tuple | int) or mine is None:
+                same = mine == theirs
+            if not same:
+                return False
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
+    """Scores of systems by run and item, judged as a comparison judges those of its models.
+
+    Attributes:
+        label: name of the file, for messages.
+        cells: the scores.
+        metrics: what they are; the first decides.
+
+    Example:
+        >>> right = {"A": [1, 1, 1, 0], "B": [1, 0, 0, 0]}
+        >>> rows = [(name, item, score) for name, scores in right.items() for item, score in enumerate(scores)]
+        >>> columns = dict(zip(("system", "item", "score"), zip(*rows), strict=True))
+        >>> table = score_table(columns)
+        >>> {name: estimate.mean for name, estimate in table.estimates.items()}, table.words
+        ({'A': 0.75, 'B': 0.25}, {('A', 'B'): 'not told apart'})
+    """
+
+    label: str
+    cells: Cells
+    metrics: tuple[GivenMetric, ...]
+
+    def scores(self) -> Iterator[ItemScores]:
+        """Yield what the statistics judge, for each metric."""
+        cells = self.cells
+        clusters = None if cells.clusters is None else cells.clusters.to_pylist()
+        groups = [] if cells.groups is None else sorted({*cells.groups.unique().to_pylist()} - {""})
+        tags = {name: np.flatnonzero(compute.equal(cells.groups, name)).tolist() for name in groups}
+        ends = np.cumsum([len(runs) for runs in cells.systems.values()])[:-1]
+        for given, values in zip(self.metrics, cells.values, strict=True):
+            parts = zip(cells.systems, np.split(values[:, :, None], ends), strict=True)
+            yield ItemScores(given.metric(), dict(parts), clusters, tags)
+
+    @cached_property
+    def record(self) -> Record:
+        """The record of a comparison of these scores, without command and time."""
+        systems = self.cells.systems
+        models = []
+        for name, runs in systems.items():
+            seeds = tuple(range(1, len(runs) + 1))
+            models.append(Model(name, False, 0, seeds, {}, run_dirs=tuple(f"{name}: {run}" for run in runs)))
+        metrics = [given.metric() for given in self.metrics]
+        settings = {"scores": self.label}
+        frame = Record(
+            SCHEMA,
+            KIND,
+            created="",
+            command="",
+            environment={},
+            settings=settings | ({"left_out": self.cells.left_out} if self.cells.left_out else {}),
+            test_items=1,
+            models=tuple(models),
+            units={metric.name: metric.unit for metric in metrics},
+            signatures=signatures_beside(metrics[0].headline, metrics),
+            trained=False,
+        )
+        first, *others = systems
+        primary = (first, others[0]) if len(others) == 1 else None
+        return measure_scores(frame, self.scores(), "kind", primary)
+
+    @property
+    def estimates(self) -> dict[str, Estimate]:
+        """The score of each system in the metric that decides, with its interval."""
+        return {model.name: model.metrics[self.metrics[0].name] for model in self.record.models}
+
+    @property
+    def pairs(self) -> tuple[PairTest, ...]:
+        """The tests of every two systems, in every metric."""
+        return self.record.pairs
+
+    @property
+    def words(self) -> dict[tuple[str, str], Word]:
+        """The verdict on the first of every two systems, in the metric that decides."""
+        name = self.metrics[0].name
+        return {(test.first, test.second): test.word for test in self.pairs if test.metric == name}
+
+    def to_latex(self, lang: str = SOURCE) -> str:
+        """Return the first table of the report as LaTeX."""
+        return latex_of(summary(all_visible(self.record)), lang)
+
+    def to_frame(self) -> Any:
+        """Return the scores of the systems in the metric that decides as a pandas data frame."""
+        import pandas as pd
+
+        rows = []
+        for name, score in self.estimates.items():
+            rows.append((name, len(score.runs), score.mean, score.low, score.high))
+        return pd.DataFrame(rows, columns=["system", "runs", "mean", "low", "high"]).set_index("system")
+
+
+def score_table(
+    scores: Scores, *, better: str | Sequence[str] = (), unit: Unit | None = None, leave_out: bool = False
+) -> ScoreTable:
+    """Read scores, and check them.
+
+    Args:
+        scores: a CSV, TSV, JSON lines or Parquet file, a mapping of columns, or a data frame. A row for each score,
+            with the columns ``system``, ``item`` and ``score`` (true or false, or a number), and, where wanted, ``run``
+            (of a training, such as its seed; without it there is one run), ``metric`` (the first decides), ``cluster``
+            (items that depend on one another) and ``group`` (a part of the test).
+        better: ``higher`` or ``lower``, or ``METRIC=lower`` for one of several. Default: that of a registered metric;
+            ``higher`` for a table without metrics.
+        unit: ``share`` (0 to 1, shown in percent), ``points`` (0 to 100) or ``number``. Default: that of a registered
+            metric; ``share`` for true and false, else ``number``.
+        leave_out: whether items on which not every run has a score are left out; default they are refused.
+
+    Raises:
+        UserError: the file cannot be read, a column is missing or unknown, a score is missing, given twice or no
+            number, or it is not known whether higher or lower is better.
+    """
+    texts = (better,) if isinstance(better, str) else tuple(better)
+    if unit is not None and unit not in get_args(Unit):
+        raise SettingError(f"`unit` {unit}: expected one of {', '.join(get_args(Unit))}")
+    label = label_of(scores)
+    cells = _cells(scores, label, leave_out=leave_out)
+    return ScoreTable(label, cells, tuple(_metrics(cells, label, texts, unit)))
+
+
+def label_of(scores: Scores) -> str:
+    """Return the name of a file of scores."""
+    return str(scores) if isinstance(scores, str | Path) else NOT_A_FILE
+
+
+def as_parquet(scores: Scores) -> bytes:
+    """Return a table of scores as a Parquet file, as it is.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    content = pa.BufferOutputStream()
+    parquet.write_table(_arrow(scores, label_of(scores)), content, compression="zstd")
+    pa.default_memory_pool().release_unused()
+    return bytes(content.getvalue())
+
+
+def _arrow(scores: Scores, label: str) -> pa.Table:
+    """Read a file, or convert columns."""
+    try:
+        if isinstance(scores, str | Path):
+            with reading(Path(scores), _ADVICE):
+                table = _read(Path(scores))
+                table.column_names  # noqa: B018  # decodes the headings, which may not be UTF-8
+                return table
+        if isinstance(scores, bytes):
+            scores = parquet.read_table(pa.BufferReader(scores), read_dictionary=list(_LABELS), pre_buffer=False)
+        return pa.table(scores)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise UserError(f"{label}: is no table that can be read ({' '.join(str(error).split())}); {_ADVICE}") from None
+
+
+def _read(path: Path) -> pa.Table:
+    ending = inner_name(path).suffix.lower()
+    if ending in _TABULAR:
+        types = dict.fromkeys(_LABELS, pa.dictionary(pa.int32(), pa.string()))
+        parse = csv.ParseOptions(delimiter=_TABULAR[ending], newlines_in_values=ending == ".csv")
+        try:  # a known type halves the memory
+            numbers = csv.ConvertOptions(column_types=types | {"score": pa.float64()})
+            return csv.read_csv(path, parse_options=parse, convert_options=numbers)
+        except pa.ArrowInvalid:  # true and false, or no scores
+            return csv.read_csv(path, parse_options=parse, convert_options=csv.ConvertOptions(column_types=types))
+    if ending in _JSON:
+        with pa.input_stream(path) as file:
+            return json.read_json(file)
+    if ending != ".parquet":
+        raise UserError(f"{path}: unknown ending; {_ADVICE}")
+    return parquet.read_table(path, read_dictionary=list(_LABELS), pre_buffer=False)
+
+
+def _cells(source: Scores, label: str, *, leave_out: bool) -> Cells:
+    """Put the scores in their cells; every row belongs to one, and every cell needs one."""
+    table = _arrow(source, label)
+    if missing := [name for name in _NEEDED if name not in table.column_names]:
+        raise UserError(f"{label}: no column {', '.join(missing)}; {_ADVICE}")
+    names = table.column_names
+    if unknown := [name for name in names if name not in (*_LABELS, "score") or names.count(name) > 1]:
+        known = ", ".join((*_LABELS, "score"))
+        raise UserError(f"{label}: columns {', '.join(unknown)}: expected some of {known}, each once")
+    if not table.num_rows:
+        raise UserError(f"{label}: no scores; {_ADVICE}")
+    codes: dict[str, Codes] = {}
+    labels: dict[str, pa.Array] = {}
+    for name in _LABELS:
+        if name in names:
+            codes[name], labels[name] = _coded(table[name], name, label)
+            table = table.drop_columns(name)
+            pa.default_memory_pool().release_unused()
+
+    def texts(name: str, default: str) -> list[str]:
+        return [str(text) for text in labels[name].to_pylist()] if name in labels else [default]
+
+    def place(row: int) -> str:
+        words = (f"{name} {labels[name][codes[name][row]]}" for name in ("system", "run", "item") if name in labels)
+        return f"{label}: {', '.join(words)}"
+
+    scores = _numbers(table["score"], place)
+    del table
+    pa.default_memory_pool().release_unused()
+    systems = texts("system", "")
+    runs = texts("run", "1")
+    metrics = texts("metric", "score")
+    if len(systems) * len(runs) > max(_FEW, len(scores)):
+        raise UserError(
+            f"{label}: {len(systems):,} systems and {len(runs):,} runs; name the runs of every system alike"
+        )
+    run_of = codes["system"] * np.int32(len(runs)) + codes.get("run", np.int32(0))
+    trained = np.flatnonzero(np.bincount(run_of))  # by system
+    place_of = np.zeros(len(systems) * len(runs), dtype=np.int32)
+    place_of[trained] = np.arange(len(trained))
+    shape = len(metrics), len(trained), len(labels["item"])
+    if np.prod(shape, dtype=float) > _SPARSEST * len(scores):
+        counts = f"{len(trained):,} runs, {shape[2]:,} items, {len(scores):,} scores"
+        raise UserError(f"{label}: {counts}: hardly any item has a score of every run; name the same items in all runs")
+    cells = place_of[run_of].astype(np.int64)
+    if "metric" in codes:
+        cells += codes["metric"] * np.int64(shape[1])
+    cells *= shape[2]
+    cells += codes["item"]
+    values = np.full(shape, np.nan)
+    values.ravel()[cells] = scores
+    missing_scores = np.isnan(values)
+    if values.size - np.count_nonzero(missing_scores) < len(scores):
+        first = np.flatnonzero(np.bincount(cells)[cells] > 1)[0]
+        raise UserError(f"{place(int(first))}: two scores; give each system a name, and each of its trainings a run")
+    of_items = {}
+    for name in ("cluster", "group"):
+        if name in codes:
+            of_item = np.zeros(shape[2], dtype=np.int64)
+            of_item[codes["item"]] = codes[name]
+            if (other := of_item[codes["item"]] != codes[name]).any():
+                raise UserError(f"{place(int(np.argmax(other)))}: more than one {name}")
+            of_items[name] = labels[name].take(pa.array(of_item))
+    complete = ~missing_scores.any(axis=(0, 1))
+    gaps = []
+    for metric, run, item in np.argwhere(missing_scores[:, :, ~complete])[:3]:
+        system, number = divmod(int(trained[run]), len(runs))
+        words = [f"system {systems[system]}"]
+        words += [f"run {runs[number]}"] if "run" in labels else []
+        words += [f"item {labels['item'][np.flatnonzero(~complete)[item]]}"]
+        words += [f"metric {metrics[metric]}"] if "metric" in labels else []
+        gaps.append(", ".join(words))
+    if gaps and not leave_out:
+        count = number_of(int(missing_scores.sum()), "missing score")
+        advice = "add them, or `leave_out` such items for all"
+        raise UserError(f"{label}: {count}, such as {'; '.join(gaps)}: {advice}")
+    if np.count_nonzero(complete) < 2:
+        raise UserError(f"{label}: fewer than two items have a score of every run; name the same items in all runs")
+    kept = pa.array(complete)
+    by_system: dict[str, tuple[str, ...]] = {}
+    for code in trained.tolist():
+        name = systems[code // len(runs)]
+        by_system[name] = (*by_system.get(name, ()), runs[code % len(runs)])
+    return Cells(
+        tuple(metrics),
+        by_system,
+        labels["item"].filter(kept),
+        values if complete.all() else values[:, :, complete],
+        of_items["cluster"].filter(kept) if "cluster" in of_items else None,
+        of_items["group"].filter(kept) if "group" in of_items else None,
+        int(np.count_nonzero(~complete)),
+    )
+
+
+def _coded(column: pa.ChunkedArray, name: str, label: str) -> tuple[Codes, pa.Array]:
+    """Return a number for each row of a column of names, and the name of each number."""
+    try:
+        whole = column.unify_dictionaries().combine_chunks()
+        whole = whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
+        names = whole.dictionary.cast(pa.string()).fill_null("")
+    except pa.ArrowException:
+        raise UserError(f"{label}: {name}: expected names or numbers, found {column.type}") from None
+    if whole.null_count or (name != "group" and compute.any(compute.equal(names, "")).as_py()):
+        row = 1 + next(row for row, value in enumerate(whole) if value.as_py() in (None, ""))
+        raise UserError(f"{label}: no {name} in row {row:,}; every row needs it")
+    return np.asarray(whole.indices.cast(pa.int32())), names
+
+
+def _numbers(column: pa.ChunkedArray, place: Any) -> Array:
+    """Return scores as numbers; none is missing or infinite."""
+    kind = column.type
+    if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        values = ((row, value.as_py()) for row, value in enumerate(column))
+        row, value = next((each for each in values if not _is_number(each[1])), (0, column[0].as_py()))
+        raise UserError(f"{place(row)}: expected true, false or a number as its score, found {value!r}")
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    scores = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    if not (finite := np.abs(scores) <= _LARGEST).all():
+        row = int(np.argmin(finite))
+        found = "none" if np.isnan(scores[row]) else scores[row]
+        raise UserError(
+            f"{place(row)}: expected a finite number as its score, up to {_LARGEST:g}, found {found}; leave the row out"
+        )
+    return scores
+
+
+def _is_number(value: object) -> bool:
+    with suppress(ValueError):
+        return float(str(value)) is not None
+    return False
+
+
+def _metrics(cells: Cells, label: str, better: Iterable[str], unit: Unit | None) -> Iterator[GivenMetric]:
+    """Say what each metric is: as it is registered, as the options say, or as its scores show."""
+    said = {name if is_named else "": way for name, is_named, way in _directions(better)}
+    if unknown := set(said) - {"", *cells.metrics}:
+        raise SettingError(f"`better` {min(unknown)}: {label} has no such metric, but {', '.join(cells.metrics)}")
+    for name, values in zip(cells.metrics, cells.values, strict=True):
+        known = METRICS[name] if name in METRICS else None  # noqa: SIM401  # it has no such `get`
+        way = said.get(name, said.get("", known.better if known else "higher" if cells.metrics == ("score",) else ""))
+        if not way:
+            raise SettingError(f"`better`: {name}: say whether higher or lower is better, as in {name}=lower")
+        if known and way != known.better:
+            raise SettingError(f"`better` {way}: {known.better} values of {name} are better")
+        is_right = bool(((values == 0) | (values == 1)).all())
+        kind: Unit = unit or (known.unit if known else "share" if is_right else "number")
+        top = {"share": 1.0, "points": 100.0}.get(kind, np.inf)
+        if kind != "number" and (values.min() < 0 or (values.max() > top and way == "higher")):
+            found = f"{values.min():g} to {values.max():g}"
+            raise UserError(f"{label}: {name}: a {kind} goes from 0 to {top:g}, found {found}; give `unit` number")
+        yield GivenMetric(name, kind, way, "" if known is None or known.is_mean else "mean over items")
+
+
+def _directions(better: Iterable[str]) -> Iterator[tuple[str, bool, Any]]:
+    for text in better:
+        name, equals, way = text.rpartition("=")
+        if way not in get_args(Better):
+            raise SettingError(f"`better` {text}: expected higher or lower, or METRIC=higher or METRIC=lower")
+        yield name, bool(equals), way

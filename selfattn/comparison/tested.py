@@ -1,4 +1,4 @@
-"""Tested runs on disk; a comparison is made from these files alone.
+"""Tested runs on disk, and the runs of a comparison in one table; a comparison is made from these files alone.
 
 ===================== =====================================================================================
 test.jsonl            one :class:`Answer` for each test pair
@@ -9,23 +9,22 @@ test.json             :class:`TestResult`: scores, gates, cost, attention, probe
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from selfattn import codec
 from selfattn.codec import Plain
 from selfattn.comparison.plan import ComparisonPlan
-from selfattn.comparison.run_table import RunTable
 from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.options import Output
 from selfattn.errors import SettingError, UserError, number_of
 from selfattn.files import sha256_of, writing
-from selfattn.results.attention import Agreement, HeadScores, ModelAlignment, ShownAttention
 from selfattn.results.quality import Curve, Headline, Point
-from selfattn.results.record import Cost, Gate
+from selfattn.results.record import Agreement, Cost, Gate, HeadScores, ModelAlignment, ShownAttention
 from selfattn.runs.directory import METRICS, RECORD, RunDirectory
 from selfattn.runs.record import RunConfig, RunRecord
 from selfattn.training.observer import EpochReport
@@ -34,8 +33,98 @@ SCHEMA = 2
 RESULT = "test.json"
 ANSWERS = "test.jsonl"
 _ADVICE = "test the run again: remove test.json, and compare with `resume`"
-
 _Range = tuple[int, int]
+
+
+class SeededRun(Protocol):
+    """What a table holds: a run that knows its seed and whether its training diverged."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of the training."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the training diverged."""
+
+
+R = TypeVar("R", bound=SeededRun)
+
+
+class Cell(NamedTuple, Generic[R]):
+    """The runs of one model at one budget.
+
+    Attributes:
+        budget: share of the training.
+        model: its name.
+        runs: seed after seed.
+    """
+
+    budget: float
+    model: str
+    runs: Sequence[R]
+
+
+class RunTable(Generic[R]):
+    """The runs of a comparison, by budget and model, seed after seed.
+
+    Args:
+        runs: by budget and model. The largest budget is the main one: its runs decide.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> runs = [SimpleNamespace(seed=0, failed=True), SimpleNamespace(seed=1, failed=False)]
+        >>> table = RunTable({1.0: {"transformer": runs}})
+        >>> table.finished("transformer").seed, len(table.all()), table.budgets
+        (1, 2, (1.0,))
+    """
+
+    def __init__(self, runs: Mapping[float, Mapping[str, Sequence[R]]]) -> None:
+        self._runs = runs
+
+    @classmethod
+    def gather(cls, rows: Iterable[tuple[float, str, R]]) -> RunTable[R]:
+        """Make a table of runs with their budget and model, in their order."""
+        runs: dict[float, dict[str, list[R]]] = {}
+        for budget, model, run in rows:
+            runs.setdefault(budget, {}).setdefault(model, []).append(run)
+        return cls(runs)
+
+    @property
+    def budgets(self) -> tuple[float, ...]:
+        """The budgets, in their order."""
+        return tuple(self._runs)
+
+    @property
+    def main(self) -> Mapping[str, Sequence[R]]:
+        """Runs of the largest budget by model; the figures of the report are about these."""
+        return self.at(max(self._runs))
+
+    @property
+    def first(self) -> R:
+        """The first run of the first model at the largest budget."""
+        return next(iter(self.main.values()))[0]
+
+    def at(self, budget: float) -> Mapping[str, Sequence[R]]:
+        """Return the runs of a budget by model."""
+        return self._runs[budget]
+
+    def finished(self, model: str) -> R:
+        """Return the first run of a model at the largest budget whose training did not diverge."""
+        return next(run for run in self.main[model] if not run.failed)
+
+    def cells(self) -> Iterator[Cell[R]]:
+        """Yield the runs of each model at each budget."""
+        for budget, models in self._runs.items():
+            for model, runs in models.items():
+                yield Cell(budget, model, runs)
+
+    def all(self) -> list[R]:
+        """Return every run."""
+        runs: list[R] = []
+        for cell in self.cells():
+            runs += cell.runs
+        return runs
 
 
 @dataclass(frozen=True)

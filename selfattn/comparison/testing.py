@@ -27,8 +27,7 @@ from selfattn.evaluation.cost import BatchShape, count_flops, peak_memory
 from selfattn.evaluation.gates import baseline_gate, model_gates, output_gates, overfitting, unigrams
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.buckets import by_tag
-from selfattn.results.attention import HeadScores, ModelAlignment, ShownAttention
-from selfattn.results.record import Cost, Gate
+from selfattn.results.record import Cost, Gate, HeadScores, ModelAlignment, ShownAttention
 from selfattn.runs.answers import answer, examples_of, know_nothing
 from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.heads import layers_with_heads, score_heads

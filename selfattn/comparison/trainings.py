@@ -1,19 +1,29 @@
-"""The trials of a comparison: a model trained with one seed, and tested where it is no trial of the tuning."""
+"""Train and test the models of a comparison, and choose their settings by trials.
+
+Every model has the same number of trials. The settings of a model's trials come from one quasi-random sequence, and
+each trial has another seed. The trial with the best validation score is chosen. Several tunings of a model divide its
+sequence among them. The final runs of a tuning share the luck of its choice, so tunings are the independent units of
+the statistics (docs/statistics.md, "Luck in tuning").
+"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
-from selfattn.codec import encode
+from selfattn.codec import encode, fingerprint
 from selfattn.comparison.options import CompareOptions
-from selfattn.comparison.plan import Race, Training
-from selfattn.comparison.tested import Tested, is_tested
+from selfattn.comparison.plan import ComparisonPlan, Race, Training, TuningKey, planned_trials, read_space
+from selfattn.comparison.tested import ANSWERS, RESULT, Tested, is_tested
 from selfattn.comparison.testing import RunTest, count_failed
 from selfattn.errors import DivergedError, UserError, number_of, say
+from selfattn.experiments.plan import Rank, search
 from selfattn.experiments.progress import Logs, Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all
 from selfattn.results.plan import Seal
+from selfattn.results.record import TuningTrial
 from selfattn.runs.directory import RECORD, RunDirectory
 from selfattn.runs.fit import fit
 from selfattn.runs.ledger import record_access
@@ -199,3 +209,111 @@ class Trainings(Runner[Training | Race]):
                 thorough = leading and not self.options.quick
                 RunTest(load(path), self.task, tests).write(leading=leading, thorough=thorough, share=share)
         record_access(path, self.command, plan=trial.seal, **Tested(path).digests)
+
+
+def space_texts(plan: ComparisonPlan) -> dict[str, dict[str, str]]:
+    """Return what tuning tries of each setting as text, by model."""
+    axes_by_model = read_space(plan.space, list(plan.models))
+    return {name: {axis.name: str(axis).partition("=")[2] for axis in axes} for name, axes in axes_by_model.items()}
+
+
+def choose(
+    plan: ComparisonPlan, comparison: Path, run: Callable[[Sequence[Training | Race]], None] | None = None
+) -> dict[str, tuple[TuningTrial, ...]]:
+    """Choose the best settings of every tuning by the validation metric; ties go to the lower validation loss.
+
+    A trial that diverged is worse than all others.
+
+    Args:
+        plan: of the comparison.
+        comparison: its directory.
+        run: runs the trials; default None: they are on disk already.
+
+    Returns:
+        The trials of each model as read from disk, the largest budget first; those that were chosen are marked.
+
+    Raises:
+        UserError: a trial is missing or broken.
+    """
+    planned = planned_trials(plan)
+    results: dict[TuningKey, list[TuningTrial]] = {}
+
+    def measure(tried: Mapping[TuningKey, Sequence[Training]]) -> dict[TuningKey, list[Rank]]:
+        if run is not None:
+            all_trials = chain.from_iterable(tried.values())
+            in_order = sorted(all_trials, key=lambda trial: trial.seed)  # a worker keeps the data of the last seed
+            run(in_order if plan.until is None else _races(tried))
+        for arm, trials in tried.items():
+            results[arm] = [_read(plan, comparison, arm, trial) for trial in trials]
+        return {arm: [_rank(plan, result) for result in results[arm]] for arm in tried}
+
+    _, best = search(planned, measure)
+    chosen: dict[str, tuple[TuningTrial, ...]] = dict.fromkeys(plan.models, ())
+    for arm in sorted(results, key=lambda arm: -arm[0]):
+        name = arm[1]
+        best_number = planned[arm].index(best[arm])
+        chosen[name] += tuple(replace(result, chosen=k == best_number) for k, result in enumerate(results[arm]))
+    return chosen
+
+
+def _races(tried: Mapping[TuningKey, Sequence[Training]]) -> list[Race]:
+    """Return a race for each tuning; models follow one another, for they share the data of its seeds."""
+    races = []
+    for (_, name, number), trials in sorted(tried.items(), key=lambda item: item[0][2]):
+        races.append(Race(f"{name}-tuning{number}", tuple(trials)))
+    return races
+
+
+def _read(plan: ComparisonPlan, comparison: Path, arm: TuningKey, trial: Training) -> TuningTrial:
+    """Read a trial from its directory: the best metric and the lowest loss of its validations."""
+    directory = RunDirectory(comparison / trial.path)
+    record = directory.record()
+    valid = None
+    loss = None
+    if record.status != DIVERGED:
+        best = max if plan.headline.better == "higher" else min
+        reports = directory.metrics()
+        valid = best(report.measures[plan.headline.metric] for report in reports)
+        loss = min(report.valid_loss for report in reports)
+    budget = None if arm[0] == plan.main else arm[0]
+    return TuningTrial(
+        trial.point,
+        trial.seed,
+        valid,
+        record.train_seconds,
+        loss=loss,
+        budget=budget,
+        tuning=arm[2],
+        examples=examples_until(directory) if plan.until is not None else None,
+    )
+
+
+def _rank(plan: ComparisonPlan, trial: TuningTrial) -> Rank:
+    """Return the trial's rank, lower is better: what it read until the target; the metric, then the loss."""
+    if trial.valid is None:
+        return math.inf, math.inf
+    if trial.examples is not None:
+        return -math.inf, trial.examples
+    sign = -1 if plan.headline.better == "higher" else 1
+    return sign * trial.valid, trial.loss or 0.0
+
+
+def digest_of_trials(plan: ComparisonPlan, comparison: Path) -> str:
+    """Return a SHA-256 over the choice and the record of every trial; a record holds the SHA-256 of its files.
+
+    Files of a later test do not count.
+
+    Raises:
+        UserError: a trial is missing.
+    """
+    digests = {}
+    for trial in chain.from_iterable(planned_trials(plan).values()):
+        record = RunDirectory(comparison / trial.path).record()
+        files = {name: digest for name, digest in record.files.items() if name not in (RESULT, ANSWERS)}
+        digests[trial.label] = fingerprint(encode(replace(record, files=files)))
+    return fingerprint({"trials": encode(plan.trials), "digests": digests})
+
+
+def tune(plan: ComparisonPlan, comparison: Path, run: Callable[[Sequence[Training | Race]], None]) -> ComparisonPlan:
+    """Run the trials of every tuning, and return the plan with their results and the choice."""
+    return replace(plan, trials=choose(plan, comparison, run), tuned=True)

@@ -1,32 +1,31 @@
 """Verify a report: make its record again from its runs, decoded again where there are weights, and compare the two."""
 
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import chain
 from math import isclose
 from pathlib import Path
 from random import SystemRandom
 from typing import Any
 
-from selfattn.codec import short
-from selfattn.comparison.carried import is_published, read_carried
-from selfattn.comparison.check import check_plan
-from selfattn.comparison.external import read_external
-from selfattn.comparison.packed import PACKED, unpacked
-from selfattn.comparison.plan import ComparisonPlan, read_plan
-from selfattn.comparison.record import make_record
-from selfattn.comparison.run_table import RunTable
-from selfattn.comparison.tested import Answer, Answered, Tested, read_runs
+from selfattn.codec import Plain, encode, read, read_json, short
+from selfattn.comparison import outputs, scores
+from selfattn.comparison.analysis import measure
+from selfattn.comparison.check import PUBLISHED, check_plan, digest_of
+from selfattn.comparison.plan import ComparisonPlan, planned_trials, read_plan
+from selfattn.comparison.record import PACKED, check_out, make_record, unpacked
+from selfattn.comparison.tested import Answer, Answered, RunTable, Tested, read_runs
 from selfattn.comparison.trainings import ENDED
-from selfattn.comparison.tuning import planned_trials
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.gates import output_gates
 from selfattn.evaluation.metrics.basic import agree
 from selfattn.experiments.plan import PLAN
+from selfattn.files import make_directory
 from selfattn.report.sections.models import DEMO
-from selfattn.report.write import RESULTS
+from selfattn.report.write import RESULTS, ReportFiles, write_report
 from selfattn.results.record import Gate, Recomputation, Record, read_record
 from selfattn.runs.answers import answer
 from selfattn.runs.load import load
@@ -36,10 +35,13 @@ from selfattn.runs.training_set import make_training_set
 from selfattn.training.device import use_threads
 from selfattn.training.distributed import Processes
 from selfattn.training.validation import validation_loss
+from selfattn.words.messages import SOURCE
 
 _OUTPUT_GATES = ("endings", "repetition", "variety")
 _DEPTHS = {"models": 3, "pairs": 2, "buckets": 2, "gates": 2}  # of a figure in the record; else 1
 _LABELS = ("name", "first", "second", "metric", "model", "seed", "budget")
+CARRIED = "carried.json"
+_ADVICE = "take the report from where it was published"
 
 
 def verify(place: Path, items: int | None = None) -> Iterator[Recomputation]:
@@ -92,7 +94,7 @@ def record_of(folder: Path, sha256: str) -> Record:
     """Make the record again of what was packed, with every score computed from the outputs.
 
     Args:
-        folder: see `selfattn.comparison.packed.unpacked`.
+        folder: see :func:`selfattn.comparison.record.unpacked`.
         sha256: of what is packed.
     """
     if external := read_external(folder):
@@ -246,3 +248,120 @@ def _agree(was: object, now: object) -> bool:
     if isinstance(was, int | float) and isinstance(now, int | float):
         return isclose(was, now, rel_tol=1e-9, abs_tol=1e-12)
     return was == now
+
+
+@dataclass(frozen=True)
+class CarriedRun(Plain):
+    """The outputs of a run.
+
+    Attributes:
+        model: its name.
+        seed: of the training.
+        budget: share of the training.
+        failed: whether the training diverged.
+        answers: every test pair with its output.
+        probes: answers to further pairs.
+    """
+
+    model: str
+    seed: int
+    budget: float
+    failed: bool
+    answers: tuple[Answer, ...]
+    probes: Mapping[str, tuple[Answer, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Carried(Plain):
+    """What is left of a comparison.
+
+    Attributes:
+        frame: its record; what follows from the outputs is left out. Curves, costs, attention, gates of models and the
+            check of the plan are carried over.
+        data: settings of the training data.
+        runs: in the order of the record.
+        words: see :class:`selfattn.comparison.tested.TestResult`.
+    """
+
+    frame: Record
+    data: Mapping[str, object]
+    runs: tuple[CarriedRun, ...]
+    words: Mapping[str, int] = field(default_factory=dict)
+
+    def outputs(self) -> RunTable[Answered]:
+        """Return the outputs of all runs."""
+        rows = []
+        for run in self.runs:
+            rows.append((run.budget, run.model, Answered(run.seed, run.failed, run.answers, run.probes, self.words)))
+        return RunTable.gather(rows)
+
+    def record(self) -> Record:
+        """Compute every figure of the record that follows from the outputs.
+
+        Raises:
+            UserError: the test items, or the runs, are not those of the plan.
+        """
+        outputs = self.outputs()
+        seal = self.frame.seal
+        runs = {model.name: model.seeds for model in self.frame.models}
+        if {name: tuple(run.seed for run in of_model) for name, of_model in outputs.main.items()} != runs:
+            raise UserError(f"{CARRIED}: has other runs than its record; {_ADVICE}")
+        if seal is None or not seal.is_true or encode(seal.decides.get("test")) != digest_of(outputs.first.pairs):
+            raise UserError(f"{CARRIED}: has other test items than the sealed plan; {_ADVICE}")
+        return measure(self.frame, self.data, outputs)
+
+
+def read_carried(folder: Path) -> Carried | None:
+    """Return what was carried over; None where runs were packed.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    path = folder / CARRIED
+    return read(Carried, path, advice=_ADVICE) if path.is_file() else None
+
+
+def is_published(sha256: str) -> bool:
+    """Whether a packed comparison is one of those that were carried over for the documentation: nobody else may."""
+    known: dict[str, dict[str, str]] = read_json(PUBLISHED, advice="install selfattn again")
+    return any(plan.get("packed") == sha256 for plan in known.values())
+
+
+def is_external(folder: Path) -> bool:
+    """Return whether a directory holds a comparison of outputs or of scores, which has no plan and no runs."""
+    results = folder / RESULTS
+    return not (folder / PLAN).exists() and results.is_file() and not read_record(results).trained
+
+
+def read_external(folder: Path) -> outputs.Judged | scores.Packed | None:
+    """Read what was packed, and is unpacked in a directory; None where it is a comparison of trained runs.
+
+    Raises:
+        UserError: what is there is damaged.
+    """
+    if (folder / outputs.JUDGED).is_file():
+        return outputs.Judged.unpacked(folder)
+    return scores.Packed.unpacked(folder) if (folder / scores.JUDGED).is_file() else None
+
+
+def rewrite_external(folder: Path, out: Path, lang: str = SOURCE) -> tuple[Record, ReportFiles]:
+    """Write the report of a comparison of outputs or scores again, from its record and what is packed beside it.
+
+    Args:
+        folder: of the comparison.
+        out: directory for the report; an older one of the same comparison is replaced.
+        lang: language of the report.
+
+    Raises:
+        UserError: what is packed does not belong to the record, or the report cannot be written.
+    """
+    record = read_record(folder / RESULTS)
+    check_out(out, record.command)
+    with unpacked(folder / PACKED) as (files, sha256):
+        judged = read_external(files) if sha256 == record.outputs_sha256 else None
+        if judged is None:
+            raise UserError(f"{folder / PACKED}: is not that of {folder / RESULTS}; compare again")
+    make_directory(out)
+    if not out.samefile(folder):
+        shutil.copy(folder / PACKED, out / PACKED)
+    return record, write_report(record, out, lang, judged.outputs())

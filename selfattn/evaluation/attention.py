@@ -31,7 +31,7 @@ from selfattn.data.pairs import Example, Pair, Span
 from selfattn.decoding.common import evaluating, log_probabilities
 from selfattn.evaluation.links import AlignmentCounts, GoldPair, Link, Links, count_alignment, diagonal
 from selfattn.models.protocol import Seq2Seq, stepped_logits
-from selfattn.results.attention import Agreement, HeadAlignment, ModelAlignment
+from selfattn.results.record import Agreement, HeadAlignment, ModelAlignment
 from selfattn.streams import global_state
 from selfattn.tokenizers.protocol import BOS, PAD, Tokenizer
 

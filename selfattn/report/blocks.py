@@ -28,9 +28,8 @@ from typing import Any, Literal
 from selfattn.errors import UserError, described
 from selfattn.registry import SECTIONS
 from selfattn.report.numbers import NONE, Scale, interval_text, mean_text
-from selfattn.results.attention import AttentionExample
 from selfattn.results.quality import Estimate, Unit
-from selfattn.results.record import Record
+from selfattn.results.record import AttentionExample, Record
 from selfattn.words.messages import Message, TextLike, message
 
 Blocks = Callable[[Record], Iterable["Block"]]

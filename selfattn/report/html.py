@@ -31,7 +31,7 @@ from selfattn.report.pictures import (
     visual_order,
     width,
 )
-from selfattn.results.attention import AttentionExample, ModelAttention
+from selfattn.results.record import AttentionExample, ModelAttention
 from selfattn.words.messages import LANGS, SOURCE, Message, TextLike, catalogue, message, text_of, texts_of
 
 _MOST = 1_700_000  # characters of JSON; keeps the page under 3 MB

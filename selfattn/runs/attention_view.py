@@ -19,7 +19,7 @@ from selfattn.files import write_bytes, writing
 from selfattn.models.inside import sharing_weights
 from selfattn.models.protocol import Seq2Seq
 from selfattn.ownership import check_ours
-from selfattn.results.attention import AttentionExample, AttentionMap, Kind, ModelAttention
+from selfattn.results.record import AttentionExample, AttentionMap, Kind, ModelAttention
 from selfattn.runs.predictor import Predictor
 from selfattn.tokenizers.protocol import BOS, PAD, SPECIALS, token_texts
 from selfattn.words.messages import SOURCE, message

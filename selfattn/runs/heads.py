@@ -9,7 +9,7 @@ from selfattn.evaluation.metrics.metric import Metric
 from selfattn.evaluation.statistics.buckets import evaluate_outputs
 from selfattn.evaluation.statistics.variances import holm
 from selfattn.models.inside import ablate, attention_layers, head_means, intermediates, reweigh
-from selfattn.results.attention import HeadScore, HeadScores
+from selfattn.results.record import HeadScore, HeadScores
 from selfattn.runs.run import Run
 
 MEANS_OVER = 20

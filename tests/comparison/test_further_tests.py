@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from selfattn.comparison.analysis import ALL, Analysis
 from selfattn.comparison.compare import compare
-from selfattn.comparison.measured import ALL, Analysis
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair

@@ -9,7 +9,7 @@ import pytest
 
 from selfattn.comparison import testing
 from selfattn.comparison.check import make_gates
-from selfattn.comparison.run_table import RunTable
+from selfattn.comparison.tested import RunTable
 from selfattn.data.pairs import Pair
 from selfattn.evaluation.gates import output_gates
 from selfattn.models.families import PRESETS
@@ -158,7 +158,7 @@ def test_what_was_solved_for_is_what_is_counted() -> None:
 def test_bodies_more_than_a_factor_of_two_apart_are_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
     """An output matrix of its own counts among the parameters outside embeddings."""
     sizes = {"small": 100, "twice": 200, "more": 201}
-    monkeypatch.setattr("selfattn.comparison.preparation.body", sizes.__getitem__)
+    monkeypatch.setattr("selfattn.comparison.check.body", sizes.__getitem__)
     twice, more = (only("matched budgets", Run("a", model="small"), Run("b", model=one)) for one in ("twice", "more"))
     assert (twice.passed, more.passed) == (True, False)
     assert more.reason.endswith("; without any axis over the vocabulary b has 101.0% more than a")

@@ -12,9 +12,8 @@ import torch
 from small_runs import accept_changes
 
 from selfattn.comparison import tested
-from selfattn.comparison.compare import compare
-from selfattn.comparison.packed import PACKED
-from selfattn.comparison.preparation import prepare
+from selfattn.comparison.compare import compare, prepare
+from selfattn.comparison.record import PACKED
 from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError

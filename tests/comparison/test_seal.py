@@ -12,13 +12,12 @@ from small_runs import accept_changes
 
 from selfattn.codec import encode
 from selfattn.comparison import check, tested
+from selfattn.comparison.check import decisions, validation_in_test
 from selfattn.comparison.costs import COSTS, digest_of_costs
-from selfattn.comparison.packed import PACKED, pack, unpacked
 from selfattn.comparison.plan import TUNING, read_plan
-from selfattn.comparison.report import write_comparison
-from selfattn.comparison.seal import decisions, validation_in_test
+from selfattn.comparison.record import PACKED, pack, unpacked, write_comparison
 from selfattn.comparison.tested import RESULT
-from selfattn.comparison.tuning import choose, digest_of_trials
+from selfattn.comparison.trainings import choose, digest_of_trials
 from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError

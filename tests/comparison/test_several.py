@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 from small_runs import Cli
 
-from selfattn.comparison.compare import make_plan
-from selfattn.comparison.plan import ComparisonPlan
-from selfattn.comparison.preparation import prepare
-from selfattn.comparison.several import compare_each, own_settings
-from selfattn.comparison.tuning import planned_trials
+from selfattn.comparison.compare import compare_each, make_plan, own_settings, prepare
+from selfattn.comparison.plan import ComparisonPlan, planned_trials
 from selfattn.errors import SettingError, UserError
 
 NAMES = ("kor", "jpn", "fre")
@@ -120,7 +117,7 @@ def test_options_of_the_command_line_replace_those_of_every_data_set(
         passed.update(settings)
         raise UserError("nothing is trained here")
 
-    monkeypatch.setattr("selfattn.comparison.several.compare_each", compare_none)
+    monkeypatch.setattr("selfattn.comparison.compare.compare_each", compare_none)
     done = cli("compare", "together", "--recipe", recipe, "--out", tmp_path / "out", "--epochs", 3, "--batch-size", 4)
     assert {values["epochs"] for values in passed.values()} == {3}
     assert {values["batch_size"] for values in passed.values()} == {4}
@@ -141,7 +138,7 @@ def test_a_recipe_that_is_stopped_says_how_to_continue(
         out.mkdir()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("selfattn.comparison.several.compare_each", interrupted)
+    monkeypatch.setattr("selfattn.comparison.compare.compare_each", interrupted)
     done = cli("compare", "together", "--recipe", recipe, "--out", tmp_path / "out")
     assert done.code == 130
     assert f"stopped; {tmp_path / 'out'} keeps the finished runs: repeat the command with --resume" in done.err

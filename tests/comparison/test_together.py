@@ -19,9 +19,8 @@ from selfattn.evaluation.statistics.significance import (
     mean_difference,
     score_runs,
 )
-from selfattn.results.attention import Attention
 from selfattn.results.plan import Departure, PlanCheck, Seal
-from selfattn.results.record import Gate, Record, read_record
+from selfattn.results.record import Attention, Gate, Record, read_record
 
 PUBLISHED = Path(__file__).parents[2] / "docs/results/reports/translation.json"
 

@@ -14,13 +14,12 @@ from safetensors.torch import load_file, save_file
 from small_runs import accept_changes
 
 from selfattn.codec import encode
-from selfattn.comparison import packed, tested
-from selfattn.comparison import seal as sealing
-from selfattn.comparison.carried import CARRIED
-from selfattn.comparison.packed import PACKED, unpacked
+from selfattn.comparison import check as sealing
+from selfattn.comparison import record as packed
+from selfattn.comparison import tested
 from selfattn.comparison.plan import read_plan
-from selfattn.comparison.report import write_comparison
-from selfattn.comparison.verify import record_of, verify
+from selfattn.comparison.record import PACKED, unpacked, write_comparison
+from selfattn.comparison.verify import CARRIED, record_of, verify
 from selfattn.experiments.plan import write_plan
 from selfattn.report.write import RESULTS
 from selfattn.results.record import read_record

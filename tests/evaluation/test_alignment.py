@@ -40,7 +40,7 @@ from selfattn.evaluation.links import (
 from selfattn.models.build import build
 from selfattn.models.families import PRESETS
 from selfattn.models.protocol import AttentionMaps
-from selfattn.results.attention import ModelAlignment
+from selfattn.results.record import ModelAlignment
 from selfattn.tokenizers.listed import CharTokenizer
 
 MODEL = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)

@@ -11,7 +11,7 @@ import pytest
 from report_records import read
 from rich.console import Console
 
-from selfattn.experiments.tuning import draw_points
+from selfattn.experiments.plan import draw_points
 from selfattn.report.blocks import Chart, Table
 from selfattn.report.html import html_of
 from selfattn.report.sections.quality import made_of

@@ -14,10 +14,9 @@ from selfattn.report.ranking import difference_unit, headline_name, obstacles, r
 from selfattn.report.sections.models import alignment_section, fairness_section, heads_section
 from selfattn.report.sections.quality import pair_table, statistics_section
 from selfattn.report.verdict import badges, limits, origin, question, standing, verdict
-from selfattn.results.attention import HeadScore, HeadScores
 from selfattn.results.plan import AtBudget, Budgets
 from selfattn.results.quality import BudgetDifference, Crossing, Estimate
-from selfattn.results.record import NO_SUBJECT, Gate, Record, TuningTrial
+from selfattn.results.record import NO_SUBJECT, Gate, HeadScore, HeadScores, Record, TuningTrial
 from selfattn.words.messages import SOURCE, Message, catalogue, name_key
 
 

@@ -13,9 +13,8 @@ import pytest
 from selfattn.codec import encode
 from selfattn.errors import UserError
 from selfattn.report.write import as_json
-from selfattn.results.attention import Attention
 from selfattn.results.claims import ClaimsRecord
-from selfattn.results.record import Record, record_from_dict
+from selfattn.results.record import Attention, Record, record_from_dict
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_records.py"))
 DOCS = Path(__file__).parents[2] / "docs" / "results-json.md"

@@ -13,9 +13,8 @@ import pytest
 from small_runs import Train
 
 import selfattn
-from selfattn.comparison.compare import compare
+from selfattn.comparison.compare import compare, prepare
 from selfattn.comparison.options import CompareOptions, CompareSettings
-from selfattn.comparison.preparation import prepare
 from selfattn.errors import SettingError, UserError
 from selfattn.runs.inputs import gathered
 from selfattn.runs.run import Run

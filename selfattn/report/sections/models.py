@@ -14,9 +14,8 @@ from selfattn.report.numbers import NONE, amount, compact, flatten, measure_text
 from selfattn.report.ranking import matched_statement, named, ranked, target_tokens
 from selfattn.report.sections.training import tuning_blocks
 from selfattn.report.verdict import tuning_badge
-from selfattn.results.attention import HeadAlignment, ModelAlignment
 from selfattn.results.quality import Estimate
-from selfattn.results.record import Gate, Model, Record
+from selfattn.results.record import Gate, HeadAlignment, Model, ModelAlignment, Record
 from selfattn.words.messages import SOURCE, Message, TextLike, has_text, message, name_key
 
 DEMO = "demo.html"  # beside the report, where the models can run in a page

@@ -6,18 +6,26 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
-from selfattn.comparison.judged import JudgedOutputs, task_of, word_analyses
-from selfattn.comparison.preparation import primary_pair
-from selfattn.comparison.run_table import RunTable
-from selfattn.comparison.seal import sealed_pair
-from selfattn.comparison.tested import Answered
+from selfattn.comparison.tested import Answered, RunTable
 from selfattn.data.pairs import Pair
+from selfattn.data.readers.lines import inner_name, read_text_lines
+from selfattn.data.readers.rows import read_column
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics.basic import WordRecall
+from selfattn.evaluation.metrics.basic import WordAccuracy, WordRecall
 from selfattn.evaluation.metrics.metric import Metric, make_metric
-from selfattn.evaluation.statistics.buckets import ItemScores, by_length, by_tag, score_fields, score_rare_words
+from selfattn.evaluation.metrics.translation import Bleu
+from selfattn.evaluation.statistics.buckets import (
+    ItemScores,
+    by_length,
+    by_tag,
+    ngram_differences,
+    score_fields,
+    score_rare_words,
+    score_words,
+)
 from selfattn.evaluation.statistics.design import budget_differences, locate
 from selfattn.evaluation.statistics.significance import Tunings, score_counts
 from selfattn.evaluation.statistics.variances import LEVEL
@@ -34,8 +42,11 @@ from selfattn.results.quality import (
     PairTest,
 )
 from selfattn.results.record import Difference, Model, Record
-from selfattn.runs.task import TaskData
+from selfattn.runs.task import TaskData, task_of_settings
 
+OUTPUTS = "outputs"  # of the data of a record
+_COUNTED = "by how often {where} shows the word; accuracy: F-measure of the words of outputs and references"
+_TABLES = (".tsv", ".tab", ".csv", ".json", ".jsonl", ".ndjson")  # files that a line of does not have one text in
 _ADVICE = "take the report from where it was published, or compare again"
 _DIFFERENCES = 40
 _MOST_FIELDS = 12
@@ -47,9 +58,109 @@ _UNSEEN = "never shown in training"
 TOGETHER = "all intervals of this table hold together (Bonferroni)"
 FURTHER = "a further test set, beside the one that decides; all intervals of this table hold together (Bonferroni)"
 ALL = "all items"
-
 RunOutputs = Mapping[str, Sequence[Sequence[str]]]
+
 """For each model the outputs of each of its runs."""
+
+
+class JudgedOutputs(TaskData):
+    """Outputs of models that were trained elsewhere.
+
+    Args:
+        language: of the references; empty where it is unknown.
+        metric: that decides.
+    """
+
+    name = OUTPUTS
+
+    def __init__(self, language: str, metric: str) -> None:
+        super().__init__()
+        self.language = language
+        self.metric = metric
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any], where: str) -> Self:
+        """Make the task of packed outputs again."""
+        return cls(str(settings.get("language", "")), str(settings.get("metric", "")))
+
+    def repeats(self, pair: Pair) -> Hashable:
+        """Return the source, or the reference where no sources were given."""
+        return pair.source or pair.target
+
+    def words(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return the words of texts as the metric cuts them, or else as BLEU does for the language."""
+        metric: Any = make_metric(self.metric, self.language)
+        if not hasattr(metric, "words"):
+            metric = Bleu(self.language)
+        words: list[list[str]] = metric.words(texts)
+        return words
+
+
+def task_of(name: str, data: Mapping[str, Any], where: str) -> TaskData:
+    """Return the task of a record.
+
+    Args:
+        name: of the task.
+        data: settings of the data.
+        where: name of the place for error messages.
+
+    Raises:
+        UserError: they are not settings of this task.
+    """
+    if data.get("kind") == OUTPUTS:
+        return JudgedOutputs.from_settings(data, where)
+    return task_of_settings(name, data, where)
+
+
+def read_given(label: str, encoding: str | None) -> Sequence[str]:
+    """Read one text a line, as it is.
+
+    Args:
+        label: a file, or ``FILE:COLUMN`` of a table.
+        encoding: of the file; None for UTF-8, or what a byte order mark says.
+
+    Raises:
+        UserError: it cannot be read, or is a table without a column.
+    """
+    path = Path(label)
+    name, colon, column = label.rpartition(":")
+    if colon and not path.exists() and Path(name).exists():
+        return read_column(Path(name), column, encoding)
+    if inner_name(path).suffix.lower() in _TABLES:
+        raise UserError(f"{path}: a table; name a column of a TSV or CSV file, as in {path}:2 or {path}:output")
+    lines = read_text_lines(path, encoding)
+    if all("\t" in line for line in lines):
+        raise UserError(f"{path}: has a tab in every line; name the column, as in {path}:2")
+    return lines
+
+
+def word_analyses(
+    task: JudgedOutputs, outputs: RunTable[Answered], clusters: Sequence[Hashable]
+) -> tuple[BucketGroup, tuple[NgramGroup, ...]]:
+    """Score words by how often training shows them, and find the n-grams that tell the first model from each other.
+
+    Without a training text words are counted in the references, as compare-mt does.
+
+    Args:
+        task: cuts texts into words.
+        outputs: of all runs.
+        clusters: a label for each item, shared by those that repeat one another.
+    """
+    references = task.words([pair.target for pair in outputs.first.pairs])
+    cut = {name: [task.words(run.outputs) for run in runs] for name, runs in outputs.main.items()}
+    training = outputs.first.words
+    where = "the training text" if training else "the set of references"
+    counts = training or Counter(word for words in references for word in words)
+    texts = {name: [_joined(run) for run in runs] for name, runs in cut.items()}
+    buckets = score_words(texts, _joined(references), counts, clusters)
+    group = BucketGroup("words", buckets, WordAccuracy.name, note=_COUNTED.format(where=where))
+    first, *others = cut
+    ngrams = (ngram_differences((first, cut[first]), (other, cut[other]), references) for other in others)
+    return group, tuple(ngrams)
+
+
+def _joined(texts: Sequence[Sequence[str]]) -> list[str]:
+    return [" ".join(words) for words in texts]
 
 
 def outputs_by_model(models: Mapping[str, Sequence[Answered]]) -> dict[str, list[list[str]]]:
@@ -329,3 +440,17 @@ def _buckets(
         of_probe = analysis.scores(outputs_by_model(probed), pairs, analysis.metric)
         groups.append(of_probe.table(name, of_probe.parts({name: range(len(pairs))}), _UNSEEN))
     return tuple(part for part in groups if part.buckets)
+
+
+def primary_pair(task: TaskData, names: Sequence[str]) -> tuple[str, str] | None:
+    """Return the two models that a comparison is about: the task's pair, or the only two."""
+    pair = task.subject().pair
+    if pair and set(pair) <= set(names):
+        return pair
+    return (names[0], names[1]) if len(names) == 2 else None
+
+
+def sealed_pair(record: Record) -> tuple[str, str] | None:
+    """Return the two models that the sealed plan of a record is about; None where it has none."""
+    pair = record.seal.decides.get("primary") if record.seal else None
+    return (str(pair[0]), str(pair[1])) if isinstance(pair, list | tuple) else None
