@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from selfattn.evaluation.statistics.arrivals import compare_arrivals
+from selfattn.evaluation.variances import compare_arrivals
 
 CAP = 24_000
 TYPICAL = 6_000

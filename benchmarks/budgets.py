@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.significance import EASE, FAILURE, TASTE, World, measure, percent, percents, points, row, skill_for
-from selfattn.evaluation.metrics.basic import ExactMatch
-from selfattn.evaluation.statistics.design import ALL_BUDGETS, Design, budget_differences, locate, most_failing
-from selfattn.evaluation.statistics.significance import score_runs
+from selfattn.evaluation.design import ALL_BUDGETS, Design, budget_differences, locate, most_failing
+from selfattn.evaluation.metrics import ExactMatch
+from selfattn.evaluation.significance import score_runs
 
 Right = npt.NDArray[np.bool_]
 BUDGETS = (1.0, 2.0, 4.0, 8.0, 16.0)

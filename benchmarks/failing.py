@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from benchmarks.significance import EASE, TASTE, percents, row, skill_for
-from selfattn.evaluation.statistics.significance import RunScores, score_runs
+from selfattn.evaluation.significance import RunScores, score_runs
 
 Array = npt.NDArray[np.float64]
 ITEMS = 300

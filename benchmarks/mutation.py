@@ -71,7 +71,7 @@ GROUPS = {
         "properties/test_decoding_laws.py",
     ),
     (
-        *(f"evaluation/statistics/{name}.py" for name in STATISTICS),
+        *(f"evaluation/{name}.py" for name in STATISTICS),
         "evaluation/gates.py",
     ): (
         "evaluation",

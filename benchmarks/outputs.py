@@ -21,8 +21,8 @@ from selfattn.comparison.plan import read_plan
 from selfattn.comparison.record import outputs_of, unpacked
 from selfattn.comparison.tested import read_runs
 from selfattn.comparison.verify import read_carried
-from selfattn.evaluation.metrics.metric import Metric, make_metric
-from selfattn.evaluation.statistics.significance import score_counts
+from selfattn.evaluation.metrics import Metric, make_metric
+from selfattn.evaluation.significance import score_counts
 
 Array = npt.NDArray[np.float64]
 SEEDS = 3

@@ -15,9 +15,10 @@ from benchmarks import training
 from benchmarks.measure import ROOT, Bench, Row, Worker, peak
 from selfattn.data.batches import stream_batches
 from selfattn.data.pairs import Example
+from selfattn.distributed import Processes
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed import Processes, Replica
 from selfattn.training.step import Stepper, make_optimizer
+from selfattn.training.weights import Replica
 
 CORES = os.cpu_count() or 1
 

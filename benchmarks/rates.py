@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from selfattn.evaluation.statistics.significance import score_runs
+from selfattn.evaluation.significance import score_runs
 
 # Exact match (%) on 1,000 validation dates after 390 steps of 64 dates, by learning rate.
 PILOT: Mapping[str, Mapping[float, Sequence[float]]] = {

@@ -53,8 +53,8 @@ def _training(model: str, batch_size: int) -> Callable[[], object]:
     from selfattn.models.build import build
     from selfattn.streams import generator
     from selfattn.training.config import TrainingConfig
-    from selfattn.training.distributed import Replica
     from selfattn.training.step import Stepper, make_optimizer, take_steps
+    from selfattn.training.weights import Replica
 
     config = TrainingConfig()
     network = build(model, vocab_size=64, pad_id=0, seed=0).train()

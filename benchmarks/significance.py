@@ -23,7 +23,7 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 
-from selfattn.evaluation.statistics.significance import choose_word, score_runs
+from selfattn.evaluation.significance import choose_word, score_runs
 from selfattn.results.quality import MarginWord
 
 EASE, TASTE, FAILURE = 2.0, 0.7, -4.0  # standard deviations, and what a failed run loses, in logits

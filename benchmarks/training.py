@@ -18,8 +18,8 @@ from selfattn.data.pairs import Example
 from selfattn.models.build import build
 from selfattn.models.families import PRESETS, EncoderDecoderConfig, TransformerConfig
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed import Replica
 from selfattn.training.step import Stepper, make_optimizer
+from selfattn.training.weights import Replica
 
 Step = Callable[[], object]
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from selfattn.errors import LINES, say
-from selfattn.process import polled
+from selfattn.processes import polled
 
 T = TypeVar("T")
 

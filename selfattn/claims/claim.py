@@ -14,7 +14,7 @@ from itertools import chain
 from statistics import fmean, stdev
 from typing import Any, ClassVar, Literal
 
-from selfattn.evaluation.statistics.variances import holm, t_quantile, t_tail
+from selfattn.evaluation.variances import holm, t_quantile, t_tail
 from selfattn.registry import CLAIMS
 from selfattn.report.blocks import Block, Cell, Chart, ChartLine, Column, Row, Spot, Table
 from selfattn.report.numbers import Scale, estimate_text, number_scale, power_of_ten

@@ -25,8 +25,8 @@ from selfattn.registry import CLAIMS, plugins_of
 from selfattn.results.claims import CLAIMS_SCHEMA, ClaimResult, ClaimsRecord, Finding, Judgement, Rate, Trial
 from selfattn.results.plan import PlanCheck, Seal
 from selfattn.results.record import Recomputation
-from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.ledger import record_access
+from selfattn.runs.record import commit, machine, versions
 from selfattn.settings import command_line
 from selfattn.streams import alone, seed_for, seeded
 from selfattn.words.messages import LANGS

@@ -24,9 +24,9 @@ from selfattn.models.families import TransformerConfig, get_preset
 from selfattn.models.protocol import EncoderMemory, Seq2Seq
 from selfattn.streams import generator
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed import Replica
 from selfattn.training.loss import batch_loss
 from selfattn.training.step import Stepper, make_optimizer, take_steps
+from selfattn.training.weights import Replica
 
 BOS = 1
 EOS = 2

@@ -42,7 +42,7 @@ def _pairs(run: Any, data: Sequence[Path], columns: Sequence[str], encoding: str
 
     A line says which characters the run does not know: their targets are scored as what the model cannot write.
     """
-    from selfattn.runs.vocabulary import unknown_characters
+    from selfattn.runs.predictor import unknown_characters
 
     files = PairFiles(tuple(data), chosen_columns(columns), encoding)
     refuse_turned(files.paths, files.columns, _languages(run))
@@ -285,11 +285,11 @@ def heads(
         if save.suffix != ".svg":
             raise UserError(f"{save}: the picture is written as SVG; choose a name ending in .svg")
         check_ours(save, records=False)
-    from selfattn.evaluation.metrics.metric import make_metric
+    from selfattn.evaluation.metrics import make_metric
     from selfattn.files import write_text, writing
     from selfattn.runs.heads import head_lines, heads_svg, score_heads
     from selfattn.runs.load import load
-    from selfattn.runs.task_metrics import metric_names
+    from selfattn.runs.task import metric_names
 
     loaded = load(run, device=device)
     task = loaded.task

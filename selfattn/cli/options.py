@@ -29,6 +29,7 @@ from cyclopts.help import DefaultFormatter
 from selfattn import __version__
 from selfattn.errors import UserError, option, say
 from selfattn.files import read_bytes, write_text, writing
+from selfattn.processes import is_main_process
 from selfattn.registry import TASKS
 from selfattn.settings import (
     Condition,
@@ -40,7 +41,6 @@ from selfattn.settings import (
     excludes,
     shown,
 )
-from selfattn.training.launch import is_main_process
 from selfattn.words.messages import LANGS, SOURCE
 
 Command = TypeVar("Command", bound=Callable[..., Any])

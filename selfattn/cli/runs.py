@@ -148,7 +148,7 @@ def average(run: Path, /, *, out: Path | None = None, last: int | None = None) -
         out: Directory for the new run. Default: RUN-average.
         last: Average only this number of validations, the latest. Default: all that the run keeps.
     """
-    from selfattn.runs.kept import average_kept
+    from selfattn.runs.load import average_kept
 
     path = out or beside(run, "average")
     steps = average_kept(run, path, last=last)

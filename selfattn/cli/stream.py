@@ -17,10 +17,9 @@ from selfattn.decoding.glossary import Glossary, missing
 from selfattn.decoding.options import NOTHING, DecodingOptions, Output
 from selfattn.errors import UserError, number_of, say, visible
 from selfattn.files import writing
-from selfattn.process import first_interrupt
+from selfattn.processes import first_interrupt
 from selfattn.registry import TASKS
-from selfattn.runs.output_details import OutputDetails, output_details
-from selfattn.runs.predictor import Predictor
+from selfattn.runs.predictor import OutputDetails, Predictor, output_details
 from selfattn.runs.record import RunConfig
 from selfattn.settings import shown
 from selfattn.tokenizers.protocol import unit_of, unknown_line
@@ -362,7 +361,7 @@ def json_rows(
         on_terminal: write them for a terminal, in ASCII. Default False.
 
     Example:
-        >>> from selfattn.runs.output_details import OutputDetails
+        >>> from selfattn.runs.predictor import OutputDetails
         >>> details = OutputDetails(("1",), ("a", "<eos>"), (-0.5, -0.25), None)
         >>> print(json_rows([[Output("a", -0.75, -0.75, True, (4,))]], [[details]], 1).decode(), end="")
         {"line": 1, "state": "end", "score": -0.75, "output": "a", "source_tokens": ["1"], "tokens": ["a", "<eos>"], \

@@ -24,11 +24,11 @@ from selfattn.cli.options import (
 from selfattn.codec import encode
 from selfattn.data.readers.pairs import named_sets
 from selfattn.errors import UserError, say
+from selfattn.processes import is_main_process
 from selfattn.registry import TASKS
 from selfattn.runs.task import TaskData
 from selfattn.settings import check_conditions, command_line, needs
 from selfattn.training.config import TrainingConfig
-from selfattn.training.launch import is_main_process
 from selfattn.words.messages import SOURCE
 
 _TRAINING = "Training (defaults: the recipe of the task)"

@@ -14,10 +14,7 @@ from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import inner_name, read_text_lines
 from selfattn.data.readers.rows import read_column
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics.basic import WordAccuracy, WordRecall
-from selfattn.evaluation.metrics.metric import Metric, make_metric
-from selfattn.evaluation.metrics.translation import Bleu
-from selfattn.evaluation.statistics.buckets import (
+from selfattn.evaluation.buckets import (
     ItemScores,
     by_length,
     by_tag,
@@ -26,9 +23,11 @@ from selfattn.evaluation.statistics.buckets import (
     score_rare_words,
     score_words,
 )
-from selfattn.evaluation.statistics.design import budget_differences, locate
-from selfattn.evaluation.statistics.significance import Tunings, score_counts
-from selfattn.evaluation.statistics.variances import LEVEL
+from selfattn.evaluation.design import budget_differences, locate
+from selfattn.evaluation.metrics import Metric, WordAccuracy, WordRecall, make_metric
+from selfattn.evaluation.significance import Tunings, score_counts
+from selfattn.evaluation.translation_metrics import Bleu
+from selfattn.evaluation.variances import LEVEL
 from selfattn.results.plan import Budgets
 from selfattn.results.quality import (
     MIN_SEEDS,

@@ -13,7 +13,7 @@ from selfattn.comparison.tested import Answer, Answered, RunTable, Tested, came_
 from selfattn.comparison.trainings import DIVERGED, Trainings, choose, digest_of_trials
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.evaluation.gates import baseline_gate
+from selfattn.evaluation.gates import TestSet, baseline_gate
 from selfattn.experiments.plan import PLAN, check_ledger, decide_alike, departures
 from selfattn.models.build import body, spread
 from selfattn.models.config import ModelConfig
@@ -23,7 +23,6 @@ from selfattn.results.record import BODIES_APART, Gate, Matching
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.ledger import first_lines, is_sealed, read_ledger
 from selfattn.runs.record import RunConfig
-from selfattn.runs.training_set import TestSet
 from selfattn.training.config import TrainingConfig
 
 _OF_THE_DATA = ("overlap", "similar texts", "known targets", "validation = test")  # the same for every model of a seed

@@ -40,9 +40,9 @@ from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import Trainings, digest_of_trials, tune
 from selfattn.errors import SettingError, UserError, number_of, say
 from selfattn.evaluation.cost import BatchShape, training_flops
-from selfattn.evaluation.metrics.basic import EXACT_MATCH
-from selfattn.evaluation.statistics.arrivals import runs_needed
-from selfattn.evaluation.statistics.significance import FEWEST
+from selfattn.evaluation.metrics import EXACT_MATCH
+from selfattn.evaluation.significance import FEWEST
+from selfattn.evaluation.variances import runs_needed
 from selfattn.experiments.plan import (
     PLAN,
     backfill_ledger,
@@ -55,20 +55,18 @@ from selfattn.experiments.queue import connect_backend, stop_workers
 from selfattn.models.build import body, match, parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.families import PRESETS, get_preset
+from selfattn.processes import use_threads
 from selfattn.registry import is_name
 from selfattn.report.write import ReportFiles
 from selfattn.results.plan import Axis
 from selfattn.results.record import Matching, Record
-from selfattn.runs.inputs import gathered
 from selfattn.runs.ledger import read_ledger, seal_step
 from selfattn.runs.record import used_plugins
-from selfattn.runs.task import Resource, TaskData, make_task, task_class
-from selfattn.runs.task_metrics import decided_by, headline, metric_names
-from selfattn.runs.train import rehearsal, with_settings
+from selfattn.runs.task import Resource, TaskData, decided_by, headline, make_task, metric_names, task_class
+from selfattn.runs.train import gathered, rehearsal, with_settings
 from selfattn.settings import Settings, changed, check_conditions, command_line, divide
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig, TrainingSettings
-from selfattn.training.device import use_threads
 from selfattn.words.messages import SOURCE, message
 
 _SPREAD = 0.15  # standard deviation of the logarithm of what runs of a model need, as a forecast takes it

@@ -21,21 +21,21 @@ from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import Trainings
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example
+from selfattn.distributed import Processes
 from selfattn.errors import UserError, say
 from selfattn.evaluation.cost import BatchShape, synchronise
 from selfattn.files import sha256_of, writing
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
-from selfattn.runs.answers import answer
+from selfattn.processes import choose_device
+from selfattn.runs.evaluate import answer
 from selfattn.runs.load import load
 from selfattn.runs.training_set import TrainingSet
 from selfattn.streams import generator
 from selfattn.training.config import TrainingConfig
-from selfattn.training.device import choose_device
-from selfattn.training.distributed import Processes, Replica
 from selfattn.training.loop import cut_epoch
 from selfattn.training.step import Stepper, make_optimizer, take_steps
-from selfattn.training.weights import make_average
+from selfattn.training.weights import Replica, make_average
 from selfattn.words.messages import message
 
 COSTS = "costs.json"

@@ -18,9 +18,8 @@ from selfattn.comparison.record import check_out, outputs_for_sections, publish
 from selfattn.comparison.tested import Answer, Answered, RunTable
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.errors import SettingError, UserError, number_of, say
-from selfattn.evaluation.metrics.basic import decomposed_note
-from selfattn.evaluation.metrics.metric import Metric, make_metric
-from selfattn.evaluation.metrics.translation import Bleu, missing_tokeniser, script_warning
+from selfattn.evaluation.metrics import Metric, decomposed_note, make_metric
+from selfattn.evaluation.translation_metrics import Bleu, missing_tokeniser, script_warning
 from selfattn.registry import is_name
 from selfattn.report.blocks import Outputs
 from selfattn.report.write import ReportFiles

@@ -26,9 +26,9 @@ from selfattn.comparison.trainings import examples_until, space_texts
 from selfattn.data.pairs import Pair
 from selfattn.demo.page import EXAMPLES, obstacle, write_demo
 from selfattn.errors import SettingError, UserError
-from selfattn.evaluation.metrics.metric import make_metric
-from selfattn.evaluation.statistics.arrivals import compare_arrivals, describe_arrivals
-from selfattn.evaluation.statistics.design import ALL_BUDGETS
+from selfattn.evaluation.design import ALL_BUDGETS
+from selfattn.evaluation.metrics import make_metric
+from selfattn.evaluation.variances import compare_arrivals, describe_arrivals
 from selfattn.experiments.plan import PLAN
 from selfattn.files import make_directory, read_bytes, write_bytes, writing
 from selfattn.models.build import body

@@ -23,19 +23,17 @@ from selfattn.evaluation.attention import (
     score_attention,
     source_shares,
 )
+from selfattn.evaluation.buckets import by_tag
 from selfattn.evaluation.cost import BatchShape, count_flops, peak_memory
-from selfattn.evaluation.gates import baseline_gate, model_gates, output_gates, overfitting, unigrams
-from selfattn.evaluation.metrics.metric import make_metric
-from selfattn.evaluation.statistics.buckets import by_tag
+from selfattn.evaluation.gates import TestSet, baseline_gate, model_gates, output_gates, overfitting, unigrams
+from selfattn.evaluation.metrics import make_metric
 from selfattn.results.record import Cost, Gate, HeadScores, ModelAlignment, ShownAttention
-from selfattn.runs.answers import answer, examples_of, know_nothing
 from selfattn.runs.directory import WEIGHTS, RunDirectory
+from selfattn.runs.evaluate import answer, examples_of, know_nothing
 from selfattn.runs.heads import layers_with_heads, score_heads
-from selfattn.runs.model import build_model
+from selfattn.runs.load import build_model
 from selfattn.runs.run import Run
-from selfattn.runs.task import TaskData
-from selfattn.runs.task_metrics import headline, scores
-from selfattn.runs.training_set import TestSet
+from selfattn.runs.task import TaskData, headline, scores
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loss import batch_loss

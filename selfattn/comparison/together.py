@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from selfattn.errors import SettingError, UserError
-from selfattn.evaluation.statistics.significance import drawn_again, improvement, interquartile_mean, mean_difference
+from selfattn.evaluation.significance import drawn_again, improvement, interquartile_mean, mean_difference
 from selfattn.report.numbers import bare_p_text, value_text
 from selfattn.report.ranking import departures, obstacles, pair_test, quality, set_aside
 from selfattn.results.quality import Estimate, OverTasks, TaskRow, Unit

@@ -19,6 +19,7 @@ from selfattn.comparison.plan import ComparisonPlan, Race, Training, TuningKey, 
 from selfattn.comparison.tested import ANSWERS, RESULT, Tested, is_tested
 from selfattn.comparison.testing import RunTest, count_failed
 from selfattn.errors import DivergedError, UserError, number_of, say
+from selfattn.evaluation.gates import TestSet
 from selfattn.experiments.plan import Rank, search
 from selfattn.experiments.progress import Logs, Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all
@@ -30,7 +31,7 @@ from selfattn.runs.ledger import record_access
 from selfattn.runs.load import load
 from selfattn.runs.record import RunConfig, changed_contents
 from selfattn.runs.task import TaskData
-from selfattn.runs.training_set import TestSet, TrainingSet, first_pairs, make_training_set
+from selfattn.runs.training_set import TrainingSet, first_pairs, make_training_set
 from selfattn.settings import Settings
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import Observer, StepReport, StopTraining

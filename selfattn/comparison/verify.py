@@ -19,22 +19,22 @@ from selfattn.comparison.record import PACKED, check_out, make_record, unpacked
 from selfattn.comparison.tested import Answer, Answered, RunTable, Tested, read_runs
 from selfattn.comparison.trainings import ENDED
 from selfattn.decoding.options import DecodingOptions
+from selfattn.distributed import Processes
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.gates import output_gates
-from selfattn.evaluation.metrics.basic import agree
+from selfattn.evaluation.metrics import agree
 from selfattn.experiments.plan import PLAN
 from selfattn.files import make_directory
+from selfattn.processes import use_threads
 from selfattn.report.sections.models import DEMO
 from selfattn.report.write import RESULTS, ReportFiles, write_report
 from selfattn.results.record import Gate, Recomputation, Record, read_record
-from selfattn.runs.answers import answer
+from selfattn.runs.evaluate import answer
 from selfattn.runs.load import load
 from selfattn.runs.run import Run
-from selfattn.runs.task_metrics import decided_by
+from selfattn.runs.task import decided_by
 from selfattn.runs.training_set import make_training_set
-from selfattn.training.device import use_threads
-from selfattn.training.distributed import Processes
-from selfattn.training.validation import validation_loss
+from selfattn.training.loop import validation_loss
 from selfattn.words.messages import SOURCE
 
 _OUTPUT_GATES = ("endings", "repetition", "variety")

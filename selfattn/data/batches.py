@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from selfattn.data.pairs import Example, Examples
-from selfattn.process import paused_collector
+from selfattn.processes import paused_collector
 from selfattn.tokenizers.protocol import BOS, PAD
 
 _WINDOW = 100  # batches that are sorted by length together

@@ -23,7 +23,7 @@ from selfattn.data.readers.pairs import PairSource
 from selfattn.data.readers.rows import BadRecord, RawPair, is_encodable
 from selfattn.data.splits import FiniteSplits, MixedSplits, Mixture
 from selfattn.errors import SettingError, UserError, as_options, number_of, say
-from selfattn.process import paused_collector
+from selfattn.processes import paused_collector
 from selfattn.streams import generator
 
 _SHORT = 10.0  # characters added to both lengths before they are compared: ratios of short texts vary by chance

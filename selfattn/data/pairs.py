@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Self, overload
 
 from selfattn.console import counting
-from selfattn.process import paused_collector
+from selfattn.processes import paused_collector
 from selfattn.streams import seed_for
 from selfattn.tokenizers.protocol import EncodesTogether, Tokenizer
 

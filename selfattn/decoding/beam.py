@@ -22,7 +22,7 @@ from selfattn.decoding.common import (
 )
 from selfattn.decoding.options import Hypothesis
 from selfattn.models.protocol import Seq2Seq
-from selfattn.process import poll
+from selfattn.processes import poll
 
 
 @torch.inference_mode()

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from selfattn.data.batches import Batch, batches
 from selfattn.data.pairs import Example
+from selfattn.distributed import Processes
 from selfattn.errors import DivergedError
 from selfattn.models.protocol import Seq2Seq
-from selfattn.training.distributed import Processes
 
 BLOCK = 64  # numbers of a long row that are looked through at once
 FEW = 24_000  # numbers in all, for which one call takes less time than several
@@ -89,7 +89,7 @@ def in_batches(
         The values, in the order of the examples.
 
     Raises:
-        Stopped: a stop was requested, see :mod:`selfattn.process`.
+        Stopped: a stop was requested, see :mod:`selfattn.processes`.
 
     Example:
         >>> from selfattn.models.build import build

@@ -29,7 +29,7 @@ from selfattn.decoding.common import (
 from selfattn.decoding.glossary import joins, missing
 from selfattn.decoding.options import Hypothesis
 from selfattn.models.protocol import Seq2Seq
-from selfattn.process import poll
+from selfattn.processes import poll
 from selfattn.tokenizers.protocol import Tokenizer
 
 

@@ -16,7 +16,7 @@ from selfattn.decoding.common import (
 )
 from selfattn.decoding.options import SAMPLED, DecodingOptions, Hypothesis
 from selfattn.models.protocol import Seq2Seq
-from selfattn.process import poll
+from selfattn.processes import poll
 
 Choice = Callable[[Tensor, list[int], int], Tensor]
 """Given logits ``[n v]``, the ``n`` sentences they belong to, and the number of the step from 0, returns the

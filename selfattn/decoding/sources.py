@@ -11,10 +11,10 @@ from selfattn.decoding.constrained import constrained_search
 from selfattn.decoding.glossary import missing
 from selfattn.decoding.greedy import greedy, sample
 from selfattn.decoding.options import DecodingOptions, Hypothesis
+from selfattn.distributed import Processes
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
 from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.training.distributed import Processes
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ def decode_sources(
         score is the log-probability.
 
     Raises:
-        Stopped: a stop was requested, see :mod:`selfattn.process`; after the present step of decoding.
+        Stopped: a stop was requested, see :mod:`selfattn.processes`; after the present step of decoding.
 
     Example:
         >>> from selfattn.models.build import build

@@ -10,8 +10,8 @@ from selfattn.tokenizers.kept import KeptTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 
 if TYPE_CHECKING:
+    from selfattn.distributed import Processes
     from selfattn.models.protocol import Seq2Seq
-    from selfattn.training.distributed import Processes
 
 
 def decode_texts(

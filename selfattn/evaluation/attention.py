@@ -618,7 +618,7 @@ def agreement(model: Seq2Seq, examples: Sequence[Example]) -> Agreement | None:
     if not correlations[0]:
         return None
     # not at the top: it imports scipy, which a run that only predicts does without
-    from selfattn.evaluation.statistics.significance import estimate
+    from selfattn.evaluation.significance import estimate
 
     estimates = (estimate([values], bounds=(-1.0, 1.0)) if values else None for values in correlations)
     return Agreement(len(examples), *estimates)

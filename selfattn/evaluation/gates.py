@@ -8,8 +8,9 @@ compares it with a limit.
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice, repeat
 
 import numpy as np
@@ -22,15 +23,16 @@ from selfattn.data.pairs import Example, Pair
 from selfattn.decoding.common import evaluating
 from selfattn.decoding.greedy import greedy
 from selfattn.errors import DivergedError, number_of
-from selfattn.evaluation.metrics.basic import read_counts
+from selfattn.evaluation.links import GoldPair
+from selfattn.evaluation.metrics import read_counts, words_of
 from selfattn.models.protocol import Seq2Seq, stepped_logits
 from selfattn.results.quality import Better
 from selfattn.results.record import Baseline, Gate
 from selfattn.streams import seed_for, seeded
 from selfattn.tokenizers.protocol import BOS, EOS, PAD, Tokenizer
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed import Replica
 from selfattn.training.step import Stepper, make_optimizer, take_steps
+from selfattn.training.weights import Replica
 
 # What rounding may change, as a share of the largest logit, where the same numbers are added in another order.
 _ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
@@ -483,3 +485,57 @@ def baseline_gate(
     bound, compare = ("least", Gate.at_least) if better == "higher" else ("most", Gate.at_most)
     reason = f"{baseline.metric} {value:.4g}{after}, at {bound} {baseline.value:.4g} expected ({baseline.source})"
     return compare("published baseline", value, baseline.value, reason, note=True)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Overlap of training and test.
+
+    Attributes:
+        gates: on test pairs that training contains too.
+        words: count of each word of the test targets in the training targets; empty where words do not matter.
+        pairs: number of training pairs: of a file once, of endless data all.
+    """
+
+    gates: tuple[Gate, ...]
+    words: Mapping[str, int]
+    pairs: int
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """The test data of one seed.
+
+    Attributes:
+        pairs: unseen pairs, the same for every seed.
+        validation: unseen pairs that choose settings and weights.
+        trained_on: returns every training pair, in any order, perhaps several times.
+        probes: further unseen pairs by name, such as years outside the training data.
+        gold: sentences with hand-made word links, where spans are not known by construction.
+        has_words: whether targets consist of words, rare ones among them.
+    """
+
+    pairs: Sequence[Pair]
+    validation: Sequence[Pair]
+    trained_on: Callable[[], Iterable[Pair]]
+    probes: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
+    gold: Sequence[GoldPair] = ()
+    has_words: bool = False
+
+    @cached_property
+    def seen(self) -> Seen:
+        """Overlap of training and test, from one pass over the training pairs."""
+        counts = dict.fromkeys((word for pair in self.pairs for word in words_of(pair.target)), 0)
+        pairs = 0
+
+        def counted() -> Iterator[Pair]:
+            nonlocal pairs
+            for pair in self.trained_on():
+                pairs += 1
+                for word in words_of(pair.target) if self.has_words else ():
+                    if word in counts:
+                        counts[word] += 1
+                yield pair
+
+        gates = overlap_gates(counted(), self.pairs, self.validation)
+        return Seen(tuple(gates), counts if self.has_words else {}, pairs)

@@ -33,11 +33,10 @@ from selfattn.errors import UserError, described
 from selfattn.experiments.progress import Display, Logs, Reporter
 from selfattn.files import open_to_append, writing
 from selfattn.plugin_loading import load_plugin, loaded_plugins
-from selfattn.process import SIGNALS, first_interrupt
+from selfattn.processes import SIGNALS, first_interrupt, use_threads
 from selfattn.registry import REGISTRIES
 from selfattn.streams import alone
 from selfattn.training.config import DeviceName
-from selfattn.training.device import use_threads
 from selfattn.words.messages import SOURCE
 
 _ALONE = 2  # a trial that was in so many broken pools is tried alone

@@ -9,7 +9,7 @@ from itertools import chain
 from statistics import fmean
 from typing import Literal
 
-from selfattn.evaluation.statistics.variances import ALPHA
+from selfattn.evaluation.variances import ALPHA
 from selfattn.report.numbers import (
     Scale,
     amount,

@@ -1,6 +1,6 @@
 """Quality: scores with intervals, learning curves, tests of pairs of models, parts of the test, examples to a target.
 
-Budgets are shares of a training. How the figures are computed: `selfattn.evaluation.statistics`.
+Budgets are shares of a training. How the figures are computed: `selfattn.evaluation.significance`.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Crossing(Plain):
     """Where the order of two models changes.
 
     Attributes:
-        kind: what may be said, see `selfattn.evaluation.statistics.design.locate`.
+        kind: what may be said, see `selfattn.evaluation.design.locate`.
         between: the two budgets that it lies between, where it is located.
         changes: how often the order changes for certain: more than once is no single crossing.
     """

@@ -8,7 +8,7 @@ metrics.jsonl               one JSON object for each validation, see :class:`sel
 curve.jsonl                 points between them, in comparisons, see :class:`selfattn.training.observer.CurveReport`
 run.json                    `RunRecord`: status, parameters, seconds, versions, machine, command, commit, ...
 .lock                       held while a process trains here
-kept/step-N.safetensors     the weights at the last validations, with ``keep``, see :mod:`selfattn.runs.kept`
+kept/step-N.safetensors     the weights at the last validations, with ``keep``, see :mod:`selfattn.runs.load`
 last/checkpoint.safetensors everything that is needed to resume, see :mod:`selfattn.training.checkpoint`
 =========================== =================================================================================
 
@@ -36,10 +36,10 @@ from selfattn.codec import decode, encode, read, read_json, read_jsonl, refuse_n
 from selfattn.errors import UserError
 from selfattn.files import LOCK, names_in, open_regular, reading, sha256_of, write_atomically, writing
 from selfattn.ownership import check_ours, is_ours
+from selfattn.processes import is_main_process
 from selfattn.runs.record import RunConfig, RunRecord, options_of_data
 from selfattn.tokenizers.load import load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.training.launch import is_main_process
 
 if TYPE_CHECKING:
     from torch import nn

@@ -1,26 +1,28 @@
 """Evaluate, score and align with a run, and write the results as lines."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.cells import cell_len
 
-from selfattn.data.pairs import Pair
+from selfattn.data.pairs import Example, Pair, encode_pairs
 from selfattn.data.readers.pairs import PairFiles
 from selfattn.data.readers.rows import Columns
-from selfattn.decoding.options import GREEDY, DecodingOptions
-from selfattn.decoding.scoring import TargetScore
+from selfattn.decoding.options import GREEDY, DecodingOptions, Output
+from selfattn.decoding.scoring import TargetScore, text_examples
 from selfattn.errors import SettingError, UserError, number_of, say, visible
 from selfattn.evaluation.attention import AttentionReading, report_alignment, word_links
 from selfattn.evaluation.links import GoldPair, to_pharaoh
-from selfattn.evaluation.metrics.basic import BITS_PER_CHARACTER, PERPLEXITY
+from selfattn.evaluation.metrics import BITS_PER_CHARACTER, PERPLEXITY, write_counts
 from selfattn.registry import METRICS
 from selfattn.runs.ledger import record_access
 from selfattn.runs.measure import measure_run
 from selfattn.runs.run import Run
-from selfattn.runs.task_metrics import decided_by
+from selfattn.runs.task import decided_by
 from selfattn.settings import as_declared
+from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.words.messages import SOURCE, catalogue, message, name_key, text_of
 
 
@@ -234,3 +236,37 @@ def _figures_line(figures: Mapping[str, Any]) -> str:
     shares = (figures["aer"], figures["precision"], figures["recall"])
     aer, precision, recall = ("-" if value is None else f"{value:.1%}" for value in shares)
     return f"{aer:>6}  {precision:>9}  {recall:>6}  {figures['links']:>5}"
+
+
+def answer(
+    run: Run, pairs: Sequence[Pair], options: DecodingOptions = GREEDY, *, targets: Sequence[str] = ()
+) -> list[Output]:
+    """Return the best output of a run for each test item.
+
+    Args:
+        run: its outputs for texts, which are items without a source, are their counts (`write_counts`).
+        pairs: the items.
+        options: how to decode; default greedily.
+        targets: right outputs, see `Run.decode`.
+    """
+    if run.takes_pairs:
+        outputs = run.decode([pair.source for pair in pairs], options, targets=targets)
+        return [best for best, *_ in outputs]
+    return list(map(_counted, run.score_texts([pair.target for pair in pairs])))
+
+
+def know_nothing(pairs: Sequence[Pair], tokenizer: Tokenizer) -> list[Output]:
+    """Return the outputs of a language model for which all tokens are equally probable: of a training that diverged."""
+    counts = [len(tokenizer.encode(pair.target)) + 1 for pair in pairs]
+    return [_counted(TargetScore(-count * math.log(len(tokenizer)), count)) for count in counts]
+
+
+def _counted(score: TargetScore) -> Output:
+    return Output(write_counts(score), None, score.log_probability, True)
+
+
+def examples_of(run: Run, pairs: Sequence[Pair]) -> Sequence[Example]:
+    """Return test items as ids; texts in the windows that the run was trained on."""
+    if run.takes_pairs:
+        return encode_pairs(pairs, run.tokenizer)
+    return text_examples([pair.target for pair in pairs], run.tokenizer, run.config.max_length)

@@ -17,28 +17,25 @@ from selfattn.console import EVERY, has_terminal
 from selfattn.data.batches import collate, lengths_of
 from selfattn.data.pairs import Example
 from selfattn.decoding.common import evaluating
+from selfattn.distributed import Processes
 from selfattn.errors import UserError, as_options, number_of, say
-from selfattn.evaluation.metrics.basic import EXACT_MATCH
+from selfattn.evaluation.metrics import EXACT_MATCH
 from selfattn.files import in_use, writing
 from selfattn.models.build import count_parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
+from selfattn.processes import choose_device, default_threads, use_threads
 from selfattn.runs.directory import CHECKPOINT, CURVE, METRICS, UNFINISHED, RunDirectory, check_place
-from selfattn.runs.environment import commit, machine, versions
-from selfattn.runs.kept import kept_name, kept_steps
-from selfattn.runs.load import load
-from selfattn.runs.model import build_model, check_default_device
-from selfattn.runs.record import RunConfig, RunRecord, used_plugins
-from selfattn.runs.reopen import reopen
+from selfattn.runs.load import build_model, check_default_device, kept_name, kept_steps, load
+from selfattn.runs.record import RunConfig, RunRecord, commit, machine, used_plugins, versions
 from selfattn.runs.run import Run
+from selfattn.runs.start import reopen
 from selfattn.runs.training_set import TrainingSet
 from selfattn.streams import alone
 from selfattn.training.checkpoint import CheckpointFile
-from selfattn.training.device import choose_device, default_threads, use_threads
-from selfattn.training.distributed import Processes
-from selfattn.training.freeze import freeze
 from selfattn.training.loop import train_model
 from selfattn.training.observer import CurveReport, EpochReport, Observer, StepReport
+from selfattn.training.weights import freeze
 
 
 def fit(
@@ -65,7 +62,7 @@ def fit(
     to resume is in ``last/``. A `KeyboardInterrupt` is raised again after everything is saved. If an observer raises it
     after a step, the checkpoint includes that step.
 
-    Processes that ``torchrun`` started train together (:mod:`selfattn.training.distributed`). Only the first process
+    Processes that ``torchrun`` started train together (:mod:`selfattn.distributed`). Only the first process
     writes. Each returns the run with the same weights.
 
     Args:
@@ -79,14 +76,14 @@ def fit(
             begins.
         save_every: steps between two checkpoints; default see
             :class:`selfattn.training.checkpoint.CheckpointFile`. The result does not depend on it.
-        device: see :func:`selfattn.training.device.choose_device`.
+        device: see :func:`selfattn.processes.choose_device`.
         threads: on a CPU; default by the size of the model, see
-            :func:`~selfattn.training.device.default_threads`.
+            :func:`~selfattn.processes.default_threads`.
         observers: further observers of the training.
         notes: lines that the first process prints when the training begins; default those of the training set.
         start: a run of the same model and tokenizer, whose weights the training starts from; default random weights.
         curve_points: see :func:`selfattn.training.loop.train_model`; default 0.
-        keep: number of last validations whose weights stay in the run, see :mod:`selfattn.runs.kept`; default none.
+        keep: number of last validations whose weights stay in the run, see :mod:`selfattn.runs.load`; default none.
         prepare: changes the first weights, and returns lines to print when the training begins; default nothing.
 
     Raises:

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from selfattn.attention import MultiHeadAttention
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError, number_of
-from selfattn.evaluation.metrics.metric import Metric
-from selfattn.evaluation.statistics.buckets import evaluate_outputs
-from selfattn.evaluation.statistics.variances import holm
+from selfattn.evaluation.buckets import evaluate_outputs
+from selfattn.evaluation.metrics import Metric
+from selfattn.evaluation.variances import holm
 from selfattn.models.inside import ablate, attention_layers, head_means, intermediates, reweigh
 from selfattn.results.record import HeadScore, HeadScores
 from selfattn.runs.run import Run

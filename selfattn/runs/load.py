@@ -1,8 +1,10 @@
 """Load trained models: a run, an export of one, or several runs as an ensemble."""
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
@@ -10,15 +12,19 @@ import torch
 
 from selfattn.decoding.options import OwnSearch
 from selfattn.errors import SettingError, UserError
+from selfattn.files import writing
 from selfattn.layers.init import without_memory
-from selfattn.models.build import Ensemble, EnsembleConfig, count_parameters
-from selfattn.runs.directory import TOKENIZER, WEIGHTS, RunDirectory, files_in, foreign_kind
-from selfattn.runs.export import export_once, open_exported
-from selfattn.runs.exported import Engine, format_of
-from selfattn.runs.model import build_model, check_default_device
-from selfattn.runs.run import Run
-from selfattn.settings import shown
-from selfattn.training.device import choose_device
+from selfattn.models.build import Ensemble, EnsembleConfig, build, count_parameters
+from selfattn.models.config import ModelConfig
+from selfattn.models.protocol import Seq2Seq
+from selfattn.ownership import new_directory, remove_remains
+from selfattn.processes import choose_device
+from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunDirectory, check_is_free, files_in, foreign_kind
+from selfattn.runs.predictor import Engine, format_of
+from selfattn.runs.run import Run, export_once, open_exported
+from selfattn.settings import command_line, shown
+from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.training.weights import copy_of, freeze, mean_of, named_weights, put_into
 
 
 def load(
@@ -106,3 +112,112 @@ def _ensemble(runs: Sequence[Run]) -> Run:
         longest_source=max(run.config.longest_source for run in runs),
     )
     return Run(first.path, config, Ensemble([run.model for run in runs]), first.tokenizer)
+
+
+def build_model(config: ModelConfig, tokenizer: Tokenizer, seed: int) -> Seq2Seq:
+    """Build a model for a tokenizer, with initial weights.
+
+    Args:
+        config: of the model.
+        tokenizer: of both sides; the source may have a vocabulary of its own.
+        seed: of the initial weights.
+
+    Raises:
+        UserError: source and target have separate vocabularies, and the model needs a shared one; or torch's default
+            dtype is not float32.
+    """
+    if torch.get_default_dtype() != torch.float32:
+        default = torch.get_default_dtype()
+        raise UserError(f"torch's default dtype is {default}, and models of runs are float32; set it to float32")
+    try:
+        sizes = {"vocab_size": len(tokenizer), "source_vocab_size": len(tokenizer.source)}
+        return build(config, **sizes, pad_id=tokenizer.pad_id, seed=seed)
+    except ValueError as error:
+        advice = "" if tokenizer.source is tokenizer else "; leave `separate` out"
+        raise UserError(f"this model cannot be built: {error}{advice}") from None
+
+
+def check_default_device() -> None:
+    """Check that tensors are made on the CPU where no device is given.
+
+    Raises:
+        UserError: ``torch.set_default_device`` has set another.
+    """
+    device = torch.get_default_device()
+    if device.type != "cpu":
+        raise UserError(f"torch's default device is {device}; set it to cpu, and give `device` to train or load")
+
+
+KEPT = "kept"
+_START = "step-"
+
+
+def kept_name(step: int) -> str:
+    """Return the path of the weights of a step, inside a run.
+
+    Example:
+        >>> kept_name(350)
+        'kept/step-00000350.safetensors'
+    """
+    return f"{KEPT}/{_START}{step:08d}.safetensors"
+
+
+def kept_steps(directory: RunDirectory) -> list[int]:
+    """Return the steps whose weights a run keeps, in ascending order."""
+    steps = []
+    for name in directory.record().files:
+        digits = Path(name).stem.removeprefix(_START)
+        if digits.isdecimal() and name == kept_name(int(digits)) and (directory.path / name).exists():
+            steps.append(int(digits))
+    return sorted(steps)
+
+
+def average_kept(path: Path, out: Path, *, last: int | None = None) -> list[int]:
+    """Write a run with the mean of the weights that another run keeps; it has no metrics, and cannot be resumed.
+
+    Args:
+        path: of a run that was trained with ``keep``.
+        out: new directory.
+        last: number of kept validations to average, the latest ones; default all.
+
+    Returns:
+        The averaged steps.
+
+    Raises:
+        SettingError: ``last`` is below 1 or above the number of kept validations.
+        UserError: the run keeps no weights, a file is broken, or ``out`` is taken.
+    """
+    directory = RunDirectory(path)
+    config = directory.config()
+    if format_of(path) is not None:
+        raise UserError(f"{path}: is an exported run; average the run that it was made from, and export the result")
+    steps = kept_steps(directory)
+    if not steps:
+        raise UserError(f"{path}: keeps no weights of its validations; train with `keep`, such as `keep` 5")
+    if last is not None and not 1 <= last <= len(steps):
+        raise SettingError(f"`last` {last}: expected 1 to {len(steps)}, the validations that {path} keeps")
+    steps = steps[-(last or len(steps)) :]
+    remove_remains(out)
+    check_is_free(out, resumes=False)
+    model = build_model(config.model, directory.tokenizer(), config.training.seed)
+    history = []
+    for step in steps:
+        directory.load_weights(model, kept_name(step))
+        history.append(copy_of(named_weights(model)))
+    freeze(model, config.freeze or ())
+    frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
+    put_into(model, mean_of(history, frozen))
+    settings = {"out": out} if last is None else {"out": out, "last": last}
+    record = replace(
+        directory.record(),
+        status="finished",
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command_line(f"average {shlex.quote(str(path))}", settings),
+        averaged=tuple(steps),
+    )
+    with writing(out, "choose another `out`"), new_directory(out) as folder:
+        averaged = RunDirectory(folder)
+        directory.copy(folder, f"{TOKENIZER}/*", CONFIG)
+        averaged.write_record(record)
+        averaged.save_weights(model)
+    return steps

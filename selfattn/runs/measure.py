@@ -12,14 +12,11 @@ from selfattn.data.splits import seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import score_texts
 from selfattn.errors import SettingError, say
-from selfattn.evaluation.metrics.basic import BITS_PER_CHARACTER, PERPLEXITY, CharacterErrorRate, ExactMatch
-from selfattn.evaluation.metrics.metric import make_metric
-from selfattn.evaluation.metrics.translation import script_warning
-from selfattn.evaluation.statistics.buckets import evaluate_outputs, evaluate_part
-from selfattn.runs.predictor import Predictor
-from selfattn.runs.task import HeldOut, TaskData
-from selfattn.runs.task_metrics import metric_names
-from selfattn.runs.vocabulary import unknown_characters
+from selfattn.evaluation.buckets import evaluate_outputs, evaluate_part
+from selfattn.evaluation.metrics import BITS_PER_CHARACTER, PERPLEXITY, CharacterErrorRate, ExactMatch, make_metric
+from selfattn.evaluation.translation_metrics import script_warning
+from selfattn.runs.predictor import Predictor, unknown_characters
+from selfattn.runs.task import HeldOut, TaskData, metric_names
 from selfattn.tokenizers.protocol import unit_of
 
 

@@ -1,29 +1,31 @@
 """What predicts: a model with its tokenizer and settings. Imports no torch where another engine computes."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
+from itertools import repeat
 from pathlib import Path
-from typing import Any, TypeAlias, Unpack
+from typing import Any, Literal, TypeAlias, Unpack
 
-from selfattn.data.pairs import clean_text, compose, plain_text, plain_words
+from selfattn.codec import Plain, read, write
+from selfattn.data.pairs import Example, Pair, clean_text, compose, plain_text, plain_words
 from selfattn.decoding.glossary import Glossary
-from selfattn.decoding.options import DecodingOptions, DecodingSettings, Output, OwnSearch
+from selfattn.decoding.options import GREEDY, DecodingOptions, DecodingSettings, Output, OwnSearch, ScoresTargets
 from selfattn.decoding.texts import continue_texts, decode_texts
-from selfattn.errors import SettingError, UserError, say
+from selfattn.errors import SettingError, UserError, number_of, say
+from selfattn.evaluation.links import Link
 from selfattn.exports.ctranslate2_engine import Ctranslate2Engine
+from selfattn.files import beside, sha256_of
 from selfattn.models.config import Limits, ModelConfig
 from selfattn.registry import TASKS
-from selfattn.runs.directory import RunDirectory
-from selfattn.runs.exported import COMPARED, MODEL_FILES, compared, export_place, remember
-from selfattn.runs.inputs import checked_prefixes, checked_texts, decoding_options
-from selfattn.runs.record import RunConfig
-from selfattn.settings import shown
+from selfattn.runs.directory import CONFIG, RECORD, RunDirectory
+from selfattn.runs.record import RunConfig, cpu_name
+from selfattn.settings import divide, shown
 from selfattn.tokenizers.kept import KeptTokenizer
 from selfattn.tokenizers.listed import CharTokenizer, WordTokenizer
-from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.tokenizers.protocol import Tokenizer, count_units, token_texts, unit_of, unknown_line
 
 Prefix: TypeAlias = str | Iterable[str | None] | None
 """What outputs begin with: a text for all of them, or for each input one or None; None: nothing."""
@@ -269,3 +271,332 @@ def open_compared(run: Path, beam: int) -> Predictor | None:
             engine = Ctranslate2Engine(path / "ctranslate2")
             return Predictor(path, config, engine, directory.tokenizer())
     return None
+
+
+def checked_texts(call: str, texts: Any) -> list[str]:
+    """Return texts as a list.
+
+    Args:
+        call: name of the function, for the message.
+        texts: any iterable of texts with an order, such as a list, a column of a table, or an open file.
+
+    Raises:
+        SettingError: it is a single text, no such iterable, or an item is no text.
+
+    Example:
+        >>> checked_texts("predict", ("a", "b"))
+        ['a', 'b']
+        >>> checked_texts("predict", "a")
+        Traceback (most recent call last):
+        selfattn.errors.SettingError: predict: expected a list of texts, got 'a'; write ['a']
+    """
+    if isinstance(texts, str):
+        raise SettingError(f"{call}: expected a list of texts, got {shown(texts)}; write [{shown(texts)}]")
+    items = _items(call, texts, "texts")
+    for number, text in enumerate(items, 1):
+        if not isinstance(text, str):
+            raise SettingError(f"{call}: text {number}: expected a text, got {shown(text)}")
+    return items
+
+
+def checked_text(call: str, text: Any) -> str:
+    """Return a text unchanged.
+
+    Args:
+        call: name of the function, for the message.
+        text: to be checked.
+
+    Raises:
+        SettingError: it is no text.
+    """
+    if not isinstance(text, str):
+        raise SettingError(f"{call}: expected a single text, got {shown(text)}")
+    return text
+
+
+def checked_prefixes(prefix: Any, texts: Sequence[str], tokenizer: Tokenizer, *, first: int = 0) -> list[str]:
+    """Return what the outputs of each text begin with; nothing where nothing is requested.
+
+    Spaces at the end stay. Otherwise a prefix is cleaned as the targets of a training are.
+
+    Args:
+        prefix: a text for all, or for each text one or None.
+        texts: the inputs.
+        tokenizer: of the targets.
+        first: number of the first text, for the message; default 0.
+
+    Raises:
+        SettingError: it is none of these, or not one for each text.
+        UserError: the tokenizer has no tokens for a prefix.
+
+    Example:
+        >>> from selfattn.tokenizers.listed import CharTokenizer
+        >>> checked_prefixes("20", ["11/13/08", "1/2/03"], CharTokenizer("0123456789-"))
+        ['20', '20']
+    """
+    if prefix is None:
+        return []
+    items = [prefix] * len(texts) if isinstance(prefix, str) else _items("decode", prefix, "prefixes")
+    if len(items) != len(texts):
+        raise SettingError(
+            f"decode: `prefix`: expected a prefix for each of {number_of(len(texts), 'text')}, got {len(items)}"
+        )
+    prefixes = []
+    for number, item in enumerate(items, first + 1):
+        if item is not None and not isinstance(item, str):
+            raise SettingError(f"decode: prefix {number}: expected a text or None, got {shown(item)}")
+        text = clean_text(f"{item}|")[:-1] if item else ""
+        ids = tokenizer.encode(text)
+        if tokenizer.unk_id in ids or tokenizer.decode(ids) != text:
+            where = "`prefix`" if isinstance(prefix, str) else f"prefix {number}"
+            raise UserError(f"decode: {where}: the model cannot write {shown(text)}; its vocabulary has no such tokens")
+        prefixes.append(text)
+    return prefixes
+
+
+def checked_pairs(call: str, pairs: Any) -> list[Pair]:
+    """Return pairs as a list.
+
+    Args:
+        call: name of the function, for the message.
+        pairs: any iterable of pairs with an order.
+
+    Raises:
+        SettingError: it is a single pair, no such iterable, an item is no pair, or a side of a pair is no text.
+
+    Example:
+        >>> checked_pairs("score", [("a", "b")])
+        Traceback (most recent call last):
+        selfattn.errors.SettingError: score: pair 1: expected selfattn.Pair(source, target), got ('a', 'b')
+    """
+    if isinstance(pairs, Pair):
+        raise SettingError(f"{call}: expected a list of pairs, got a single pair; write [pair]")
+    items = _items(call, pairs, "pairs")
+    for number, pair in enumerate(items, 1):
+        if not isinstance(pair, Pair):
+            raise SettingError(f"{call}: pair {number}: expected selfattn.Pair(source, target), got {shown(pair)}")
+        for side in (pair.source, pair.target):
+            if not isinstance(side, str):
+                raise SettingError(f"{call}: pair {number}: expected two texts, got {shown(side)}")
+    return items
+
+
+def _items(call: str, values: Any, what: str) -> list[Any]:
+    """Return the items of an iterable; a text, a set and a mapping have none that could be meant."""
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes | Mapping | Set):
+        raise SettingError(f"{call}: expected a list of {what}, got {shown(values)}")
+    return list(values)
+
+
+def decoding_options(call: str, options: DecodingOptions | None, settings: Mapping[str, Any]) -> DecodingOptions:
+    """Return how to decode, from options or from settings by name; without either greedily.
+
+    Args:
+        call: name of the function, for the message.
+        options: all options.
+        settings: fields of :class:`selfattn.decoding.options.DecodingOptions`.
+
+    Raises:
+        SettingError: both are given, a name is unknown, or a value is not allowed.
+
+    Example:
+        >>> decoding_options("predict", None, {"beam": 5}).beam
+        5
+    """
+    if options is not None and not isinstance(options, DecodingOptions):
+        names = ", ".join(field.name for field in fields(DecodingOptions))
+        raise SettingError(f"{call}: expected DecodingOptions, got {shown(options)}; settings have names: {names}")
+    if options is not None and settings:
+        raise SettingError(f"{call}: `{next(iter(settings))}` beside DecodingOptions; set it there")
+    (known,) = divide(settings, DecodingOptions)
+    return DecodingOptions(**known) if known else options or GREEDY
+
+
+Format = Literal["onnx", "ctranslate2"]
+Engine = Literal["torch", "onnx", "ctranslate2"]
+MODEL_FILES = "*.onnx*", "ctranslate2/*"
+NOTE = ".compared.json"  # hidden, so no file of the run
+COMPARED = 8
+"""Outputs that another engine computes and that are compared with those of torch."""
+
+
+@dataclass(frozen=True)
+class Compared(Plain):
+    """What an export of CTranslate2 remembers.
+
+    Attributes:
+        of: SHA-256 of the records of run and export and of the export's settings, version of the engine, processor.
+            Where one of them is another now, nothing was compared.
+        limits: what the model can read and write, which its settings say with torch alone.
+        alike: number of outputs that were those of torch, by the size of the beam.
+    """
+
+    of: tuple[str, ...]
+    limits: Limits
+    alike: Mapping[str, int]
+
+
+def format_of(path: Path) -> Format | None:
+    """Return the format of an exported run; None for a run with its weights."""
+    if (path / "step.onnx").exists():
+        return "onnx"
+    return "ctranslate2" if (path / "ctranslate2/model.bin").exists() else None
+
+
+def export_place(path: Path, engine: Format) -> Path:
+    """Return where :func:`export_once` keeps the export of a run."""
+    full = path.resolve()
+    repository = full.parent.parent
+    if full.parent.name == "snapshots" and repository.name.startswith("models--"):  # in the cache of the Hub
+        from huggingface_hub import cached_assets_path
+
+        name = f"{repository.name}-{full.name}-{engine}"
+        return cached_assets_path("selfattn", namespace="exports", subfolder=name)
+    return beside(path, engine)
+
+
+def compared(run: Path, export: Path) -> Compared | None:
+    """Return what an export of CTranslate2 remembers; None where that is nothing, or of another training."""
+    with suppress(UserError, OSError, ImportError):  # said where the run is loaded
+        note = read(Compared, export / NOTE, advice="")
+        return note if note.of == _state(run, export) else None
+    return None
+
+
+def remember(run: Path, export: Path, limits: Limits, beam: int, count: int) -> None:
+    """Note in an export of CTranslate2 that outputs were alike; where it cannot be written, they are compared again."""
+    note = compared(run, export)
+    before = {} if note is None else note.alike
+    alike = {**before, str(beam): before.get(str(beam), 0) + count}
+    with suppress(UserError, OSError):
+        write(export / NOTE, Compared(_state(run, export), limits, alike))
+
+
+def _state(run: Path, export: Path) -> tuple[str, ...]:
+    import ctranslate2
+
+    files = run / RECORD, export / RECORD, export / CONFIG
+    return *map(sha256_of, files), str(ctranslate2.__version__), cpu_name()
+
+
+@dataclass(frozen=True)
+class OutputDetails:
+    """The tokens of an output, and what is known of each.
+
+    Attributes:
+        source_tokens: of the source, without its end.
+        tokens: of the output, with ``<eos>`` where the model ended it.
+        token_scores: natural log-probability of each of `tokens`, given the source and the tokens before it; None if
+            not requested.
+        alignment: links ``(source position, target position)`` as of :meth:`selfattn.runs.run.Run.align`; None if not
+            requested.
+    """
+
+    source_tokens: tuple[str, ...]
+    tokens: tuple[str, ...]
+    token_scores: tuple[float, ...] | None
+    alignment: tuple[Link, ...] | None
+
+
+def output_details(
+    run: Predictor,
+    texts: Sequence[str],
+    outputs: Sequence[Sequence[Output]],
+    *,
+    align: bool = False,
+    token_scores: bool = False,
+) -> list[list[OutputDetails]]:
+    """Return the details of outputs, which the model reads once more.
+
+    Args:
+        run: that has written them; trained on pairs.
+        texts: the inputs.
+        outputs: of each, from :meth:`selfattn.runs.predictor.Predictor.decode`.
+        align: link each token to the source token that it attends to most, as `Run.align` does.
+        token_scores: give the log-probability of each token; their sum is that of the output.
+
+    Returns:
+        For each input, in their order, the details of each of its outputs.
+
+    Raises:
+        UserError: the run is a language model, or has no attention to its source that could align.
+
+    Example:
+        ``output_details(run, texts, run.decode(texts), token_scores=True)[0][0].token_scores``
+    """
+    tokenizer = run.tokenizer
+    examples: list[Example] = []
+    scored: list[Example] = []
+    scores: Iterator[tuple[float, ...] | None] = repeat(None)
+    links: Iterator[tuple[Link, ...] | None] = repeat(None)
+    with run.of_pairs("predict"):
+        for text, row in zip(texts, outputs, strict=True):
+            source = [*tokenizer.source.encode(run.clean(text)), tokenizer.eos_id]
+            for output in row:
+                if output.score is not None:
+                    target = [*output.ids, tokenizer.eos_id]
+                    examples.append(Example(source, target))
+                    # An output that was cut off has no end to be scored, and perhaps no position for one.
+                    scored.append(Example(source, target if output.finished else target[:-1]))
+        if token_scores:
+            if isinstance(run.model, ScoresTargets):
+                of_examples = run.model.score_tokens(scored)
+            else:
+                from selfattn.decoding.scoring import score_tokens
+
+                of_examples = score_tokens(run.model, scored)
+            scores = map(tuple, of_examples)
+        if align:
+            from selfattn.evaluation.attention import token_links
+
+            links = map(tuple, token_links(run.model, examples))
+    rows = []
+    for text, row in zip(texts, outputs, strict=True):
+        source_tokens = token_texts(tokenizer.source, run.clean(text))[:-1]
+        of_text = []
+        for output in row:
+            # Of an input that is empty or too long nothing was decoded.
+            details = OutputDetails((), (), () if token_scores else None, () if align else None)
+            if output.score is not None:
+                details = OutputDetails(source_tokens, output_tokens(tokenizer, output), next(scores), next(links))
+            of_text.append(details)
+        rows.append(of_text)
+    return rows
+
+
+def output_tokens(tokenizer: Tokenizer, output: Output) -> tuple[str, ...]:
+    """Return the text of each token of an output, and of its end if it has one.
+
+    The texts together are the output, where the tokens are those that the tokenizer gives for it; a model may also
+    write a text in other pieces, which are then named as `Tokenizer.pieces` names them. A placeholder of a kept symbol
+    is named by its pattern.
+    """
+    target = tokenizer.target
+    ids = list(output.ids)
+    text = target.decode(ids)
+    *tokens, end = target.pieces([*ids, tokenizer.eos_id])
+    if target.encode(text) == ids:
+        marks = target.marks if isinstance(target, KeptTokenizer) else set[str]()
+        texts = token_texts(target, text)
+        tokens = [name if part in marks else part for name, part in zip(tokens, texts, strict=False)]
+    return (*tokens, end) if output.finished else tuple(tokens)
+
+
+def unknown_characters(what: str, texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
+    """Return a line with the share and examples of characters, or words, that a vocabulary lacks; none without any.
+
+    Args:
+        what: name of the texts.
+        texts: as the tokenizer reads them.
+        tokenizer: of their side.
+
+    Example:
+        >>> from selfattn.tokenizers.listed import CharTokenizer
+        >>> unknown_characters("targets", ["abß", "ß"], CharTokenizer("ab"))
+        ["targets: 2 characters that the model does not know, 1 different: 'ß' 2 (50.0 % of all)"]
+    """
+    unknown = tokenizer.unknown(*texts)
+    if not unknown:
+        return []
+    share = unknown.total() / count_units(tokenizer, texts)
+    return [f"{what}: {unknown_line(unknown, unit_of(tokenizer))} ({100 * share:.1f} % of all)"]

@@ -1,11 +1,17 @@
 """What a run records: the settings that decide it, and how it was made."""
 
+import importlib
 import math
+import os
+import platform
+import subprocess
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-from selfattn import registry
+from selfattn import __version__, registry
 from selfattn.codec import Plain, encode
 from selfattn.data.readers.pairs import recorded_files
 from selfattn.errors import UserError, described
@@ -27,7 +33,7 @@ class RunConfig(Plain):
         plugins: plugins that the run uses, with their versions, see :func:`selfattn.registry.plugins_of`.
         init_from: SHA-256 of the weights that the training started from; None for weights drawn at random.
         embeddings: SHA-256 of the files of pretrained embeddings by side; None if none.
-        freeze: weights that the training left as they were, see :func:`selfattn.training.freeze.freeze`; None if none.
+        freeze: weights that the training left as they were, see :func:`selfattn.training.weights.freeze`; None if none.
         metric: that chose the best weights, see `TrainOptions.metric`; None: the first of the task.
         links: SHA-256 of the files of links for guided alignment; None if none.
         task_options: options of the task that differ from their defaults; `make_task` makes the task from them.
@@ -100,7 +106,7 @@ class RunRecord(Plain):
         machine: description of the machine.
         commit: of the checkout, if any.
         resumed: times when the training was resumed, ISO 8601.
-        averaged: steps whose kept weights were averaged, see :mod:`selfattn.runs.kept`; None for a training.
+        averaged: steps whose kept weights were averaged, see :mod:`selfattn.runs.load`; None for a training.
         files: SHA-256 of each file by its path: of the present content, and of the content before, because a process
             may be killed between writing the record and the file.
     """
@@ -249,3 +255,62 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from flat(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
+
+
+_LIBRARIES = ("torch", "numpy", "babel", "safetensors")  # torch says which build it is, its metadata may not
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and the libraries that decide results.
+
+    Example:
+        >>> list(versions())
+        ['selfattn', 'python', 'torch', 'numpy', 'babel', 'safetensors', 'cldr']
+    """
+    from babel import core as babel_core
+
+    numbers = {"selfattn": __version__, "python": platform.python_version()}
+    numbers |= {name: str(importlib.import_module(name).__version__) for name in _LIBRARIES}
+    cldr: Any = babel_core.get_global("cldr")  # type: ignore[arg-type]  # a key that the stubs do not list
+    return numbers | {"cldr": str(cldr["version"])}
+
+
+def machine() -> dict[str, str | int | None]:
+    """Return platform, CPU, cores of this process, threads of torch and memory in bytes.
+
+    Example:
+        >>> list(machine())
+        ['platform', 'cpu', 'cores', 'threads', 'memory']
+    """
+    import torch
+
+    # In a container a process may have fewer cores than the machine.
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not on this system
+        memory = None
+    threads = torch.get_num_threads()
+    return {"platform": platform.platform(), "cpu": cpu_name(), "cores": cores, "threads": threads, "memory": memory}
+
+
+def commit() -> str | None:
+    """Return the commit of the checkout of this package, with ``-dirty`` for changes; None outside a checkout."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        described = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return described.stdout.strip() or None
+
+
+def cpu_name() -> str:
+    """Return the name of the processor, as the system says it."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith(("model name", "Hardware")):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine() or "unknown"

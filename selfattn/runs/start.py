@@ -1,24 +1,47 @@
 """What a training starts from: a run, or a Marian model of Hugging Face, in a directory or on the Hub."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor, nn
+
+from selfattn.codec import encode
 from selfattn.convert.marian import FILES, RECIPE, MarianDirectory, MarianStart
 from selfattn.data.readers.lines import read_kept
-from selfattn.errors import SettingError
-from selfattn.files import sha256_of
+from selfattn.errors import SettingError, UserError, number_of, say
+from selfattn.files import open_regular, reading, sha256_of
+from selfattn.models.protocol import Seq2Seq
+from selfattn.processes import choose_device
 from selfattn.registry import TASKS
-from selfattn.runs.directory import WEIGHTS, RunDirectory, foreign_kind
+from selfattn.runs.directory import (
+    CHECKPOINT,
+    CONFIG,
+    RECORD,
+    TOKENIZER,
+    WEIGHTS,
+    RunDirectory,
+    files_in,
+    files_of,
+    foreign_kind,
+)
 from selfattn.runs.hub import fetch, is_address
 from selfattn.runs.load import load
-from selfattn.runs.record import RunConfig
+from selfattn.runs.record import RunConfig, changed_contents, flat
 from selfattn.runs.run import Run
 from selfattn.runs.task import TaskData
-from selfattn.runs.vocabulary import token_settings
+from selfattn.settings import divide
+from selfattn.tokenizers.kept import KeptTokenizer
+from selfattn.tokenizers.listed import ListedTokenizer
+from selfattn.tokenizers.load import SeparateTokenizer
+from selfattn.tokenizers.protocol import SPECIALS, Tokenizer
+from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.config import TrainingConfig
-from selfattn.training.device import choose_device
 
 PRESET = "marian"
 """Name of a Marian model in a run; no preset has it."""
@@ -113,3 +136,320 @@ def _check_tokens(task: TaskData, start: Run) -> None:
             raise SettingError(f"`{name}` {value}: {reason}; leave it out")
     if task.sampling() and not settings["vocab_size"]:
         raise SettingError("`sampling`: the tokens of `init_from` have one segmentation; leave it out")
+
+
+_SPACE = "\u2581"  # in front of a piece that begins a word, in files of pieces
+_BEGINS = re.compile("\u2423.")  # a label of a token that begins a word
+_LONGEST = 1 << 20  # bytes of a line, of a vector of 4,096 numbers about 80,000
+_ADVICE = "name a text file of word2vec or GloVe"
+
+
+def fill_tables(model: Seq2Seq, tokenizer: Tokenizer, files: Mapping[str, Path]) -> list[str]:
+    """Give the rows of embedding tables the vectors that files have for their tokens; other rows keep their values.
+
+    A token's vector is that of its label. A piece that begins a word has that of the word, in a file of pieces (with
+    U+2581 for spaces) that of the piece; other pieces have one in a file of pieces alone.
+
+    Args:
+        model: whose tables are filled, in place.
+        tokenizer: of the model.
+        files: by side: ``source``, ``target``, or ``both``.
+
+    Returns:
+        A line for each table: how many of its tokens have a vector.
+
+    Raises:
+        SettingError: the model has no table of that side alone, or of that width, or the file has none of its tokens.
+        UserError: a file is broken; the message names the line.
+    """
+    chosen: dict[str, nn.Embedding] = {}
+    for side, prefix in (("source", "encoder."), ("target", "decoder.")):
+        for name, part in model.named_modules(remove_duplicate=False):
+            if isinstance(part, nn.Embedding) and name.startswith(prefix) and name.endswith("embed.tokens"):
+                chosen[side] = part
+    is_shared = len(chosen) < 2 or chosen["source"] is chosen["target"]
+    lines = []
+    for side, path in files.items():
+        if side != "both" and is_shared:
+            raise SettingError(f"`{side}_embeddings`: source and target share one table; give `embeddings`")
+        filled_tables = chosen if side == "both" else {side: chosen[side]}
+        if is_shared:
+            first = next(part for part in model.modules() if isinstance(part, nn.Embedding))
+            filled_tables = {side: chosen.get("source", first)}
+        labels = {name: _Labels(tokenizer.source if name == "source" else tokenizer.target) for name in filled_tables}
+        names = set[str]().union(*(of_side.pieces.keys() | of_side.words.keys() for of_side in labels.values()))
+        read = cache(partial(read_vectors, path, names=names))  # once for tables of one width
+        for name, table in filled_tables.items():
+            vectors, is_of_pieces = read(table.embedding_dim)
+            filled = _fill(table, labels[name].pieces if is_of_pieces else labels[name].words, vectors)
+            if not filled:
+                raise SettingError(f"{path}: has a vector for none of the tokens; choose a file of this vocabulary")
+            covered = f"{filled:,} of {labels[name].count:,} tokens have a vector in {path.name}"
+            lines.append(f"{name} embeddings: {covered}; the others keep their first values")
+    return lines
+
+
+class _Labels:
+    """The tokens of a tokenizer by the names that they may have in a file.
+
+    Attributes:
+        pieces: ids by names in a file of pieces.
+        words: ids by names in a file of words; where tokens are pieces, only those that begin a word.
+        count: of the tokens.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.pieces: dict[str, list[int]] = {}
+        self.words: dict[str, list[int]] = {}
+        labels = tokenizer.pieces(range(len(tokenizer)))[len(SPECIALS) :]
+        self.count = len(labels)
+        are_words = not any(map(_BEGINS.match, labels))
+        for number, label in enumerate(labels, len(SPECIALS)):
+            begins = _BEGINS.match(label) is not None
+            name = label[1:] if begins else label
+            self.pieces.setdefault(_SPACE + name if begins else name, []).append(number)
+            if begins or are_words:
+                self.words.setdefault(name, []).append(number)
+
+
+@torch.no_grad()
+def _fill(table: nn.Embedding, rows: Mapping[str, Sequence[int]], vectors: Mapping[str, Tensor]) -> int:
+    """Put vectors into the rows of their names, and return how many rows there are."""
+    named = rows.keys() & vectors.keys()
+    for name in named:
+        table.weight[rows[name]] = vectors[name]
+    return sum(len(rows[name]) for name in named)
+
+
+def read_vectors(path: Path, width: int, names: Collection[str]) -> tuple[dict[str, Tensor], bool]:
+    """Read the vectors of some names.
+
+    Args:
+        path: a line for each name: the name and its numbers, between spaces. A first line of two numbers, how many
+            vectors and how wide, is checked.
+        width: of the model's table.
+        names: that are wanted. Of a name that stands twice, the first vector counts.
+
+    Returns:
+        The vectors, and whether the file is one of pieces.
+
+    Raises:
+        SettingError: the vectors have another width.
+        UserError: a line is broken, or the file has other lines than its first line says.
+    """
+    vectors: dict[str, Tensor] = {}
+    is_of_pieces = False
+    expected = None
+    count = 0
+    with reading(path, _ADVICE), open_regular(path) as file:
+        for number, data in enumerate(iter(lambda: file.readline(_LONGEST), b""), 1):
+            place = f"{path}:{number}"
+            if len(data) == _LONGEST:
+                raise UserError(f"{place}: longer than {_LONGEST >> 20} MiB; {_ADVICE}")
+            try:
+                cells = data.decode().rstrip(" \r\n").replace("\t", " ").split(" ")
+            except UnicodeDecodeError:
+                raise UserError(f"{place}: is not UTF-8; {_ADVICE}") from None
+            if number == 1 and len(cells) == 2 and all(cell.isdecimal() for cell in cells):
+                expected = int(cells[0])
+                if int(cells[1]) != width:
+                    raise SettingError(f"{place}: vectors of width {cells[1]}, but the model's table has {width}")
+                continue
+            count += 1
+            is_wider = len(cells) > width + 1 and _is_number(cells[-width - 1])  # some names of GloVe have spaces
+            if len(cells) <= width or is_wider:
+                if count > 1:
+                    raise UserError(
+                        f"{place}: has {number_of(len(cells) - 1, 'cell')} behind the name, others {width}; {_ADVICE}"
+                    )
+                reason = f"{number_of(len(cells) - 1, 'number')}, but the model's table has width {width}"
+                raise SettingError(f"{place}: {reason}; choose the width with `set`, or another file")
+            name = " ".join(cells[:-width])
+            is_of_pieces = is_of_pieces or name.startswith(_SPACE)
+            try:
+                vector = torch.tensor([float(cell) for cell in cells[-width:]])
+            except ValueError:
+                raise UserError(f"{place}: expected {number_of(width, 'number')} behind the name; {_ADVICE}") from None
+            if not vector.isfinite().all():
+                raise UserError(f"{place}: a number is not finite; {_ADVICE}")
+            if name in names and name not in vectors:
+                vectors[name] = vector
+    if not count or expected not in (None, count):
+        reason = "is empty" if not count else f"has {number_of(count, 'vector')}, but its first line says {expected:,}"
+        raise UserError(f"{path}: {reason}; {_ADVICE}")
+    return vectors, is_of_pieces
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) -> RunDirectory | None:
+    """Open the directory of a run to resume it.
+
+    Args:
+        path: of the run.
+        config: must be that of the run; a run that failed may resume with a lower learning rate, a finished one
+            with more epochs or steps, and one that stopped early with more patience.
+        tokenizer: must be that of the run.
+        command: that resumes it; the record of a lengthened run has it too.
+
+    Returns:
+        The directory; None where no run has begun yet.
+
+    Raises:
+        UserError: the run is of other settings or plugins; the message names the first that differs.
+    """
+    run = RunDirectory(path)
+    if not (path / RECORD).exists() or not run.record().files:  # killed before its settings were there
+        return None
+    saved = run.config(exact=True)
+    record = run.record()
+    is_slower = record.status == "failed" and config.training.lr < saved.training.lr  # what diverged needs it
+    if is_slower:
+        saved = replace(saved, training=replace(saved.training, lr=config.training.lr))
+    length = "epochs" if saved.training.max_steps is None else "max_steps"
+    before, now = (getattr(training, length) for training in (saved.training, config.training))
+    # Killed between its record and its settings, a lengthened run is no longer finished, and not yet longer.
+    is_pending = record.status == "interrupted" and sha256_of(path / CONFIG) != record.files[CONFIG][0]
+    patience = saved.training.patience
+    is_patient = patience is not None and (config.training.patience or math.inf) > patience
+    is_patient = is_patient and (record.status == "stopped early" or is_pending)
+    is_longer = (record.status == "finished" or is_pending or is_patient) and now is not None and now > before
+    if is_patient:
+        saved = replace(saved, training=replace(saved.training, patience=config.training.patience))
+    elif record.status == "stopped early" and now is not None and now > before:
+        reason = f"stopped early, after {number_of(patience or 0, 'validation')} without improvement"
+        raise UserError(f"{path}: {reason}; give a larger `patience` too, or none")
+    if is_longer:
+        saved = replace(saved, training=replace(saved.training, **{length: now}))
+    if not saved.longest_source:  # older runs name none, and keep one limit for all outputs
+        config = replace(config, longest_source=0)
+    _check_settings(path, saved, config)
+    if files_of(tokenizer) != files_in(path / TOKENIZER):
+        raise UserError(f"{path / TOKENIZER}: not the tokenizer of these data; choose another `out`")
+    earlier = record.command.rpartition(" && ")[0] if is_pending else record.command
+    changes = {"status": "interrupted", "command": f"{earlier} && {command} --resume"}
+    if is_longer:
+        if not is_pending:
+            CheckpointFile(path / CHECKPOINT).plan_again()
+        say(
+            f"{path}: lengthened from {before:,} to {now:,} {length.replace('_', ' ')}; the learning rate follows the "
+            f"longer schedule from here on, so the result is not that of {now:,} from the start"
+        )
+    if is_longer or is_patient:
+        run.save_config(config, **changes)
+    elif is_slower:
+        run.save_config(config)
+    return run
+
+
+def _check_settings(path: Path, saved: RunConfig, config: RunConfig) -> None:
+    """Refuse to resume a run with other settings. Files are told apart by their content, not by their paths.
+
+    Runs of schema 1 kept no options, and fewer checksums: what they kept must be the same.
+    """
+    left_out = _left_out(saved, config)
+    options = []
+    for run_config in (saved, config):
+        given = encode(run_config.task_options)
+        options.append({f"`{name}`": value for name, value in given.items() if name not in left_out})
+    _refuse_other(path, saved, *options)
+    if changed := changed_contents(saved.data, config.data):
+        advice = "restore the file, or choose another `out`"
+        raise UserError(f"{path}: begun with another content of {changed[0]}; {advice}")
+    _refuse_other(path, saved, _settings_of(saved), _settings_of(config))
+
+
+def _refuse_other(path: Path, saved: RunConfig, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise unless values are the same; the message names the first that differs."""
+    for name in (*now, *before):
+        if saved.options is None and (name not in now or name not in before):
+            continue
+        old = repr(before[name]) if name in before else "nothing"
+        new = repr(now[name]) if name in now else "nothing"
+        if old != new:
+            advice = "resume with the same settings, or choose another `out`"
+            raise UserError(f"{path}: begun with {name} = {old}, now asked for {new}; {advice}")
+
+
+def _settings_of(config: RunConfig) -> dict[str, Any]:
+    """Return what decides a run, by name, but for the options of its task; what follows from the data comes last."""
+    values: dict[str, Any] = encode(config)
+    for name in ("task_options", "options", "made_by", "plugins"):
+        values.pop(name, None)
+    data = _without_paths(values.pop("data"))
+    return dict(flat(values)) | dict(flat(data, "data."))
+
+
+def _left_out(saved: RunConfig, config: RunConfig) -> set[str]:
+    """Return the names of options that are not compared: how a comparison tests, and paths, whose content is."""
+    if config.task not in TASKS:  # an object of a class that nobody registered
+        return set()
+    kind = TASKS[config.task]
+    options, _ = divide(config.task_options, kind.Options, kind.TestOptions)
+    left_out = {field.name for field in fields(kind.TestOptions)}
+    for name, value in options.items():
+        items = value if isinstance(value, tuple) else [value]
+        if name in saved.task_options and any(isinstance(item, Path) for item in items):
+            left_out.add(name)
+    return left_out
+
+
+def _without_paths(value: Any) -> Any:
+    """Return settings of data without the paths of files, whose content has a checksum beside it."""
+    if isinstance(value, dict):
+        return {name: _without_paths(item) for name, item in value.items() if name != "path"}
+    return [_without_paths(item) for item in value] if isinstance(value, list) else value
+
+
+def token_settings(tokenizer: Tokenizer) -> dict[str, tuple[Any, ...]]:
+    """Return the values of the options of a training that would make such a tokenizer.
+
+    Args:
+        tokenizer: of a run.
+
+    Returns:
+        For each of ``tokenizer``, ``source_tokenizer``, ``target_tokenizer``, ``vocab_size``, ``keep_symbols`` and
+        ``separate`` the values that describe it; none for a tokenizer of a plugin.
+
+    Example:
+        >>> from selfattn.tokenizers.listed import CharTokenizer
+        >>> settings = token_settings(CharTokenizer("ab"))
+        >>> settings["tokenizer"], settings["separate"]
+        (('characters',), (False,))
+    """
+    source = kind_of(tokenizer.source)
+    target = kind_of(tokenizer.target)
+    side = tokenizer.target
+    lines = side.lines if isinstance(side, KeptTokenizer) else ()
+    settings = getattr(side.base if isinstance(side, KeptTokenizer) else side, "settings", None)
+    size = len(side) - len(lines)
+    return {
+        "tokenizer": target if source == target else (),
+        "source_tokenizer": source,
+        "target_tokenizer": target,
+        "vocab_size": () if settings is None else (settings.vocab_size, size),
+        "keep_symbols": (lines,) if lines else (),
+        "separate": (isinstance(tokenizer, SeparateTokenizer),),
+    }
+
+
+def kind_of(tokenizer: Tokenizer) -> tuple[str, ...]:
+    """Return the kind of a tokenizer of one side, as its option names it; nothing for one of a plugin.
+
+    Example:
+        >>> from selfattn.tokenizers.listed import CharTokenizer
+        >>> kind_of(CharTokenizer("ab"))
+        ('characters',)
+    """
+    if isinstance(tokenizer, KeptTokenizer):
+        return kind_of(tokenizer.base)
+    if isinstance(tokenizer, ListedTokenizer):
+        return (tokenizer.unit,)
+    settings = getattr(tokenizer, "settings", None)
+    return () if settings is None else (settings.kind,)

@@ -16,6 +16,7 @@ its splits. Everything else has a default.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 import random
@@ -28,13 +29,14 @@ from selfattn.codec import encode, fingerprint
 from selfattn.data.pairs import Pair, clean_pair
 from selfattn.data.readers.pairs import PairFiles, recorded_files
 from selfattn.data.readers.rows import Columns
-from selfattn.data.splits import GeneratedSplits, Splits, split_pairs
+from selfattn.data.splits import FiniteSplits, GeneratedSplits, Splits, hold_out, split_pairs
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.files import reading, sha256_of
 from selfattn.models.config import ModelConfig
 from selfattn.models.families import USUAL
 from selfattn.registry import TASKS
+from selfattn.results.quality import Headline
 from selfattn.results.record import NO_SUBJECT, Baseline, Subject
 from selfattn.runs.record import RunConfig, contents_in, options_of_data
 from selfattn.settings import Condition, changed, divide, shown
@@ -43,6 +45,7 @@ from selfattn.training.config import TrainingConfig
 if TYPE_CHECKING:
     from selfattn.evaluation.links import GoldPair
     from selfattn.tokenizers.protocol import Tokenizer
+
 
 Resource = Literal["parameters", "body", "flops"]
 Match = Literal[Resource, "none"]
@@ -100,7 +103,7 @@ class TaskData:
         validated: number of metrics, from the first on, that every validation measures.
         needs: names of methods of which a subclass defines one at least.
         chosen_metric: metric that decides in place of the first, as the user chose, see
-            `selfattn.runs.task_metrics.decided_by`; default none.
+            `selfattn.runs.task.decided_by`; default none.
         further_metrics: metrics that are measured besides those of the task; default none.
         trained_on: what the data of a run were, as its splits described them, where the task is that of a run.
 
@@ -237,7 +240,7 @@ class TaskData:
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics; the first decides. Default exact match."""
-        from selfattn.evaluation.metrics.basic import EXACT_MATCH
+        from selfattn.evaluation.metrics import EXACT_MATCH
 
         return (EXACT_MATCH,)
 
@@ -434,3 +437,120 @@ def task_of_settings(name: str, settings: Mapping[str, Any], where: str) -> Task
         return kind(**options_of_data(settings, where))
     except SettingError as error:
         raise UserError(f"{where}: data: {error}; restore the file or train again") from error
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What a language model is trained on.
+
+    Attributes:
+        train: training texts.
+        validation: unseen texts; at least one.
+        settings: where they come from, as plain JSON values.
+        test: texts to compare models on; where there are none, a comparison holds out a tenth of the training texts.
+    """
+
+    train: Sequence[str]
+    validation: Sequence[str]
+    settings: Mapping[str, Any]
+    test: Sequence[str] = ()
+
+
+class TextData(TaskData):
+    """A task of texts without sources: models learn to continue a text, and are measured by their perplexity.
+
+    Attributes:
+        context: longest training window, in tokens.
+    """
+
+    takes_pairs = False
+    needs = ("texts",)
+    match = "body"
+    context: int = 256
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics. Bits per character decide."""
+        from selfattn.evaluation.metrics import BITS_PER_CHARACTER, PERPLEXITY
+
+        return BITS_PER_CHARACTER, PERPLEXITY
+
+    def repeats(self, pair: Pair) -> Hashable:
+        """Return the text."""
+        return pair.target
+
+    def splits(self, seed: int, validation_items: int = 1000) -> Splits:
+        """Return the texts of a comparison in three parts, as pairs without a source.
+
+        Raises:
+            SettingError: too few different texts for a test part.
+        """
+        texts = self.texts(validation_items)
+        train = texts.train
+        test = texts.test
+        if not test:
+            train, test = hold_out(train, lambda text: text)
+        if not test:
+            raise SettingError("`data`: fewer than 10 different texts are left for training and test; give more")
+        parts = {"train": train, "valid": texts.validation, "test": test}
+        pairs = {name: [Pair("", text) for text in part] for name, part in parts.items()}
+        return FiniteSplits(pairs, seed, texts.settings, self.name)
+
+    def texts(self, validation_items: int) -> Texts:
+        """Return the texts in two parts.
+
+        Args:
+            validation_items: most validation texts, where they are held out from the training texts.
+        """
+        raise NotImplementedError(f"{type(self).__name__}: has no texts()")
+
+    def text_tokenizer(self, texts: Sequence[str]) -> Tokenizer:
+        """Return the tokenizer; default: the characters of the training texts."""
+        from selfattn.tokenizers.listed import CharTokenizer
+
+        return CharTokenizer(texts)
+
+
+def decided_by(task: TaskData, metric: str) -> TaskData:
+    """Return the task with another deciding metric.
+
+    Raises:
+        UserError: the metric is unknown, or is not one of a language model's.
+    """
+    from selfattn.evaluation.metrics import make_metric
+
+    make_metric(metric, task.language)
+    if not task.takes_pairs and metric not in task.metrics:
+        raise SettingError(f"`metric` {metric}: a language model is measured by {' or '.join(task.metrics)}")
+    changed = copy.copy(task)
+    changed.chosen_metric = metric
+    return changed
+
+
+def metric_names(task: TaskData) -> tuple[str, ...]:
+    """Return the names of the metrics of a test, the deciding one first."""
+    return _chosen_first(task, (*task.further_metrics, *task.metrics))
+
+
+def validation_names(task: TaskData) -> tuple[str, ...]:
+    """Return the names of the metrics of a validation, the deciding one first."""
+    return _chosen_first(task, task.metrics[: task.validated])
+
+
+def _chosen_first(task: TaskData, names: Sequence[str]) -> tuple[str, ...]:
+    chosen = () if task.chosen_metric is None else (task.chosen_metric,)
+    return tuple(dict.fromkeys([*chosen, *names]))
+
+
+def headline(task: TaskData) -> Headline:
+    """Return the metric of the verdict."""
+    from selfattn.evaluation.metrics import make_metric
+
+    return make_metric(metric_names(task)[0], task.language).headline
+
+
+def scores(task: TaskData, outputs: Sequence[str], pairs: Sequence[Pair]) -> dict[str, float]:
+    """Score outputs with every metric of the task."""
+    from selfattn.evaluation.metrics import score_outputs
+
+    return score_outputs(metric_names(task), outputs, pairs, task.language)

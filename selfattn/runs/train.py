@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -17,12 +17,12 @@ from selfattn.codec import encode, parse
 from selfattn.errors import SettingError, UserError, described, number_of, say
 from selfattn.models.config import ModelConfig, override
 from selfattn.registry import METRICS
-from selfattn.runs.inputs import gathered
 from selfattn.runs.task import TaskData, make_task, task_class
 from selfattn.settings import (
     Condition,
     Count,
     Seed,
+    Settings,
     changed,
     check_conditions,
     check_options,
@@ -159,18 +159,15 @@ def train(
     """
     from selfattn.data.readers.lines import file_sha256
     from selfattn.evaluation.links import read_gold, spans_by_texts
-    from selfattn.process import first_interrupt
+    from selfattn.processes import choose_device, first_interrupt, is_main_process, process_count
     from selfattn.runs.directory import RECORD, check_place
-    from selfattn.runs.embeddings import fill_tables
     from selfattn.runs.fit import fit
     from selfattn.runs.record import RunConfig, used_plugins
-    from selfattn.runs.start import open_start
-    from selfattn.runs.task_metrics import decided_by, validation_names
+    from selfattn.runs.start import fill_tables, open_start
+    from selfattn.runs.task import decided_by, validation_names
     from selfattn.runs.training_set import make_training_set
-    from selfattn.training.device import choose_device
-    from selfattn.training.launch import is_main_process, process_count
+    from selfattn.training.loop import LOSS
     from selfattn.training.observer import Observer, StopAtStep
-    from selfattn.training.validation import LOSS
 
     if not isinstance(observers, Sequence) or not all(isinstance(observer, Observer) for observer in observers):
         raise SettingError(f"`observers`: expected a list of selfattn.Observer objects, got {shown(observers)}")
@@ -364,3 +361,55 @@ def with_settings(config: ModelConfig, settings: Sequence[str], model: str = "")
         values[(rest if colon else name).strip()] = value
     changed_config: ModelConfig = override(config, values)
     return changed_config
+
+
+def gathered(
+    flat: Settings, options: object, kind: type[Any], training: object, task_options: object, *task_kinds: type[Any]
+) -> dict[str, Any]:
+    """Return the settings of a call by name, wherever they stand.
+
+    Args:
+        flat: settings by name.
+        options: an object with settings, or None. Fields that have their default count as not given.
+        kind: its class.
+        training: settings of the training by name, or None.
+        task_options: settings of the task by name, an object of one of its classes, or None.
+        task_kinds: these classes.
+
+    Raises:
+        SettingError: a setting is given twice or in the wrong place, or one of the objects is of another class.
+
+    Example:
+        >>> gathered({"lr": 0.1}, None, TrainOptions, {"epochs": 3}, None)
+        {'lr': 0.1, 'epochs': 3}
+    """
+    settings = dict(flat)
+    if options is not None:
+        if not isinstance(options, kind):
+            raise SettingError(f"`options`: expected {kind.__name__}, got {shown(options)}")
+        for field in fields(kind):
+            if field.name in settings:
+                raise SettingError(f"`{field.name}`: beside `options`; set it there")
+        settings |= changed(options)
+    of_task = changed(task_options) if isinstance(task_options, task_kinds) else task_options
+    groups = {"training": _by_name("training", training), "task_options": _by_name("task_options", of_task)}
+    if "seed" in groups["training"]:
+        raise SettingError("`seed`: it is no part of `training`; give it beside")
+    divide(groups["training"], TrainingConfig)
+    if task_kinds:
+        divide(groups["task_options"], *task_kinds)
+    for group, values in groups.items():
+        for name in values:
+            if name in settings:
+                raise SettingError(f"`{name}`: given twice, once in `{group}`; leave one of them out")
+        settings |= values
+    return settings
+
+
+def _by_name(argument: str, settings: object) -> Settings:
+    """Return settings by name; None are no settings."""
+    if settings is None:
+        return {}
+    if not isinstance(settings, Mapping):
+        raise SettingError(f"`{argument}`: expected settings by name, {{'name': value}}, got {shown(settings)}")
+    return settings

@@ -4,7 +4,6 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import accumulate, chain, islice
 from typing import Any
 
@@ -23,28 +22,24 @@ from selfattn.data.pairs import (
 from selfattn.data.splits import Splits, repeated
 from selfattn.decoding.scoring import text_examples
 from selfattn.decoding.texts import decode_texts
+from selfattn.distributed import Processes
 from selfattn.errors import SettingError, UserError, described
 from selfattn.evaluation.attention import linked_examples
-from selfattn.evaluation.gates import overlap_gates
-from selfattn.evaluation.links import GoldPair
-from selfattn.evaluation.metrics.basic import BITS_PER_CHARACTER, PERPLEXITY, words_of
-from selfattn.evaluation.metrics.metric import make_metric, score_outputs
-from selfattn.evaluation.metrics.translation import script_warning
+from selfattn.evaluation.metrics import BITS_PER_CHARACTER, PERPLEXITY, make_metric, score_outputs
+from selfattn.evaluation.translation_metrics import script_warning
 from selfattn.models.protocol import Seq2Seq
-from selfattn.results.record import Gate
-from selfattn.runs.task import TaskData
-from selfattn.runs.task_metrics import metric_names, validation_names
-from selfattn.runs.text_task import TextData, Texts
-from selfattn.runs.vocabulary import refuse_unknown, unknown_notes
+from selfattn.runs.predictor import unknown_characters
+from selfattn.runs.task import TaskData, TextData, Texts, metric_names, validation_names
 from selfattn.settings import shown
 from selfattn.tokenizers.protocol import BOS, EOS, PAD, Tokenizer, unit_of
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed import Processes
-from selfattn.training.validation import Criterion
+from selfattn.training.loop import Criterion
 
 _SAMPLE = 20_000  # training pairs that are searched for the longest
 _READ = 2000  # pairs whose targets' script is compared with their language
 _WRITTEN = 24_576  # most tokens of validation outputs that are written together: an untrained model ends none
+MOST_UNKNOWN = 0.01
+"""Largest share of unknown tokens in the targets of a training that starts from another run."""
 CURVE_ITEMS = 100  # validation pairs of a point of the learning curve between validations
 _OF_START = "those of the model that the training starts from"
 _HELD = 1_000_000  # most pairs whose examples are held in memory
@@ -367,55 +362,44 @@ def first_pairs(splits: Splits, training: TrainingConfig, first: int | None) -> 
     return islice(chain.from_iterable(splits.train(epoch, training.items_per_epoch) for epoch in epochs), first)
 
 
-@dataclass(frozen=True)
-class Seen:
-    """Overlap of training and test.
+def unknown_notes(
+    tokenizer: Tokenizer, train: Sequence[Pair], validation: Sequence[Pair], *, is_new: bool
+) -> list[str]:
+    """Return lines about the characters of a training's data that the vocabulary does not have.
 
-    Attributes:
-        gates: on test pairs that training contains too.
-        words: count of each word of the test targets in the training targets; empty where words do not matter.
-        pairs: number of training pairs: of a file once, of endless data all.
+    Args:
+        tokenizer: of the training.
+        train: pairs; with a new vocabulary, which was made from them, they are not looked through.
+        validation: pairs.
+        is_new: whether the vocabulary was made for this training.
     """
+    parts = {"validation": validation} if is_new else {"training": train, "validation": validation}
+    notes = []
+    for part, pairs in parts.items():
+        notes += unknown_characters(f"{part} sources", [pair.source for pair in pairs], tokenizer.source)
+        notes += unknown_characters(f"{part} targets", [pair.target for pair in pairs], tokenizer.target)
+    return notes
 
-    gates: tuple[Gate, ...]
-    words: Mapping[str, int]
-    pairs: int
 
+def refuse_unknown(texts: Sequence[str], tokenizer: Tokenizer) -> None:
+    """Refuse targets of which a model would learn little else than the token for what is unknown.
 
-@dataclass(frozen=True)
-class TestSet:
-    """The test data of one seed.
+    Bytes of subwords are not unknown: a model can learn and write them.
 
-    Attributes:
-        pairs: unseen pairs, the same for every seed.
-        validation: unseen pairs that choose settings and weights.
-        trained_on: returns every training pair, in any order, perhaps several times.
-        probes: further unseen pairs by name, such as years outside the training data.
-        gold: sentences with hand-made word links, where spans are not known by construction.
-        has_words: whether targets consist of words, rare ones among them.
+    Args:
+        texts: targets.
+        tokenizer: of the target side.
+
+    Raises:
+        SettingError: more than `MOST_UNKNOWN` of the tokens are unknown.
     """
-
-    pairs: Sequence[Pair]
-    validation: Sequence[Pair]
-    trained_on: Callable[[], Iterable[Pair]]
-    probes: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
-    gold: Sequence[GoldPair] = ()
-    has_words: bool = False
-
-    @cached_property
-    def seen(self) -> Seen:
-        """Overlap of training and test, from one pass over the training pairs."""
-        counts = dict.fromkeys((word for pair in self.pairs for word in words_of(pair.target)), 0)
-        pairs = 0
-
-        def counted() -> Iterator[Pair]:
-            nonlocal pairs
-            for pair in self.trained_on():
-                pairs += 1
-                for word in words_of(pair.target) if self.has_words else ():
-                    if word in counts:
-                        counts[word] += 1
-                yield pair
-
-        gates = overlap_gates(counted(), self.pairs, self.validation)
-        return Seen(tuple(gates), counts if self.has_words else {}, pairs)
+    tokens = unknown = 0
+    for text in texts:
+        ids = tokenizer.encode(text)
+        tokens += len(ids)
+        unknown += ids.count(tokenizer.unk_id)
+    if unknown > MOST_UNKNOWN * tokens:
+        (line,) = unknown_characters("targets", texts, tokenizer)
+        advice = "train without `init_from`, or allow it with `allow_unknown`"
+        share = f"{100 * unknown / tokens:.1f} % of the target tokens are unknown to it"
+        raise SettingError(f"`init_from`: {share}; {line}; {advice}")

@@ -65,9 +65,8 @@ def stated_baseline(text: str | None, source: str | None, language: str) -> Base
         return None
     if text is None or source is None or not source.strip():
         raise SettingError("`baseline` metric=value and `baseline_source`, who reached it on what, go together")
-    from selfattn.evaluation.metrics.basic import EXACT_MATCH
-    from selfattn.evaluation.metrics.metric import make_metric
-    from selfattn.evaluation.metrics.translation import translation_metrics
+    from selfattn.evaluation.metrics import EXACT_MATCH, make_metric
+    from selfattn.evaluation.translation_metrics import translation_metrics
 
     metrics = [make_metric(name, language) for name in (EXACT_MATCH, *translation_metrics(language))]
     highest = {metric.name: 1.0 if metric.unit == "share" else 100.0 for metric in metrics if metric.better == "higher"}

@@ -15,8 +15,7 @@ from selfattn.data.splits import hold_out
 from selfattn.errors import SettingError
 from selfattn.models.config import ModelConfig
 from selfattn.results.record import Subject
-from selfattn.runs.task import LEARNED
-from selfattn.runs.text_task import TextData, Texts
+from selfattn.runs.task import LEARNED, TextData, Texts
 from selfattn.settings import Condition, Count, check_options, excludes, needs
 from selfattn.tasks.baselines import subject_of
 from selfattn.tasks.dates import Dates

@@ -463,8 +463,8 @@ class Translation(TaskData):
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics. Exact match decides for phrases, BLEU for sentences."""
-        from selfattn.evaluation.metrics.basic import EXACT_MATCH
-        from selfattn.evaluation.metrics.translation import translation_metrics
+        from selfattn.evaluation.metrics import EXACT_MATCH
+        from selfattn.evaluation.translation_metrics import translation_metrics
 
         scores = translation_metrics(self.options.target)
         return (EXACT_MATCH, *scores) if self.options.is_cldr else (scores[0], EXACT_MATCH, *scores[1:])

@@ -23,7 +23,7 @@ import sentencepiece
 from selfattn import codec
 from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_bytes
-from selfattn.process import paused_collector
+from selfattn.processes import paused_collector
 from selfattn.tokenizers.protocol import SPECIALS, UNK, Tokenizer, checked_id, printable
 
 SubwordKind = Literal["unigram", "bpe"]

@@ -23,9 +23,8 @@ from selfattn.data.batches import Batch, padding_of
 from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_atomically, writing
 from selfattn.streams import GlobalStream
-from selfattn.training.distributed import Replica
 from selfattn.training.observer import EpochReport
-from selfattn.training.weights import Average, Weights, named_weights
+from selfattn.training.weights import Average, Replica, Weights, named_weights
 
 VERSION = 1
 _SHARE = 0.02  # of the time may be spent on checkpoints by default

@@ -12,7 +12,7 @@ from typing import Any
 from selfattn.codec import Plain, decode, encode
 from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
-from selfattn.training.launch import is_main_process
+from selfattn.processes import is_main_process
 
 
 @dataclass(frozen=True)

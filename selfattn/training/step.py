@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.data.batches import Batch
+from selfattn.distributed import Processes
 from selfattn.errors import DivergedError, UserError, number_of
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import GlobalStream, seed_for
 from selfattn.training.config import ScheduleName, TrainingConfig
-from selfattn.training.distributed import Replica
 from selfattn.training.loss import batch_loss, logits_loss, sampled_logits, teacher_forcing_probability
-from selfattn.training.weights import Average
+from selfattn.training.weights import Average, Replica
 
 _NAMED = 20  # examples of a step that a message lists
 
@@ -177,7 +177,7 @@ def take_steps(
         stepper.optimizer.zero_grad(set_to_none=True)
         losses: list[tuple[Tensor, float]] = []
         for batch in group:
-            rows, count = processes.rows_of(batch)
+            rows, count = rows_of(batch, processes)
             compute = partial(stepper.loss, rows.to(stepper.device), number, total_steps)
             with stepper.chance.drawing():
                 is_last = batch is group[-1]
@@ -195,6 +195,20 @@ def take_steps(
         if average is not None:
             average.stepped()
         yield StepTaken(group, value, tokens, lr)
+
+
+def rows_of(batch: Batch, processes: Processes) -> tuple[Batch, int]:
+    """Return a process's rows of a batch, and the number of target tokens that they count for.
+
+    Process ``r`` of ``n`` takes the rows ``r, r + n, ...``. With fewer rows than processes, a process without rows
+    reads the first one, which counts for nothing: gradients can only be added up by all processes.
+    """
+    if processes.count == 1:
+        return batch, int(batch.target_mask.sum())
+    has_rows = processes.rank < len(batch.indices)
+    rows = slice(processes.rank, None, processes.count) if has_rows else slice(1)
+    batch = batch.changed(lambda tensor: tensor[rows], batch.indices[rows])
+    return batch, int(batch.target_mask.sum()) if has_rows else 0
 
 
 def check_finite(name: str, value: float, step: int, lr: float, precision: str, details: str = "") -> None:

@@ -1,12 +1,23 @@
-"""Weights as named tensors, and averages of weights over the steps of a training."""
+"""Weights of a training: by name, averaged over its steps, left as they are, and the same in several processes.
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+A loss is divided by the tokens of the step in all processes, so the sum of their gradients is the gradient of a single
+process. PyTorch's distributed data parallel (Li et al. 2020) adds it up while the backward pass still runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from fnmatch import fnmatchcase
+from functools import cached_property
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
 
-from selfattn.errors import say
+from selfattn.distributed import Processes
+from selfattn.errors import SettingError, number_of, say
+from selfattn.models.protocol import Seq2Seq
 from selfattn.training.config import TrainingConfig
 
 Weights = dict[str, Tensor]
@@ -237,3 +248,127 @@ def make_average(model: nn.Module, config: TrainingConfig) -> Average:
     if config.average == "ema":
         return ExponentialAverage(model, config.ema_decay)
     return LastAverage(model, config.average_last) if config.average == "last" else Average(model)
+
+
+EMBEDDINGS = "embeddings"
+
+
+def freeze(model: nn.Module, parts: Sequence[str]) -> list[str]:
+    """Exclude weights from the training: they get no gradient, and the optimizer has none of them.
+
+    A tensor that has several names, such as a table that both sides and the output share, is frozen by each of them.
+
+    Args:
+        model: whose parameters stay as they are.
+        parts: each ``embeddings`` for all embedding tables, a part of the model such as ``encoder``, or a pattern of
+            names such as ``*.fc1.*``.
+
+    Returns:
+        A line for each part.
+
+    Raises:
+        SettingError: a part matches nothing, or nothing would be left to train.
+
+    Example:
+        >>> model = nn.ModuleDict({"encoder": nn.Linear(2, 3), "decoder": nn.Linear(3, 2)})
+        >>> freeze(model, ["encoder"])
+        ['frozen: encoder, 2 tensors with 9 of 17 numbers']
+        >>> [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+        ['decoder.weight', 'decoder.bias']
+    """
+    names = dict(model.named_parameters(remove_duplicate=False))
+    total = sum(parameter.numel() for parameter in model.parameters())
+    tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    lines = []
+    for part in parts:
+        chosen = {}
+        for name, parameter in names.items():
+            is_table = part == EMBEDDINGS and id(parameter) in tables
+            if is_table or name.startswith(f"{part}.") or fnmatchcase(name, part):
+                chosen[id(parameter)] = parameter
+        if not chosen:
+            known = ", ".join(dict.fromkeys([EMBEDDINGS, *(name.partition(".")[0] for name in names)]))
+            raise SettingError(f"`freeze` {part}: no weights have this name; there are {known}, and patterns of names")
+        for parameter in chosen.values():
+            parameter.requires_grad_(False)
+        numbers = sum(parameter.numel() for parameter in chosen.values())
+        tensors = number_of(len(chosen), "tensor")
+        lines.append(f"frozen: {part}, {tensors} with {numbers:,} of {total:,} numbers")
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise SettingError(f"`freeze` {', '.join(parts)}: nothing is left to train; leave a part out")
+    return lines
+
+
+class LossOf(nn.Module):
+    """A model for PyTorch's parallel modules: everything that reads its weights is computed inside ``forward``."""
+
+    def __init__(self, model: Seq2Seq) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, compute: Callable[[Seq2Seq], Tensor]) -> Tensor:
+        """Return a loss of the model."""
+        return compute(self.model)
+
+
+class Replica:
+    """The model of a training, of which every process has a copy, with the weights of the first.
+
+    Args:
+        model: with its initial weights, on its device.
+        processes: that train it together; default this one alone.
+    """
+
+    def __init__(self, model: Seq2Seq, processes: Processes | None = None) -> None:
+        self.processes = processes or Processes()
+        self.model = model
+        self.processes.broadcast(named_weights(model).values())
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the training."""
+        return next(self.model.parameters()).device
+
+    @cached_property
+    def _parallel(self) -> DistributedDataParallel:
+        loss_of = LossOf(self.model)
+        # A batch may leave parameters unused. PyTorch warns where none is, so here is one that always is.
+        loss_of.unused = nn.Parameter(torch.zeros(1, device=self.device))
+        parallel = DistributedDataParallel(loss_of, find_unused_parameters=True, init_sync=False)
+        parallel.broadcast_buffers = False  # nothing changes them
+
+        def add_up(_, bucket):  # type: ignore[no-untyped-def]  # PyTorch refuses annotations that are texts
+            sent = distributed.all_reduce(bucket.buffer(), async_op=True)
+            return sent.get_future().then(lambda done: done.value()[0])
+
+        # A sum, not a mean: the loss is divided by the tokens of all processes.
+        parallel.register_comm_hook(None, add_up)
+        return parallel
+
+    def loss(self, compute: Callable[[Seq2Seq], Tensor], *, is_last: bool = True) -> Tensor:
+        """Return a loss of the trained model whose backward pass adds gradients up over several processes.
+
+        Args:
+            compute: the loss.
+            is_last: whether it is the last of the losses whose gradients are accumulated; only it sends. Default True.
+        """
+        with nullcontext() if is_last else self._parallel.no_sync():
+            loss: Tensor = self._parallel(compute)
+        return loss
+
+    @contextmanager
+    def shown(self, average: Average) -> Iterator[None]:
+        """Put the weights to be validated into the model of every process, inside a ``with`` block.
+
+        Args:
+            average: of the weights, in the first process.
+        """
+        with average.applied():
+            weights = named_weights(self.model)
+            before = {} if self.processes.is_main else copy_of(weights)
+            self.processes.broadcast(weights.values())
+            try:
+                yield
+            finally:
+                if before:
+                    copy_into(weights, before)

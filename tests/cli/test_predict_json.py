@@ -9,7 +9,7 @@ from small_runs import Cli, Exported
 
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import Output
-from selfattn.runs.output_details import output_tokens
+from selfattn.runs.predictor import output_tokens
 from selfattn.runs.run import Run
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 

@@ -11,8 +11,8 @@ from selfattn.comparison.compare import compare
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair
-from selfattn.evaluation.metrics.basic import WordErrorRate
-from selfattn.evaluation.statistics.buckets import by_tag, score_groups
+from selfattn.evaluation.buckets import by_tag, score_groups
+from selfattn.evaluation.metrics import WordErrorRate
 from selfattn.results.quality import BucketGroup
 from selfattn.runs.task import TaskData
 

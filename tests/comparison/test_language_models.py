@@ -18,11 +18,10 @@ from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.gates import unigrams
-from selfattn.evaluation.metrics.basic import agree, read_counts
-from selfattn.evaluation.metrics.metric import make_metric
+from selfattn.evaluation.metrics import agree, make_metric, read_counts
 from selfattn.report.write import RESULTS
 from selfattn.results.record import read_record
-from selfattn.runs.answers import answer, know_nothing
+from selfattn.runs.evaluate import answer, know_nothing
 from selfattn.runs.load import load
 from selfattn.runs.run import Run
 from selfattn.runs.task import task_of_settings

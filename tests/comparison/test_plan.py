@@ -21,7 +21,7 @@ from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Variant, read
 from selfattn.comparison.record import write_comparison
 from selfattn.data.dates.source import DateSource, EmbeddedDates, split_days
 from selfattn.errors import SettingError, UserError
-from selfattn.evaluation.statistics.design import locate
+from selfattn.evaluation.design import locate
 from selfattn.experiments.plan import write_plan
 from selfattn.models.families import PRESETS
 from selfattn.plugin_loading import load_plugin

@@ -17,8 +17,8 @@ from selfattn import compare_outputs, compare_scores, score_table
 from selfattn.comparison.scores import plan_scores
 from selfattn.comparison.verify import verify
 from selfattn.errors import UserError
-from selfattn.evaluation.statistics.pilot import Spread, power, runs_needed
-from selfattn.evaluation.statistics.significance import score_runs
+from selfattn.evaluation.design import Spread, power, runs_needed
+from selfattn.evaluation.significance import score_runs
 from selfattn.report.text import markdown_of
 from selfattn.report.write import document
 from selfattn.results.record import Record

@@ -19,7 +19,7 @@ from selfattn.comparison.record import write_comparison
 from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair
 from selfattn.errors import SettingError
-from selfattn.evaluation.statistics.arrivals import compare_arrivals
+from selfattn.evaluation.variances import compare_arrivals
 from selfattn.models.families import PRESETS
 from selfattn.registry import TASKS
 from selfattn.report.text import markdown_of

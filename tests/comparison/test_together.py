@@ -11,7 +11,7 @@ from small_runs import Cli
 from selfattn.codec import write
 from selfattn.comparison.together import over_tasks, read_together, remarks, together_lines
 from selfattn.errors import UserError
-from selfattn.evaluation.statistics.significance import (
+from selfattn.evaluation.significance import (
     RunScores,
     drawn_again,
     improvement,

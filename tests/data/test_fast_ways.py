@@ -16,7 +16,7 @@ from selfattn.data.corpus import CleaningOptions, loose, read_corpus
 from selfattn.data.pairs import Examples, Pair, encode_pairs, encode_together
 from selfattn.data.readers.lines import LearnedFile, checked_encoding, lines_of
 from selfattn.data.readers.pairs import PairFiles
-from selfattn.process import give_back_memory, paused_collector
+from selfattn.processes import give_back_memory, paused_collector
 from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer
 from selfattn.tokenizers.protocol import Tokenizer

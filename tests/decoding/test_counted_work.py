@@ -14,8 +14,8 @@ from selfattn.decoding.greedy import greedy
 from selfattn.models.build import build
 from selfattn.models.families import PRESETS, EncoderDecoderConfig, TransformerConfig
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed import Replica
 from selfattn.training.step import Stepper, make_optimizer, take_steps
+from selfattn.training.weights import Replica
 
 LAYERS, VOCAB = 4, 8000
 HIDES = ("masked_fill", "where", "bitwise_not", "softmax")

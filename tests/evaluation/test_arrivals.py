@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from selfattn.evaluation.statistics.arrivals import (
+from selfattn.evaluation.variances import (
     compare_arrivals,
     describe_arrivals,
     mostly_fails,

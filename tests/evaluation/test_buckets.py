@@ -8,10 +8,7 @@ from hypothesis import strategies as st
 
 from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair, Span
-from selfattn.evaluation.metrics.basic import CharacterErrorRate, ExactMatch, edit_distance
-from selfattn.evaluation.metrics.metric import make_metric
-from selfattn.evaluation.metrics.translation import Bleu
-from selfattn.evaluation.statistics.buckets import (
+from selfattn.evaluation.buckets import (
     by_length,
     evaluate_outputs,
     score_fields,
@@ -19,6 +16,8 @@ from selfattn.evaluation.statistics.buckets import (
     score_rare_words,
     span_fields,
 )
+from selfattn.evaluation.metrics import CharacterErrorRate, ExactMatch, edit_distance, make_metric
+from selfattn.evaluation.translation_metrics import Bleu
 from selfattn.runs.evaluate import evaluation_lines
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import Translation

@@ -8,10 +8,10 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from selfattn.evaluation.metrics.basic import ExactMatch
-from selfattn.evaluation.statistics.design import Design, budget_differences, locate
-from selfattn.evaluation.statistics.significance import holm, score_runs
-from selfattn.evaluation.statistics.variances import SMALLEST_P, sign_flip_p, t_quantile, t_tail
+from selfattn.evaluation.design import Design, budget_differences, locate
+from selfattn.evaluation.metrics import ExactMatch
+from selfattn.evaluation.significance import holm, score_runs
+from selfattn.evaluation.variances import SMALLEST_P, sign_flip_p, t_quantile, t_tail
 from selfattn.results.quality import BudgetDifference, Crossing, LogOdds, PairTest
 
 CLEAR = {

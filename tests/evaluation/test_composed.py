@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfattn import compare_outputs
-from selfattn.evaluation.metrics.basic import decomposed_note
-from selfattn.evaluation.metrics.metric import make_metric
+from selfattn.evaluation.metrics import decomposed_note, make_metric
 
 COMPOSED = ("exact_match", "character_error_rate", "chrf", "word recall", "word accuracy", "word_error_rate")
 TEXTS = st.lists(st.text("한국어 가각é́e a", min_size=1, max_size=9).filter(str.strip), min_size=1, max_size=4)

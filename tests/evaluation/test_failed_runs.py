@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from selfattn.evaluation.statistics.significance import RunScores, by_tuning, score_runs
-from selfattn.evaluation.statistics.variances import fisher_p, holm
+from selfattn.evaluation.significance import RunScores, by_tuning, score_runs
+from selfattn.evaluation.variances import fisher_p, holm
 
 
 def runs_of(**scores: list[float]) -> RunScores:

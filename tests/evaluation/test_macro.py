@@ -9,17 +9,20 @@ from hypothesis import strategies as st
 
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics.basic import (
+from selfattn.evaluation.buckets import evaluate_outputs
+from selfattn.evaluation.metrics import (
+    Array,
     ExactMatch,
     MacroExactMatch,
     MacroPhoneErrorRate,
     MacroWordErrorRate,
+    PairMetric,
     PhoneErrorRate,
     WordErrorRate,
+    make_metric,
+    of_each,
 )
-from selfattn.evaluation.metrics.metric import Array, PairMetric, make_metric, of_each
-from selfattn.evaluation.statistics.buckets import evaluate_outputs
-from selfattn.evaluation.statistics.significance import score_counts
+from selfattn.evaluation.significance import score_counts
 
 TAGS = ("kor", "jpn", "fre")
 ITEMS = st.lists(st.tuples(st.text("ab ", max_size=5), st.text("ab", min_size=1, max_size=4), st.sampled_from(TAGS)))

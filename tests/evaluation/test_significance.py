@@ -10,16 +10,15 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from selfattn.evaluation.metrics.basic import CharacterErrorRate
-from selfattn.evaluation.metrics.metric import Metric
-from selfattn.evaluation.metrics.translation import Chrf
-from selfattn.evaluation.statistics.significance import (
+from selfattn.evaluation.metrics import CharacterErrorRate, Metric
+from selfattn.evaluation.significance import (
     choose_word,
     estimate,
     score_counts,
     score_runs,
 )
-from selfattn.evaluation.statistics.variances import (
+from selfattn.evaluation.translation_metrics import Chrf
+from selfattn.evaluation.variances import (
     average_covariance,
     corpus_covariance,
     holm,

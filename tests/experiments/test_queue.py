@@ -24,7 +24,7 @@ from selfattn.experiments.progress import Display, Logs, Progress, Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all, take_gpu
 from selfattn.models.families import get_preset
 from selfattn.plugin_loading import load_plugin
-from selfattn.training.device import choose_device
+from selfattn.processes import choose_device
 
 LIMIT = 60  # seconds
 

@@ -23,9 +23,8 @@ from selfattn.files import sha256_of
 from selfattn.models.build import build
 from selfattn.models.families import PRESETS, EncoderDecoderConfig, TransformerConfig
 from selfattn.runs.directory import RunDirectory
-from selfattn.runs.exported import COMPARED, NOTE, Compared, remember
 from selfattn.runs.load import load
-from selfattn.runs.predictor import open_compared
+from selfattn.runs.predictor import COMPARED, NOTE, Compared, open_compared, remember
 from selfattn.runs.run import Run
 from selfattn.tokenizers.listed import CharTokenizer
 
@@ -105,7 +104,7 @@ def test_outputs_are_compared_with_those_of_torch_until_enough_were_alike(
     other.predict(texts, beam=2)
     assert open_compared(path, 2) is None  # what differed is not remembered
     with monkeypatch.context() as patch:
-        patch.setattr("selfattn.runs.exported.cpu_name", lambda: "another processor")
+        patch.setattr("selfattn.runs.predictor.cpu_name", lambda: "another processor")
         assert open_compared(path, 1) is None
     exported = Path(f"{path}-ctranslate2")
     for file in (exported / "config.json", exported / "ctranslate2" / "model.bin", exported / NOTE, path / "run.json"):

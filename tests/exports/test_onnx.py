@@ -16,7 +16,7 @@ from zoo import VARIANTS, VOCAB
 import selfattn
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics.basic import ExactMatch
+from selfattn.evaluation.metrics import ExactMatch
 from selfattn.models.build import build
 from selfattn.models.families import PRESETS
 from selfattn.models.protocol import Seq2Seq

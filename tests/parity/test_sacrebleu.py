@@ -15,8 +15,9 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics.metric import make_metric, ratio, score_outputs
-from selfattn.evaluation.metrics.translation import (
+from selfattn.evaluation.metrics import make_metric, ratio, score_outputs
+from selfattn.evaluation.significance import score_counts
+from selfattn.evaluation.translation_metrics import (
     Bleu,
     Chrf,
     LowercasedBleu,
@@ -27,8 +28,7 @@ from selfattn.evaluation.metrics.translation import (
     script_warning,
     translation_metrics,
 )
-from selfattn.evaluation.statistics.significance import score_counts
-from selfattn.evaluation.statistics.variances import sign_flip_p
+from selfattn.evaluation.variances import sign_flip_p
 
 WORDS = ["ein", "Hund", "rennt", "über", "die", "Wiese", ",", "eine", "Frau", "am", "U-Bahn-Schild", ".", "Zwei"]
 sentences = st.lists(st.sampled_from(WORDS), max_size=11).map(" ".join)
@@ -186,7 +186,7 @@ def test_the_signature_of_old_bleu_says_what_was_computed() -> None:
 def test_without_mecab_they_are_cut_into_characters_and_the_signature_says_so(
     language: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("selfattn.evaluation.metrics.translation.find_spec", lambda name: None)
+    monkeypatch.setattr("selfattn.evaluation.translation_metrics.find_spec", lambda name: None)
     assert bleu_tokeniser(language) == "char"
     assert "|tok:char|" in Bleu(language).signature
 
@@ -230,7 +230,7 @@ def test_a_script_that_contradicts_the_tokeniser_is_said(language: str, target: 
 
 
 def test_what_moses_cannot_cut_has_no_old_score(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfattn.evaluation.metrics.translation.find_spec", lambda name: None)
+    monkeypatch.setattr("selfattn.evaluation.translation_metrics.find_spec", lambda name: None)
     assert translation_metrics("zh") == ("bleu", "chrf", "ter")
     assert "|tok:zh|" in Bleu("zh").signature
 

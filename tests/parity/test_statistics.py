@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from selfattn import score_table
-from selfattn.evaluation.statistics.significance import RunScores, improvement, interquartile_mean, score_runs, wilson
-from selfattn.evaluation.statistics.variances import holm, sign_flip_p, t_quantile, t_tail, variances
+from selfattn.evaluation.significance import RunScores, improvement, interquartile_mean, score_runs, wilson
+from selfattn.evaluation.variances import holm, sign_flip_p, t_quantile, t_tail, variances
 
 # Van Dyke et al. (1993): two imaging techniques, five readers, 114 cases; areas under the curve. Analysis by the method
 # of Obuchowski and Rockette with the jackknife, as OR-DBM MRMC 2.51 prints it.

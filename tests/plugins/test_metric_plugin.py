@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics.metric import Metric, make_metric
-from selfattn.evaluation.statistics.buckets import score_groups
-from selfattn.evaluation.statistics.significance import score_counts
+from selfattn.evaluation.buckets import score_groups
+from selfattn.evaluation.metrics import Metric, make_metric
+from selfattn.evaluation.significance import score_counts
 from selfattn.plugin_loading import load_plugin
 from selfattn.registry import METRICS
 

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from selfattn.evaluation.statistics.significance import score_runs
+from selfattn.evaluation.significance import score_runs
 
 NUMBERS = st.floats(-3, 3, allow_subnormal=False, width=32)
 

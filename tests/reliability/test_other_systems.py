@@ -11,7 +11,7 @@ from small_runs import Cli
 
 import selfattn
 from selfattn.files import write_text
-from selfattn.runs.exported import format_of
+from selfattn.runs.predictor import format_of
 from selfattn.runs.run import Run
 
 pytest.importorskip("fcntl", reason="simulates what it does not have")

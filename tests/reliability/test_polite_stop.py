@@ -15,14 +15,14 @@ import training_parts as parts
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import decode_texts
 from selfattn.errors import UserError
-from selfattn.process import Stopped, first_interrupt, polled
+from selfattn.processes import Stopped, first_interrupt, polled
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.runs.run import Run
 from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.config import TrainingConfig
+from selfattn.training.loop import Criterion
 from selfattn.training.observer import Observer, StepReport, StopAtStep
 from selfattn.training.step import check_finite
-from selfattn.training.validation import Criterion
 
 CONFIG = TrainingConfig(epochs=4, batch_size=4, lr=0.01)
 CONFIGS = {

@@ -22,9 +22,9 @@ import torch
 import training_parts as parts
 from two_hosts import ADDRESSES, HOSTS, hosts
 
+from selfattn.distributed import Processes
 from selfattn.runs.directory import RunDirectory
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed import Processes
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext

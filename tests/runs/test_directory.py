@@ -16,8 +16,7 @@ from selfattn.files import write_atomically
 from selfattn.models.build import build
 from selfattn.models.families import EncoderDecoderConfig, TransformerConfig
 from selfattn.runs.directory import RunDirectory, check_is_free
-from selfattn.runs.environment import commit, machine, versions
-from selfattn.runs.record import RunConfig, RunRecord
+from selfattn.runs.record import RunConfig, RunRecord, commit, machine, versions
 from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import EpochReport

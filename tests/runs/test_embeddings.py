@@ -8,7 +8,7 @@ import torch
 from small_runs import Cli
 
 from selfattn.models.build import build
-from selfattn.runs.embeddings import fill_tables, read_vectors
+from selfattn.runs.start import fill_tables, read_vectors
 from selfattn.tokenizers.listed import WordTokenizer
 
 TOKENIZER = WordTokenizer(["red house green"])
@@ -54,7 +54,7 @@ def test_a_file_is_read_once_for_both_tables(tmp_path: Path, monkeypatch: pytest
         read.append(arguments)
         return read_vectors(*arguments, **named)
 
-    monkeypatch.setattr("selfattn.runs.embeddings.read_vectors", counted)
+    monkeypatch.setattr("selfattn.runs.start.read_vectors", counted)
     assert len(fill_tables(model(), TOKENIZER, {"both": file})) == 2
     assert len(read) == 1
 

@@ -9,7 +9,7 @@ import pytest
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import DecodingOptions, DecodingSettings
 from selfattn.errors import SettingError
-from selfattn.runs.inputs import checked_texts
+from selfattn.runs.predictor import checked_texts
 from selfattn.runs.run import Run
 
 TEXTS = ["May 1, 2001", "3 March 1985"]

@@ -14,7 +14,7 @@ from selfattn import Pair, Run, ablate, patch
 from selfattn.cli.main import main
 from selfattn.comparison.testing import RunTest
 from selfattn.errors import SettingError, UserError
-from selfattn.evaluation.metrics.basic import CharacterErrorRate, ExactMatch
+from selfattn.evaluation.metrics import CharacterErrorRate, ExactMatch
 from selfattn.results.record import HeadScores
 from selfattn.runs import training_set
 from selfattn.runs.heads import heads_svg, score_heads

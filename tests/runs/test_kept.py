@@ -11,14 +11,13 @@ from small_runs import Cli, Train
 
 from selfattn.errors import SettingError, UserError
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
-from selfattn.runs.kept import average_kept, kept_name, kept_steps
-from selfattn.runs.model import build_model
+from selfattn.runs.load import average_kept, build_model, kept_name, kept_steps
 from selfattn.runs.run import Run
 from selfattn.runs.train import train as train_on
 from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.config import TrainingConfig
+from selfattn.training.loop import Criterion
 from selfattn.training.observer import EpochReport, Observer, StepReport
-from selfattn.training.validation import Criterion
 from selfattn.training.weights import mean_of, named_weights
 
 CONFIG = TrainingConfig(max_steps=8, batch_size=4, average="last", average_last=2, validate_every=1)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from selfattn.runs.exported import export_place
 from selfattn.runs.load import load
+from selfattn.runs.predictor import export_place
 from selfattn.runs.run import Run
 
 Cli = Callable[..., Any]

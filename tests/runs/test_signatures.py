@@ -16,10 +16,9 @@ import selfattn
 from selfattn.comparison.compare import compare, prepare
 from selfattn.comparison.options import CompareOptions, CompareSettings
 from selfattn.errors import SettingError, UserError
-from selfattn.runs.inputs import gathered
 from selfattn.runs.run import Run
 from selfattn.runs.task import task_class
-from selfattn.runs.train import TrainOptions, TrainSettings
+from selfattn.runs.train import TrainOptions, TrainSettings, gathered
 from selfattn.runs.train import train as train_on
 from selfattn.tasks.dates import DateOptions, Dates
 from selfattn.training.config import TrainingConfig, TrainingSettings

@@ -14,7 +14,7 @@ from selfattn.decoding.texts import to_output
 from selfattn.demo.page import page_tokens
 from selfattn.errors import SettingError, UserError
 from selfattn.runs.load import load
-from selfattn.runs.output_details import output_tokens
+from selfattn.runs.predictor import output_tokens
 from selfattn.runs.train import train
 from selfattn.tokenizers.kept import KeptSearch, KeptTokenizer, without_kept
 from selfattn.tokenizers.listed import CharTokenizer, LetterTokenizer, WordTokenizer

@@ -12,8 +12,7 @@ from selfattn.errors import UserError
 from selfattn.streams import GlobalStream
 from selfattn.training import checkpoint as module
 from selfattn.training.checkpoint import Checkpoint, CheckpointFile, TrainingProgress, TrainingState
-from selfattn.training.distributed import Replica
-from selfattn.training.weights import ExponentialAverage, named_weights, put_into
+from selfattn.training.weights import ExponentialAverage, Replica, named_weights, put_into
 
 
 class Clock:

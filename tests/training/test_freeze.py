@@ -11,8 +11,8 @@ from selfattn.errors import SettingError
 from selfattn.runs.load import load
 from selfattn.runs.run import Run
 from selfattn.training.config import TrainingConfig
-from selfattn.training.freeze import freeze
 from selfattn.training.step import make_optimizer
+from selfattn.training.weights import freeze
 
 
 @pytest.mark.parametrize("average", ["none", "ema", "last"])

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example
+from selfattn.distributed import Processes
 from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.families import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig, TransformerConfig
@@ -19,12 +20,11 @@ from selfattn.streams import seed_for
 from selfattn.training import loop as loop_module
 from selfattn.training import loss
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed import Processes, Replica
-from selfattn.training.loop import Outcome, train_model
+from selfattn.training.loop import Criterion, Outcome, train_model
 from selfattn.training.loss import divergence, token_loss
 from selfattn.training.observer import EpochReport, Observer, StepReport
 from selfattn.training.step import Stepper, make_optimizer, take_steps
-from selfattn.training.validation import Criterion
+from selfattn.training.weights import Replica
 
 VOCAB = 13
 CONFIG = TrainingConfig(epochs=3, batch_size=4, lr=0.01)

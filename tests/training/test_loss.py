@@ -19,7 +19,6 @@ from selfattn.models.families import PRESETS, EncoderDecoderConfig, TransformerC
 from selfattn.training import loss as module
 from selfattn.training import step as step_module
 from selfattn.training.config import ScheduleName, TrainingConfig
-from selfattn.training.distributed import Replica
 from selfattn.training.loss import (
     batch_loss,
     divergence,
@@ -30,7 +29,7 @@ from selfattn.training.loss import (
     token_loss,
 )
 from selfattn.training.step import Stepper, lr_factor, make_optimizer, take_steps
-from selfattn.training.weights import put_into
+from selfattn.training.weights import Replica, put_into
 
 TRUE_MASK = torch.tensor([[True, True]])
 

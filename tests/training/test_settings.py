@@ -12,20 +12,19 @@ import pytest
 import torch
 from small_runs import Train
 
+from selfattn import distributed, processes
 from selfattn.cli.options import changed_settings, parameters_of
 from selfattn.codec import decode, encode
 from selfattn.data.batches import collate
 from selfattn.data.pairs import Example
+from selfattn.distributed import Processes
 from selfattn.errors import UserError
+from selfattn.processes import choose_device, is_main_process, launched
 from selfattn.runs.directory import RunDirectory, check_is_free
 from selfattn.runs.run import Run
-from selfattn.training import device
-from selfattn.training import distributed as processes
 from selfattn.training.config import TrainingConfig
-from selfattn.training.device import choose_device
-from selfattn.training.distributed import Processes
-from selfattn.training.launch import is_main_process, launched
 from selfattn.training.observer import EpochReport, StepReport, TensorBoardObserver
+from selfattn.training.step import rows_of
 
 
 def test_auto_takes_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +82,7 @@ def test_the_rows_of_a_batch_are_dealt_out_once(count: int, rows: int) -> None:
     batch = collate(examples, 0, 1, range(rows))
     seen: list[int] = []
     for rank in range(count):
-        own, tokens = Processes(rank, count).rows_of(batch)
+        own, tokens = rows_of(batch, Processes(rank, count))
         if rank >= rows:  # it reads what counts for nothing
             assert tokens == 0
             continue
@@ -97,8 +96,8 @@ def test_the_rows_of_a_batch_are_dealt_out_once(count: int, rows: int) -> None:
 
 
 def test_who_waits_for_processes_that_never_come_says_so_in_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert timedelta(minutes=5) >= processes._MEETING
-    monkeypatch.setattr(processes, "_MEETING", timedelta(seconds=1))
+    assert timedelta(minutes=5) >= distributed._MEETING
+    monkeypatch.setattr(distributed, "_MEETING", timedelta(seconds=1))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -117,7 +116,7 @@ def test_threads_follow_from_the_size_of_the_model_alone(
     before = torch.get_num_threads()
     record = RunDirectory(runs["rnn-plain"].path).record()
     assert record.machine["threads"] == 1
-    monkeypatch.setattr(device, "LARGE_MODEL", record.parameters)
+    monkeypatch.setattr(processes, "LARGE_MODEL", record.parameters)
     train("rnn-plain", tmp_path / "large")
     assert RunDirectory(tmp_path / "large").record().machine["threads"] == 2
     assert torch.get_num_threads() == before

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from selfattn.evaluation.statistics.variances import ALPHA
+from selfattn.evaluation.variances import ALPHA
 from selfattn.report import blocks as b
 from selfattn.report.numbers import NONE, amount, compact, flatten, measure_text, share_text, value_text
 from selfattn.report.ranking import matched_statement, named, ranked, target_tokens

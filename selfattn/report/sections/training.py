@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from selfattn.evaluation.statistics.variances import t_quantile
+from selfattn.evaluation.variances import t_quantile
 from selfattn.report import blocks as b
 from selfattn.report.numbers import NONE, Scale, amount, compact, difference_text, flatten, value_text
 from selfattn.report.ranking import (

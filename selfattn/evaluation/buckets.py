@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from selfattn.data.pairs import Pair, Span
-from selfattn.evaluation.metrics.basic import WordAccuracy, WordRecall
-from selfattn.evaluation.metrics.metric import Array, ItemTest, Metric, TestItems
-from selfattn.evaluation.statistics.significance import (
+from selfattn.evaluation.metrics import Array, ItemTest, Metric, TestItems, WordAccuracy, WordRecall
+from selfattn.evaluation.significance import (
     RunScores,
     Tunings,
     by_tuning,
@@ -25,7 +24,7 @@ from selfattn.evaluation.statistics.significance import (
     score_counts,
     score_runs,
 )
-from selfattn.evaluation.statistics.variances import ALPHA, LEVEL
+from selfattn.evaluation.variances import ALPHA, LEVEL
 from selfattn.results.quality import Bucket, BucketGroup, Ngram, NgramGroup, separated
 
 # How often training shows a word: never, hardly, sometimes, often. Both ends belong to the bin.
@@ -82,7 +81,7 @@ class ItemScores:
         failed: for each model, which of its trainings failed.
 
     Example:
-        >>> from selfattn.evaluation.metrics.metric import make_metric, of_each
+        >>> from selfattn.evaluation.metrics import make_metric, of_each
         >>> counts = {"a": of_each([1, 0, 1])[None]}
         >>> scores = ItemScores(make_metric("exact_match"), counts, tags={"x": [0, 1], "y": [2]})
         >>> scores.runs().estimates()["a"].runs, [(part.name, part.models["a"].mean) for part in scores.by_tag()]
@@ -151,7 +150,7 @@ def score_groups(
         alpha: probability that an interval misses; default 0.05.
 
     Example:
-        >>> from selfattn.evaluation.metrics.metric import make_metric
+        >>> from selfattn.evaluation.metrics import make_metric
         >>> outputs = {"a": [["x", "-", "-"], ["x", "y", "-"]]}
         >>> (bucket,) = score_groups({"short": [0, 2]}, outputs, ["x", "y", "z"], make_metric("exact_match"))
         >>> bucket.items, bucket.models["a"].mean
@@ -436,7 +435,7 @@ def evaluate_outputs(
         ``intervals``, ``p`` of each metric, and how many outputs are ``equal``; where all are, each p is 1.
 
     Example:
-        >>> from selfattn.evaluation.metrics.metric import make_metric
+        >>> from selfattn.evaluation.metrics import make_metric
         >>> pairs = [Pair("A", "a", "letter"), Pair("B", "b", "letter")]
         >>> scores = evaluate_outputs(["a", "-"], pairs, [make_metric("exact_match")], against=["-", "-"])
         >>> scores["metrics"], scores["by_format"]["letter"]["items"], scores["against"]["p"]

@@ -20,8 +20,8 @@ from scipy import special
 from scipy.stats import trim_mean
 
 from selfattn.errors import SettingError, number_of
-from selfattn.evaluation.metrics.metric import Array, Metric
-from selfattn.evaluation.statistics.variances import (
+from selfattn.evaluation.metrics import Array, Metric
+from selfattn.evaluation.variances import (
     ALPHA,
     LEVEL,
     RESAMPLES,
@@ -324,7 +324,7 @@ def score_counts(
             numbers of items; or see `by_tuning`.
 
     Example:
-        >>> from selfattn.evaluation.metrics.metric import make_metric
+        >>> from selfattn.evaluation.metrics import make_metric
         >>> edits = np.random.default_rng(0).poisson([[[1.0]], [[3.0]]], size=(2, 3, 200))
         >>> counts = np.stack([edits, np.full_like(edits, 10)], axis=-1)
         >>> scores = score_counts({"a": counts[0], "b": counts[1]}, make_metric("character_error_rate"))

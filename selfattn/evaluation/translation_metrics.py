@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from selfattn.data.languages import NO_SCRIPT, read_language, scripts_of
 from selfattn.data.pairs import compose
-from selfattn.evaluation.metrics.metric import Array, ItemTest, Metric
+from selfattn.evaluation.metrics import Array, ItemTest, Metric
 from selfattn.registry import register
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class _Sacrebleu(Metric):
     def tested(self, counts: Sequence[Array]) -> ItemTest:
         """Take intervals from sacreBLEU's 1,000 bootstrap samples, and p from approximate randomisation.
 
-        sacreBLEU's own p leaves ties out, see `selfattn.evaluation.metrics.translation`.
+        sacreBLEU's own p leaves ties out, see `selfattn.evaluation.translation_metrics`.
         """
         from sacrebleu.significance import PairedTest, Result
 
@@ -389,7 +389,7 @@ def randomisation_test(
         seed: of the shuffles; default sacreBLEU's; None draws others every time.
 
     Example:
-        >>> from selfattn.evaluation.metrics.metric import ratio
+        >>> from selfattn.evaluation.metrics import ratio
         >>> right = np.ones((100, 2))
         >>> wrong = right.copy()
         >>> wrong[:5, 0] = 0.0

@@ -1,31 +1,20 @@
-"""One training in several processes: what they share, and gradients that are added up over all of them.
-
-The processes find each other by what ``torchrun`` sets. Process ``r`` of ``n`` takes the rows ``r, r + n, ...`` of each
-batch. A loss is divided by the tokens of the step in all processes, so the sum of their gradients is the gradient of a
-single process. PyTorch's distributed data parallel (Li et al. 2020) adds it up while the backward pass still runs.
-"""
+"""Processes that compute together: how they find each other, by what ``torchrun`` sets, and what they share."""
 
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
-from functools import cached_property
 from itertools import islice
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, distributed
 from torch.distributed.rendezvous import rendezvous
-from torch.nn.parallel import DistributedDataParallel
 
-from selfattn.data.batches import Batch
 from selfattn.errors import UserError
-from selfattn.models.protocol import Seq2Seq
-from selfattn.process import Stopped
-from selfattn.training.launch import process_count
-from selfattn.training.weights import Average, copy_into, copy_of, named_weights
+from selfattn.processes import Stopped, process_count
 
 # Longer than what the first process does alone: it writes, and scores what all have decoded.
 _PATIENCE = timedelta(hours=2)
@@ -103,19 +92,6 @@ class Processes:
                 f"torch.distributed: another process is gone ({text}); see its message, and start all with `resume`"
             ) from None
 
-    def rows_of(self, batch: Batch) -> tuple[Batch, int]:
-        """Return this process's rows of a batch, and the number of target tokens that they count for.
-
-        With fewer rows than processes, a process without rows reads the first one, which counts for nothing: gradients
-        can only be added up by all processes.
-        """
-        if self.count == 1:
-            return batch, int(batch.target_mask.sum())
-        has_rows = self.rank < len(batch.indices)
-        rows = slice(self.rank, None, self.count) if has_rows else slice(1)
-        batch = batch.changed(lambda tensor: tensor[rows], batch.indices[rows])
-        return batch, int(batch.target_mask.sum()) if has_rows else 0
-
     def sum(self, value: float) -> float:
         """Return the sum of a number over the processes."""
         message = torch.tensor([value], dtype=torch.float64)
@@ -146,7 +122,7 @@ class Processes:
 
     @contextmanager
     def stopping_together(self) -> Iterator[None]:
-        """End a ``with`` block in all processes if it is stopped in one, see :mod:`selfattn.process`.
+        """End a ``with`` block in all processes if it is stopped in one, see :mod:`selfattn.processes`.
 
         Raises:
             Stopped: in all processes.
@@ -184,78 +160,3 @@ class Processes:
         """Copy the first process's values of tensors to all processes, in place."""
         for tensor in tensors if self.count > 1 else ():
             distributed.broadcast(tensor, src=0)
-
-
-class LossOf(nn.Module):
-    """A model for PyTorch's parallel modules: everything that reads its weights is computed inside ``forward``."""
-
-    def __init__(self, model: Seq2Seq) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, compute: Callable[[Seq2Seq], Tensor]) -> Tensor:
-        """Return a loss of the model."""
-        return compute(self.model)
-
-
-class Replica:
-    """The model of a training, of which every process has a copy, with the weights of the first.
-
-    Args:
-        model: with its initial weights, on its device.
-        processes: that train it together; default this one alone.
-    """
-
-    def __init__(self, model: Seq2Seq, processes: Processes | None = None) -> None:
-        self.processes = processes or Processes()
-        self.model = model
-        self.processes.broadcast(named_weights(model).values())
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the training."""
-        return next(self.model.parameters()).device
-
-    @cached_property
-    def _parallel(self) -> DistributedDataParallel:
-        loss_of = LossOf(self.model)
-        # A batch may leave parameters unused. PyTorch warns where none is, so here is one that always is.
-        loss_of.unused = nn.Parameter(torch.zeros(1, device=self.device))
-        parallel = DistributedDataParallel(loss_of, find_unused_parameters=True, init_sync=False)
-        parallel.broadcast_buffers = False  # nothing changes them
-
-        def add_up(_, bucket):  # type: ignore[no-untyped-def]  # PyTorch refuses annotations that are texts
-            sent = distributed.all_reduce(bucket.buffer(), async_op=True)
-            return sent.get_future().then(lambda done: done.value()[0])
-
-        # A sum, not a mean: the loss is divided by the tokens of all processes.
-        parallel.register_comm_hook(None, add_up)
-        return parallel
-
-    def loss(self, compute: Callable[[Seq2Seq], Tensor], *, is_last: bool = True) -> Tensor:
-        """Return a loss of the trained model whose backward pass adds gradients up over several processes.
-
-        Args:
-            compute: the loss.
-            is_last: whether it is the last of the losses whose gradients are accumulated; only it sends. Default True.
-        """
-        with nullcontext() if is_last else self._parallel.no_sync():
-            loss: Tensor = self._parallel(compute)
-        return loss
-
-    @contextmanager
-    def shown(self, average: Average) -> Iterator[None]:
-        """Put the weights to be validated into the model of every process, inside a ``with`` block.
-
-        Args:
-            average: of the weights, in the first process.
-        """
-        with average.applied():
-            weights = named_weights(self.model)
-            before = {} if self.processes.is_main else copy_of(weights)
-            self.processes.broadcast(weights.values())
-            try:
-                yield
-            finally:
-                if before:
-                    copy_into(weights, before)

@@ -1,1 +1,0 @@
-"""How right outputs are."""
