@@ -27,11 +27,6 @@ def drawn(picture: str) -> Tensor:
     return torch.tensor([[sign == "x" for sign in row] for row in picture.split()])
 
 
-def test_padding() -> None:
-    assert torch.equal(padding_mask(torch.tensor([3, 0, 5, 1]), 5), drawn("xxx.. ..... xxxxx x...."))
-    assert padding_mask(torch.tensor([], dtype=torch.int64), 5).shape == (0, 5)
-
-
 @pytest.mark.parametrize(
     ("i", "j", "picture"), [(3, 3, "x.. xx. xxx"), (1, 4, "xxxx"), (2, 4, "xxx. xxxx"), (4, 2, ".. .. x. xx")]
 )
@@ -87,14 +82,6 @@ def test_what_is_known_of_a_mask_changes_no_output(need_weights: bool, causal: b
         torch.testing.assert_close(known.output, plain.output)
         if plain.weights is not None and known.weights is not None:
             torch.testing.assert_close(known.weights, plain.weights)
-
-
-def test_a_mask_of_something_else_is_named() -> None:
-    zeros = torch.zeros(3, 1, 2, 4)
-    with pytest.raises(TypeError, match=r"got numpy.ndarray; make it a tensor: torch.as_tensor\(mask\)"):
-        attend(zeros, zeros, zeros, mask=drawn("xx xx").numpy())  # type: ignore[arg-type]  # the mistake
-    with pytest.raises(ValueError, match=r"a mask of tokens \[b s\] hides keys as key_mask\(mask\)"):
-        attend(zeros, zeros, zeros, mask=drawn("x. xx xx"))
 
 
 # A cache that grows into memory of its own is what joining its keys and values would give
@@ -171,29 +158,6 @@ def test_positions_of_all_rows_meet_those_of_each(shapes: tuple[tuple[int, ...],
                 Cache(first).append(second)
 
 
-@pytest.mark.parametrize("with_gradients", [False, True])
-@pytest.mark.parametrize(
-    "new",
-    [
-        KeyValue(torch.zeros(1, 3, 1, 5), torch.zeros(1, 3, 1, 7)),  # one row for every text
-        KeyValue(torch.zeros(2, 1, 1, 5), torch.zeros(2, 1, 1, 7)),  # one head for every head
-        KeyValue(torch.zeros(2, 3, 1, 7), torch.zeros(2, 3, 1, 5)),  # changed places
-        KeyValue(torch.zeros(2, 3, 1, 5).double(), torch.zeros(2, 3, 1, 7).double()),
-    ],
-)
-def test_a_cache_goes_on_with_keys_of_its_kind_alone(new: KeyValue, with_gradients: bool) -> None:
-    with torch.set_grad_enabled(with_gradients), pytest.raises(ValueError, match=r"cache: expected keys \[b h j e\]"):
-        Cache(entries(2)).append(new)
-
-
-@pytest.mark.parametrize("shape", [(3, 1, 1, 5), (1, 1, 1, 4)])
-def test_a_mask_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
-    x = torch.randn(1, 2, 3, 4)
-    key = torch.randn(1, 2, 5, 4)
-    with pytest.raises(ValueError, match="expected a mask that broadcasts"):
-        attend(x, key, key, mask=Mask(torch.ones(shape, dtype=torch.bool)))
-
-
 def test_positions_follow_those_of_the_past() -> None:
     for position in (Rotary(4), Alibi(2), RelativeBias(2)):
         layer = MultiHeadAttention(8, num_heads=2, position=position).eval()
@@ -204,10 +168,3 @@ def test_positions_follow_those_of_the_past() -> None:
             every = None if first is None else torch.cat([first, first[..., -1:] + 1, first[..., -1:] + 2], dim=-1)
             whole = layer(x, causal=True, positions=every).output
             torch.testing.assert_close(torch.cat([begun.output, rest.output], dim=1), whole, rtol=1e-5, atol=1e-6)
-
-
-def test_a_mask_says_one_thing_on_both_paths() -> None:
-    with pytest.raises(ValueError, match="additive says the same as allowed"):
-        Mask(additive=torch.zeros(1, 1, 1, 3))
-    with pytest.raises(TypeError, match=r"expected allowed as bool, True = may attend, got torch.int64"):
-        Mask(torch.tensor([[[[1, 1, 0]]]]))

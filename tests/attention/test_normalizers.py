@@ -17,8 +17,6 @@ from selfattn.attention import (
     softmax1,
     sparsemax,
 )
-from selfattn.convert.torch_modules import attention_to_torch
-from selfattn.errors import UserError
 from selfattn.models.config import config_from_dict, config_to_dict, override
 from selfattn.models.families import get_preset
 from selfattn.registry import NORMALIZERS
@@ -147,23 +145,6 @@ def test_large_scores_and_a_bias_beyond_float16() -> None:
     for name in NAMES:
         attended = attend(query, key, key, normalize=make_normalizer(name), bias=torch.tensor([1e6, 0.0]))
         assert torch.equal(attended.output, key[:, :, :1]), name
-
-
-def test_what_is_no_normalizer_is_refused() -> None:
-    x = torch.randn(1, 1, 2, 3)
-    with pytest.raises(TypeError, match="attend: expected an instance of Normalizer"):
-        attend(x, x, x, normalize=torch.softmax)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="normalizer 'sparsmax' is not known; did you mean sparsemax"):
-        MultiHeadAttention(8, num_heads=2, normalize="sparsmax")
-
-    class Flat(Normalizer):
-        def forward(self, scores: Tensor) -> Tensor:
-            return scores[..., :1]
-
-    with pytest.raises(ValueError, match=r"expected Flat\.forward to return weights \[b h i j\] \[1, 1, 2, 2\], got"):
-        attend(x, x, x, normalize=Flat())
-    with pytest.raises(ValueError, match=r"attention_to_torch: .*the normalizer Sparsemax"):
-        attention_to_torch(layer_of("sparsemax"))
 
 
 def test_a_setting_is_in_the_record_where_it_differs_from_the_default() -> None:

@@ -9,9 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention import Alibi, MultiHeadAttention, RelativeBias, Rotary, key_mask, padding_mask
-from selfattn.attention.masks import Mask
-from selfattn.attention.positions import AttentionPosition
+from selfattn.attention import MultiHeadAttention, key_mask, padding_mask
 
 Close = Callable[[Tensor, Tensor], None]
 
@@ -80,47 +78,6 @@ def test_rows_that_share_keys_on_purpose_are_as_if_each_had_its_own(close: Close
     assert shared.weights is not None
     assert apart.weights is not None
     close(shared.weights, apart.weights)
-    for options in ({"causal": True}, {"positions": torch.arange(5)}):
-        with pytest.raises(ValueError, match="rows that share a context have no order"):
-            layer(x, keys, **options)  # type: ignore[arg-type]  # of several types
-    rotary = MultiHeadAttention(12, num_heads=3, position=Rotary(4))
-    with pytest.raises(ValueError, match="have no order"):
-        rotary(x, replace(rotary.project_context(x[:2]), shared_by=3))
-
-
-@pytest.mark.parametrize("rows", [1, 2, 3, 4, 12])
-def test_rows_of_queries_and_of_keys_are_never_mixed(rows: int) -> None:
-    layer = MultiHeadAttention(12, num_heads=3, position=Rotary(4))
-    x, context = torch.randn(6, 5, 12), torch.randn(rows, 5, 12)
-    for each in (context, layer.project_context(context)):
-        with pytest.raises(ValueError, match=f"x has 6 rows, context {rows}; give each row its own"):
-            layer(x, each, causal=True, positions=torch.arange(5))
-
-
-def test_keys_that_another_layer_placed_are_refused() -> None:
-    x = torch.randn(2, 5, 8)
-    placed = MultiHeadAttention(8, num_heads=2, position=Rotary(4)).project_context(x)
-    with pytest.raises(ValueError, match="context was projected with positions, but the layer uses none"):
-        MultiHeadAttention(8, num_heads=2)(x, placed)
-
-
-def test_rows_that_share_a_context_hide_no_future() -> None:
-    layer = MultiHeadAttention(8, num_heads=2)
-    shared = replace(layer.project_context(torch.randn(2, 5, 8)), shared_by=3)
-    with pytest.raises(ValueError, match="rows that share a context have no order"):
-        layer(torch.randn(6, 1, 8), shared, mask=Mask(causal=True))
-
-
-@pytest.mark.parametrize(
-    "position", [Rotary(4), Alibi(2), RelativeBias(2)], ids=lambda position: type(position).__name__
-)
-def test_positions_whose_differences_wrap_around_are_refused(position: AttentionPosition) -> None:
-    layer, x = MultiHeadAttention(8, num_heads=2, position=position), torch.randn(2, 5, 8)
-    for dtype in (torch.uint8, torch.bool):
-        with pytest.raises(TypeError, match=f"expected positions of keys as int64, got {dtype}"):
-            layer(x, positions=torch.arange(5).to(dtype))
-    with pytest.raises(ValueError, match=r"expected positions of keys \[i\] or \[b i\], got \(1, 1, 5\)"):
-        layer(x, positions=torch.arange(5)[None, None])
 
 
 class Gated(MultiHeadAttention):

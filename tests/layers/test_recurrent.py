@@ -126,9 +126,3 @@ def test_reversing_keeps_padding_and_undoes_itself(lengths: list[int], tail: tup
         assert torch.equal(reversed_x[row, :length], x[row, :length].flip(0))
         assert torch.equal(reversed_x[row, length:], x[row, length:])
     assert torch.equal(reverse_padded(reversed_x, torch.tensor(lengths)), x)
-
-
-@pytest.mark.parametrize("direction", ["backward", "both"])
-def test_a_backward_stack_cannot_go_on(direction: Any) -> None:
-    with pytest.raises(ValueError, match="cannot go on from a state"):
-        RecurrentStack(3, 5, direction=direction)(torch.randn(2, 7, 3))
