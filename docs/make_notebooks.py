@@ -28,8 +28,8 @@ _TAGS = {"answer": ["answer"], "check": ["check", "hide-input"], "ask": ["check"
 _ADDRESSES = tomllib.loads((DOCS / "addresses.toml").read_text(encoding="utf-8"))
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _RESTARTED = {
-    "en": "… run the folded cell at the top first: the kernel was restarted",
-    "ko": "… 커널을 다시 시작했습니다. 맨 위의 접힌 셀을 먼저 실행하세요",
+    "en": "… run the folded cell at the top first: its checks are not there (a restart removes them)",
+    "ko": "… 맨 위의 접힌 셀을 먼저 실행하세요. 커널을 다시 시작하면 검사 함수가 사라집니다",
 }
 Cell = dict[str, Any]
 
@@ -131,9 +131,8 @@ def lab(source: Path, folder: Path, lang: str, *, with_solutions: bool) -> str:
                 if section.strip():
                     cells.append(cell("markdown", section))
         elif kind == "ask":
-            cells.append(
-                cell("code", f'try:\n    {text}except NameError:\n    print("{_RESTARTED[lang]}")', _TAGS[kind])
-            )
+            asked = f'try:\n    {text}except (NameError, TypeError):\n    print("{_RESTARTED[lang]}")'
+            cells.append(cell("code", asked, _TAGS[kind]))
         elif kind != left_out and (kind != "clone" or _ADDRESSES["clone"]):
             cells.append(cell("code", filled, _TAGS.get(kind)))
     return notebook(cells, lang)

@@ -2,6 +2,7 @@
 
 import json
 import runpy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn.functional import dropout, one_hot, scaled_dot_product_attention
 
 from selfattn import MultiHeadAttention, attend
 from selfattn.attention import dot
@@ -29,17 +31,19 @@ class Lab(SimpleNamespace):
     """The lab after its cell of checks; `ask` gives an exercise's mark and what is said about the answers."""
 
     names: dict[str, Any]
+    program: str
 
     def ask(self, exercise: int, **answers: Any) -> tuple[str, str]:
         self.names.update(answers)
-        mark, said = self.names["found"](exercise)
+        mark, said = self.found(exercise)
         return mark, said
 
 
 def opened(name: str = "lab.ipynb") -> Lab:
     names: dict[str, Any] = {}
-    exec(cells(CLASS / name, "hide-input")[0], names)
-    return Lab(names=names)
+    program = cells(CLASS / name, "hide-input")[0]
+    exec(program, names)
+    return Lab(names=names, program=program, found=names["found"])
 
 
 @pytest.fixture(params=["lab.ipynb", "lab.ko.ipynb"])
@@ -55,6 +59,12 @@ VIEW = SimpleNamespace(
     picture=lambda: torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.2, 0.7], [0.3, 0.6, 0.1], [0.0, 0.1, 0.9]]),
 )
 DATES = {"rnn-attention": 6400, "transformer": 24000, "rnn-peeky": INFINITY, "transformer-rope": 12000}
+
+WHOLE = "로프가절반의날짜로90%에이르렀다"  # a sentence without spaces
+MODELS = ("rnn-attention", "transformer", "rnn-peeky")
+ROUNDED = {"transformer": 21_600, "transformer-rope": 12_000}
+NEVER = {"transformer": INFINITY, "transformer-rope": 12_000}
+EQUAL = {"transformer": 12_000, "transformer-rope": 12_000}
 
 
 def masked(query: Tensor, key: Tensor, mask: Tensor) -> Tensor:
@@ -119,6 +129,27 @@ WRONG: list[tuple[Answer, str]] = [
     (lambda q, k, v, m: right(torch.ones_like(q), k, v, m), "do not depend on the query"),
     (lambda q, k, v, m: right(q, k, v, m) * INFINITY * 0, "NaN"),
     (lambda q, k, v, m: right(q, k, v, m) + 0.5, "differs by up to 0.50"),
+    (lambda q, k, v, m: ((q @ k.mT) + m.float()).softmax(dim=-1) @ v, "you add the mask"),
+    (lambda q, k, v, m: ((q @ k.mT) + torch.where(m, 0.0, 1e9)).softmax(dim=-1) @ v, "not a large number"),
+    (lambda q, k, v, m: ((q @ k.mT) + torch.where(m, -1e9, 0.0)).softmax(dim=-1) @ v, "wrong way round"),
+    (lambda q, k, v, m: (q @ k.mT).masked_fill(~m, -10).softmax(dim=-1) @ v, "hidden score of -10"),
+    (lambda q, k, v, m: (masked(q, k, m) / q.shape[-1]).softmax(dim=-1) @ v, "scaled (d)"),
+    (lambda q, k, v, m: right(-q, k, v, m), "wrong sign"),
+    (lambda q, k, v, m: masked(q, k, m).softmax(dim=-1).softmax(dim=-1) @ v, "two softmaxes"),
+    (lambda q, k, v, m: one_hot(masked(q, k, m).argmax(dim=-1), k.shape[-2]).float() @ v, "all the weight"),
+    (lambda q, k, v, m: masked(q, k, m).sigmoid() @ v, "sigmoid"),
+    (lambda q, k, v, m: ((q @ k.mT).exp() * m) @ v, "divide them by their sum"),
+    (lambda q, k, v, m: (q @ k.mT).masked_fill(~m, -1e9).log_softmax(dim=-1) @ v, "logarithms"),
+    (lambda q, k, v, m: dropout(masked(q, k, m).softmax(dim=-1), 0.5) @ v, "another output each time"),
+    (lambda q, k, v, m: right(q, k, v, m).round(decimals=2), "rounded"),
+    (lambda q, k, v, m: right(q.half(), k.half(), v.half(), m), "float16"),
+    (lambda q, k, v, m: right(q, k, v, m) + 0j, "complex64"),
+    (lambda q, k, v, m: right(q, k, v, m).to_sparse(), "cannot be checked"),
+    (lambda q, k, v, m: right(q, k, v, m).tolist(), "returns a list"),
+    (lambda q, k, v, m: masked(q, k, m).softmax(dim=-1), "shape of the scores or weights"),
+    (lambda q, k, v, m: right(q, k.transpose(1, 2), v, m), "[b h e j]"),
+    (lambda q, k, v, m: scaled_dot_product_attention(q, k, v, attn_mask=m), "write yours"),
+    (lambda q, k, v, m: sys.exit(3), "SystemExit"),
 ]
 
 
@@ -143,6 +174,7 @@ def test_right_functions_are_right_in_any_style(lab: Lab) -> None:
     for answer in (right, with_einsum, in_double):
         assert lab.ask(2, my_attend=answer)[0] == "✓"
     assert lab.ask(2, my_attend=lambda *_: None)[0] == "…"
+    assert "return" in lab.ask(2, my_attend=print)[1]
     assert lab.ask(2, my_attend=3)[0] == "✗"
 
 
@@ -181,6 +213,14 @@ def test_right_functions_are_right_in_any_style(lab: Lab) -> None:
         (4, {"visible": [1, None], "after_swap": "swapped", "many": VIEW}, "✗", "2 tokens have a weight"),
         (4, {"visible": "<bos>2", "after_swap": "swapped", "many": VIEW}, "✗", "a list of tokens"),
         (4, {"visible": ["<bos>", "2"], "after_swap": True, "many": VIEW}, "✗", '"else"'),
+        (3, {"position": 1, "view": "a picture"}, "…", "`view`"),
+        (4, {"visible": {"2", "<BOS>"}, "after_swap": "'swapped'", "many": VIEW}, "✓", ""),
+        (4, {"visible": ["bos", "２"], "after_swap": "ｓｗａｐｐｅｄ", "many": VIEW}, "✓", ""),
+        (4, {"visible": ["<bos>", "2"], "after_swap": "swapped", "many": None}, "…", "`many`"),
+        (5, {"my_guess": dict.fromkeys(MODELS, "10,000"), "dates": DATES}, "✓", "compare"),
+        (5, {"my_guess": dict.fromkeys(MODELS, "Never "), "dates": DATES}, "✓", "compare"),
+        (5, {"my_guess": dict.fromkeys(MODELS, INFINITY), "dates": DATES}, "✓", "compare"),
+        (5, {"my_guess": dict.fromkeys(MODELS, 3), "dates": 40_000}, "…", "`dates`"),
         (5, {"my_guess": [5000, 15000, 20000], "dates": DATES}, "✗", "keep the names"),
         (5, {"my_guess": {"rnn-attention": 5000, "transformer": 9000}, "dates": DATES}, "✗", "keep the names"),
         (5, {"my_guess": {"rnn-attention": 9, "transformer": "x", "rnn-peeky": 3}, "dates": DATES}, "✗", "numbers of"),
@@ -198,6 +238,11 @@ def test_right_functions_are_right_in_any_style(lab: Lab) -> None:
         (6, {"fewer": "transformer-rope", "factor": 12000, "sentence": "", "dates": DATES}, "✗", "difference"),
         (6, {"fewer": "transformer", "factor": 2, "sentence": "", "dates": DATES}, "✗", "look at the other"),
         (6, {"fewer": ["transformer"], "factor": 2, "sentence": "", "dates": DATES}, "✗", "none of the two"),
+        (6, {"fewer": "Transformer-RoPE", "factor": 2, "sentence": WHOLE, "dates": DATES}, "✓", ""),
+        (6, {"fewer": "transformer-rope", "factor": 2, "sentence": "", "dates": ROUNDED}, "✗", "round less"),
+        (6, {"fewer": "transformer-rope", "factor": 9, "sentence": "", "dates": NEVER}, "✓", "no factor"),
+        (6, {"fewer": "transformer", "factor": 1, "sentence": "the same number", "dates": EQUAL}, "✓", ""),
+        (6, {"fewer": "transformer-rope", "factor": 1, "sentence": "the same number", "dates": EQUAL}, "✓", ""),
         (6, {"fewer": "transformer-rope", "factor": 2, "sentence": "", "dates": {}}, "…", "run the training"),
     ],
 )
@@ -224,6 +269,27 @@ def test_after_a_restart_each_check_says_to_run_the_cell_of_the_checks(capsys: p
         for code in asking:
             exec(code, {})
             assert words in capsys.readouterr().out
+
+
+def test_names_that_an_answer_takes_do_not_break_the_checks(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    overwritten = ("torch", "attend", "dot", "math", "sys", "found", "called", "CHECKS", "MISSING", "as_number")
+    lab.names.update(dict.fromkeys(overwritten))
+    assert lab.ask(1, weights_by_hand=("１/８", 0.25, 0.625), output_by_hand="１２")[0] == "✓"
+    assert lab.ask(2, my_attend=right)[0] == "✓"
+    lab.names["check"](2)
+    lab.names["hand_in"]()
+    assert "✓" in capsys.readouterr().out
+
+
+def test_the_cell_of_the_checks_keeps_what_was_counted_when_it_runs_again(lab: Lab) -> None:
+    lab.names["dates"].update(DATES)
+    exec(lab.program, lab.names)
+    assert lab.names["dates"] == DATES
+
+
+def test_a_check_that_was_overwritten_is_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(next(code for code in cells(CLASS / "lab.ipynb", "check") if code.startswith("try:")), {"check": None})
+    assert "run the folded cell" in capsys.readouterr().out
 
 
 def test_the_last_cell_counts(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
