@@ -14,7 +14,6 @@ from selfattn.attention import (
     RelativeBias,
     Rotary,
     attend,
-    causal_mask,
     key_mask,
     padding_mask,
 )
@@ -25,13 +24,6 @@ from selfattn.attention.masks import Mask, unread
 def drawn(picture: str) -> Tensor:
     """``"x.. xx."``: a row for each word, ``x`` = may attend."""
     return torch.tensor([[sign == "x" for sign in row] for row in picture.split()])
-
-
-@pytest.mark.parametrize(
-    ("i", "j", "picture"), [(3, 3, "x.. xx. xxx"), (1, 4, "xxxx"), (2, 4, "xxx. xxxx"), (4, 2, ".. .. x. xx")]
-)
-def test_causal(i: int, j: int, picture: str) -> None:
-    assert torch.equal(causal_mask(i, j), drawn(picture))
 
 
 @pytest.mark.parametrize(

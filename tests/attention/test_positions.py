@@ -48,12 +48,6 @@ class TestRotary:
         close(scores(1000), scores(0))
         assert not torch.allclose(rotary.rotate(query, i + 1) @ rotary.rotate(key, j).transpose(-2, -1), scores(0))
 
-    def test_positions_of_each_row(self) -> None:
-        rotary, x, positions = Rotary(6), torch.randn(2, 3, 5, 6), torch.tensor([[0, 1, 2, 3, 4], [7, 7, 0, 1, 2]])
-        turned = rotary.rotate(x, positions)
-        for row in range(2):
-            assert torch.equal(turned[row], rotary.rotate(x[row : row + 1], positions[row])[0])
-
     def test_half_precision_vectors_turn_by_exact_angles(self, close: Close) -> None:
         # bfloat16 holds no 1001: the angle would be wrong by more than half a turn.
         x, positions = torch.randn(1, 1, 1, 2).bfloat16(), torch.tensor([1001])
@@ -76,11 +70,6 @@ class TestAlibi:
         per_step = [-1 / 16, -1 / 256]
         steps = [[2, 1, 0, 1], [3, 2, 1, 0]]
         assert bias.tolist() == [[[slope * step for step in row] for row in steps] for slope in per_step]
-
-    def test_positions_of_each_row(self) -> None:
-        alibi, i, j = Alibi(2), torch.tensor([[2], [9]]), torch.tensor([[0, 1, 2], [7, 8, 9]])
-        assert alibi.bias(i, j).shape == (2, 2, 1, 3)
-        assert torch.equal(alibi.bias(i, j)[0], alibi.bias(i, j)[1])
 
 
 class TestRelativeBias:

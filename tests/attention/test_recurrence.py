@@ -236,18 +236,6 @@ def test_derivatives_of_both_forms_agree(kind: str, dtype: torch.dtype) -> None:
 
 
 @every
-def test_padding_and_what_stands_in_it_are_not_felt(kind: str) -> None:
-    layer, x = layer_of(kind), torch.randn(2, 6, 6)
-    tokens = torch.tensor([[True, True, False, True, True, False]] * 2)
-    for fill in (0.0, 1e3, torch.nan):
-        filled = x.masked_fill(~tokens[..., None], fill)
-        output = layer.advance(filled, None, mask=key_mask(tokens), causal=True)[0].output[tokens]
-        places = torch.tensor([0, 1, 3, 4])  # hidden tokens have positions, too
-        alone = layer(x[tokens].view(2, 4, 6), causal=True, positions=places).output.flatten(0, 1)
-        torch.testing.assert_close(output, alone, rtol=1e-5, atol=1e-6)
-
-
-@every
 def test_a_row_without_tokens_gives_zero_and_finite_gradients(kind: str) -> None:
     layer, x = layer_of(kind, bias=False), torch.randn(2, 4, 6)
     mask = key_mask(torch.tensor([[True] * 4, [False] * 4]))

@@ -27,18 +27,6 @@ def deal(
     return list(batches(examples, batch_size=batch_size, max_tokens=max_tokens, generator=generator))
 
 
-def test_a_batch_by_hand() -> None:
-    batch = collate([Example([7, 8, 2], [9, 2]), Example([7, 2], [9, 8, 7, 2])], PAD, BOS, [11, 5])
-    assert batch.source.tolist() == [[7, 8, 2], [7, 2, 0]]
-    assert batch.source_mask.tolist() == [[True, True, True], [True, True, False]]
-    assert batch.target_in.tolist() == [[1, 9, 0, 0], [1, 9, 8, 7]]
-    assert batch.target_out.tolist() == [[9, 2, 0, 0], [9, 8, 7, 2]]
-    assert batch.target_mask.tolist() == [[True, True, False, False], [True, True, True, True]]
-    assert batch.indices == [11, 5]
-    assert {t.dtype for t in (batch.source, batch.target_in, batch.target_out)} == {torch.int64}
-    assert {t.dtype for t in (batch.source_mask, batch.target_mask)} == {torch.bool}
-
-
 def test_a_target_has_at_least_one_id() -> None:
     with pytest.raises(ValueError, match="at least one id"):
         collate([Example([5], [])], PAD, BOS, [0])

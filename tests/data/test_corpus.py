@@ -1,3 +1,5 @@
+"""Corpora: each row is kept or counted, parts share no sentence."""
+
 import itertools
 import json
 import random
@@ -8,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from selfattn.data.corpus import CleaningOptions, PairStream, loose, read_corpus
+from selfattn.data.corpus import CleaningOptions, PairStream, Tally, clean_rows, is_unlikely, loose, read_corpus
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.pairs import PairFiles
+from selfattn.data.readers.rows import BadRecord, RawPair
 from selfattn.data.splits import FiniteSplits
 from selfattn.errors import UserError
 
@@ -137,12 +140,6 @@ def test_one_part_may_be_given_and_the_other_held_out(files: Files, tmp_path: Pa
     assert_apart(corpus)
 
 
-def test_what_hangs_together_cannot_be_held_out(tmp_path: Path) -> None:
-    train = tsv(tmp_path / "a.tsv", [(f"source {n}", "always the same") for n in range(101)])
-    with pytest.raises(UserError, match="cannot hold 5 of 101 pairs out for valid so that no sentence"):
-        read({"train": train})
-
-
 def test_multi30k(shared_data: RealData) -> None:
     """Real data, with the numbers that its description states."""
     names = {"train": "train", "valid": "val", "test": "test_2017_flickr"}
@@ -152,3 +149,37 @@ def test_multi30k(shared_data: RealData) -> None:
     left_out = counts(corpus)
     assert left_out["duplicate"] == 3
     assert sum(left_out.values()) == 29_000 - len(corpus.parts["train"]) <= 10
+
+
+def test_each_row_is_kept_or_counted_for_the_first_step_that_meets_it() -> None:
+    rows: list[RawPair | BadRecord] = [
+        RawPair(1, "good", "gut"),
+        BadRecord(2, "1 column(s), not 2", lines=3),
+        RawPair(5, "bad \udcff", "ok"),
+        RawPair(6, "  ", ""),
+        RawPair(7, "text", "\x00\u00a0"),
+        RawPair(8, "x" * 11, "y"),
+        RawPair(9, " e\u0301 ", "t\x00"),
+        RawPair(10, "\ud800", ""),
+    ]
+    tally = Tally("train", "f")
+    kept = list(clean_rows(rows, CleaningOptions(max_characters=10), tally, limited=True))
+    assert kept == [RawPair(1, "good", "gut"), RawPair(9, "é", "t")]
+    assert tally.lines(len(kept), {"test": 1}) == [
+        "train: 10 read, 2 kept, 8 left out, 1 moved to test",
+        "  left out, broken: 3 (first f:2 1 column(s), not 2)",
+        "  left out, invalid UTF-8: 2 (first f:5)",
+        "  left out, empty: 2 (first f:6)",
+        "  left out, too long: 1 (first f:8 11 characters)",
+    ]
+    with pytest.raises(UserError, match=r"f: no pair is left for train after cleaning \(broken: 3 \(first f:2 1"):
+        tally.refuse_empty(0)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "bad"),
+    # 30 characters let expect 15, both with 10 added: from 25 / 4 to 25 * 4, without the 10: up to 90
+    [(30, 1, False), (30, 15, False), (30, 90, False), (30, 91, True), (140, 10, False), (141, 10, True)],
+)
+def test_lengths_are_held_against_what_the_source_lets_expect(source: int, target: int, bad: bool) -> None:
+    assert is_unlikely(RawPair(1, "s" * source, "t" * target), 0.5, 4.0) == bad

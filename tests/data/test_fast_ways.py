@@ -13,16 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfattn.data.corpus import CleaningOptions, loose, read_corpus
-from selfattn.data.pairs import Examples, Pair, encode_pairs, encode_together
 from selfattn.data.readers.lines import LearnedFile, checked_encoding, lines_of
 from selfattn.data.readers.pairs import PairFiles
 from selfattn.processes import give_back_memory, paused_collector
-from selfattn.tokenizers.listed import CharTokenizer
-from selfattn.tokenizers.load import SeparateTokenizer
-from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
-
-PAIRS = [Pair(f"Line {number} is new, isn't it?", f"Zeile {number}: ist sie neu?  ") for number in range(1, 40)]
 
 
 @given(st.text(st.characters(max_codepoint=127)) | st.text())
@@ -74,24 +67,6 @@ def test_parts_are_identified_by_all_their_texts(tmp_path: Path) -> None:
         texts = "".join(f"{pair.source}\n{pair.target}\n" for pair in part)
         expected = {"pairs": len(part), "sha256": hashlib.sha256(texts.encode()).hexdigest()}
         assert corpus.settings["parts"][name] == expected
-
-
-def tokenizers() -> list[Tokenizer]:
-    """Return a tokenizer of each way to encode together: one by one, by words, by texts, and a mixture."""
-    texts = [text for pair in PAIRS for text in (pair.source, pair.target)]
-    words = SubwordTokenizer.train(texts, SubwordSettings("bpe", 320), clip=True)
-    pieces = SubwordTokenizer.train(texts, SubwordSettings("unigram", 320), clip=True)
-    characters = CharTokenizer(texts)
-    return [characters, words, pieces, SeparateTokenizer(words, characters)]
-
-
-@pytest.mark.parametrize("number", range(4))
-def test_pairs_are_encoded_together_as_one_by_one(number: int) -> None:
-    tokenizer = tokenizers()[number]
-    together = encode_together(PAIRS, tokenizer)
-    assert list(together) == encode_pairs(PAIRS, tokenizer)
-    assert together.lengths().tolist() == [[len(example.source), len(example.target)] for example in together]
-    assert Examples([]).lengths().shape == (0, 2)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other C libraries give memory back by themselves")

