@@ -24,6 +24,8 @@ def main() -> None:
     print("| --- | --- | ---: | ---: | ---: |")
     for path in parser.parse_args().reports:
         record = read_record(path)
+        if record.target is not None:  # its runs have numbers of examples, not scores
+            continue
         metric = record.headline.metric
         quality = {model.name: model.metrics[metric] for model in record.models}
         scale = 100 if record.headline.kind == "share" else 1

@@ -324,7 +324,9 @@ class DeltaAttention(LinearAttention):
 
     def strengthened(self, keys: KeyValue, x: Tensor, tokens: Tensor | None) -> KeyValue:
         """Shorten the keys, and multiply keys and values by the root of ``beta``, which is 0 at padding."""
-        root = self.beta_proj(x).sigmoid().sqrt().transpose(1, 2)[..., None]
+        beta = self.beta_proj(x).sigmoid()
+        beta = beta.clamp(min=torch.finfo(beta.dtype).tiny)  # at 0 the root has an infinite derivative
+        root = beta.sqrt().transpose(1, 2)[..., None]
         if tokens is not None:
             root = root.masked_fill(~tokens[:, None, :, None], 0)
         key = _unit(F.silu(keys.key))
@@ -350,10 +352,12 @@ class DeltaAttention(LinearAttention):
 
     def weights_of_values(self, weights: Tensor, keys: KeyValue) -> Tensor:
         """Return the weights ``[b h i j]`` of the values as projected, given those of the values as written."""
-        key = keys.key.repeat_interleave(self.num_heads // self.num_kv_heads, dim=1)
+        dtype = torch.promote_types(keys.key.dtype, torch.float32)
+        key = keys.key.to(dtype).repeat_interleave(self.num_heads // self.num_kv_heads, dim=1)
         # What is written is linear in what was projected: the rule turns a unit matrix into the matrix between them.
         # A projected value is multiplied by the root of beta before, which is the length of its key.
         units = torch.eye(key.shape[2], dtype=key.dtype, device=key.device).expand(*key.shape[:2], -1, -1)
         root = torch.linalg.vector_norm(key, dim=-1).unsqueeze(-2)  # [b h 1 j]
-        written: Tensor = weights @ corrected(key, units) * root
-        return written
+        with torch.autocast(key.device.type, enabled=False):
+            written: Tensor = weights.to(dtype) @ corrected(key, units) * root
+        return written.to(weights.dtype)

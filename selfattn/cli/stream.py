@@ -260,7 +260,7 @@ def bounded_lines(stream: Arriving, most: int) -> Iterator[str | None]:
         most: bytes; at least 1.
 
     Raises:
-        UserError: a line is not UTF-8, or cannot be read.
+        UserError: a line is not UTF-8, or cannot be read; or lines end in ``\r`` alone.
 
     Example:
         >>> import io
@@ -280,6 +280,10 @@ def bounded_lines(stream: Arriving, most: int) -> Iterator[str | None]:
                 text = part.decode()
             except UnicodeDecodeError as error:
                 raise UserError(f"standard input:{number}: not valid UTF-8 (byte {error.start + 1})") from None
+            if 3 * part.count(0) > len(part):
+                raise UserError(f"standard input:{number}: UTF-16, not UTF-8; convert it, such as with iconv")
+            if not part.endswith(b"\n") and part.count(b"\r") > 1:
+                raise UserError(f"standard input:{number}: lines end in \\r alone; end them with \\n")
             text = text.removeprefix("\ufeff") if number == 1 else text
             yield text.removesuffix("\n").removesuffix("\r")
         number += 1

@@ -287,7 +287,7 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
     record = make_record(comparison, runs, plan)
     make_directory(out)
     demo = _write_best(record, runs, out, lang)
-    files = files_of(comparison, plan) | ({DEMO: b""} if demo else {})  # whether there is one is part of the record
+    files = files_of(comparison, plan, demo=demo)  # whether there is one is part of the record
     record = replace(
         record,
         plan=check_plan(comparison, plan, runs),
@@ -377,24 +377,37 @@ def _write_best(record: Record, trained: RunTable[Tested], out: Path, lang: str)
     return bool(runs)
 
 
-def files_of(comparison: Path, plan: ComparisonPlan) -> dict[str, bytes]:
-    """Return all files of a comparison but weights: plan, ledger, times, runs and trials, by path inside of it."""
+def files_of(comparison: Path, plan: ComparisonPlan, *, demo: bool) -> dict[str, bytes]:
+    """Return all files of a comparison but weights: plan, ledger, times, runs and trials, by path inside of it.
+
+    Args:
+        comparison: its directory.
+        plan: of the comparison.
+        demo: whether there is a demo page, which is part of the record; the page itself is left out.
+    """
     trainings = [*chain.from_iterable(planned_trials(plan).values()), *plan.runs()]
     names = [PLAN, LEDGER, COSTS, *(f"{each.path}/{name}" for each in trainings for name in _OF_A_RUN)]
-    return {name: (comparison / name).read_bytes() for name in names if (comparison / name).is_file()}
+    files = {name: (comparison / name).read_bytes() for name in names if (comparison / name).is_file()}
+    return files | ({DEMO: b""} if demo else {})
 
 
 def pack(files: Mapping[str, bytes], path: Path) -> str:
     """Pack files by name, and return the SHA-256 of what is packed; the same files give the same bytes."""
+    content = archive(files)
+    with writing(path):
+        write_bytes(path, lzma.compress(content))
+    return hashlib.sha256(content).hexdigest()
+
+
+def archive(files: Mapping[str, bytes]) -> bytes:
+    """Return what is packed of files by name, before it is compressed."""
     content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w") as archive:
+    with tarfile.open(fileobj=content, mode="w") as tar:
         for name, data in files.items():
             member = tarfile.TarInfo(name)
             member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    with writing(path):
-        write_bytes(path, lzma.compress(content.getvalue()))
-    return hashlib.sha256(content.getvalue()).hexdigest()
+            tar.addfile(member, io.BytesIO(data))
+    return content.getvalue()
 
 
 @contextmanager

@@ -449,6 +449,7 @@ def _arrow(scores: Scores, label: str) -> pa.Table:
         if isinstance(scores, str | Path):
             with reading(Path(scores), _ADVICE):
                 table = _read(Path(scores))
+                table.validate(full=True)  # every text is UTF-8
                 table.column_names  # noqa: B018  # decodes the headings, which may not be UTF-8
                 return table
         if isinstance(scores, bytes):

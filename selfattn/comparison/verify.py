@@ -1,5 +1,6 @@
 """Verify a report: make its record again from its runs, decoded again where there are weights, and compare the two."""
 
+import hashlib
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from selfattn.comparison import outputs, scores
 from selfattn.comparison.analysis import measure
 from selfattn.comparison.check import PUBLISHED, check_plan, digest_of
 from selfattn.comparison.plan import ComparisonPlan, planned_trials, read_plan
-from selfattn.comparison.record import PACKED, check_out, make_record, unpacked
+from selfattn.comparison.record import PACKED, archive, check_out, files_of, make_record, unpacked
 from selfattn.comparison.tested import Answer, Answered, RunTable, Tested, read_runs
 from selfattn.comparison.trainings import ENDED
 from selfattn.decoding.options import DecodingOptions
@@ -48,7 +49,8 @@ def verify(place: Path, items: int | None = None) -> Iterator[Recomputation]:
     """Compute a report again.
 
     Its record is made again from the runs: from their weights, which are decoded again, or from the packed comparison
-    beside the report, which has everything but the weights.
+    beside the report, which has everything but the weights. What is packed is held against the record, and against the
+    runs where there are any.
 
     Args:
         place: directory of a comparison or of a report, or the record itself.
@@ -67,27 +69,28 @@ def verify(place: Path, items: int | None = None) -> Iterator[Recomputation]:
     record = read_record(file)
     start = "" if file.name == RESULTS else f"{file.stem}-"
     packed = file.with_name(start + PACKED)
-    plan = read_plan(file.parent) if not start and (file.parent / PLAN).is_file() else None
-    if plan and any((file.parent / run.path).is_dir() for run in plan.runs()):
-        runs = read_runs(file.parent, plan)
-        rows: list[tuple[float, str, Answered]] = []
-        with use_threads(plan.threads):
-            for cell in runs.cells():
-                for run in cell.runs:
-                    finding, answered = _decode(run, items)
-                    rows.append((cell.budget, cell.model, answered))
-                    yield finding
-            yield from _trials_again(file.parent, plan, every=items is None)
-        again = _made_again(file.parent, plan, runs, RunTable.gather(rows))
-        yield from compare_records(record, replace(again, outputs_sha256=record.outputs_sha256))
-        return
     with unpacked(packed) as (folder, sha256):
         if sha256 != record.outputs_sha256:
             yield Recomputation(packed.name, ("is not what was packed for this record",), 1)
             return
-        if external := read_external(folder):
-            yield from external.files_again()
-        yield from compare_records(record, record_of(folder, sha256))
+        plan = read_plan(file.parent) if not start and (file.parent / PLAN).is_file() else None
+        if plan is None or not any((file.parent / run.path).is_dir() for run in plan.runs()):
+            if external := read_external(folder):
+                yield from external.files_again()
+            yield from compare_records(record, record_of(folder, sha256))
+            return
+    runs = read_runs(file.parent, plan)
+    rows: list[tuple[float, str, Answered]] = []
+    with use_threads(plan.threads):
+        for cell in runs.cells():
+            for run in cell.runs:
+                finding, answered = _decode(run, items)
+                rows.append((cell.budget, cell.model, answered))
+                yield finding
+        yield from _trials_again(file.parent, plan, every=items is None)
+    again = _made_again(file.parent, plan, runs, RunTable.gather(rows))
+    content = archive(files_of(file.parent, plan, demo=again.demo))
+    yield from compare_records(record, replace(again, outputs_sha256=hashlib.sha256(content).hexdigest()))
 
 
 def record_of(folder: Path, sha256: str) -> Record:

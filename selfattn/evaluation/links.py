@@ -24,7 +24,7 @@ Base = Literal[0, 1]
 Link = tuple[int, int]
 """Positions of a source token and a target token."""
 
-_LINK = re.compile(r"([0-9]+)([-p])([0-9]+)")
+_LINK = re.compile(r"([0-9]{1,9})([-p])([0-9]{1,9})")
 _BETWEEN = "|||"
 
 

@@ -103,4 +103,4 @@ def is_chained(experiment: Path, entries: Sequence[LedgerEntry]) -> bool:
     """Whether the ledger begins with the plan, and every line has the SHA-256 of the line before."""
     lines = (experiment / LEDGER).read_bytes().splitlines() if entries else []
     before = ["", *(hashlib.sha256(line).hexdigest() for line in lines[:-1])]
-    return bool(entries) and not entries[0].run and [entry.previous for entry in entries] == before
+    return bool(first_lines(entries)) and [entry.previous for entry in entries] == before

@@ -152,7 +152,7 @@ def make_training_set(
     if training.guided:
         count = sum(bool(spans.get((pair.source, pair.target), pair.spans)) for pair in known)
         if not count:
-            raise SettingError("`guided`: no training pair has links; give a file of them with `links`")
+            raise SettingError("`guided`: no training pair has links; selfattn train reads a file of them (--links)")
         notes.append(f"guided alignment: {count:,} of {len(known):,} training pairs have links")
     if not (is_new or allow_unknown):
         refuse_unknown([pair.target for pair in known], tokenizer.target)

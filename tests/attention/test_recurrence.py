@@ -165,6 +165,24 @@ def test_weights_of_the_delta_rule_by_hand() -> None:
     torch.testing.assert_close(weights.flatten(), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_weights_of_the_delta_rule_in_half_precision(dtype: torch.dtype) -> None:
+    layer, x = layer_of("delta"), torch.randn(2, 5, 6)
+    with torch.autocast("cpu", dtype):
+        autocast = layer(x, causal=True, need_weights=True).weights
+    half = layer.to(dtype)(x.to(dtype), causal=True, need_weights=True).weights
+    exact = layer.double()(x.to(dtype).double(), causal=True, need_weights=True).weights
+    for weights in (autocast, half):
+        torch.testing.assert_close(weights.double(), exact, atol=2e-2, rtol=0)
+
+
+def test_gradients_are_finite_where_nothing_is_written() -> None:
+    layer, x = layer_of("delta"), torch.randn(1, 4, 6)
+    torch.nn.init.constant_(layer.beta_proj.bias, -1000.0)  # beta is 0
+    layer(x, causal=True).output.sum().backward()
+    assert all(torch.isfinite(weights.grad).all() for weights in layer.parameters() if weights.grad is not None)
+
+
 PLACES = {
     "given none": None,
     "padding is not counted": torch.tensor([0, 1, 1, 1, 2, 3, 3, 4]),

@@ -74,6 +74,15 @@ def test_a_byte_order_mark_is_taken_off_and_counted() -> None:
 # --- long lines through a model ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("one\ntwo\n".encode("utf-16-le"), "UTF-16"), (b"one\rtwo\rthree", r"end in \\r alone")],
+)
+def test_lines_of_another_kind_are_refused(text: bytes, told: str) -> None:
+    with pytest.raises(UserError, match=f"standard input:1: .*{told}"):
+        list(bounded_lines(Arriving(io.BytesIO(text)), 100))
+
+
 def test_a_line_that_is_too_long_keeps_its_place(cli: Cli, runs: dict[str, Run]) -> None:
     run = runs["rnn-plain"]
     texts = ["May 1, 2001", LONG, "11/13/08", LONG * 40]

@@ -1,5 +1,6 @@
 """Budgets and the plan: full schedules, the ledger, and every departure from what was fixed."""
 
+import hashlib
 import json
 import re
 import runpy
@@ -143,6 +144,18 @@ def test_a_run_of_before_the_plan_is_told_unless_the_clock_went_back(copy: Path)
         else:
             record_access(copy / "runs" / entry.run, entry.command, plan=late.sha256, answers=entry.answers)
     assert departures(copy) == {}
+
+
+def test_a_ledger_begins_with_the_plan_however_it_is_chained(tuned_copy: Path) -> None:
+    """Without the line of the plan the next one, of the tuning, is chained anew as the first."""
+    previous = ""
+    lines = []
+    for entry in read_ledger(tuned_copy)[1:]:
+        line = line_of(replace(entry, previous=previous), checksum=True)
+        previous = hashlib.sha256(line.encode().rstrip()).hexdigest()
+        lines.append(line)
+    (tuned_copy / LEDGER).write_text("".join(line.rstrip() + "\n" for line in lines))
+    assert departures(tuned_copy) == {"ledger": ("ledger.jsonl",)}
 
 
 def test_tests_that_are_repeated_are_told(

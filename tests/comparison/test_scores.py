@@ -306,6 +306,10 @@ def test_scores_of_one_run_each_say_what_they_cannot_show() -> None:
 def test_headings_in_another_encoding_and_huge_scores_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "scores.csv"
     file.write_bytes("시스템,item,score\na,q,1\n".encode("cp949"))
+    rows = "".join(f'{{"system": "체계 {name}", "item": {i}, "score": 1}}\n' for name in "ab" for i in range(3))
+    (tmp_path / "scores.jsonl").write_bytes(rows.encode("cp949"))
+    with pytest.raises(UserError, match=r"scores\.jsonl: is no table that can be read \(.*UTF8"):
+        score_table(tmp_path / "scores.jsonl")
     with pytest.raises(UserError, match=r"scores\.csv: is no table that can be read \(.*can't decode"):
         score_table(file)
     file.write_text("system,item,score\na,q,1e308\na,r,1e308\nb,q,-1e308\nb,r,0\n")

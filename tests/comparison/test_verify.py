@@ -18,7 +18,7 @@ from selfattn.comparison import check as sealing
 from selfattn.comparison import record as packed
 from selfattn.comparison import tested
 from selfattn.comparison.plan import read_plan
-from selfattn.comparison.record import PACKED, unpacked, write_comparison
+from selfattn.comparison.record import PACKED, pack, unpacked, write_comparison
 from selfattn.comparison.verify import CARRIED, record_of, verify
 from selfattn.experiments.plan import write_plan
 from selfattn.report.write import RESULTS
@@ -158,10 +158,24 @@ def test_weights_that_were_swapped_after_the_test_are_caught(copy: Path) -> None
     save_file({name: -weights for name, weights in load_file(run / WEIGHTS).items()}, run / WEIGHTS)
     assert differing(copy, 2) == ["rnn-attention-seed5"]  # its checksum differs
     accept_changes(run)
-    outputs, plan = (finding for finding in verify(copy, 2) if finding.differences)  # figures are of those on disk
-    assert (outputs.name, outputs.values) == ("outputs of rnn-attention-seed5", 2)
+    # Figures are of the outputs on disk.
+    outputs, packed, plan = (finding for finding in verify(copy, 2) if finding.differences)
+    assert (outputs.name, outputs.values, packed.name) == ("outputs of rnn-attention-seed5", 2, "outputs_sha256")
     assert plan.name == "plan"  # the ledger has another digest of this run
     assert "models.rnn-attention.metrics.character_error_rate" in differing(copy)
+
+
+def test_a_packed_comparison_that_is_not_that_of_the_runs_beside_it_is_told(copy: Path) -> None:
+    with unpacked(copy / PACKED) as (folder, _):
+        paths = [path for path in folder.rglob("*") if path.is_file()]
+        files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+    first, second = (f"runs/rnn-{name}-seed5/{tested.ANSWERS}" for name in ("plain", "attention"))
+    files[first], files[second] = files[second], files[first]
+    sha256 = pack(files, copy / PACKED)
+    assert differing(copy) == [PACKED]
+    record = read_record(copy / RESULTS)
+    (copy / RESULTS).write_text(json.dumps(encode(replace(record, outputs_sha256=sha256))))
+    assert differing(copy) == ["outputs_sha256"]
 
 
 def test_another_machine_is_declared(copy: Path, tmp_path: Path) -> None:

@@ -190,6 +190,7 @@ def test_two_files_and_one_hold_the_same(tmp_path: Path) -> None:
         ("a\t \t0-0\n", r"gold.tsv:1: a sentence without a word"),
         ("a\tb\t0-0\na\tb\tx\n", r"gold.tsv:2: 'x' is not a link; write i-j \(sure\) or ipj \(possible\), such as 0-2"),
         ("a\tb\t" + "9" * 5000 + "\n", ":1: '9{40}' is not a link; write"),
+        ("a\tb\t" + "9" * 5000 + "-0\n", ":1: '9{40}' is not a link; write"),
         ("a\tb\t٣-0\n", ":1: '٣-0' is not a link"),  # digits of other scripts are no positions
     ],
 )
