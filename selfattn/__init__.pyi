@@ -27,7 +27,7 @@ from selfattn.models.inside import ablate as ablate
 from selfattn.models.inside import head_means as head_means
 from selfattn.models.inside import patch as patch
 from selfattn.models.inside import reweigh as reweigh
-from selfattn.plugin_loading import load_plugin as load_plugin
+from selfattn.registry import load_plugin as load_plugin
 from selfattn.registry import register as register
 from selfattn.runs.attention_view import AttentionView as AttentionView
 from selfattn.runs.load import load as load

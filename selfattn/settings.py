@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le, Lt
 
 from selfattn.errors import SettingError, option
-from selfattn.plugin_loading import loaded_plugins
+from selfattn.registry import loaded_plugins
 
 Settings = Mapping[str, Any]
 
@@ -168,18 +168,18 @@ def shown(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def check(options: Any, names: str, kind: type, holds: Callable[[Any], bool], expected: str) -> None:
-    """Check type and range of fields of a dataclass; a field with the default None may be None.
+def check(options: Any, name: str, kind: type, holds: Callable[[Any], bool], expected: str) -> None:
+    """Check type and range of a field of a dataclass; a field with the default None may be None.
 
     Args:
         options: the dataclass.
-        names: of the fields, separated by spaces.
-        kind: their type; ``float`` accepts whole numbers; NaN, infinity and bools are no numbers.
+        name: of the field.
+        kind: its type; ``float`` accepts whole numbers; NaN, infinity and bools are no numbers.
         holds: whether a value is in the range.
         expected: description of the range for the message.
 
     Raises:
-        SettingError: a field has another type, or is out of range.
+        SettingError: the field has another type, or is out of range.
 
     Example:
         >>> @dataclasses.dataclass
@@ -189,12 +189,11 @@ def check(options: Any, names: str, kind: type, holds: Callable[[Any], bool], ex
         Traceback (most recent call last):
         selfattn.errors.SettingError: `width`: expected a whole number of at least 1, got 0
     """
-    for name in names.split():
-        value = getattr(options, name)
-        if value is None and type(options).__dataclass_fields__[name].default is None:
-            continue
-        if not (_is_of(value, kind) and holds(value)):
-            raise SettingError(f"`{name}`: expected {expected}, got {shown(value)}")
+    value = getattr(options, name)
+    if value is None and type(options).__dataclass_fields__[name].default is None:
+        return
+    if not (_is_of(value, kind) and holds(value)):
+        raise SettingError(f"`{name}`: expected {expected}, got {shown(value)}")
 
 
 def _is_of(value: Any, kind: type) -> bool:
@@ -273,7 +272,7 @@ def bounds_of(kind: type[Any]) -> dict[str, Bounds]:
 
 
 def check_bounds(options: Any) -> None:
-    """Check every number of a dataclass against the bounds that its annotation declares.
+    """Check every number of a dataclass against the bounds that its annotation declares, and every choice.
 
     Raises:
         SettingError: a field has another type, or is out of range.
@@ -288,6 +287,10 @@ def check_bounds(options: Any) -> None:
     """
     for name, bounds in bounds_of(type(options)).items():
         check(options, name, bounds.kind, bounds.hold, bounds.expected())
+    for name, hint in typing.get_type_hints(type(options)).items():
+        choices = typing.get_args(hint)
+        if typing.get_origin(hint) is Literal:
+            check(options, name, str, choices.__contains__, f"one of {', '.join(choices)}")
 
 
 def check_options(options: Any) -> None:

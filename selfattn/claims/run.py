@@ -20,8 +20,7 @@ from selfattn.experiments.plan import PLAN, Plan, backfill_ledger, begin, check_
 from selfattn.experiments.progress import Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all, stop_workers
 from selfattn.files import sha256_of, writing
-from selfattn.plugin_loading import check_plugins
-from selfattn.registry import CLAIMS, plugins_of
+from selfattn.registry import CLAIMS, check_plugins, plugins_of
 from selfattn.results.claims import CLAIMS_SCHEMA, ClaimResult, ClaimsRecord, Finding, Judgement, Rate, Trial
 from selfattn.results.plan import PlanCheck, Seal
 from selfattn.results.record import Recomputation

@@ -20,8 +20,7 @@ from cyclopts import App, CycloptsError, MissingArgumentError, UnknownCommandErr
 from selfattn.cli.options import LISTS, BasicHelp, OptionFiles, make_app, read_config, write_config
 from selfattn.errors import UserError, as_options, begin_command_line, say, visible
 from selfattn.files import writing
-from selfattn.plugin_loading import load_installed, load_plugin
-from selfattn.registry import TASKS
+from selfattn.registry import TASKS, load_installed, load_plugin
 from selfattn.settings import NoEffectError
 
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "storage size calculation overflowed")

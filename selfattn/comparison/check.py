@@ -17,7 +17,7 @@ from selfattn.evaluation.gates import TestSet, baseline_gate
 from selfattn.experiments.plan import PLAN, check_ledger, decide_alike, departures
 from selfattn.models.build import body, spread
 from selfattn.models.config import ModelConfig
-from selfattn.plugin_loading import changed_plugins
+from selfattn.registry import changed_plugins
 from selfattn.results.plan import Departure, PlanCheck, Seal
 from selfattn.results.record import BODIES_APART, Gate, Matching
 from selfattn.runs.directory import RunDirectory

@@ -42,7 +42,7 @@ from selfattn.errors import SettingError, UserError, number_of, say
 from selfattn.evaluation.cost import BatchShape, training_flops
 from selfattn.evaluation.metrics import EXACT_MATCH
 from selfattn.evaluation.significance import FEWEST
-from selfattn.evaluation.variances import runs_needed
+from selfattn.evaluation.variances import runs_for_ratio
 from selfattn.experiments.plan import (
     PLAN,
     backfill_ledger,
@@ -222,7 +222,7 @@ def forecast(task: str | TaskData, **settings: Unpack[CompareSettings]) -> list[
         lines.append(f"{each}, settings from {', '.join(plan.space)}")
     lines.append(f"plan: SHA-256 {sha256}; the same command seals the same plan")
     if plan.until is not None:
-        needed = {factor: runs_needed(factor, _SPREAD) for factor in (2.0, 1.3)}
+        needed = {factor: runs_for_ratio(factor, _SPREAD) for factor in (2.0, 1.3)}
         runs_of = " and ".join(f"{runs} show a factor of {factor:g}" for factor, runs in needed.items())
         lines.append(f"runs of each model: {plan.tunings}; where runs differ by {_SPREAD:.0%}, {runs_of} (power 80 %)")
         lines.append(f"a training ends at the target, or after {recipe.items_per_epoch:,} examples at the latest")

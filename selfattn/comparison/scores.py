@@ -26,8 +26,9 @@ from selfattn.comparison.record import check_out, publish
 from selfattn.data.readers.lines import inner_name
 from selfattn.errors import SettingError, UserError, all_visible, number_of, say
 from selfattn.evaluation.buckets import ItemScores
-from selfattn.evaluation.design import MOST_RUNS, POWER, Spread, runs_needed
+from selfattn.evaluation.design import MOST_RUNS, Spread, runs_needed
 from selfattn.evaluation.metrics import Array, Metric
+from selfattn.evaluation.variances import POWER
 from selfattn.files import read_bytes, reading
 from selfattn.registry import METRICS
 from selfattn.report.ranking import difference_unit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -15,10 +15,9 @@ from scipy import special
 
 from selfattn.evaluation.metrics import Array, Metric
 from selfattn.evaluation.significance import Tunings, score_counts, score_runs
-from selfattn.evaluation.variances import ALPHA, Variances, t_quantile, to_log_odds, variances
+from selfattn.evaluation.variances import ALPHA, POWER, Variances, item_variances, t_quantile, to_log_odds, variances
 from selfattn.results.quality import MIN_SEEDS, BudgetDifference, Crossing, PairTest
 
-POWER = 0.8
 _MOST_SEEDS = 1000  # beyond it more seeds are no answer
 # Level of all budgets together: an order that never changes is said to change in at most 1 % of comparisons.
 ALL_BUDGETS = 0.98
@@ -102,9 +101,7 @@ class Design:
         Returns:
             At least 3; None where 1,000 would not do, because the test has too few items.
         """
-        designs = range(MIN_SEEDS, _MOST_SEEDS + 1)
-        place = bisect_left(designs, True, key=lambda seeds: self.smallest(seeds) <= abs(difference))
-        return designs[place] if place < len(designs) else None
+        return _first(range(MIN_SEEDS, _MOST_SEEDS + 1), lambda seeds: self.smallest(seeds) <= abs(difference))
 
     def in_score(self, difference: float) -> float:
         """Convert a difference from the unit of `parts` to that of the metric, for models halfway between the two."""
@@ -248,19 +245,16 @@ class Spread:
         freedom = 0
         for pair in pairs:
             scores = score_runs(dict(enumerate(pair)), clusters)  # type: ignore[arg-type]  # numbers for names
-            counts = [len(system) for system in pair]
-            ends = [0, counts[0], sum(counts)]
-            blocks = [scores.covariance[a:b, a:b] for a, b in pairwise(ends)]
+            runs = list(scores.runs.values())
             single = shared = between = 0.0
-            for count, block, runs in zip(counts, blocks, scores.runs.values(), strict=True):
-                of_runs = np.trace(block) / count
-                common = (block.sum() - np.trace(block)) / (count * (count - 1))
-                single += (of_runs - common) / 2
+            for of_system, (own, common) in zip(runs, item_variances(runs, scores.covariance), strict=True):
+                single += own / 2
                 shared += common
-                between += max(0.0, float(runs.var(ddof=1)) - float(of_runs - common)) / 2
-            shared -= 2 * float(scores.covariance[: ends[1], ends[1] :].mean())
+                between += max(0.0, float(of_system.var(ddof=1)) - own) / 2
+            first = len(runs[0])
+            shared -= 2 * float(scores.covariance[:first, first:].mean())
             parts.append((between, single * scores.items, max(0.0, shared) * scores.items))
-            freedom = max(freedom, sum(counts) - 2)
+            freedom = max(freedom, sum(map(len, runs)) - 2)
         runs_, single_, common_ = np.mean(parts, axis=0).tolist()
         return cls(runs_, single_, common_, freedom, scores.items)
 
@@ -314,8 +308,10 @@ def runs_needed(spread: Spread, difference: float, items: int) -> int | None:
     Returns:
         None where `MOST_RUNS` would not do.
     """
-    low, high = MIN_SEEDS, MOST_RUNS + 1
-    while low < high:  # the power rises with the runs
-        middle = (low + high) // 2
-        low, high = (low, middle) if power(spread, difference, middle, items) >= POWER else (middle + 1, high)
-    return low if low <= MOST_RUNS else None
+    return _first(range(MIN_SEEDS, MOST_RUNS + 1), lambda runs: power(spread, difference, runs, items) >= POWER)
+
+
+def _first(counts: range, is_enough: Callable[[int], bool]) -> int | None:
+    """Return the first number that is enough, where all after it are, too; None where none is."""
+    place = bisect_left(counts, True, key=is_enough)
+    return counts[place] if place < len(counts) else None

@@ -30,7 +30,7 @@ from selfattn.evaluation.variances import (
     cluster_sums,
     corpus_covariance,
     fisher_p,
-    holm,
+    holm_but,
     sign_flip_p,
     t_quantile,
     t_tail,
@@ -165,13 +165,13 @@ class RunScores:
             primary: the two models that the comparison is about, named beforehand: their p is not corrected, that of
                 all other pairs is, and these are exploratory; default all are corrected.
         """
+        tests = [self.pair(first, second) for first, second in combinations(self.runs, 2)]
+        are_primary = [{test.first, test.second} == set(primary or ()) for test in tests]
         pairs = []
-        for first, second in combinations(self.runs, 2):
-            is_primary = {first, second} == set(primary or ())
-            pairs.append(replace(self.pair(first, second), primary=is_primary))
-        corrected = iter(holm([pair.p for pair in pairs if not pair.primary]))
-        pairs = [pair if pair.primary else replace(pair, p_holm=next(corrected)) for pair in pairs]
-        return Comparison(self.estimates(), tuple(replace(pair, word=choose_word(pair)) for pair in pairs))
+        for test, is_primary, p in zip(tests, are_primary, holm_but([x.p for x in tests], are_primary), strict=True):
+            pair = replace(test, primary=is_primary, p_holm=p)
+            pairs.append(replace(pair, word=choose_word(pair)))
+        return Comparison(self.estimates(), tuple(pairs))
 
     def pair(self, first: str, second: str, alpha: float = ALPHA) -> PairTest:
         """Test a pair, without the correction for other pairs and without its word.
@@ -370,9 +370,7 @@ def by_tuning(scores: RunScores, tunings: Tunings | None) -> RunScores:
         return scores
     numbers = {}
     for name, runs in scores.runs.items():
-        labels = tunings[name]
-        places = {label: place for place, label in enumerate(dict.fromkeys(labels))}
-        number = np.array([places[label] for label in labels], dtype=np.int64)
+        number = _numbers_of(tunings[name])
         sizes = np.bincount(number)
         if len(number) != len(runs) or len(sizes) < 2 or len(set(sizes.tolist())) > 1:
             raise ValueError(f"{name}: expected at least two tunings with as many runs each, got {sizes.tolist()}")
@@ -425,10 +423,13 @@ def _shifted(log_odds: Sequence[Array], shift: float) -> float:
 
 def _numbered(labels: Sequence[Hashable] | None, items: int) -> Clusters | None:
     """The number of each item's label; None where no two items have the same."""
-    if labels is None:
-        return None
+    return None if labels is None or len(set(labels)) == items else _numbers_of(labels)
+
+
+def _numbers_of(labels: Sequence[Hashable]) -> Clusters:
+    """Return the number of each label, from 0 in the order in which they first occur."""
     places = {label: place for place, label in enumerate(dict.fromkeys(labels))}
-    return None if len(places) == items else np.array([places[label] for label in labels])
+    return np.array([places[label] for label in labels], dtype=np.int64)
 
 
 def _checked(scores: Mapping[str, npt.ArrayLike], *, axes: int) -> dict[str, Array]:

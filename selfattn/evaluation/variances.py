@@ -22,6 +22,7 @@ from selfattn.evaluation.metrics import Array
 from selfattn.results.quality import Bound, ModelArrivals, RatioTest, Word
 
 ALPHA = 0.05  # of tests
+POWER = 0.8  # with which a true difference is to be seen
 LEVEL = 1 - ALPHA  # of intervals
 RESAMPLES = 2000
 SMALLEST_P = 1e-12  # smaller probabilities are lost in the rounding of the Fourier transform
@@ -130,10 +131,12 @@ def variances(
     from_seeds = [float(group.var(ddof=1)) / len(group) for group in units]
     total = sum(from_seeds)
     squares = sum(v * v / (len(group) - 1) for v, group in zip(from_seeds, units, strict=True))
+    parts = zip(item_variances(groups, covariance), groups, strict=True)
+    of_single_runs = sum(of_run / len(group) for (of_run, _), group in parts)
     return Variances(
         seeds=total,
         seed_df=total * total / squares if squares else math.inf,
-        common=max(0.0, over_items - _single_item_luck(groups, covariance)),
+        common=max(0.0, over_items - of_single_runs),
         items=over_items,
         item_df=item_df,
     )
@@ -261,18 +264,23 @@ def corpus_covariance(statistics: Array, score: Callable[[Array], Array], *, res
     return np.asarray(np.atleast_2d(np.cov(drawn, rowvar=False)) * items / max(1, items - 1))
 
 
-def _single_item_luck(groups: Sequence[Array], covariance: Array) -> float:
-    """The part of the variance from the items that runs of one model do not share, averaged over them."""
-    luck = 0.0
+def item_variances(groups: Sequence[Array], covariance: Array) -> list[tuple[float, float]]:
+    """Divide the variance of a run from the items, for each model: what is its run's alone, and what its runs share.
+
+    Args:
+        groups: run scores ``[s]`` of each model, two or more.
+        covariance: see `variances`.
+    """
+    parts = []
     start = 0
     for group in groups:
         count = len(group)
         block = covariance[start : start + count, start : start + count]
         of_runs = float(np.trace(block))
         shared = (float(block.sum()) - of_runs) / (count * (count - 1))
-        luck += (of_runs / count - shared) / count
+        parts.append((of_runs / count - shared, shared))
         start += count
-    return luck
+    return parts
 
 
 def t_tail(t: float, df: float) -> float:
@@ -379,7 +387,19 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(p) for p in corrected]
 
 
+def holm_but(p_values: Sequence[float], primary: Sequence[bool]) -> list[float]:
+    """Correct p-values by :func:`holm`, but for those of questions that were named beforehand, which stay.
+
+    Args:
+        p_values: of all tests.
+        primary: of each, whether it was named beforehand.
+    """
+    corrected = iter(holm([p for p, is_primary in zip(p_values, primary, strict=True) if not is_primary]))
+    return [p if is_primary else next(corrected) for p, is_primary in zip(p_values, primary, strict=True)]
+
+
 FEWEST_RUNS = 4  # of each model; with three, the smallest p of the test is 0.1
+_MOST_RUNS = 30  # that are tried for a ratio
 
 
 def describe_arrivals(examples: Sequence[int | None], cap: int) -> ModelArrivals:
@@ -420,17 +440,13 @@ def compare_arrivals(
         >>> round(test.ratio, 2), test.word, round(test.p, 4)
         (0.33, 'better', 0.0079)
     """
-    tests = []
-    for first, second in combinations(examples, 2):
-        test = _ratio(first, second, examples[first], examples[second], cap)
-        is_primary = {first, second} == set(primary or ())
-        tests.append((test, is_primary))
-    corrected = iter(holm([test.p for test, is_primary in tests if not is_primary]))
-    judged = []
-    for test, is_primary in tests:
-        p_holm = test.p if is_primary else next(corrected)
-        judged.append(test.judged(p_holm, _word(test, p_holm), primary=is_primary))
-    return tuple(judged)
+    tests = [_ratio(a, b, examples[a], examples[b], cap) for a, b in combinations(examples, 2)]
+    are_primary = [{test.first, test.second} == set(primary or ()) for test in tests]
+    corrected = holm_but([test.p for test in tests], are_primary)
+    return tuple(
+        test.judged(p, _word(test, p), primary=is_primary)
+        for test, p, is_primary in zip(tests, corrected, are_primary, strict=True)
+    )
 
 
 def _word(test: RatioTest, p_holm: float) -> Word:
@@ -549,24 +565,21 @@ def rank_sum_distribution(a: int, b: int) -> Array:
     return np.asarray(orders / orders.sum())
 
 
-def runs_needed(ratio: float, spread: float, *, power: float = 0.8, alpha: float = ALPHA, most: int = 30) -> int | None:
-    """Return how many runs of each model show a ratio with some power; None where ``most`` do not.
+def runs_for_ratio(ratio: float, spread: float) -> int | None:
+    """Return how many runs of each model show a ratio with a power of 80 %; None where 30 do not.
 
     Args:
         ratio: true ratio of the examples that two models need, above 1.
         spread: standard deviation of the natural logarithm of the examples over runs.
-        power: probability of telling the models apart; default 0.8.
-        alpha: level of the test; default 0.05.
-        most: largest number that is tried; default 30.
 
     Example:
-        >>> runs_needed(2.0, 0.15), runs_needed(1.3, 0.15)
+        >>> runs_for_ratio(2.0, 0.15), runs_for_ratio(1.3, 0.15)
         (4, 8)
     """
-    draws = np.random.default_rng(0).normal(0.0, spread, (2000, 2, most))
-    for count in range(FEWEST_RUNS, most + 1):
+    draws = np.random.default_rng(0).normal(0.0, spread, (2000, 2, _MOST_RUNS))
+    for count in range(FEWEST_RUNS, _MOST_RUNS + 1):
         more = (draws[:, 0, :count, None] + math.log(ratio) > draws[:, 1, None, :count]).sum((1, 2))
         tail = np.cumsum(rank_sum_distribution(count, count))
-        if float((2 * tail[count * count - more] < alpha).mean()) >= power:
+        if float((2 * tail[count * count - more] < ALPHA).mean()) >= POWER:
             return count
     return None

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from selfattn.codec import Plain, decode, encode, fingerprint, read_json, refuse_newer, write
 from selfattn.errors import SettingError, UserError
 from selfattn.files import in_use, names_in, writing
-from selfattn.plugin_loading import check_plugins
+from selfattn.registry import check_plugins
 from selfattn.results.plan import Axis, Departure, Seal
 from selfattn.runs.ledger import begin_ledger, first_lines, is_chained, read_ledger, record_access
 

@@ -32,9 +32,8 @@ from joblib.externals.loky import get_reusable_executor
 from selfattn.errors import UserError, described
 from selfattn.experiments.progress import Display, Logs, Reporter
 from selfattn.files import open_to_append, writing
-from selfattn.plugin_loading import load_plugin, loaded_plugins
 from selfattn.processes import SIGNALS, first_interrupt, use_threads
-from selfattn.registry import REGISTRIES
+from selfattn.registry import REGISTRIES, load_plugin, loaded_plugins
 from selfattn.streams import alone
 from selfattn.training.config import DeviceName
 from selfattn.words.messages import SOURCE

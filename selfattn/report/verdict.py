@@ -11,7 +11,8 @@ from functools import cached_property
 from itertools import chain
 
 from selfattn.data.languages import NO_LANGUAGE
-from selfattn.evaluation.design import POWER, Design, most_failing
+from selfattn.evaluation.design import Design, most_failing
+from selfattn.evaluation.variances import POWER
 from selfattn.report import ranking
 from selfattn.report.blocks import Badge, Verdict
 from selfattn.report.numbers import amount, gap_text, p_text, score_text, share_text

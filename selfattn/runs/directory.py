@@ -31,12 +31,12 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError, safe_open
 
-from selfattn import plugin_loading
 from selfattn.codec import decode, encode, read, read_json, read_jsonl, refuse_newer, write, write_jsonl
 from selfattn.errors import UserError
 from selfattn.files import LOCK, names_in, open_regular, reading, sha256_of, write_atomically, writing
 from selfattn.ownership import check_ours, is_ours
 from selfattn.processes import is_main_process
+from selfattn.registry import check_plugins
 from selfattn.runs.record import RunConfig, RunRecord, options_of_data
 from selfattn.tokenizers.load import load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
@@ -248,7 +248,7 @@ class RunDirectory:
             data["task_options"] = options_of_data(data.get("data", {}), str(path))
         if "plugins" in data:  # first: without plugins the names of parts are unknown
             plugins = decode(dict[str, str], data["plugins"], file=path, advice=_ADVICE)
-            plugin_loading.check_plugins(plugins, str(self.path), exact=exact)
+            check_plugins(plugins, str(self.path), exact=exact)
         config = decode(kind, data, file=path, advice=_ADVICE)
         self.check(CONFIG)
         return config

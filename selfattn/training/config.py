@@ -1,6 +1,5 @@
 """The configuration of a training. Imports no torch, so that the command line can list it at once."""
 
-import typing
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypedDict
 
@@ -117,9 +116,6 @@ class TrainingConfig(Plain):
 
     def __post_init__(self) -> None:
         check_bounds(self)
-        for name, choices in (("schedule", ScheduleName), ("precision", Precision), ("average", AverageName)):
-            options = typing.get_args(choices)
-            check(self, name, str, options.__contains__, f"one of {', '.join(options)}")
         check(self, "betas", tuple, _are_betas, "two numbers in [0, 1)")
         ends = self.teacher_forcing if self.teacher_forcing_end is None else self.teacher_forcing_end
         if self.guided and min(self.teacher_forcing, ends) < 1:

@@ -28,7 +28,6 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
                 "files",
                 "codec",
                 "ownership",
-                "plugin_loading",
                 "registry",
                 "stubs",
                 "settings",
@@ -62,7 +61,6 @@ STANDARD = set(sys.stdlib_module_names)
 LIBRARIES = {
     "errors": set(),
     "registry": set(),
-    "plugin_loading": set(),
     "stubs": set(),
     "files": {"filelock", "safetensors"},
     "codec": {"pydantic", "pydantic_core"},

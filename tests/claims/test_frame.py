@@ -165,7 +165,7 @@ def test_the_skeleton_runs_at_once(plugin: Path, cli: Cli) -> None:
 
 def test_a_page_needs_the_plugin_of_its_claims(plugin: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli("--plugin", plugin, "claims", "run", "spread", "--quick", "--out", "out", "--jobs", 1).code == 0
-    monkeypatch.setattr("selfattn.plugin_loading._loaded", {})
+    monkeypatch.setattr("selfattn.registry._loaded", {})
     done = cli("claims", "page", "out", "--out", "again")
     assert done.code == 2
     assert "give --plugin" in done.err

@@ -14,7 +14,6 @@ from selfattn.data.pairs import Pair
 from selfattn.evaluation.gates import output_gates
 from selfattn.models.families import PRESETS
 from selfattn.results.record import Baseline, Gate, Matching
-from selfattn.runs import training_set
 from selfattn.tasks.dates import Dates
 from selfattn.training.config import TrainingConfig
 
@@ -210,9 +209,9 @@ def test_collapsed_outputs_are_a_fault_where_validation_was_far_better(
 
 def test_a_test_that_is_longer_than_the_validation_shows_no_collapse() -> None:
     validation = [Pair("a" * length, "b") for length in range(1, 11)]
-    usual = training_set.TestSet([*validation, Pair("a" * 50, "b")], validation, lambda: [])
-    longer = training_set.TestSet([*validation[:8], *[Pair("a" * 50, "b")] * 2], validation, lambda: [])
-    targets = training_set.TestSet([Pair("a", "b" * 50)] * 3, validation, lambda: [])
+    usual = gates.TestSet([*validation, Pair("a" * 50, "b")], validation, lambda: [])
+    longer = gates.TestSet([*validation[:8], *[Pair("a" * 50, "b")] * 2], validation, lambda: [])
+    targets = gates.TestSet([Pair("a", "b" * 50)] * 3, validation, lambda: [])
     run: Any = None
     beyond = [testing.RunTest(run, Dates(), tests).is_beyond() for tests in (usual, longer, targets)]
     assert beyond == [False, True, True]

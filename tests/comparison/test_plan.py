@@ -25,7 +25,7 @@ from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.design import locate
 from selfattn.experiments.plan import write_plan
 from selfattn.models.families import PRESETS
-from selfattn.plugin_loading import load_plugin
+from selfattn.registry import load_plugin
 from selfattn.report.ranking import budget_outcomes
 from selfattn.report.verdict import verdict
 from selfattn.results.plan import AtBudget, Budgets

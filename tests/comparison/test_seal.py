@@ -22,7 +22,7 @@ from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.experiments.plan import write_plan
-from selfattn.plugin_loading import changed_plugins
+from selfattn.registry import changed_plugins
 from selfattn.report.write import RESULTS
 from selfattn.results.plan import Seal
 from selfattn.results.record import Subject

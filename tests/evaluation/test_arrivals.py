@@ -14,7 +14,7 @@ from selfattn.evaluation.variances import (
     describe_arrivals,
     mostly_fails,
     rank_sum_distribution,
-    runs_needed,
+    runs_for_ratio,
 )
 
 CAP = 20_000
@@ -108,5 +108,5 @@ def test_equal_models_are_seldom_told_apart():
 
 
 def test_a_smaller_factor_takes_more_runs():
-    assert (runs_needed(2.0, 0.2) or 99) < (runs_needed(1.3, 0.2) or 0)
-    assert runs_needed(1.01, 0.2) is None
+    assert (runs_for_ratio(2.0, 0.2) or 99) < (runs_for_ratio(1.3, 0.2) or 0)
+    assert runs_for_ratio(1.01, 0.2) is None

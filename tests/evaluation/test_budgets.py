@@ -10,8 +10,8 @@ from scipy import stats
 
 from selfattn.evaluation.design import Design, budget_differences, locate
 from selfattn.evaluation.metrics import ExactMatch
-from selfattn.evaluation.significance import holm, score_runs
-from selfattn.evaluation.variances import SMALLEST_P, sign_flip_p, t_quantile, t_tail
+from selfattn.evaluation.significance import score_runs
+from selfattn.evaluation.variances import SMALLEST_P, holm, sign_flip_p, t_quantile, t_tail
 from selfattn.results.quality import BudgetDifference, Crossing, LogOdds, PairTest
 
 CLEAR = {

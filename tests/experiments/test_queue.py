@@ -23,8 +23,8 @@ from selfattn.experiments import progress, queue
 from selfattn.experiments.progress import Display, Logs, Progress, Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all, take_gpu
 from selfattn.models.families import get_preset
-from selfattn.plugin_loading import load_plugin
 from selfattn.processes import choose_device
+from selfattn.registry import load_plugin
 
 LIMIT = 60  # seconds
 

@@ -13,7 +13,7 @@ from third_party import isolated_registries
 import selfattn
 from selfattn.cli.main import main
 from selfattn.errors import UserError
-from selfattn.plugin_loading import load_plugin
+from selfattn.registry import load_plugin
 
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.usefixtures("isolated")
@@ -153,7 +153,7 @@ def test_a_plugin_that_is_not_there_and_an_option_that_does_not_fit_are_one_line
 def test_a_broken_entry_point_leaves_help_readable(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = EntryPoint("broken", "no.such.module", "selfattn.plugins")
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [broken])
-    monkeypatch.setattr("selfattn.plugin_loading._installed", False)
+    monkeypatch.setattr("selfattn.registry._installed", False)
     done = cli("--help")
     assert done.code == 0
     assert "compare" in done.out

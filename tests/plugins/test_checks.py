@@ -17,8 +17,7 @@ from selfattn.errors import UserError
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.plugin import Claim, Metric, TaskData
-from selfattn.plugin_loading import load_plugin
-from selfattn.registry import METRICS, REGISTRIES, SCORES, Registry, register
+from selfattn.registry import METRICS, REGISTRIES, SCORES, Registry, load_plugin, register
 
 pytestmark = pytest.mark.usefixtures("isolated")
 HERE = Path(__file__).parent

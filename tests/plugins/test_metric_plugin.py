@@ -9,8 +9,7 @@ from selfattn.errors import UserError
 from selfattn.evaluation.buckets import score_groups
 from selfattn.evaluation.metrics import Metric, make_metric
 from selfattn.evaluation.significance import score_counts
-from selfattn.plugin_loading import load_plugin
-from selfattn.registry import METRICS
+from selfattn.registry import METRICS, load_plugin
 
 FILE = Path(__file__).with_name("edit_similarity.py")
 REFERENCES = [f"{year}-11-13" for year in range(1900, 2010)]

@@ -12,9 +12,9 @@ import pytest
 from small_runs import Train
 
 import selfattn
-from selfattn import plugin_loading
+from selfattn import registry
 from selfattn.errors import UserError
-from selfattn.plugin_loading import version_of
+from selfattn.registry import version_of
 
 SCORE = Path(__file__).with_name("cosine_score.py")
 SETTINGS: dict[str, Any] = {
@@ -55,7 +55,7 @@ def test_a_run_records_what_it_uses_not_what_is_loaded(train: Train, tmp_path: P
 def test_without_the_plugin_the_message_names_it(tmp_path: Path) -> None:
     selfattn.load_plugin(str(tmp_path / "my_score.py"))
     trained(tmp_path)
-    plugin_loading._loaded.clear()
+    registry._loaded.clear()
     with pytest.raises(UserError, match=r"needs plugins that are not loaded .*; give `plugin` .*my_score\.py$"):
         selfattn.load(tmp_path / "run")
 
@@ -66,7 +66,7 @@ def test_a_changed_plugin_is_reported_and_refused_when_resuming(
     path = tmp_path / "my_score.py"
     selfattn.load_plugin(str(path))
     trained(tmp_path)
-    plugin_loading._loaded[str(path)] = "sha256:another"
+    registry._loaded[str(path)] = "sha256:another"
     capsys.readouterr()
     assert selfattn.load(tmp_path / "run").predict(["1 May 1999"])
     assert "my_score.py is not the same as when this was made" in capsys.readouterr().err
@@ -86,12 +86,12 @@ def test_installed_plugins_are_read_by_load(tmp_path: Path, monkeypatch: pytest.
     """A run that needs an installed plugin loads without another word."""
     importlib.import_module("my_score")
     trained(tmp_path)
-    plugin_loading._loaded.clear()
+    registry._loaded.clear()
 
     class Point:
         name, value, module = "mine", "my_score", "my_score"
         load = staticmethod(lambda: sys.modules["my_score"])
 
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Point])
-    monkeypatch.setattr(plugin_loading, "_installed", False)
+    monkeypatch.setattr(registry, "_installed", False)
     assert selfattn.load(tmp_path / "run").predict(["1 May 1999"])

@@ -12,8 +12,7 @@ import pytest
 from rich.console import Console
 
 from selfattn.errors import UserError
-from selfattn.plugin_loading import load_plugin
-from selfattn.registry import SECTIONS, register
+from selfattn.registry import SECTIONS, load_plugin, register
 from selfattn.report.blocks import HeatMap, Outputs, contents
 from selfattn.report.html import html_of
 from selfattn.report.text import markdown_of, print_summary

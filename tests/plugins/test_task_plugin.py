@@ -8,8 +8,7 @@ import pytest
 from selfattn.cli.main import main
 from selfattn.data.splits import Splits
 from selfattn.errors import SettingError, UserError
-from selfattn.plugin_loading import load_plugin
-from selfattn.registry import TASKS
+from selfattn.registry import TASKS, load_plugin
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.load import load
 from selfattn.tokenizers.listed import LetterTokenizer, WordTokenizer

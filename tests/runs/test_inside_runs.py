@@ -14,9 +14,9 @@ from selfattn import Pair, Run, ablate, patch
 from selfattn.cli.main import main
 from selfattn.comparison.testing import RunTest
 from selfattn.errors import SettingError, UserError
+from selfattn.evaluation import gates
 from selfattn.evaluation.metrics import CharacterErrorRate, ExactMatch
 from selfattn.results.record import HeadScores
-from selfattn.runs import training_set
 from selfattn.runs.heads import heads_svg, score_heads
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "inside.md"
@@ -84,7 +84,7 @@ def test_scores_without_heads(runs: dict[str, Run], capsys: pytest.CaptureFixtur
 def test_a_comparison_scores_heads_where_there_are_any(runs: dict[str, Run]) -> None:
     run = runs["transformer"]
     pairs = run.task.held_out().pairs[:5]
-    tests = training_set.TestSet(pairs, pairs, lambda: [])
+    tests = gates.TestSet(pairs, pairs, lambda: [])
     assert RunTest(run, run.task, tests).head_scores() == score_heads(run, pairs, ExactMatch())
     assert RunTest(runs["rnn-plain"], run.task, tests).head_scores() is None
 
