@@ -105,7 +105,7 @@ def test_a_head_learns_links_that_translation_does_not_give(model: str, tmp_path
     ("settings", "message"),
     [
         ({"links": True}, "`links`: also needs `guided`"),
-        ({"guided": 1.0}, "`guided`: no training pair has links; selfattn train reads a file of them (--links)"),
+        ({"guided": 1.0}, r"`guided`: no training pair has links; selfattn train reads a file of them \(--links\)"),
         ({"guided": -1.0}, "`guided`: expected"),
         ({"guided": 1.0, "links": True, "teacher_forcing_end": 0.5}, "leave `teacher_forcing` at 1"),
         ({"guided": 1.0, "links": True, "tokenizer": "bpe", "sampling": 0.1}, r"needs pairs, and tokens that are the"),
