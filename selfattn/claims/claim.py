@@ -372,6 +372,8 @@ class Claim(ABC):
         learned: positive controls: for an arm, a figure on what is easiest and the bound that its mean has to exceed.
             Where one does not, the claim gets no verdict: an arm that has learned nothing shows nothing. ``easiest``
             are the words for the figure.
+        weaker: conditions, the one that says most first; each with the contrasts of the rule that it needs. One whose
+            contrasts a quick run does not measure is left out.
         sizes: settings that all arms share.
         quick_sizes: what differs in a quick run.
         quick_rates: learning rates of arms in a quick run; default the middle one.
@@ -394,6 +396,7 @@ class Claim(ABC):
     kinds: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     rates: ClassVar[tuple[float, ...]] = ()
     learned: ClassVar[Mapping[str, tuple[str, float]]] = {}
+    weaker: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     sizes: ClassVar[Mapping[str, Any]] = {}
     quick_sizes: ClassVar[Mapping[str, Any]] = {}
     quick_rates: ClassVar[Mapping[str, float]] = {}
@@ -446,8 +449,13 @@ class Claim(ABC):
         )
 
     def conditions(self, trials: Trials) -> Mapping[str, Contrasts]:
-        """Return weaker rules by their condition, in order; by default none."""
-        return {}
+        """Return weaker rules by their condition, in order; by default those of `weaker`."""
+        rule = self.contrasts(trials) if self.weaker else ()
+        rules = {
+            condition: tuple(contrast for contrast in rule if contrast.name in names)
+            for condition, names in self.weaker.items()
+        }
+        return {condition: contrasts for condition, contrasts in rules.items() if contrasts}
 
     def blocks(self, trials: Trials) -> Blocks:
         """Return one plot, and a table where it helps: by default of `figure` and `columns`."""

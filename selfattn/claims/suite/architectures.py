@@ -486,6 +486,7 @@ class LearningRate(Claim):
     kinds = {name: {"model": name} for name in MODELS}
     rates = (5e-3, 1e-2, 2e-2)
     learned = dict.fromkeys(kinds, ("first", 0.5))  # by chance 0.13
+    weaker = {"choice": ("choice-rnn", "choice-transformer")}  # as long as both models have attention
     sizes = {"steps": 120, "rows": 32, "length": 8, "symbols": 8, "tested": 300}
     shows = {name: (name, "best") for name in MODELS}
     shows |= {"attention_wrong": ("attention", "wrong"), "transformer_wrong": ("transformer", "wrong")}
@@ -516,19 +517,12 @@ class LearningRate(Claim):
 
     def contrasts(self, trials: Trials) -> Contrasts:
         """A wrong rate costs more than the choice between two models with attention, and than attention itself."""
-        return *self.against(trials, "choice", "transformer"), *self.against(trials, "attention", "plain")
-
-    def conditions(self, trials: Trials) -> dict[str, Contrasts]:
-        """As long as both models have attention."""
-        return {"choice": self.against(trials, "choice", "transformer")}
-
-    def against(self, trials: Trials, name: str, other: str) -> Contrasts:
-        """Hold the cost of a wrong rate in either family against the difference to another model at the best rates."""
-        apart = [abs(difference) for difference in trials.differences("attention", other, "best")]
         rules = []
-        for family, arm in {"rnn": "attention", "transformer": "transformer"}.items():
-            cost = minus(trials.values(arm, "best"), trials.values(arm, "wrong"))
-            rules.append(contrast(f"{name}-{family}", minus(cost, apart), "above", MARGIN))
+        for name, other in {"choice": "transformer", "attention": "plain"}.items():
+            apart = [abs(difference) for difference in trials.differences("attention", other, "best")]
+            for family, arm in {"rnn": "attention", "transformer": "transformer"}.items():
+                cost = minus(trials.values(arm, "best"), trials.values(arm, "wrong"))
+                rules.append(contrast(f"{name}-{family}", minus(cost, apart), "above", MARGIN))
         return tuple(rules)
 
     def blocks(self, trials: Trials) -> Blocks:

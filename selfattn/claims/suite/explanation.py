@@ -185,6 +185,7 @@ class Explanation(Claim):
     kinds = {"embeddings": {"reads": False}, "states": {"reads": True}}
     rates = (2e-2,)
     learned = dict.fromkeys(kinds, ("right", 0.8))
+    weaker = {"answers": ("replaceable", "adversary", "apart")}  # not what the weights are worth elsewhere
     sizes = {"steps": 700, "guided": 250, "rows": 32, "tested": 300}
     shows = {"embeddings": ("embeddings", "replaceable"), "states": ("states", "replaceable")}
     shows |= {"adversary": ("states", "adversary"), "own": ("states", "guide-own")}
@@ -214,28 +215,22 @@ class Explanation(Claim):
         return figures
 
     def contrasts(self, trials: Trials) -> Contrasts:
-        """Over an LSTM's states other weights give the same answers, and are worth as much to a simpler model."""
-        items = self.size["tested"]
-        own = trials.values("states", "guide-own")
-        other = trials.values("states", "guide-adversary")
-        error = trials.share_error(("states", "states"), "guide-adversary", items)
-        return *self.answers(trials), contrast("guide", minus(other, own), "within", MARGIN, least_error=error)
+        """Over an LSTM's states other weights give the same answers, and are worth as much to a simpler model.
 
-    def conditions(self, trials: Trials) -> dict[str, Contrasts]:
-        """As far as answers go: without the question of what the weights are worth elsewhere."""
-        return {"answers": self.answers(trials)}
-
-    def answers(self, trials: Trials) -> Contrasts:
-        """Most sources have other weights, and the adversary answers as well with weights that are far apart."""
+        Most sources have other weights, and the adversary answers as well with weights that are far apart.
+        """
         items = self.size["tested"]
         right = trials.values("states", "right")
         adversary = trials.values("states", "adversary")
         error = trials.share_error(("states", "states"), "adversary", items)
+        error_of_guide = trials.share_error(("states", "states"), "guide-adversary", items)
+        worth = minus(trials.values("states", "guide-adversary"), trials.values("states", "guide-own"))
         replaced = trials.values("states", "replaceable")
         return (
             contrast("replaceable", replaced, "above", 0.5, least_error=share_error(replaced, items)),
             contrast("adversary", minus(adversary, right), "above", -MARGIN, least_error=error),
             contrast("apart", trials.values("states", "apart"), "above", QUITE_DIFFERENT),
+            contrast("guide", worth, "within", MARGIN, least_error=error_of_guide),
         )
 
     def blocks(self, trials: Trials) -> Blocks:

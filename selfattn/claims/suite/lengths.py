@@ -78,6 +78,7 @@ class Distance(Claim):
     kinds = {"attention": {"forget": None}, "lstm": {"forget": 1.0}, "lstm-open": {"forget": 6.0}}
     rates = (1e-2, 3e-2, 9e-2)
     learned = dict.fromkeys(kinds, ("recall@8", 0.9))
+    weaker = {"gate": ("recall", "attention", "lstm")}  # without the RNN whose forget gates begin open
     sizes = {"steps": 300, "rows": 32, "tested": 300, "dim": 32, "trained": (8, 32), "distances": (8, 32, 128, 512)}
     quick_sizes = {"steps": 250, "tested": 200, "distances": (8, 32, 128)}
     quick_rates = {"lstm": 9e-2}
@@ -112,18 +113,12 @@ class Distance(Claim):
 
     def contrasts(self, trials: Trials) -> Contrasts:
         """The gradient falls in both RNNs and stays level in self-attention, which recalls over any distance."""
-        return (*self._rule(trials), contrast("open", trials.values("lstm-open", "slope"), "below", -FLAT))
-
-    def conditions(self, trials: Trials) -> dict[str, Contrasts]:
-        """The same without the RNN whose forget gates begin open."""
-        return {"gate": self._rule(trials)}
-
-    def _rule(self, trials: Trials) -> Contrasts:
         error = trials.share_error(["attention"], "longest", self.size["tested"])
         return (
             contrast("recall", trials.values("attention", "longest"), "above", RECALLED, least_error=error),
             contrast("attention", trials.values("attention", "slope"), "within", FLAT),
             contrast("lstm", trials.values("lstm", "slope"), "below", -FLAT),
+            contrast("open", trials.values("lstm-open", "slope"), "below", -FLAT),
         )
 
     def blocks(self, trials: Trials) -> Blocks:
@@ -518,6 +513,7 @@ class Placement(Claim):
     }
     rates = (1e-2, 2e-2, 4e-2)
     learned = dict.fromkeys(kinds, ("first", 0.8))
+    weaker = {"chains": ("chains",)}  # where the next place is known only from where the decoder looked
     sizes = {"steps": 250, "length": 6, "stops": STOPS, "tested": 300, "batch": 32}
     quick_sizes = {"steps": 120}
     shows = {arm.replace("-", "_"): (arm, "right") for arm in kinds}
@@ -549,12 +545,5 @@ class Placement(Claim):
 
     def contrasts(self, trials: Trials) -> Contrasts:
         """Input feeding gains on both tasks."""
-        return tuple(self.gain(trials, route) for route in ROUTES)
-
-    def conditions(self, trials: Trials) -> dict[str, Contrasts]:
-        """Where the next place is known only from where the decoder looked."""
-        return {"chains": (self.gain(trials, "chains"),)}
-
-    def gain(self, trials: Trials, route: str) -> Contrast:
-        """Hold input feeding against attention alone on a task."""
-        return trials.lead(route, f"fed-{route}", f"after-{route}", "right", self.size["tested"])
+        items = self.size["tested"]
+        return tuple(trials.lead(route, f"fed-{route}", f"after-{route}", "right", items) for route in ROUTES)
