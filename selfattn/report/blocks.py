@@ -348,6 +348,11 @@ class Chart:
     height: TextLike = ""
 
 
+def drawn(charts: Iterable[Chart]) -> tuple[Chart, ...]:
+    """Return the charts that have a spot."""
+    return tuple(chart for chart in charts if any(line.spots for line in chart.lines))
+
+
 @dataclass(frozen=True)
 class Charts:
     """Charts of which the page shows one at a time, with an identifier and a name for the choice."""

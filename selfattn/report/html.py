@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from selfattn.data.pairs import Span
 from selfattn.errors import all_visible
-from selfattn.report.blocks import AttentionExplorer, Cell, Document, MarkedAnswer, Styled
+from selfattn.report.blocks import AttentionExplorer, Cell, Document, Styled
 from selfattn.report.pictures import (
     Signs,
     asset,
@@ -158,14 +158,8 @@ class Translator:
 
     def is_long(self, cell: Cell) -> bool:
         """Return whether the text of a cell needs a line of its own on a phone, in one of the languages."""
-        text: object = cell
-        if isinstance(cell, Styled):
-            text = cell.text
-        elif isinstance(cell, MarkedAnswer):
-            text = cell.target
-        if not isinstance(text, str | Message):
-            return False
-        texts = [text_of(text, lang) for lang in LANGS]
+        text = cell.text if isinstance(cell, Styled) else getattr(cell, "target", cell)
+        texts = [text_of(text, lang) for lang in LANGS] if isinstance(text, str | Message) else []
         return any(width(line) > _HALF_LINE or max(map(width, line.split(" "))) > _WORD for line in texts)
 
     def attr(self, name: str, text: TextLike) -> Markup:

@@ -603,10 +603,9 @@ def _blocks(sizes: Sequence[int], columns: int) -> list[list[int]]:
     """Cut the places of the source into stretches that fit."""
     blocks: list[list[int]] = []
     for k, size in enumerate(sizes):
-        if blocks and sum(sizes[place] for place in blocks[-1]) + size <= columns:
-            blocks[-1].append(k)
-        else:
-            blocks.append([k])
+        if not blocks or sum(sizes[place] for place in blocks[-1]) + size > columns:
+            blocks.append([])
+        blocks[-1].append(k)
     return blocks
 
 

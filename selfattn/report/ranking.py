@@ -77,8 +77,8 @@ def measured(record: Record) -> dict[str, Message]:
 def asked_pair(record: Record) -> tuple[Model, Model] | None:
     """Return the two models that the task asks about; None where one of them is not in the record."""
     by_name = {model.name: model for model in record.models}
-    names = record.subject.pair
-    return (by_name[names[0]], by_name[names[1]]) if names and set(names) <= set(by_name) else None
+    first, second = (by_name.get(name) for name in record.subject.pair or ("", ""))
+    return (first, second) if first and second else None
 
 
 def judged_pair(record: Record) -> tuple[Model, Model] | None:
@@ -154,9 +154,7 @@ def standing_on_items(test: PairTest) -> OnItems:
 
 def display_name(record: Record, model: Model) -> Message | str:
     """Return a model as a sentence names it, such as "the Transformer"; by its name where it is changed."""
-    if model.is_changed:
-        return model.name
-    if not record.trained:
+    if model.is_changed or not record.trained:
         return model.name
     words = in_task_words(record, name_key("name", model.name))
     return words if words.texts or has_text(words.key) else model.name
@@ -188,9 +186,8 @@ def scores(record: Record, models: Sequence[Model]) -> str:
 
 def is_single(record: Record, *models: Model) -> bool:
     """Return whether every model was trained once, or some of these, so that nothing can be tested over seeds."""
-    if models:
-        return min(len(model.seeds) for model in models) == 1
-    return max(len(model.seeds) for model in record.models) == 1
+    counts = [len(model.seeds) for model in models or record.models]
+    return (min(counts) if models else max(counts)) == 1
 
 
 def is_one_file(record: Record) -> bool:
@@ -240,10 +237,8 @@ def obstacles(record: Record) -> tuple[Message, ...]:
     """
     pair = judged_pair(record)
     names = {model.name for model in record.models}
-    needed = names
-    if pair:
-        needed = {model.name for model in pair}
-    elif len(sound(record)) >= min(2, len(names)):
+    needed = {model.name for model in pair} if pair else names
+    if not pair and len(sound(record)) >= min(2, len(names)):
         needed = set()
     failed = (gate for gate in failed_gates(record) if not gate.model or gate.model in needed)
     return tuple(_gate_sentence(record, gate) for gate in failed)
@@ -296,12 +291,13 @@ def target_tokens(model: Model) -> float | None:
 
 def amount_of_training(record: Record, budget: float | None = None) -> Message:
     """Return how much every model was trained at a budget, default the largest: pairs, or tokens where these differ."""
-    budgets = record.budgets
     settings = record.settings
-    cell = next((cell for cell in reversed(budgets.cells) if budget in (None, cell.budget)), None) if budgets else None
-    if budgets and cell and budgets.unit == "examples":
-        return message("training.distinct", count=f"{cell.examples:,}")
-    part = cell.budget / budgets.cells[-1].budget if budgets and cell else 1.0
+    part = 1.0
+    if budgets := record.budgets:
+        cell = next((cell for cell in budgets.cells if cell.budget == budget), budgets.cells[-1])
+        if budgets.unit == "examples":
+            return message("training.distinct", count=f"{cell.examples:,}")
+        part = cell.budget / budgets.cells[-1].budget
     tokens = [count for model in record.models if (count := target_tokens(model))]
     steps: set[int] = set()
     for model in record.models:
@@ -383,8 +379,7 @@ def share(budget: float) -> str:
 
 def departures(plan: PlanCheck | None) -> list[Message]:
     """Say what was done otherwise than planned."""
-    departures = plan.departures if plan else ()
-    return [message(f"departure.{departure.kind}", what=", ".join(departure.what)) for departure in departures]
+    return [message(f"departure.{each.kind}", what=", ".join(each.what)) for each in (plan.departures if plan else ())]
 
 
 def failures(record: Record) -> list[Message]:

@@ -30,11 +30,11 @@ _FIRST = re.compile(r"^ *\d*(?=[#>+=.)-]+(?: |$))")
 _WIDTH = 120  # of a line of text, in characters
 
 
-def markdown_of(shown: b.Document, lang: str = SOURCE) -> str:
+def markdown_of(document: b.Document, lang: str = SOURCE) -> str:
     """Render a document as Markdown with GitHub's tables; the same document gives the same text."""
     page = MarkdownPage(lang)
-    texts = [page.all([shown.verdict, *shown.first])]
-    for part in shown.parts:
+    texts = [page.all([document.verdict, *document.first])]
+    for part in document.parts:
         page.nested = False
         texts.append(f"## {page.say(part.title)}\n\n{page.all(part.blocks)}")
     return "\n\n".join(texts) + "\n"
@@ -120,10 +120,10 @@ class MarkdownPage:
         """Draw one block."""
         match block:
             case b.Paragraph():
-                parts = [*map(self.say, block.sentences), *([plain(block.code)] if block.code else [])]
+                parts = [*map(self.say, block.sentences), plain(block.code)]
                 if block.link and not block.link[1].startswith("#"):
                     parts.append(f"[{self.say(block.link[0])}]({block.link[1]})")
-                return wrapped(" ".join(parts))
+                return wrapped(" ".join(filter(None, parts)))
             case b.Heading():
                 self.nested = True
                 texts = f"{'#' * self.level} {self.say(block.text)}", wrapped(self.say(block.aside))
@@ -136,8 +136,7 @@ class MarkdownPage:
                 fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", block.text)), 3)
                 return f"{fence}\n{block.text}\n{fence}"
             case b.Folded():
-                inner = MarkdownPage(self.lang, self.level + self.nested)
-                return inner.all(without_pictures(block))
+                return MarkdownPage(self.lang, self.level + self.nested).all(without_pictures(block))
             case b.Verdict():
                 return self.verdict(block)
             case b.Table():
@@ -184,9 +183,8 @@ class MarkdownPage:
             case b.Bars():
                 texts = []
                 for label, length, value in cell.entries:
-                    full = round(8 * min(max(length, 0), 1))
-                    bar = "█" * full + "░" * (8 - full)
-                    texts.append(f"{bar} {self.say(value)} {self.say(label)}")
+                    bar = "█" * round(8 * min(max(length, 0), 1))
+                    texts.append(f"{bar:░<8} {self.say(value)} {self.say(label)}")
                 return self.line.join(texts)
             case b.Strip():
                 return ""

@@ -58,10 +58,8 @@ class PairVerdict:
         record = self.record
         test = self.test
         order = (self.second, self.first) if test.word == "worse" else (self.first, self.second)
-        values: dict[str, str | Message] = {
-            "condition": ranking.condition(record),
-            "scores": ranking.scores_of(record, *order),
-        }
+        values: dict[str, TextLike] = {"condition": ranking.condition(record)}
+        values["scores"] = ranking.scores_of(record, *order)
         if test.identical:
             return message("verdict.identical outputs", **values)
         if test.word == "not told apart" and (test.seeds < MIN_SEEDS or test.separated):
@@ -78,23 +76,23 @@ class PairVerdict:
             return message("verdict.file.identical", scores=ranking.scores_of(record, *order))
         if (test.difference < 0) == (test.better == "higher"):
             order = (self.second, self.first)
-        values: dict[str, str | Message] = {"scores": ranking.scores_of(record, *order), "p": p_text(test.p)}
+        difference = gap_text(test, record.headline.kind)
+        values: dict[str, TextLike] = {"scores": ranking.scores_of(record, *order), "p": p_text(test.p)}
+        values["gap"] = message("gap.items", difference=difference, unit=ranking.difference_unit(record))
         key = "verdict.file.same" if ranking.standing_on_items(test) == "close" else "verdict.file.clear"
-        unit = ranking.difference_unit(record)
-        gap = message("gap.items", difference=gap_text(test, record.headline.kind), unit=unit)
-        return message(key, gap=gap, model=display_name(record, order[0]), **values)
+        return message(key, model=display_name(record, order[0]), **values)
 
     def _chance(self) -> Message:
         """Return why few runs leave it open, and about how many would settle it."""
         count = min(len(quality(self.record, model).runs) for model in (self.first, self.second))
         if count < 2:
             return message("chance.one", count=MIN_SEEDS)
-        values: dict[str, str | int | Message] = {"count": count, "p": p_text(self.test.p_holm)}
-        if min(map(len, self.runs)) < 2:
-            return message("chance", **values)
-        difference = self.test.difference
-        odds = self.test.odds
-        needed = difference and self.design.seeds_needed(odds.difference if odds else difference)
+        needed = None
+        if min(map(len, self.runs)) >= 2:
+            odds = self.test.odds
+            difference = odds.difference if odds else self.test.difference
+            needed = self.test.difference and self.design.seeds_needed(difference)
+        values: dict[str, str | int] = {"count": count, "p": p_text(self.test.p_holm)}
         if not needed:
             return message("chance", **values)
         return message("chance.seeds", needed=max(int(needed), count + 1), **values)
@@ -105,13 +103,10 @@ class PairVerdict:
         names = leaders(record.pairs, self.first.name, self.second.name)
         if len(set(names.values())) < 2:
             return []
-        values: dict[str, TextLike] = {
-            "first": display_name(record, self.first),
-            "second": display_name(record, self.second),
-        }
-        for key, model in (("a", self.first), ("b", self.second)):
+        values: dict[str, TextLike] = {}
+        for side, key, model in (("first", "a", self.first), ("second", "b", self.second)):
             metrics = [ranking.named(record, "metric", metric) for metric, name in names.items() if name == model.name]
-            values[key] = ranking.listed(metrics)
+            values |= {side: display_name(record, model), key: ranking.listed(metrics)}
         return [message("verdict.metrics", **values)]
 
     def margin(self) -> list[Message]:
@@ -192,13 +187,14 @@ def target_lead(record: Record, target: Target) -> Message:
         cap = examples_text(record, target.cap)
         return message("target.nobody", cap=cap, percent=amount(100 * target.share))
     clauses = [_clause(record, target, model, best) for model in others]
-    values: dict[str, TextLike] = {
-        "model": _named(record, best),
-        "count": examples_text(record, median),
-        "percent": amount(100 * target.share),
-        "others": join_and(clauses),
-    }
-    needs = in_task_words(record, "target.lead" if others else "target.alone", **values)
+    needs = in_task_words(
+        record,
+        "target.lead" if others else "target.alone",
+        model=_named(record, best),
+        count=examples_text(record, median),
+        percent=amount(100 * target.share),
+        others=join_and(clauses),
+    )
     answer = _answer(record, target)
     return message("target.answered", answer=answer, needs=needs) if answer else needs
 
@@ -229,27 +225,26 @@ def _clause(record: Record, target: Target, model: Model, best: Model) -> Messag
 
 def join_and(texts: Sequence[Message]) -> Message:
     """Join clauses with commas, the last with "and"."""
-    places = [f"{{part{k}}}" for k in range(len(texts))]
-    comma = ", ".join(places)
-    joined = f"{', '.join(places[:-1])} and {places[-1]}" if len(places) > 1 else comma
-    return Message("", {f"part{k}": text for k, text in enumerate(texts)}, {SOURCE: joined, "ko": comma})
+    commas = ", ".join(f"{{part{k}}}" for k in range(len(texts)))
+    before, comma, last = commas.rpartition(", ")
+    joined = f"{before} and {last}" if comma else last
+    return Message("", {f"part{k}": text for k, text in enumerate(texts)}, {SOURCE: joined, "ko": commas})
 
 
 def target_sentences(record: Record, target: Target) -> list[Message]:
     """Return what belongs to the answer: runs and intervals, runs that did not arrive, choices at an edge, the test."""
     count = min(len(arrivals.examples) for arrivals in target.models.values())
-    few = _is_rough(target)
-    says = [message("target.runs.few" if few else "target.runs", count=count)]
+    sentences = [message("target.runs.few" if _is_rough(target) else "target.runs", count=count)]
+    cap = examples_text(record, target.cap)
     for model in ranked(record):
-        arrivals = target.models[model.name]
-        if missing := len(arrivals.examples) - arrivals.arrived:
-            cap = examples_text(record, target.cap)
-            total = len(arrivals.examples)
-            says.append(message("target.missing", model=_named(record, model), count=missing, total=total, cap=cap))
+        total = len(target.models[model.name].examples)
+        if missing := total - target.models[model.name].arrived:
+            values = {"model": _named(record, model), "cap": cap}
+            sentences.append(message("target.missing", count=missing, total=total, **values))
     for model in record.models:
         if names := at_edge(record, model):
-            says.append(message("target.edge", model=_named(record, model), settings=names))
-    return says
+            sentences.append(message("target.edge", model=_named(record, model), settings=names))
+    return sentences
 
 
 def at_edge(record: Record, model: Model) -> str:
@@ -315,13 +310,8 @@ def verdict(record: Record) -> Verdict:
     elif pair:
         judged = PairVerdict(record, *pair)
         lead = judged.answer_of_one_file() if ranking.is_one_file(record) else judged.answer()
-        sentences = [
-            *_attention_sentence(record),
-            *ranking.budget_outcomes(record),
-            *judged.margin(),
-            *judged.disagreement(),
-            *remarks,
-        ]
+        sentences = [*_attention_sentence(record), *ranking.budget_outcomes(record)]
+        sentences += [*judged.margin(), *judged.disagreement(), *remarks]
     else:
         lead = _field_sentence(record)
         sentences = remarks
@@ -374,15 +364,12 @@ def _field_sentence(record: Record) -> Message:
 def _field_sentence_on_items(record: Record, best: Model, further: Sequence[Model]) -> Message:
     """Return the answer about systems of one file each: the best, and those that the items do not tell from it."""
     near = [model for model in further if ranking.standing_on_items(pair_test(record, model, best)) != "behind"]
-    values: dict[str, TextLike] = {
-        "model": display_name(record, best),
-        "scores": ranking.scores(record, [best, *further]),
-        "metric": headline_name(record),
-    }
+    values: dict[str, TextLike] = {"model": display_name(record, best), "metric": headline_name(record)}
+    values["scores"] = ranking.scores(record, [best, *further])
     if not near:
         return message("verdict.file.field.best", **values)
-    values["names"] = ranking.listed([display_name(record, model) for model in near])
-    return message("verdict.file.field.close", **values)
+    names = ranking.listed([display_name(record, model) for model in near])
+    return message("verdict.file.field.close", names=names, **values)
 
 
 def _attention_sentence(record: Record) -> list[Message]:
@@ -485,13 +472,11 @@ def badges(record: Record) -> tuple[Badge, ...]:
         if fewest < most:
             runs = message("badge.files.range", low=fewest, high=most)
         left_out = record.settings.get("left_out")
-        return (
-            Badge("ok" if fewest >= _SEEDS else "warn", runs),
-            *([Badge("warn", message("badge.left_out", count=str(left_out)))] if left_out else []),
-            Badge("note", message("badge.elsewhere")),
-        )
-    gates = [gate for gate in record.gates if not gate.note]
-    passed = sum(gate.passed for gate in gates)
+        dropped = [Badge("warn", message("badge.left_out", count=str(left_out)))] if left_out else []
+        elsewhere = Badge("note", message("badge.elsewhere"))
+        return Badge("ok" if fewest >= _SEEDS else "warn", runs), *dropped, elsewhere
+    gates = [gate.passed for gate in record.gates if not gate.note]
+    passed = sum(gates)
     total = len(gates)
     facts = [Badge("ok", message("badge.gates.all", total=total))]
     if passed < total:

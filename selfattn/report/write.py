@@ -180,8 +180,9 @@ def write_tables(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
             files[path] = _csv_of(table_cells(block, lang))
             starts[path] = [_csv_of(table_cells(block, each)[:1]).encode() for each in LANGS]
             if block.style == "summary":
-                files[path.with_suffix(".tex")] = latex_of(block, lang)
-                starts[path.with_suffix(".tex")] = [_LATEX_MARK.encode()]
+                path = path.with_suffix(".tex")
+                files[path] = latex_of(block, lang)
+                starts[path] = [_LATEX_MARK.encode()]
     write_all(files, starts)
     return list(files)
 

@@ -28,10 +28,10 @@ _AGAINST_SPANS = {"aer": "aer.spans", "shifted_aer": "shifted_aer.spans"}
 @b.section("attention", "head.attention", after="learning")
 def attention_section(record: Record) -> tuple[b.Block, ...]:
     """Return the maps, and which models have none."""
-    shown: set[str] = set()
+    with_maps: set[str] = set()
     for example in record.attention.examples:
-        shown |= {name for name, model in example.models.items() if model.maps}
-    names = tuple(model.name for model in ranked(record) if model.name in shown)
+        with_maps |= {name for name, model in example.models.items() if model.maps}
+    names = tuple(model.name for model in ranked(record) if model.name in with_maps)
     if not names:
         return ()
     page = (message("attention.demo"), DEMO) if record.demo else None
@@ -162,15 +162,12 @@ def cost_section(record: Record) -> tuple[b.Block, ...]:
     if not record.trained:
         return ()
     sizes = [name for name in SIZES if any(getattr(model.cost, name) is not None for model in record.models)]
-    parts = (
-        ("cost.time", _table(record, "times", TIMES), "cost.note"),
-        ("cost.size", _table(record, "sizes", sizes), "cost.size.note"),
-    )
-    blocks: list[b.Block] = []
-    for key, table, note in parts:
-        if table.rows:
-            blocks += [b.Heading(message(key), table.name), table, b.Paragraph(message(note), note=True)]
-    return tuple(blocks)
+    times = b.Heading(message("cost.time"), "times"), _table(record, "times", TIMES)
+    blocks: tuple[b.Block, ...] = (*times, b.Paragraph(message("cost.note"), note=True))
+    if sizes:
+        blocks += b.Heading(message("cost.size"), "sizes"), _table(record, "sizes", sizes)
+        blocks += (b.Paragraph(message("cost.size.note"), note=True),)
+    return blocks
 
 
 def _table(record: Record, table: str, names: Sequence[str]) -> b.Table:
@@ -181,8 +178,7 @@ def _table(record: Record, table: str, names: Sequence[str]) -> b.Table:
             return measure_text(getattr(model.timing, name))
         return compact(getattr(model.cost, name), "B" if name.endswith("bytes") else "")
 
-    models = ranked(record) if names else ()
-    rows = [(model.name, [cell(model, name) for name in names]) for model in models]
+    rows = [(model.name, [cell(model, name) for name in names]) for model in ranked(record)]
     return b.model_table(table, [message(f"cost.{name}") for name in names], rows)
 
 

@@ -48,6 +48,7 @@ from selfattn.results.quality import (
     NgramGroup,
     PairTest,
     Point,
+    RatioTest,
     Target,
     is_estimable,
 )
@@ -128,22 +129,17 @@ def ngrams_section(record: Record) -> tuple[b.Block, ...]:
     tells_runs = not ranking.is_single(record)
     for number, group in enumerate(record.ngrams):
         if group.ngrams:
-            head = message("ngrams.pair", first=group.first, second=group.second)
-            blocks += [
-                b.Heading(head, f"ngrams-{number}"),
-                _ngram_table(group, f"ngrams-{number}", tells_runs=tells_runs),
-            ]
+            name = f"ngrams-{number}"
+            heading = b.Heading(message("ngrams.pair", first=group.first, second=group.second), name)
+            blocks += [heading, _ngram_table(group, name, tells_runs=tells_runs)]
     every = message("ngrams.every") if tells_runs else None
     return (b.Paragraph(message("ngrams.text"), every), *blocks) if blocks else ()
 
 
 def _ngram_table(group: NgramGroup, name: str, *, tells_runs: bool) -> b.Table:
-    columns = [
-        b.Column(message("ngrams.words"), numeric=False),
-        b.Column(group.first, model=True),
-        b.Column(group.second, model=True),
-        b.Column(message("ngrams.reference")),
-    ]
+    columns = [b.Column(message("ngrams.words"), numeric=False)]
+    columns += [b.Column(name, model=True) for name in (group.first, group.second)]
+    columns.append(b.Column(message("ngrams.reference")))
     if tells_runs:
         columns.append(b.Column(message("ngrams.separated"), numeric=False))
     rows = []
@@ -162,10 +158,8 @@ def differences_section(record: Record) -> tuple[b.Block, ...]:
     names = [model.name for model in ranked(record)]
     has_sources = any(item.source for item in record.differences)
     sides = ("col.source", "col.target") if has_sources else ("col.target",)
-    columns = (
-        *(b.Column(message(side), numeric=False) for side in sides),
-        *(b.Column(name, numeric=False, model=True) for name in names),
-    )
+    columns = [b.Column(message(side), numeric=False) for side in sides]
+    columns += [b.Column(name, numeric=False, model=True) for name in names]
     rows = []
     for item in record.differences:
         part = _part(item.format)
@@ -175,7 +169,7 @@ def differences_section(record: Record) -> tuple[b.Block, ...]:
         answers = [b.MarkedAnswer(item.predictions.get(name), item.target) for name in names]
         rows.append(b.Row((*texts, *answers)))
     text = message("differences.text", count=len(rows))
-    return b.Paragraph(text), b.Table("differences", columns, tuple(rows), "differences", shown=12)
+    return b.Paragraph(text), b.Table("differences", tuple(columns), tuple(rows), "differences", shown=12)
 
 
 @b.section("statistics", "head.statistics", after="differences")
@@ -214,29 +208,37 @@ def pair_table(record: Record, metric: str, pairs: Sequence[PairTest] | None = N
         pairs: the tests; default those of the test set that decides.
         name: of the table; default that of the metric.
     """
-    place = {model.name: k for k, model in enumerate(ranked(record))}
     tests = [test for test in (record.pairs if pairs is None else pairs) if test.metric == metric]
+    place = _places(record)
     tests = [test if place[test.first] < place[test.second] else test.turned() for test in tests]
     tests.sort(key=lambda test: (place[test.first], place[test.second]))
     kind = metric_kind(record, metric) or "number"
     has_odds = any(test.odds for test in tests)
-    heads = [
-        "pairs.first",
-        "pairs.second",
-        f"pairs.difference.{kind}",
-        *(["pairs.odds"] if has_odds else []),
-        "pairs.p",
-        "pairs.holm",
-        "pairs.word",
-    ]
-    columns = tuple(b.Column(message(key), numeric=1 < k < len(heads) - 1) for k, key in enumerate(heads))
+    measured = [f"pairs.difference.{kind}", *(["pairs.odds"] if has_odds else [])]
     rows = tuple(_pair(record, test, has_odds) for test in tests)
-    return b.Table(name or f"pairs-{metric}", columns, rows, shown=24)
+    return b.Table(name or f"pairs-{metric}", _pair_columns(measured), rows, shown=24)
+
+
+def _places(record: Record) -> dict[str, int]:
+    """Return the place of each model, 0 for the best."""
+    return {model.name: k for k, model in enumerate(ranked(record))}
+
+
+def _pair_columns(measured: Sequence[str]) -> tuple[b.Column, ...]:
+    """Return the heads of a table of pairs: the models, what was measured, two p, and the word of the test."""
+    heads = ("pairs.first", "pairs.second", *measured, "pairs.p", "pairs.holm", "pairs.word")
+    return tuple(b.Column(message(key), numeric=1 < k < len(heads) - 1) for k, key in enumerate(heads))
+
+
+def _with_role(word: Message, test: PairTest | RatioTest, tests: Sequence[PairTest | RatioTest]) -> Message:
+    """Say of the word of a test whether it was named before training, where one of the tests was."""
+    if not any(other.primary for other in tests):
+        return word
+    return message("word.primary" if test.primary else "word.exploratory", word=word)
 
 
 def _pair(record: Record, test: PairTest, has_odds: bool) -> b.Row:
     kind = metric_kind(record, test.metric) or "number"
-    p, p_holm = (bare_p_text(value) for value in (test.p, test.p_holm))
     models = [model for model in record.models if model.name in (test.first, test.second)]
     difference: TextLike = difference_text(test, kind)
     ratio = ratio_text(test.odds) if test.odds else NONE
@@ -244,10 +246,8 @@ def _pair(record: Record, test: PairTest, has_odds: bool) -> b.Row:
         ratio = NONE
         difference = message("gap.wide.cell", count=min(len(model.seeds) for model in models))
     word = standing_word(record, test) if comparable(record, *models) else message("standing.stopped")
-    if any(other.primary for other in record.pairs):
-        word = message("word.primary" if test.primary else "word.exploratory", word=word)
-    figures = [difference, *([ratio] if has_odds else []), p, p_holm]
-    return b.Row((test.first, test.second, *figures, word), test.first)
+    figures = [difference, *([ratio] if has_odds else []), bare_p_text(test.p), bare_p_text(test.p_holm)]
+    return b.Row((test.first, test.second, *figures, _with_role(word, test, record.pairs)), test.first)
 
 
 def method_note(record: Record) -> Message:
@@ -306,22 +306,20 @@ def _measured(record: Record, name: str, estimate: Estimate | None) -> str:
 
 
 _POINTS = 24  # of a line
+_COSTS = ("short.parameters", "unit.flops", "cost.train_seconds")
 
 
 def target_summary(record: Record, target: Target) -> b.Table:
     """Return a row for each model: what it needs, how many times as much as the best, and what that costs."""
     percent = amount(100 * target.share)
-    scale = _examples_scale(target)
     columns = (
         b.Column(message("col.model"), numeric=False),
         b.Column(in_task_words(record, "target.col.examples", percent=percent)),
-        b.Column(message("target.col.strip"), axis=scale),
+        b.Column(message("target.col.strip"), axis=_examples_scale(target)),
         b.Column(message("target.col.times")),
         b.Column(message("target.col.arrived"), numeric=False),
         b.Column(message("target.col.test")),
-        b.Column(message("short.parameters")),
-        b.Column(message("unit.flops")),
-        b.Column(message("cost.train_seconds")),
+        *(b.Column(message(key)) for key in _COSTS),
     )
     best, *_ = ranked(record)
     rows = tuple(b.Row(_target_cells(record, target, model, best), model.name) for model in ranked(record))
@@ -333,7 +331,6 @@ def _target_cells(record: Record, target: Target, model: Model, best: Model) -> 
     score = quality(record, model)
     kind = record.headline.kind
     times = "1" if model is best else times_text(target.pair(model.name, best.name))
-    seconds = model.timing.train_seconds
     return (
         model.name,
         b.Styled(_examples_text(arrivals.median, target), _examples_range(arrivals, target), strong=True),
@@ -341,10 +338,14 @@ def _target_cells(record: Record, target: Target, model: Model, best: Model) -> 
         times,
         message("target.arrived", count=arrivals.arrived, total=len(arrivals.examples)),
         b.Styled(mean_text(score, kind), interval_text(score, kind)),
-        compact(model.parameters),
-        compact(model.cost.training_flops_per_token),
-        NONE if seconds is None else amount(seconds.mean),
+        *_costs(model),
     )
+
+
+def _costs(model: Model) -> tuple[str, ...]:
+    """Return parameters, operations for each token in training, and seconds of a training."""
+    flops = compact(model.cost.training_flops_per_token)
+    return compact(model.parameters), flops, _mean(model.timing.train_seconds)
 
 
 def _examples_range(arrivals: ModelArrivals, target: Target) -> str:
@@ -356,9 +357,8 @@ def _examples_range(arrivals: ModelArrivals, target: Target) -> str:
 
 def _drawn(arrivals: ModelArrivals, target: Target) -> Estimate:
     """Return median and range as something to draw; what is above the cap stands at the end of the axis."""
-    median, low, high = (
-        float(target.cap if count is None else count) for count in (arrivals.median, arrivals.low, arrivals.high)
-    )
+    counts = (arrivals.median, arrivals.low, arrivals.high)
+    median, low, high = (float(target.cap if count is None else count) for count in counts)
     return Estimate(median, low, high)
 
 
@@ -456,19 +456,14 @@ def _examples_text(count: int | None, target: Target) -> str:
 
 
 def _pairs_table(target: Target, record: Record) -> b.Table:
-    place = {model.name: k for k, model in enumerate(ranked(record))}
+    place = _places(record)
     tests = [test if place[test.first] > place[test.second] else test.swapped() for test in target.pairs]
-    tests.sort(key=lambda test: (place[test.second], place[test.first]))
-    heads = ("pairs.first", "pairs.second", "target.col.times", "pairs.p", "pairs.holm", "pairs.word")
-    columns = tuple(b.Column(message(key), numeric=1 < k < len(heads) - 1) for k, key in enumerate(heads))
     rows = []
-    for test in tests:
-        word = message(f"standing.{test.word}")
-        if any(other.primary for other in target.pairs):
-            word = message("word.primary" if test.primary else "word.exploratory", word=word)
+    for test in sorted(tests, key=lambda test: (place[test.second], place[test.first])):
+        word = _with_role(message(f"standing.{test.word}"), test, target.pairs)
         figures = (times_text(test), bare_p_text(test.p), bare_p_text(test.p_holm), word)
         rows.append(b.Row((test.first, test.second, *figures), test.first))
-    return b.Table("ratios", columns, tuple(rows))
+    return b.Table("ratios", _pair_columns(["target.col.times"]), tuple(rows))
 
 
 _WIDTHS = ("dim", "hidden_dim")
@@ -482,14 +477,11 @@ def limits_section(record: Record) -> tuple[b.Block, ...]:
 
 def first_screen(record: Record) -> tuple[b.Block, ...]:
     """Return what the first screen shows below the verdict."""
+    tables: tuple[b.Block, ...] = (summary(record), *made_of(record))
     if record.target is not None:
-        return target_chart(record, record.target), summary(record), *made_of(record)
+        return target_chart(record, record.target), *tables
     nines = message("note.nines") if record_scale(record).floor else None
-    return (
-        summary(record),
-        *made_of(record),
-        b.Paragraph(interval_note(record, brief=True), nines, _words_of_tests(record), note=True),
-    )
+    return *tables, b.Paragraph(interval_note(record, brief=True), nines, _words_of_tests(record), note=True)
 
 
 def _words_of_tests(record: Record) -> Message | None:
@@ -501,13 +493,12 @@ def _words_of_tests(record: Record) -> Message | None:
 
 def brief(record: Record) -> tuple[b.Block, ...]:
     """Return the same with the verdict and its limits, for the terminal."""
+    blocks: tuple[b.Block, ...] = (verdict(record), summary(record), *made_of(record))
     open_points = limits(record)
     if record.target is not None:
-        return verdict(record), summary(record), *made_of(record), b.Items(open_points)
+        return *blocks, b.Items(open_points)
     return (
-        verdict(record),
-        summary(record),
-        *made_of(record),
+        *blocks,
         *trial_charts(record)[:1],
         b.Paragraph(interval_note(record, brief=True), _words_of_tests(record), note=True),
         b.Paragraph(message("terminal.limits") if open_points else None),
@@ -527,8 +518,7 @@ def summary(record: Record) -> b.Table:
         b.Column(message("col.strip", metric=metric), axis=record_scale(record)),
         b.Column(message("col.standing"), numeric=False),
     ]
-    costs = ("short.parameters", "unit.flops", "cost.train_seconds", "short.predict") if record.trained else ()
-    columns += [b.Column(message(key)) for key in costs]
+    columns += [b.Column(message(key)) for key in (*_COSTS, "short.predict") if record.trained]
     rows = tuple(b.Row(_cells(record, model), model.name) for model in ranked(record))
     return b.Table("summary", tuple(columns), rows, "summary")
 
@@ -578,13 +568,7 @@ def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
     )
     if not record.trained:
         return cells
-    return (
-        *cells,
-        compact(model.parameters),
-        compact(model.cost.training_flops_per_token),
-        _mean(model.timing.train_seconds),
-        _mean(model.timing.predict_ms),
-    )
+    return *cells, *_costs(model), _mean(model.timing.predict_ms)
 
 
 def _mean(measure: MeanOverRuns | None) -> str:

@@ -57,8 +57,7 @@ def trial_charts(record: Record) -> tuple[b.Chart, ...]:
     if record.tuning is None:
         return ()
     shares = [cell.budget for cell in record.budgets.cells[-2::-1]] if record.budgets else []
-    charts = (_trial_chart(record, budget) for budget in (None, *shares))
-    return tuple(chart for chart in charts if any(line.spots for line in chart.lines))
+    return b.drawn(_trial_chart(record, budget) for budget in (None, *shares))
 
 
 def _trial_chart(record: Record, budget: float | None) -> b.Chart:
@@ -115,10 +114,9 @@ def sensitivity(record: Record) -> b.Table:
             for label, scores in _parts(record, _trials_at(model, None), axis):
                 shown = value_text(fmean(scores), record.headline.kind) if scores else NONE
                 rows.setdefault((name, label), {})[model.name] = f"{shown} ({len(scores)})"
-    listed: list[b.Row] = []
-    for (name, label), cells in rows.items():
-        listed.append(b.Row((name, label, *(cells.get(model.name, NONE) for model in record.models))))
-    return b.Table("sensitivity", columns, tuple(listed))
+    names = [model.name for model in record.models]
+    body = (b.Row((*head, *(cells.get(name, NONE) for name in names))) for head, cells in rows.items())
+    return b.Table("sensitivity", columns, tuple(body))
 
 
 def _parts(record: Record, trials: Sequence[TuningTrial], axis: Axis) -> list[tuple[str, list[float]]]:
@@ -244,14 +242,11 @@ def budgets_section(record: Record) -> tuple[b.Block, ...]:
 def _budget_chart(record: Record, budgets: Budgets) -> b.Chart:
     """Draw quality against the budget, whose marks are the budgets themselves."""
     cells = [(float(cell.examples or cell.steps), cell) for cell in budgets.cells]
-    scores = {model.name: [(place, cell.models.get(model.name)) for place, cell in cells] for model in record.models}
     lines = []
-    for name, estimates in scores.items():
-        spots = []
-        for place, estimate in estimates:
-            if estimate:
-                spots.append(b.Spot(place, estimate.mean, estimate.low, estimate.high))
-        lines.append(b.ChartLine(name, tuple(spots)))
+    for model in record.models:
+        estimates = [(place, cell.models.get(model.name)) for place, cell in cells]
+        spots = (b.Spot(place, score.mean, score.low, score.high) for place, score in estimates if score)
+        lines.append(b.ChartLine(model.name, tuple(spots)))
     marks = tuple((place, compact(place)) for place, _ in cells)
     across = Scale(None, marks[-1][0], "number", marks[0][0], powers=True, marks=marks)
     caption = message("budgets.caption", **measured(record))
@@ -291,8 +286,7 @@ _SPENT: dict[str, tuple[Callable[[Point], float | None], Callable[[float], str]]
 @b.section("learning", "head.learning")
 def learning_section(record: Record) -> tuple[b.Block, ...]:
     """Return a chart for each quantity that the record holds; nothing where there is no curve."""
-    drawn = (_chart(record, name) for name in _SPENT)
-    charts = tuple(chart for chart in drawn if any(line.spots for line in chart.lines))
+    charts = b.drawn(_chart(record, name) for name in _SPENT)
     if not charts:
         return ()
     items = record.settings.get("curve_items")
@@ -346,12 +340,9 @@ def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) ->
             across.append(float(np.interp(at, place, [of(point) or 0.0 for point in run])))
             values.append(float(np.interp(at, place, [point.valid or 0.0 for point in run])))
         mean = fmean(values)
-        low = None
-        high = None
-        if len(values) == 2:
-            low = min(values)
-            high = max(values)
-        elif len(values) > 2:
+        low = min(values) if len(values) == 2 else None
+        high = max(values) if len(values) == 2 else None
+        if len(values) > 2:
             half = t_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
             low = max(0.0, mean - half)
             high = min(top, mean + half)
