@@ -118,7 +118,8 @@ def greedy_hits(model: Seq2Seq, batch: Batch) -> Tensor:
 
 def exact_share(model: Seq2Seq, batch: Batch) -> float:
     """Return the share of targets that greedy decoding writes exactly, 0 to 1."""
-    return float(greedy_hits(model, batch).all(dim=1).double().mean())
+    hits = greedy_hits(model, batch) | ~batch.target_mask
+    return float(hits.all(dim=1).double().mean())
 
 
 @torch.inference_mode()

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import cache
 from math import log
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +21,8 @@ from selfattn.claims.suite.decoders import gold
 from selfattn.claims.suite.encoders import POSITIONS, encoder, permuted_difference, residual
 from selfattn.claims.suite.heads import BACKWARD, FORWARD, WIDTHS, by_autograd, by_hand, slope
 from selfattn.claims.suite.lengths import halving_length
-from selfattn.data.pairs import Pair, Span
+from selfattn.data.batches import collate
+from selfattn.data.pairs import Example, Pair, Span
 from selfattn.data.phrases import CldrSource
 from selfattn.models.build import body
 from selfattn.registry import CLAIMS
@@ -100,6 +102,11 @@ MET: dict[str, dict[str, dict[str, float]]] = {
     "alignment": {
         arm: {"error": 0.7 if "shuffled" in arm else 0.2, "untrained": 0.7, "diagonal": 0.45}
         for arm in (*READERS, "shuffled-rnn", "shuffled-heads")
+    },
+    "guided-alignment": {
+        f"{model}-{name}": {"exact": exact, "links": links}
+        for model in ("rnn", "transformer")
+        for name, exact, links in (("plain", 0.5, 0.3), ("light", 0.55, 0.6), ("strong", 0.65, 0.9))
     },
     "parallelism": {"layers": PARALLELISM},
     "future-mask": {
@@ -210,6 +217,11 @@ CASES: list[tuple[str, dict[str, float], str]] = [
     ("alignment", {"location/error": 0.6, "heads/error": 0.6}, "conditional rnn"),
     ("alignment", {"[!sh]*/error": 0.6, "scaled_dot/error": 0.6}, "conditional heads"),
     ("alignment", {"*/error": 0.6, "shuffled*/error": 0.7}, "does not hold"),
+    ("guided-alignment", {"transformer-strong/exact": 0.55}, "conditional rnn"),
+    ("guided-alignment", {"rnn-strong/exact": 0.5}, "conditional transformer"),
+    ("guided-alignment", {"*-strong/exact": 0.55}, "conditional slight"),  # exactly the margin
+    ("guided-alignment", {"*-strong/exact": 0.5}, "does not hold"),
+    ("guided-alignment", {"rnn-strong/links": 0.4}, "not learned"),  # guidance moved nothing
     ("parallelism", {"layers/rnn*-ms@16": 8.0}, "does not hold"),
     ("parallelism", {"layers/rnn-ms@1024": 21.6}, "does not hold"),  # the curves do not cross
     ("parallelism", {"layers/attention-ms@1024": 13.0}, "does not hold"),
@@ -385,6 +397,24 @@ def test_small_helpers_by_hand() -> None:
     links = gold(Pair("May 4, 1988 a b c", "1988년 5월 x", "", spans)).links
     assert links.sure == {(0, 1), (2, 0)}
     assert links.possible - links.sure == {(3, 2), (4, 2), (5, 2)}
+
+
+def test_attention_on_links_and_exact_match_leave_padding_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    examples = [Example([4, 5, 2], [6, 7, 2], ((0, 0), (1, 0), (1, 1))), Example([5, 2], [8, 2], ((0, 0),))]
+    batch = collate(examples, 0, 1, [0, 1])
+    rows = [
+        [[0.5, 0.25, 0.25], [0.5, 0.5, 0.0], [1.0, 0.0, 0.0]],
+        [[0.25, 0.75, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]],
+    ]
+    other = torch.zeros(2, 1, 3, 3)
+    weights = torch.cat([torch.tensor(rows)[:, None], other], dim=1)  # the second head does not count
+    model: Any = SimpleNamespace(attention_maps=lambda *args, **masks: SimpleNamespace(cross=[weights]))
+    assert decoders.on_links(model, batch) == (0.75 + 0.5 + 0.25) / 3
+    right = torch.tensor([[True, True, True], [True, True, False]])  # the last place of the second is padding
+    monkeypatch.setattr(small, "greedy_hits", lambda *args: right)
+    assert small.exact_share(model, batch) == 1.0
+    right[1, 1] = False
+    assert small.exact_share(model, batch) == 0.5
 
 
 def test_the_worked_example_is_right_on_paper() -> None:

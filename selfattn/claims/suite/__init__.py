@@ -9,7 +9,7 @@ _ORDER = (
     *("bottleneck", "attention-removes", "reversal", "bidirectional", "alignment", "scores", "placement", "depth"),
     *("distance", "parallelism", "order", "averaging", "future-mask", "exposure", "key-value-heads", "hybrids"),
     *("weighted-sum", "extrapolation", "explanation", "scaling", "learning-rate", "heads", "pruning", "warm-up"),
-    *("induction", "cause", "state-size"),
+    *("induction", "cause", "state-size", "guided-alignment"),
 )
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")

@@ -21,6 +21,7 @@ from selfattn.claims.claim import (
     Setup,
     Trials,
     contrast,
+    control,
     exact,
     minus,
     number,
@@ -28,12 +29,12 @@ from selfattn.claims.claim import (
     share_error,
 )
 from selfattn.data.batches import Batch, batches, collate
-from selfattn.data.pairs import Example, Pair, encode_pairs
+from selfattn.data.pairs import Example, Pair
 from selfattn.data.phrases import CldrSource
 from selfattn.data.splits import Split
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import sample
-from selfattn.evaluation.attention import AttentionReading, gold_from_spans, word_links
+from selfattn.evaluation.attention import AttentionReading, gold_from_spans, linked_examples, word_links
 from selfattn.evaluation.gates import causal
 from selfattn.evaluation.links import GoldPair, Link, Links, count_alignment, diagonal
 from selfattn.models.build import build
@@ -49,6 +50,10 @@ SCORES = ("dot", "scaled_dot", "general", "additive", "concat", "location")
 READERS = (*SCORES, "heads")
 BLIND = ("shuffled-rnn", "shuffled-heads")
 BASELINES = ("diagonal", "untrained", "shuffled")
+MODELS = {"rnn": "general", "transformer": "heads"}
+WEIGHTS = {"plain": None, "light": 0.1, "strong": 1.0}
+DROPOUT = 0.2
+MOVED = 0.2  # share of attention that guidance has to bring to the linked tokens, or it shows nothing
 SHARED = {"share_embeddings": True, "tie_output": True}
 RNN = {"encoder.hidden_dim": WIDTH // 2, "encoder.direction": "both", "decoder.hidden_dim": WIDTH}
 RNN |= {"decoder.initial_state": "project", "decoder.max_source_length": 64, **SHARED}
@@ -118,11 +123,11 @@ class Alignment(Claim):
         return self.chart("alignment-error", lines, of="line", across=number_scale([len(places)])), self.means(trials)
 
 
-def model_of(reader: str) -> ModelConfig:
+def model_of(reader: str, *, dropout: float = 0.0) -> ModelConfig:
     """An LSTM that reads both ways with Luong's attention and one score; or a Transformer's heads."""
     if reader == "heads":
-        return small.resized("transformer", SHARED, dim=WIDTH, ffn_dim=2 * WIDTH)
-    return small.resized("luong-general", {**RNN, "decoder.score": reader}, embed_dim=WIDTH)
+        return small.resized("transformer", SHARED, dim=WIDTH, ffn_dim=2 * WIDTH, dropout=dropout)
+    return small.resized("luong-general", {**RNN, "decoder.score": reader}, embed_dim=WIDTH, dropout=dropout)
 
 
 def errors(model: Seq2Seq, tokenizer: SubwordTokenizer, pairs: list[GoldPair]) -> dict[AttentionReading, float]:
@@ -167,24 +172,86 @@ def gold(pair: Pair) -> GoldPair:
 def unseen(part: Split, count: int) -> tuple[list[GoldPair], Batch]:
     """Return phrases that are not trained on, with their links, and the same as one batch."""
     figures = phrases(part, 0, count)
-    return [gold(pair) for pair in figures], collate(encode_pairs(figures, subwords()), 0, 1, range(count))
+    examples = list(linked_examples(figures, subwords(), {}))
+    return [gold(pair) for pair in figures], collate(examples, 0, 1, range(count))
 
 
 def training(seed: int, count: int, *, shuffled: bool) -> Iterator[Batch]:
-    """Go through so many phrases again and again, each time in another order.
+    """Go through so many phrases again and again, each time in another order; they have their links.
 
     Args:
         seed: of the phrases and of their order.
         count: of different phrases.
         shuffled: whether every target stands beside the source of another phrase.
     """
-    examples = encode_pairs(phrases("train", seed, count), subwords())
+    examples = list(linked_examples(phrases("train", seed, count), subwords(), {}))
     if shuffled:
         order = torch.randperm(count, generator=generator(seed, "claims/shuffled")).tolist()
         examples = [Example(examples[k].source, pair.target) for k, pair in zip(order, examples, strict=True)]
     draws = generator(seed, "claims/data")
     while True:
         yield from batches(examples, batch_size=32, max_tokens=None, generator=draws)
+
+
+@register.claim("guided-alignment")
+class GuidedAlignment(Claim):
+    """Phrases written right after few training phrases, with and without links that one head learns."""
+
+    source = "Chen et al. 2016, section 3.2; Garg et al. 2019, section 4.2"
+    seconds = (0, 900)
+    points = tuple(MODELS)
+    kinds = {
+        f"{model}-{name}": {"reader": reader, "weight": weight}
+        for (model, reader), (name, weight) in product(MODELS.items(), WEIGHTS.items())
+    }
+    rates = (5e-3, 1e-2, 2e-2)
+    sizes = {"steps": 1500, "pairs": 512, "tested": 1000}
+    shows = {f"{model}_{name}": (f"{model}-{name}", "exact") for model, name in product(MODELS, ("plain", "strong"))}
+    figure = "exact"
+    lines = {model: {place: f"{model}-{name}" for place, name in enumerate(WEIGHTS)} for model in MODELS}
+    columns = dict.fromkeys(("exact", "links", "error"), share)
+
+    def measure(self, setup: Setup) -> dict[str, float]:
+        """Train on few phrases, all with dropout; write those of the test, and see where the attention is."""
+        tokenizer = subwords()
+        validation, aside = unseen("valid", setup["tested"])
+        test, batch = unseen("test", setup["tested"])
+        model = build(model_of(setup["reader"], dropout=DROPOUT), vocab_size=len(tokenizer), seed=setup.seed)
+        small.train(setup, model, training(setup.seed, setup["pairs"], shuffled=False), guided=setup["weight"])
+        reading = chosen(errors(model, tokenizer, validation))
+        return {
+            "valid": 1 - small.exact_share(model, aside),
+            "exact": small.exact_share(model, batch),
+            "links": on_links(model, batch),
+            "error": errors(model, tokenizer, test)[reading],
+        }
+
+    def contrasts(self, trials: Trials) -> Contrasts:
+        """Links with the larger weight gain more than the margin in both models."""
+        return tuple(self.gain(trials, model) for model in MODELS)
+
+    def conditions(self, trials: Trials) -> dict[str, Contrasts]:
+        """Only in one of the models; or in both, but by less than the margin."""
+        rules = {model: (self.gain(trials, model),) for model in MODELS}
+        return {**rules, "slight": tuple(self.gain(trials, model, bound=0.0) for model in MODELS)}
+
+    def controls(self, trials: Trials) -> Contrasts:
+        """Guidance has moved the attention of the head that it trains."""
+        arms = {f"{model}-strong": f"{model}-plain" for model in MODELS}
+        return tuple(control(arm, trials.differences(arm, plain, "links"), MOVED) for arm, plain in arms.items())
+
+    def gain(self, trials: Trials, model: str, *, bound: float = MARGIN) -> Contrast:
+        """Hold what a model gains by links against a bound."""
+        return trials.lead(model, f"{model}-strong", f"{model}-plain", "exact", self.size["tested"], bound=bound)
+
+
+@torch.inference_mode()
+def on_links(model: Seq2Seq, batch: Batch) -> float:
+    """Return the mean share of attention on linked tokens, of the first head of the only layer."""
+    assert batch.links is not None
+    maps = model.attention_maps(batch.source, batch.target_in, source_mask=batch.source_mask)
+    shares = (maps.cross[0][:, 0] * batch.links).sum(dim=-1)  # [b t]
+    return float(shares[batch.links.any(dim=-1)].double().mean())
 
 
 LENGTH = 12
