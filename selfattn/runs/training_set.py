@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, islice
 from typing import Any
 
@@ -33,7 +33,7 @@ from selfattn.runs.task import TaskData, TextData, Texts, metric_names, validati
 from selfattn.settings import shown
 from selfattn.tokenizers.protocol import BOS, EOS, PAD, Tokenizer, unit_of
 from selfattn.training.config import TrainingConfig
-from selfattn.training.loop import Criterion
+from selfattn.training.loop import Criterion, first_look
 
 _SAMPLE = 20_000  # training pairs that are searched for the longest
 _READ = 2000  # pairs whose targets' script is compared with their language
@@ -53,7 +53,7 @@ class TrainingSet:
         tokenizer: of all models.
         epoch: returns the training examples of an epoch, counted from 0; an iterable that is not a sequence is read as
             a stream, which may be larger than memory or endless.
-        validation: unseen examples for the loss; with `look_items`, these alone.
+        validation: unseen examples for the loss.
         criterion: chooses the best weights.
         longest: the longest source with the longest target, to check that a model can read them.
         max_length: most tokens of an output, ``<eos>`` included.
@@ -159,13 +159,15 @@ def make_training_set(
     validation_examples = encode_pairs(validation, tokenizer)
     look = training.look_items if training.look_items and training.look_items < len(validation) else None
     limits = output_limits(validation, validation_examples, known, tokenizer)
+    criterion = _criterion(validation_names(task), task.language, tokenizer, validation, limits)
+    if look is not None:
+        few = validation_examples[:look]
+        criterion = replace(criterion, look=lambda model, processes: first_look(model, few, training, processes))
     return TrainingSet(
         tokenizer,
         epoch,
-        validation_examples[:look],
-        _criterion(
-            validation_names(task), task.language, tokenizer, validation, limits, look, training.target_exact_match
-        ),
+        validation_examples,
+        criterion,
         longest,
         max_length,
         metric_names(task),
@@ -297,14 +299,8 @@ def _criterion(
     tokenizer: Tokenizer,
     pairs: Sequence[Pair],
     limits: Sequence[int],
-    look: int | None,
-    target: float | None,
 ) -> Criterion:
-    """Measure a model by its greedy outputs for the validation pairs, each of at most its limit of tokens.
-
-    With a ``look``, the first pairs are answered alone; all are answered where these reach the target. So a few lucky
-    pairs never end a training.
-    """
+    """Measure a model by its greedy outputs for the validation pairs, each of at most its limit of tokens."""
     sources = [pair.source for pair in pairs]
     targets = [pair.target for pair in pairs]
     for name in names:  # a plugin's metric fails here, not after the first epoch
@@ -328,9 +324,6 @@ def _criterion(
         return score_outputs(names, [best[0].text for best in outputs], pairs[:first], language)
 
     def measure(model: Seq2Seq, loss: float, processes: Processes) -> Mapping[str, float]:
-        measures = measure_first(model, processes, look)
-        if look is None or target is None or measures[names[0]] < target:
-            return measures
         return measure_first(model, processes, None)
 
     def measure_part(model: Seq2Seq, processes: Processes) -> float:

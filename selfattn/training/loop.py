@@ -5,10 +5,11 @@ and writes nothing but the checkpoint.
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 
@@ -22,7 +23,7 @@ from selfattn.streams import alone, generator
 from selfattn.tokenizers.protocol import BOS, PAD
 from selfattn.training.checkpoint import CheckpointFile, TrainingState
 from selfattn.training.config import TrainingConfig
-from selfattn.training.loss import batch_loss
+from selfattn.training.loss import batch_loss, token_loss
 from selfattn.training.observer import CurveReport, EpochReport, Observer, StepReport, StopTraining
 from selfattn.training.step import Stepper, StepTaken, check_finite, make_optimizer, take_steps
 from selfattn.training.weights import Average, Replica, make_average, named_weights, put_into
@@ -52,6 +53,8 @@ class Outcome:
 
 LOSS = "loss"
 """Name of the deciding measure for the lowest validation loss."""
+_LOOKED_AT = 100  # examples that a look reads in a batch
+Counts = TypeVar("Counts", bound=tuple[Any, ...])
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ class Criterion:
         higher_is_better: default True.
         part: returns the deciding measure on a part of the validation data, for points of the learning curve between
             validations; None where there is none.
+        look: returns the loss and the deciding measure of a few items, such as :func:`first_look`; None where every
+            validation measures all. All are measured only where these few reach the target.
 
     Example:
         >>> import math
@@ -79,6 +84,7 @@ class Criterion:
     name: str
     higher_is_better: bool = True
     part: Callable[[Seq2Seq, Processes], float] | None = None
+    look: Callable[[Seq2Seq, Processes], tuple[float, float]] | None = None
 
     def value(self, report: EpochReport) -> float:
         """Return a number that is higher for better validations."""
@@ -88,7 +94,7 @@ class Criterion:
 
     def by_loss(self) -> "Criterion":
         """Return a criterion with the same measures, where the lowest loss decides."""
-        return replace(self, name=LOSS, higher_is_better=False, part=None)
+        return replace(self, name=LOSS, higher_is_better=False, part=None, look=None)
 
 
 def train_model(
@@ -152,6 +158,8 @@ def train_model(
                 loop.train_to_validation()
                 if loop.state.progress.since_tokens:
                     loop.validate()
+            if criterion.look is not None:
+                loop.save()
         except KeyboardInterrupt:
             status = "interrupted"
         state = loop.state
@@ -262,7 +270,7 @@ class _Loop:
         requests = (self.is_stop_requested, self.is_end_requested, due)
         is_stopping, self.is_ending, due = self.processes.decide(requests)  # those of the first process
         if is_stopping or due:
-            self._save()
+            self.save()
         if is_stopping:
             raise KeyboardInterrupt
 
@@ -374,25 +382,34 @@ class _Loop:
         self.replica.model.train()
         if measured is None:  # save the state before the validation, which the resumed training repeats
             state.average.validation_stopped()
-            self._save()
+            self.save()
             raise KeyboardInterrupt
         if report is not None:
             self._tell(lambda observer: observer.validation_ended(report, model))
         progress.validated()
-        self._save()
+        if self.criterion.look is None:
+            self.save()
+        else:  # looks are too many for a checkpoint each
+            self._save_where_due()
 
     def _measured(self) -> tuple[float, Mapping[str, float]] | None:
         """Return the validation loss and the measures of the criterion; None if an observer requests a stop."""
         progress = self.state.progress
         model = self.replica.model
         with suppress(Stopped), polled(lambda: any(observer.requests_stop() for observer in self.observers)):
-            loss = validation_loss(model, self.validation, self.config, self.processes)
+            if self.criterion.look is None:
+                loss, share = validation_loss(model, self.validation, self.config, self.processes), math.inf
+            else:
+                loss, share = self.criterion.look(model, self.processes)
             check_finite("validation loss", loss, progress.step, progress.lr, self.config.precision)
+            if share < (self.config.target_exact_match or 0.0):
+                return loss, {self.criterion.name: share}
             give_back_memory()  # of steps and losses, before outputs are written
             return loss, self.criterion.measure(model, loss, self.processes)
         return None
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Write a checkpoint, where there is a place for it."""
         if self.checkpoints is not None and self.processes.is_main:
             checkpoint = self.state.checkpoint()
             progress = self.state.progress
@@ -481,24 +498,67 @@ def validation_loss(
     Raises:
         Stopped: a stop was requested, see :mod:`selfattn.processes`.
     """
-    model.eval()
-    device = model.device
-    processes = processes or Processes()
-    cut = batches(
-        sorted(examples, key=lambda example: len(example.source)),
-        batch_size=config.batch_size,
-        max_tokens=config.max_tokens,
-    )
-    losses: list[tuple[float, int]] = []
-    with processes.stopping_together():
-        for batch in processes.share_of(cut):
-            poll()
-            on_device = batch.to(device)
-            count = int(batch.target_mask.sum())
-            with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
-                losses.append((batch_loss(model, on_device).item() * count, count))
-    losses = processes.joined(losses)
+
+    def loss_of(batch: Batch) -> tuple[float, int]:
+        count = int(batch.target_mask.sum())
+        return batch_loss(model, batch).item() * count, count
+
+    losses = _over_batches(loss_of, model, examples, config, config.batch_size, processes or Processes())
     total = 0.0
     for loss, _ in losses:  # not `sum`, which rounds in another way
         total += loss
     return total / sum(count for _, count in losses)
+
+
+@torch.no_grad()
+def first_look(
+    model: Seq2Seq, examples: Sequence[Example], config: TrainingConfig, processes: Processes
+) -> tuple[float, float]:
+    """Return the loss, and the share of examples of which the model puts every token first.
+
+    A greedy output is right exactly if each of its tokens comes first, given the right ones before it. So one pass
+    over the right targets says which outputs would be right, without writing them. It may differ by rounding, and
+    where another sequence of tokens stands for the same text.
+
+    Args:
+        model: on its device; sets evaluation mode.
+        examples: at least one.
+        config: gives ``max_tokens`` and ``precision``.
+        processes: that share out the batches.
+
+    Raises:
+        Stopped: a stop was requested, see :mod:`selfattn.processes`.
+    """
+
+    def counts_of(batch: Batch) -> tuple[float, int, int]:
+        logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)  # [b t v]
+        tokens = int(batch.target_mask.sum())
+        loss = token_loss(logits, batch.target_out, batch.target_mask).item()
+        is_right = (logits.argmax(dim=-1) == batch.target_out) | ~batch.target_mask  # [b t]
+        return loss * tokens, tokens, int(is_right.all(dim=1).sum())
+
+    counts = _over_batches(counts_of, model, examples, config, _LOOKED_AT, processes)
+    losses, tokens, right = zip(*counts, strict=True)
+    return sum(losses) / sum(tokens), sum(right) / len(examples)
+
+
+def _over_batches(
+    measure: Callable[[Batch], Counts],
+    model: Seq2Seq,
+    examples: Sequence[Example],
+    config: TrainingConfig,
+    batch_size: int,
+    processes: Processes,
+) -> list[Counts]:
+    """Return what is measured of each batch, in the order of the batches; processes share them out."""
+    model.eval()
+    device = model.device
+    by_length = sorted(examples, key=lambda example: len(example.source))
+    cut = batches(by_length, batch_size=batch_size, max_tokens=config.max_tokens)
+    counts: list[Counts] = []
+    with processes.stopping_together():
+        for batch in processes.share_of(cut):
+            poll()
+            with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
+                counts.append(measure(batch.to(device)))
+    return processes.joined(counts)
