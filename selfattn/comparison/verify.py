@@ -35,7 +35,7 @@ from selfattn.runs.load import load
 from selfattn.runs.run import Run
 from selfattn.runs.task import decided_by
 from selfattn.runs.training_set import make_training_set
-from selfattn.training.loop import validation_loss
+from selfattn.training.loop import validation_of
 from selfattn.words.messages import SOURCE
 
 _OUTPUT_GATES = ("endings", "repetition", "variety")
@@ -174,8 +174,8 @@ def _trials_again(comparison: Path, plan: ComparisonPlan, *, every: bool) -> Ite
 def _validated(run: Run, metric: str) -> float:
     """Return the metric of a run on its validation items."""
     data = make_training_set(decided_by(run.task, metric), run.config.training, tokenizer=run.tokenizer)
-    loss = validation_loss(run.model, data.validation, run.config.training)
-    return data.criterion.measure(run.model, loss, Processes())[metric]
+    _, measures = validation_of(run.model, data.validation, run.config.training, data.criterion, Processes())
+    return measures[metric]
 
 
 def _alike(was: Answer, now: Answer, run: Run) -> bool:

@@ -396,16 +396,12 @@ class _Loop:
         """Return the validation loss and the measures of the criterion; None if an observer requests a stop."""
         progress = self.state.progress
         model = self.replica.model
-        with suppress(Stopped), polled(lambda: any(observer.requests_stop() for observer in self.observers)):
-            if self.criterion.look is None:
-                loss, share = validation_loss(model, self.validation, self.config, self.processes), math.inf
-            else:
-                loss, share = self.criterion.look(model, self.processes)
+
+        def check(loss: float) -> None:
             check_finite("validation loss", loss, progress.step, progress.lr, self.config.precision)
-            if share < (self.config.target_exact_match or 0.0):
-                return loss, {self.criterion.name: share}
-            give_back_memory()  # of steps and losses, before outputs are written
-            return loss, self.criterion.measure(model, loss, self.processes)
+
+        with suppress(Stopped), polled(lambda: any(observer.requests_stop() for observer in self.observers)):
+            return validation_of(model, self.validation, self.config, self.criterion, self.processes, check)
         return None
 
     def save(self) -> None:
@@ -478,6 +474,36 @@ def cut_epoch(
 def _grouped(stream: Iterator[Batch], size: int) -> Iterator[Group]:
     while group := list(itertools.islice(stream, size)):
         yield group
+
+
+def validation_of(
+    model: Seq2Seq,
+    examples: Sequence[Example],
+    config: TrainingConfig,
+    criterion: Criterion,
+    processes: Processes,
+    check: Callable[[float], None] | None = None,
+) -> tuple[float, Mapping[str, float]]:
+    """Return the loss and the measures of a validation; those of a look alone where it misses the target.
+
+    Args:
+        model: on its device.
+        examples: unseen examples for the loss.
+        config: of the training.
+        criterion: measures quality.
+        processes: that validate together.
+        check: called with the loss, before outputs are written; default nothing.
+    """
+    if criterion.look is None:
+        loss, share = validation_loss(model, examples, config, processes), math.inf
+    else:
+        loss, share = criterion.look(model, processes)
+    if check is not None:
+        check(loss)
+    if share < (config.target_exact_match or 0.0):
+        return loss, {criterion.name: share}
+    give_back_memory()  # of steps and losses, before outputs are written
+    return loss, criterion.measure(model, loss, processes)
 
 
 @torch.no_grad()
