@@ -244,9 +244,3 @@ def test_beginnings_of_different_lengths_are_continued_as_alone() -> None:
     for row, text in zip(rest, ([1, 5, 6, 9, 8], [1, 7, 8]), strict=True):
         full = model(nothing, torch.tensor([text]), source_mask=nothing > 0)
         torch.testing.assert_close(row, full[0, -2:])
-
-
-@pytest.mark.parametrize("setting", [{"stack.cell": "lstm"}, {"stack.direction": "both"}])
-def test_what_cannot_go_on_is_refused(setting: dict[str, str]) -> None:
-    with pytest.raises(UserError, match="expected"):
-        override(CONFIG, setting)

@@ -1,7 +1,6 @@
 """Words and letters: nothing of a text is lost, and what is unknown is named."""
 
 import io
-import json
 from itertools import groupby, pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -44,13 +43,6 @@ def test_a_phone_of_several_code_points_is_one_token(tmp_path: Path) -> None:
     assert loaded.words == ["i", "k̚", "t͡ɕ͈", "ʎ"]
     assert loaded.unknown("i kʰ", "kʰ kʰ").most_common() == [("kʰ", 3)]
     assert "coverage    50.00 % of the words; not covered: kʰ (1)" in describe(loaded, ["i kʰ"])
-
-
-@pytest.mark.parametrize("words", [["b", "a"], ["a", "a"], ["a b"], ["a", 3], "ab", {"a": 1}])
-def test_a_list_that_no_training_wrote_is_refused(tmp_path: Path, words: object) -> None:
-    (tmp_path / "words.json").write_text(json.dumps({"tokenizer": "words", "version": 1, "words": words}))
-    with pytest.raises(UserError, match=r"words.json: not a vocabulary of words, version 1; restore"):
-        load_tokenizer(tmp_path)
 
 
 def test_an_input_reaches_known_words_in_their_plain_form() -> None:
@@ -135,9 +127,3 @@ def test_a_syllable_that_was_never_seen_has_no_unknown_letter(tmp_path: Path) ->
     assert not loaded.unknown("낙간")
     assert dict(loaded.unknown("간다é")) == {"\u1103": 1, "e": 1, "\u0301": 1}
     assert "coverage    50.00 % of the letters" in describe(loaded, ["가é"])
-
-
-def test_a_list_of_characters_that_are_not_taken_apart_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "letters.json").write_text('{"tokenizer": "letters", "version": 1, "letters": "\\uac00"}')
-    with pytest.raises(UserError, match=r"letters.json: not a vocabulary of letters, version 1; restore"):
-        load_tokenizer(tmp_path)

@@ -3,9 +3,11 @@
 import hashlib
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,12 +64,6 @@ def test_files_are_written_as_they_were(tmp_path: Path) -> None:
             assert one == other
 
 
-def test_where_no_tokenizer_is(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(UserError, match="no tokenizer in it"):
-            load_tokenizer(folder)
-
-
 def test_each_side_has_ids_of_its_own() -> None:
     tokenizer = SeparateTokenizer(CharTokenizer("ab"), CharTokenizer("bxyz"))
     assert (len(tokenizer.source), len(tokenizer)) == (6, 8)
@@ -107,24 +103,6 @@ def test_an_id_outside_the_vocabulary_is_an_error(tokenizer: Tokenizer) -> None:
         for use in (tokenizer.decode, tokenizer.pieces):
             with pytest.raises(ValueError, match=f"token id {number} is outside the vocabulary"):
                 use([4, number])
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"\xff\xfe",
-        b"null",
-        b'{"tokenizer": "char", "version": 2, "characters": "ab"}',
-        b'{"tokenizer": "char", "version": 1, "characters": ["a"]}',
-        b'{"tokenizer": "char", "version": 1, "characters": "ba"}',
-    ],
-)
-def test_a_broken_file_is_one_line_that_names_it(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "char.json").write_bytes(content)
-    with pytest.raises(UserError) as error:
-        CharTokenizer.load(tmp_path)
-    assert str(error.value).startswith(f"{tmp_path / 'char.json'}:")
-    assert "\n" not in str(error.value)
 
 
 SCRIPTS = {
@@ -170,3 +148,48 @@ def test_a_damaged_model_with_the_right_checksum_is_refused_or_works(kind: Subwo
             assert damaged.decode(damaged.encode("two dogs é")) == "two dogs é"
     assert all(refusal.startswith(f"{tmp_path / 'subword.model'}: damaged") for refusal in refusals)
     assert len(refusals) > 30
+
+
+CHAR = {"tokenizer": "char", "version": 1, "characters": "ab"}
+WORDS = {"tokenizer": "words", "version": 1}
+OF_WORDS = "words.json: not a vocabulary of words, version 1; restore"
+# The file, its content (None: there is none; an object: changes of what a training wrote), and what the line says.
+BROKEN: list[tuple[str, Any, str]] = [
+    ("char.json", b"\xff\xfe", "char.json:"),
+    ("char.json", b"null", "char.json: not a vocabulary of characters"),
+    ("char.json", CHAR | {"version": 2}, "char.json: version 2, this version reads 1: a newer selfattn wrote it"),
+    ("char.json", CHAR | {"characters": ["a"]}, "char.json: not a vocabulary of characters, version 1; restore"),
+    ("char.json", CHAR | {"characters": "ba"}, "char.json: not a vocabulary of characters, version 1; restore"),
+    ("letters.json", {"tokenizer": "letters", "version": 1, "letters": "\uac00"}, "letters.json: not a vocabulary of"),
+    *(("words.json", WORDS | {"words": words}, OF_WORDS) for words in (
+        ["b", "a"], ["a", "a"], ["a b"], ["a", 3], "ab", {"a": 1},
+    )),
+    ("subword.model", None, "subword.model: no such file; restore"),
+    ("subword.json", b"{", "subword.json:1: is not JSON"),
+    ("subword.json", {"version": 2}, "subword.json: version 2, this version reads 1: a newer selfattn wrote it"),
+    ("subword.json", {"settings": {"kind": "word"}}, "subword.json: settings.kind: expected 'unigram' or 'bpe'"),
+    ("subword.model", b"junk", "subword.model: not the file that subword.json speaks of"),
+    ("other.json", b"{}", ": no tokenizer in it"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BROKEN, ids=str)
+def test_a_broken_file_is_one_line_that_names_it(tmp_path: Path, name: str, content: Any, message: str) -> None:
+    if name.startswith("subword"):
+        subwords().save(tmp_path)
+    path = tmp_path / name
+    if isinstance(content, dict):
+        before = json.loads(path.read_bytes()) if path.exists() else {}
+        content = json.dumps(before | content).encode()
+    path.unlink(missing_ok=True)
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=re.escape(message)) as error:
+        load_tokenizer(tmp_path)
+    assert str(tmp_path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_where_no_directory_is(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no tokenizer in it"):
+        load_tokenizer(tmp_path / "nowhere")

@@ -1,6 +1,5 @@
 """Subwords: ids, samples and files; counted words and texts together give the same as texts one by one."""
 
-import json
 import random
 import re
 from collections import Counter
@@ -127,30 +126,6 @@ def test_bpe_dropout_by_hand() -> None:
     assert tokenizer.pieces(tokenizer.encode("a")) == ["␣a"]
     dropped = sum(len(tokenizer.sample("a", seed, alpha=0.25)) == 2 for seed in range(4000))
     assert abs(dropped - 1000) < 5 * 750**0.5
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("subword.model", None, "subword.model: no such file; restore"),
-        ("subword.json", b"{", "subword.json:1: is not JSON"),
-        ("subword.json", {"version": 2}, "subword.json: version 2, this version reads 1: a newer selfattn wrote it"),
-        ("subword.json", {"settings": {"kind": "word"}}, "subword.json: settings.kind: expected 'unigram' or 'bpe'"),
-        ("subword.model", b"junk", "subword.model: not the file that subword.json speaks of"),
-    ],
-)
-def test_broken_files_are_one_line_that_names_them(tmp_path: Path, name: str, content: Any, message: str) -> None:
-    train().save(tmp_path)
-    path = tmp_path / name
-    if isinstance(content, dict):
-        content = json.dumps(json.loads(path.read_bytes()) | content).encode()
-    path.unlink()
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(UserError) as error:
-        SubwordTokenizer.load(tmp_path)
-    assert str(error.value).startswith(f"{tmp_path}/{message}")
-    assert "\n" not in str(error.value)
 
 
 CHANCE = random.Random(3)
