@@ -1,21 +1,29 @@
-"""Forced beginnings and n-grams that may not repeat, for all ways of decoding."""
+"""What outputs may not be and must have: forced beginnings, n-grams that may not repeat, words of a glossary."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
+from small_runs import Cli, Exported
 
 from selfattn.data.pairs import Example
 from selfattn.decoding.beam import beam_search
-from selfattn.decoding.common import Restrictions
+from selfattn.decoding.common import NO_PENALTY, LengthPenalty, Restrictions
+from selfattn.decoding.constrained import constrained_search
+from selfattn.decoding.glossary import Glossary, missing, read_glossary
 from selfattn.decoding.greedy import greedy, sample
 from selfattn.decoding.options import DecodingOptions, Hypothesis
 from selfattn.decoding.scoring import score_tokens
 from selfattn.decoding.sources import decode_sources
+from selfattn.decoding.texts import decode_texts
+from selfattn.errors import SettingError, UserError
 from selfattn.models.build import build
 from selfattn.models.protocol import Seq2Seq
+from selfattn.runs.run import Run
 from selfattn.streams import generator
-from selfattn.tokenizers.listed import CharTokenizer
+from selfattn.tokenizers.listed import CharTokenizer, WordTokenizer
+from selfattn.tokenizers.protocol import Tokenizer
 
 ENDS = {"bos_id": 1, "eos_id": 2}
 LETTERS = CharTokenizer("abcdefg")
@@ -110,3 +118,112 @@ def test_texts_of_different_lengths_may_stand_before() -> None:
     restrictions = Restrictions([[], []], [[1, 4, 5], [1]], no_repeat_ngram=2)
     masked = restrictions.masked(torch.zeros(2, 7), torch.tensor([[4], [4]]), [0, 1])
     assert masked.isinf().nonzero().tolist() == [[0, 5]]  # 4 5 stands before the first alone
+
+
+LANGUAGE_MODEL = Path(__file__).parents[1] / "fixtures/formats/run-lm"
+WORDS = WordTokenizer(["a b c d e f g"])
+SPACED = CharTokenizer("abc d")
+
+
+@pytest.mark.parametrize("name", ["transformer", "rnn-attention", "decoder-only"])
+@pytest.mark.parametrize("tokenizer", [WORDS, SPACED], ids=["words", "characters"])
+@pytest.mark.parametrize("required", ["d", "b d", "c a b"])
+def test_every_output_has_its_words(name: str, tokenizer: Tokenizer, required: str) -> None:
+    model = build(name, vocab_size=len(tokenizer), seed=2).eval()
+    glossary = Glossary({"a": required, "b": "c"})
+    texts = ["a b", "c", "b", "a", "c d"]
+    words = [glossary.required(text) for text in texts]
+    assert words == [[required, "c"], [], ["c"], [required], []]
+    options = DecodingOptions(beam=4)
+    free = decode_texts(model, tokenizer, texts, options, max_length=14)
+    found = decode_texts(model, tokenizer, texts, options, max_length=14, required=words)
+    for of_text, row, other in zip(words, found, free, strict=True):
+        assert missing(of_text, row[0].text) == []  # here also where it was cut off
+        if not missing(of_text, other[0].text):
+            assert row == other  # nothing to do: the same to the last bit
+
+
+def test_a_wide_beam_finds_the_best_target_with_the_words() -> None:
+    tokenizer = WordTokenizer(["a b"])
+    model = build("transformer", vocab_size=len(tokenizer), seed=1).eval()
+    source = torch.tensor([[5, 4, 2]])
+    common = {"tokenizer": tokenizer, "max_length": 4, "beam_size": 300, "length_penalty": NO_PENALTY}
+    sides = (model, source, source != 0)
+    (every,) = constrained_search(*sides, required=[[]], n_best=300, **common)
+    best = next(each for each in every if each.finished and not missing(["b a"], tokenizer.decode(each.ids)))
+    (row,) = constrained_search(*sides, required=[["b a"]], n_best=1, **common)
+    assert (row[0].ids, row[0].score) == (best.ids, pytest.approx(best.score))
+
+
+def test_required_words_go_with_a_prefix_a_penalty_and_no_repetitions() -> None:
+    model = build("transformer", vocab_size=len(WORDS), seed=2).eval()
+    source = torch.tensor([[5, 6, 2], [7, 2, 0]])
+    rows = constrained_search(
+        model,
+        source,
+        source != 0,
+        tokenizer=WORDS,
+        required=[["f g"], ["d"]],
+        max_length=[12, 9],
+        beam_size=5,
+        n_best=2,
+        length_penalty=LengthPenalty(1.0),
+        restrictions=Restrictions([[5], []], [[1], [1]], no_repeat_ngram=2),
+    )
+    for row, words in zip(rows, ["f g", "d"], strict=True):
+        for each in row:
+            pairs = list(zip(each.ids, each.ids[1:], strict=False))
+            assert len(set(pairs)) == len(pairs)
+            assert not each.finished or missing([words], WORDS.decode(each.ids)) == []
+    assert rows[0][0].ids[0] == 5
+
+
+def test_an_output_to_which_nothing_can_be_added_is_cut_off() -> None:
+    tokenizer = CharTokenizer("a")
+    model = build("transformer", vocab_size=len(tokenizer), seed=2).eval()
+    source = torch.tensor([[4, 2]])
+    common = {"tokenizer": tokenizer, "max_length": 12, "beam_size": 2, "length_penalty": NO_PENALTY, "n_best": 1}
+    restrictions = Restrictions([[]], [[1]], no_repeat_ngram=1)
+    (row,) = constrained_search(model, source, source != 0, required=[["aa"]], restrictions=restrictions, **common)
+    assert len(row) == 1
+    assert not row[0].finished
+    assert len(set(row[0].ids)) == len(row[0].ids)
+
+
+def test_words_stand_alone_where_letters_have_capitals() -> None:
+    assert missing(["cat", "고양이", "5"], "cats 고양이가 15") == ["cat", "5"]
+    assert missing(["cat"], "concat a cat.") == []
+    glossary = Glossary({"dog": "Hund", "hot dog": "Hotdog", "Hot": "heiß"})
+    assert glossary.required("A hot dog, a dog, dogs") == ["Hotdog", "Hund"]
+
+
+def test_predict_with_a_glossary(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
+    run = runs["transformer"]
+    file = tmp_path / "glossary.tsv"
+    file.write_text("May\t77\n\n")
+    stdin = "11/13/08\nMay 1, 2001\n"
+    free = cli("predict", run.path, "--beam", 4, stdin=stdin).out.splitlines()
+    done = cli("predict", run.path, "--beam", 4, "--glossary", file, stdin=stdin)
+    lines = done.out.splitlines()
+    assert lines[0] == free[0]
+    assert missing(["77"], lines[1]) == []
+    assert run.predict(stdin.splitlines(), beam=4, glossary=read_glossary(file)) == lines
+    short = cli("predict", run.path, "--beam", 4, "--max-length", 2, "--glossary", file, stdin="11/13/08\nMay 1\n")
+    assert ("standard input:2: the output was cut off without '77' of the glossary" in short.err) == (
+        missing(["77"], short.out.splitlines()[1]) != []
+    )
+
+
+@pytest.mark.parametrize("engine", ["onnx", "ctranslate2"])
+def test_engines_have_a_glossary_or_refuse_it(runs: dict[str, Run], exported_run: Exported, engine: str) -> None:
+    run, exported = runs["transformer"], exported_run("transformer", engine)
+    glossary = Glossary({"May": "77"})
+    if engine == "ctranslate2":
+        with pytest.raises(UserError, match="`glossary`: not for CTranslate2"):
+            exported.predict(["May 1"], beam=3, glossary=glossary)
+    else:
+        assert exported.predict(["May 1"], beam=3, glossary=glossary) == run.predict(
+            ["May 1"], beam=3, glossary=glossary
+        )
+    with pytest.raises(SettingError, match="needs a beam"):
+        run.predict(["May 1"], glossary=glossary)

@@ -1,4 +1,4 @@
-"""Projections that are replaced by low-rank adapters; keys and values that several rows share."""
+"""A layer: its steps lead to its output, projections can be replaced, rows may share a context, gates join heads."""
 
 import copy
 from collections.abc import Callable
@@ -9,7 +9,23 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention import MultiHeadAttention, key_mask, padding_mask
+from selfattn.attention import (
+    Alibi,
+    AttentionPosition,
+    DeltaAttention,
+    LinearAttention,
+    MultiHeadAttention,
+    RelativeBias,
+    Rotary,
+    attention_steps,
+    key_mask,
+    padding_mask,
+)
+from selfattn.attention.cache import Cache, KeyValue
+from selfattn.attention.steps import AttentionSteps
+from selfattn.models.build import build
+from selfattn.models.families import PRESETS
+from selfattn.models.inside import trace_model
 
 Close = Callable[[Tensor, Tensor], None]
 
@@ -114,3 +130,83 @@ def test_a_gate_of_zero_halves_what_the_layer_adds_to_its_bias(close: Close) -> 
     plain.load_state_dict(layer.state_dict(), strict=False)
     x = torch.randn(2, 5, 12)
     close(layer(x, causal=True).output, plain(x, causal=True).output / 2)
+
+
+POSITIONS = {"none": None, "rotary": Rotary(4), "alibi": Alibi(4), "t5": RelativeBias(4)}
+
+
+def assert_leads_to_its_weights(steps: AttentionSteps, allowed: torch.Tensor) -> None:
+    groups = steps.heads.shape[1] // steps.value.shape[1]
+    scores = steps.scores.masked_fill(~allowed, -torch.inf)
+    torch.testing.assert_close(scores.softmax(dim=-1), steps.weights)
+    torch.testing.assert_close(steps.weights @ steps.value.repeat_interleave(groups, dim=1), steps.heads)
+
+
+@pytest.mark.parametrize("position", POSITIONS.values(), ids=list(POSITIONS))
+@pytest.mark.parametrize("num_kv_heads", [4, 2])
+def test_scores_lead_to_weights_and_weights_to_the_output(
+    position: AttentionPosition | None, num_kv_heads: int
+) -> None:
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(16, num_heads=4, num_kv_heads=num_kv_heads, position=position)
+    x = torch.randn(3, 5, 16)
+    steps = attention_steps(layer, x, causal=True)
+    assert_leads_to_its_weights(steps, torch.ones(5, 5, dtype=torch.bool).tril())
+    output = layer.out_proj(steps.heads.transpose(1, 2).flatten(-2))
+    torch.testing.assert_close(output, steps.output)
+    assert torch.equal(steps.output, layer(x, causal=True, need_weights=True).output)
+
+
+@pytest.mark.parametrize("score", ["dot", "scaled_dot", "general", "additive", "concat", "location"])
+def test_every_score_shows_its_steps(score: str) -> None:
+    layer = MultiHeadAttention(8, num_heads=1, score=score, project=False)
+    x = torch.randn(2, 3, 8)
+    memory = torch.randn(2, 7, 8)
+    assert_leads_to_its_weights(attention_steps(layer, x, memory), torch.ones(3, 7, dtype=torch.bool))
+
+
+def test_what_is_hidden_is_not_summed() -> None:
+    layer = MultiHeadAttention(8, num_heads=1, score="dot", project=False)
+    memory = torch.randn(1, 3, 8)
+    memory[:, 2] = torch.nan
+    steps = attention_steps(layer, torch.randn(1, 2, 8), memory, mask=torch.tensor([True, True, False]))
+    assert steps.heads.isfinite().all()
+    assert steps.weights[..., 2].eq(0).all()
+
+
+@pytest.mark.parametrize("kind", [LinearAttention, DeltaAttention])
+def test_steps_of_layers_with_a_state_lead_to_their_output(kind: type[LinearAttention]) -> None:
+    """Those of the delta rule are of its corrected values, and padding is not written."""
+    layer = kind(8, num_heads=2)
+    mask = key_mask(torch.tensor([[True, True, False, True]]))
+    steps = attention_steps(layer, torch.randn(1, 4, 8), mask=mask)
+    torch.testing.assert_close(steps.weights @ steps.value, steps.heads)
+    torch.testing.assert_close(layer.out_proj(steps.heads.transpose(1, 2).flatten(-2)), steps.output)
+
+
+@pytest.mark.parametrize(
+    "name", ["rnn-attention", "luong-input-feeding", "bahdanau-gru", "transformer", "decoder-only"]
+)
+def test_the_steps_of_a_model_lead_to_the_weights_of_its_maps(name: str) -> None:
+    """Also where a decoder calls its attention once for each token."""
+    model = build(PRESETS[name].config, vocab_size=12, pad_id=0, seed=0).eval()
+    source = torch.tensor([[5, 6, 7, 8, 2]])
+    target = torch.tensor([[1, 9, 8]])
+    trace = trace_model(model, source[0], target[0])
+    layer = [name for name in trace.names if name.endswith(("cross_attn", "self_attn"))][-1]
+    steps = trace.attention(layer)
+    with torch.inference_mode():
+        maps = model.attention_maps(source, target, source_mask=source > 0)
+    weights = steps.weights[..., :5] if name == "decoder-only" else steps.weights
+    torch.testing.assert_close(weights, maps.cross[-1])
+    assert steps.table(2).count("\n") == steps.weights.shape[-1] + 2
+
+
+def test_the_first_positions_behind_no_key_count_from_zero() -> None:
+    """Without a branch on the length, so that an exported step starts from an empty cache, too."""
+    vectors = torch.zeros(2, 1, 0, 4)
+    empty = Cache(KeyValue(vectors, vectors, positions=torch.zeros(0, dtype=torch.int64)))
+    assert empty.next_positions(3).tolist() == [0, 1, 2]
+    placed = torch.zeros(2, 1, 2, 4)
+    filled = Cache(KeyValue(placed, placed, positions=torch.tensor([[3, 5], [0, 1]])))
+    assert filled.next_positions(2).tolist() == [[6, 7], [2, 3]]
