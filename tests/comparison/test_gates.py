@@ -11,6 +11,7 @@ from selfattn.comparison import testing
 from selfattn.comparison.check import make_gates
 from selfattn.comparison.tested import RunTable
 from selfattn.data.pairs import Pair
+from selfattn.evaluation import gates as gates_module
 from selfattn.evaluation.gates import output_gates
 from selfattn.models.families import PRESETS
 from selfattn.results.record import Baseline, Gate, Matching
@@ -209,9 +210,9 @@ def test_collapsed_outputs_are_a_fault_where_validation_was_far_better(
 
 def test_a_test_that_is_longer_than_the_validation_shows_no_collapse() -> None:
     validation = [Pair("a" * length, "b") for length in range(1, 11)]
-    usual = gates.TestSet([*validation, Pair("a" * 50, "b")], validation, lambda: [])
-    longer = gates.TestSet([*validation[:8], *[Pair("a" * 50, "b")] * 2], validation, lambda: [])
-    targets = gates.TestSet([Pair("a", "b" * 50)] * 3, validation, lambda: [])
+    usual = gates_module.TestSet([*validation, Pair("a" * 50, "b")], validation, lambda: [])
+    longer = gates_module.TestSet([*validation[:8], *[Pair("a" * 50, "b")] * 2], validation, lambda: [])
+    targets = gates_module.TestSet([Pair("a", "b" * 50)] * 3, validation, lambda: [])
     run: Any = None
     beyond = [testing.RunTest(run, Dates(), tests).is_beyond() for tests in (usual, longer, targets)]
     assert beyond == [False, True, True]
