@@ -316,11 +316,16 @@ def _described(pair: Pair) -> list[object]:
     return [pair.source, pair.target, pair.tag, spans]
 
 
+def read_published() -> dict[str, dict[str, str]]:
+    """Return the published comparisons by name: hash and date of their plan, hash of what is packed."""
+    comparisons: dict[str, dict[str, str]] = read_json(PUBLISHED, advice="install selfattn again")
+    return comparisons
+
+
 def published(seal: Seal) -> str:
     """Return the name of the published comparison that had this plan before; empty where there is none."""
-    known: dict[str, dict[str, str]] = read_json(PUBLISHED, advice="install selfattn again")
-    plans = {plan["sha256"]: name for name, plan in known.items() if plan["created"] < seal.created}
-    return str(plans.get(seal.sha256, ""))
+    plans = {plan["sha256"]: name for name, plan in read_published().items() if plan["created"] < seal.created}
+    return plans.get(seal.sha256, "")
 
 
 def validation_in_test(seal: Seal) -> str:

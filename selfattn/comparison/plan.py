@@ -57,16 +57,16 @@ class PlannedModel(Plain):
         Raises:
             UserError: there is no such setting, it is part of the architecture, or its value is not allowed.
         """
-        known = probabilities(self.config)
+        dropouts = probabilities(self.config)
         training: dict[str, Any] = {}
         settings: dict[str, Any] = {}
         for name, value in point.items():
             if name in TrainingConfig.__dataclass_fields__:
                 training[name] = value
                 continue
-            paths = [path for path in known if path == name or (path.endswith(f".{name}") and name == "dropout")]
+            paths = [path for path in dropouts if path == name or (path.endswith(f".{name}") and name == "dropout")]
             if not paths:
-                numbers = ", ".join(known) or "none"
+                numbers = ", ".join(dropouts) or "none"
                 raise SettingError(f"no number of the training, and no probability of this model; it has {numbers}")
             settings |= dict.fromkeys(paths, value)
         return replace(self, config=override(self.config, settings, ""), training=training)
@@ -111,7 +111,6 @@ class Training:
         steps: of the full recipe, where a share of them is trained.
         tested: whether it is tested afterwards.
         leading: whether its test includes what one run of a model answers for all.
-        seal: SHA-256 of the plan, for the ledger.
         point: settings that it tries, by name, if it is a trial of the tuning; else empty.
     """
 
@@ -124,7 +123,6 @@ class Training:
     steps: int = 0
     tested: bool = True
     leading: bool = False
-    seal: str = ""
     point: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -233,20 +231,13 @@ class ComparisonPlan(experiments.Plan):
     def _best_trials(self) -> list[Training]:
         """Return the chosen trial of each tuning as a run to be tested; none before the tuning."""
         runs = []
+        variant = self.variants[self.main]
         for number, name in product(range(self.tunings), self.models):
             for trial in self.trials.get(name, ()):
                 if trial.chosen and trial.tuning == number:
-                    run = Training(
-                        trial_path(name, trial.seed - self.tuning_seed),
-                        name,
-                        self.models[name].at_point(dict[str, Any](trial.settings)),
-                        trial.seed,
-                        self.main,
-                        self.variants[self.main],
-                        leading=number == 0,
-                        seal=self.seal.sha256,
-                    )
-                    runs.append(run)
+                    path = trial_path(name, trial.seed - self.tuning_seed)
+                    model = self.models[name].at_point(dict[str, Any](trial.settings))
+                    runs.append(Training(path, name, model, trial.seed, self.main, variant, leading=number == 0))
         return runs
 
     def tuning_of(self, seed: int) -> int:
@@ -261,10 +252,6 @@ class ComparisonPlan(experiments.Plan):
         place = (True, of_trials, self.tuning_of(seed))
         trials = self.trials.get(name, ())
         return next((t.settings for t in trials if (t.chosen, t.budget, t.tuning) == place), {})
-
-    def planned(self, name: str, budget: float, seed: int) -> PlannedModel:
-        """Return a model with the settings that were tuned for a run."""
-        return self.models[name].at_point(self.chosen(name, budget, seed))
 
     def steps_with(self, training: Mapping[str, Any]) -> int:
         """Return the steps of the full training with tuned settings: more where a step reads less."""
@@ -283,19 +270,11 @@ class ComparisonPlan(experiments.Plan):
         runs: list[Training] = []
         seeds = range(self.first_seed, self.first_seed + self.seeds)
         for seed, (budget, variant), name in product(seeds, self.variants.items(), self.models):
-            model = self.planned(name, budget, seed)
-            run = Training(
-                run_name(name, seed, variant),
-                name,
-                model,
-                seed,
-                budget,
-                variant,
-                self.steps_with(model.training),
-                leading=(seed, budget) == (self.first_seed, self.main),
-                seal=self.seal.sha256,
-            )
-            runs.append(run)
+            path = run_name(name, seed, variant)
+            model = self.models[name].at_point(self.chosen(name, budget, seed))
+            steps = self.steps_with(model.training)
+            is_leading = (seed, budget) == (self.first_seed, self.main)
+            runs.append(Training(path, name, model, seed, budget, variant, steps, leading=is_leading))
         return runs
 
 

@@ -162,10 +162,7 @@ def _target(trained: RunTable[Tested], plan: ComparisonPlan) -> Target:
 
 def outputs_of(trained: RunTable[Tested]) -> RunTable[Answered]:
     """Return the outputs of all runs."""
-    rows: list[tuple[float, str, Answered]] = []
-    for cell in trained.cells():
-        rows += [(cell.budget, cell.model, run.answered) for run in cell.runs]
-    return RunTable.gather(rows)
+    return trained.map(lambda run: run.answered)
 
 
 def _budgets(trained: RunTable[Tested], plan: ComparisonPlan) -> Budgets:
@@ -212,8 +209,9 @@ def _model(
     name: str, runs: Sequence[Tested], shared: Mapping[str, Any], plan: ComparisonPlan, times: ModelTimes | None
 ) -> Model:
     first = next(run for run in runs if not run.failed)
-    known = first.config.preset in PRESETS
-    preset = get_preset(first.config.preset) if known else Preset("", "", lambda: first.config.model)
+    preset = Preset("", "", lambda: first.config.model)
+    if first.config.preset in PRESETS:
+        preset = get_preset(first.config.preset)
     others = shared.keys() | space_texts(plan)[name].keys()
     training = {key: value for key, value in _training(first).items() if key not in others}
     return Model(

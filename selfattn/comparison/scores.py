@@ -50,11 +50,8 @@ NOT_A_FILE = "<scores>"
 _LARGEST = 1e100  # score; squares of larger ones are infinite
 _FEW = 10_000  # runs, which no table has too many of
 Codes: TypeAlias = npt.NDArray[np.int32]
-
 """For each row the number of its name."""
-
 Scores: TypeAlias = Any
-
 """A file, a mapping of columns, or a data frame of pandas, Polars or Arrow."""
 
 JUDGED = "given.json"
@@ -243,32 +240,15 @@ def plan_scores(pilot: Scores, detect: float, **options: object) -> Iterator[str
     yield message("power.note").say(given.lang)
 
 
-@dataclass(frozen=True)
-class GivenMetric:
-    """What scores are that others computed.
-
-    Attributes:
-        name: of the metric.
-        unit: see `Metric`.
-        better: see `Metric`.
-        signature: what is left open about it.
-    """
-
-    name: str
-    unit: Unit
-    better: Better
-    signature: str = ""
-
-    def metric(self) -> Metric:
-        """Return the metric whose score is the mean of the given ones."""
-        lowest = float("-inf") if self.unit == "number" else 0.0
-        fields = {"name": self.name, "unit": self.unit, "better": self.better, "lowest": lowest}
-        metric: Metric = type("Given", (_Given,), fields | {"signature": self.signature})()
-        return metric
-
-
 class _Given(Metric):
+    """The metric of scores that others computed: the score of many items is the mean of the given ones."""
+
     is_mean = True
+
+    def __init__(self, name: str, unit: Unit, better: Better, signature: str) -> None:
+        super().__init__()
+        lowest = float("-inf") if unit == "number" else 0.0
+        vars(self).update(name=name, unit=unit, better=better, signature=signature, lowest=lowest)
 
     def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
         raise UserError(f"{self.name}: scores were given; nothing is known of outputs")
@@ -300,13 +280,8 @@ class Cells(NamedTuple):
 
     def equals(self, other: Cells) -> bool:
         """Return whether another table has the same scores."""
-        for mine, theirs in zip(self, other, strict=True):
-            same = mine.equals(theirs) if isinstance(mine, pa.Array) else np.array_equal(mine, theirs)
-            if isinstance(mine, dict | tuple | int) or mine is None:
-                same = mine == theirs
-            if not same:
-                return False
-        return True
+        parts = zip(self, other, strict=True)
+        return all(np.array_equal(np.asarray(mine), np.asarray(theirs)) for mine, theirs in parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,7 +304,7 @@ class ScoreTable:
 
     label: str
     cells: Cells
-    metrics: tuple[GivenMetric, ...]
+    metrics: tuple[Metric, ...]
 
     def scores(self) -> Iterator[ItemScores]:
         """Yield what the statistics judge, for each metric."""
@@ -338,9 +313,9 @@ class ScoreTable:
         groups = [] if cells.groups is None else sorted({*cells.groups.unique().to_pylist()} - {""})
         tags = {name: np.flatnonzero(compute.equal(cells.groups, name)).tolist() for name in groups}
         ends = np.cumsum([len(runs) for runs in cells.systems.values()])[:-1]
-        for given, values in zip(self.metrics, cells.values, strict=True):
+        for metric, values in zip(self.metrics, cells.values, strict=True):
             parts = zip(cells.systems, np.split(values[:, :, None], ends), strict=True)
-            yield ItemScores(given.metric(), dict(parts), clusters, tags)
+            yield ItemScores(metric, dict(parts), clusters, tags)
 
     @cached_property
     def record(self) -> Record:
@@ -350,19 +325,20 @@ class ScoreTable:
         for name, runs in systems.items():
             seeds = tuple(range(1, len(runs) + 1))
             models.append(Model(name, False, 0, seeds, {}, run_dirs=tuple(f"{name}: {run}" for run in runs)))
-        metrics = [given.metric() for given in self.metrics]
-        settings = {"scores": self.label}
+        settings: dict[str, object] = {"scores": self.label}
+        if self.cells.left_out:
+            settings["left_out"] = self.cells.left_out
         frame = Record(
             SCHEMA,
             KIND,
             created="",
             command="",
             environment={},
-            settings=settings | ({"left_out": self.cells.left_out} if self.cells.left_out else {}),
+            settings=settings,
             test_items=1,
             models=tuple(models),
-            units={metric.name: metric.unit for metric in metrics},
-            signatures=signatures_beside(metrics[0].headline, metrics),
+            units={metric.name: metric.unit for metric in self.metrics},
+            signatures=signatures_beside(self.metrics[0].headline, self.metrics),
             trained=False,
         )
         first, *others = systems
@@ -485,8 +461,8 @@ def _cells(source: Scores, label: str, *, leave_out: bool) -> Cells:
         raise UserError(f"{label}: no column {', '.join(missing)}; {_ADVICE}")
     names = table.column_names
     if unknown := [name for name in names if name not in (*_LABELS, "score") or names.count(name) > 1]:
-        known = ", ".join((*_LABELS, "score"))
-        raise UserError(f"{label}: columns {', '.join(unknown)}: expected some of {known}, each once")
+        expected = ", ".join((*_LABELS, "score"))
+        raise UserError(f"{label}: columns {', '.join(unknown)}: expected some of {expected}, each once")
     if not table.num_rows:
         raise UserError(f"{label}: no scores; {_ADVICE}")
     codes: dict[str, Codes] = {}
@@ -611,25 +587,27 @@ def _is_number(value: object) -> bool:
     return False
 
 
-def _metrics(cells: Cells, label: str, better: Iterable[str], unit: Unit | None) -> Iterator[GivenMetric]:
+def _metrics(cells: Cells, label: str, better: Iterable[str], unit: Unit | None) -> Iterator[Metric]:
     """Say what each metric is: as it is registered, as the options say, or as its scores show."""
     said = {name if is_named else "": way for name, is_named, way in _directions(better)}
     if unknown := set(said) - {"", *cells.metrics}:
         raise SettingError(f"`better` {min(unknown)}: {label} has no such metric, but {', '.join(cells.metrics)}")
     for name, values in zip(cells.metrics, cells.values, strict=True):
-        known = METRICS[name] if name in METRICS else None  # noqa: SIM401  # it has no such `get`
-        way = said.get(name, said.get("", known.better if known else "higher" if cells.metrics == ("score",) else ""))
+        registered = METRICS[name] if name in METRICS else None  # noqa: SIM401  # it has no such `get`
+        usual = "higher" if cells.metrics == ("score",) else ""
+        way = said.get(name, said.get("", registered.better if registered else usual))
         if not way:
             raise SettingError(f"`better`: {name}: say whether higher or lower is better, as in {name}=lower")
-        if known and way != known.better:
-            raise SettingError(f"`better` {way}: {known.better} values of {name} are better")
+        if registered and way != registered.better:
+            raise SettingError(f"`better` {way}: {registered.better} values of {name} are better")
         is_right = bool(((values == 0) | (values == 1)).all())
-        kind: Unit = unit or (known.unit if known else "share" if is_right else "number")
+        seen: Unit = "share" if is_right else "number"
+        kind = unit or (registered.unit if registered else seen)
         top = {"share": 1.0, "points": 100.0}.get(kind, np.inf)
         if kind != "number" and (values.min() < 0 or (values.max() > top and way == "higher")):
             found = f"{values.min():g} to {values.max():g}"
             raise UserError(f"{label}: {name}: a {kind} goes from 0 to {top:g}, found {found}; give `unit` number")
-        yield GivenMetric(name, kind, way, "" if known is None or known.is_mean else "mean over items")
+        yield _Given(name, kind, way, "" if registered is None or registered.is_mean else "mean over items")
 
 
 def _directions(better: Iterable[str]) -> Iterator[tuple[str, bool, Any]]:

@@ -9,7 +9,7 @@ test.json             :class:`TestResult`: scores, gates, cost, attention, probe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -49,6 +49,7 @@ class SeededRun(Protocol):
 
 
 R = TypeVar("R", bound=SeededRun)
+S = TypeVar("S", bound=SeededRun)
 
 
 class Cell(NamedTuple, Generic[R]):
@@ -89,6 +90,13 @@ class RunTable(Generic[R]):
         for budget, model, run in rows:
             runs.setdefault(budget, {}).setdefault(model, []).append(run)
         return cls(runs)
+
+    def map(self, make: Callable[[R], S]) -> RunTable[S]:
+        """Return a table with what a function makes of each run."""
+        rows: list[tuple[float, str, S]] = []
+        for cell in self.cells():
+            rows += [(cell.budget, cell.model, make(run)) for run in cell.runs]
+        return RunTable.gather(rows)
 
     @property
     def budgets(self) -> tuple[float, ...]:
@@ -198,7 +206,7 @@ class TestResult(Plain):
 
 
 @dataclass(frozen=True)
-class Answered:
+class Answered(Plain):
     """The outputs of a run, from which its quality is computed.
 
     Attributes:
@@ -213,8 +221,8 @@ class Answered:
     seed: int
     failed: bool
     answers: Sequence[Answer]
-    probes: Mapping[str, Sequence[Answer]]
-    words: Mapping[str, int]
+    probes: Mapping[str, Sequence[Answer]] = field(default_factory=dict)
+    words: Mapping[str, int] = field(default_factory=dict)
     scores: Mapping[str, float] = field(default_factory=dict)
 
     @property

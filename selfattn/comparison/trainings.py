@@ -20,7 +20,7 @@ from selfattn.comparison.tested import ANSWERS, RESULT, Tested, is_tested
 from selfattn.comparison.testing import RunTest, count_failed
 from selfattn.errors import DivergedError, UserError, number_of, say
 from selfattn.evaluation.gates import TestSet
-from selfattn.experiments.plan import Rank, search
+from selfattn.experiments.plan import UNSEALED, Rank, search
 from selfattn.experiments.progress import Logs, Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all
 from selfattn.results.plan import Seal
@@ -80,15 +80,14 @@ class Trainings(Runner[Training | Race]):
         self.command = command
         self.given = given
         self.first_seed = options.first_seed or 0
-        shared = {each.name: getattr(options, each.name) for each in fields(Workers)}
+        shared = {field.name: getattr(options, field.name) for field in fields(Workers)}
         self.workers = Workers(**shared)
-        self._sealed: Mapping[str, Any] = {}
+        self._seal = UNSEALED
         self._data: dict[tuple[int, int | None], tuple[TrainingSet, TestSet]] = {}  # the last ones
 
     def keep_to(self, seal: Seal) -> None:
         """Refuse from now on files whose content is not that of a plan."""
-        data = seal.decides.get("data")
-        self._sealed = data if isinstance(data, Mapping) else {}
+        self._seal = seal
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the data out; workers make them again."""
@@ -102,7 +101,8 @@ class Trainings(Runner[Training | Race]):
             splits = self.task.splits(seed, recipe.validation_items)
             items = self.options.test_items or self.task.test_items(quick)
             data = make_training_set(self.task, recipe, splits, first=first, keep=True)
-            if changed := changed_contents(self._sealed, data.settings):
+            sealed: Any = self._seal.decides.get("data", {})
+            if changed := changed_contents(sealed, data.settings):
                 reason = "has changed since the comparison began"
                 raise UserError(f"{changed[0]}: {reason}; restore the file, or compare into another `out`")
             draw = self.options.test_draw
@@ -153,21 +153,20 @@ class Trainings(Runner[Training | Race]):
             at_most: examples after which a training stops; default no limit.
         """
         if isinstance(trial, Race):
-            for each in trial.trials:
-                self.run(each, reporter, at_most)
-                at_most = min(at_most, examples_until(RunDirectory(self.options.out / each.path)) or math.inf)
+            for training in trial.trials:
+                self.run(training, reporter, at_most)
+                at_most = min(at_most, examples_until(RunDirectory(self.options.out / training.path)) or math.inf)
             return
         path = self.options.out / trial.path
         data, tests = self.data(trial.seed, trial.variant.pairs)
         if not self.is_trained(trial):
             model = trial.model
-            training = replace(self.recipe, seed=trial.seed, **trial.model.training)
-            training = trial.variant.applied_to(training, trial.steps)
+            recipe = replace(self.recipe, seed=trial.seed, **trial.model.training)
             config = RunConfig(
                 self.task.name,
                 model.preset,
                 model.config,
-                training,
+                trial.variant.applied_to(recipe, trial.steps),
                 data.settings,
                 data.max_length,
                 longest_source=len(data.longest.source),
@@ -209,7 +208,7 @@ class Trainings(Runner[Training | Race]):
                 share = trial.variant.share
                 thorough = leading and not self.options.quick
                 RunTest(load(path), self.task, tests).write(leading=leading, thorough=thorough, share=share)
-        record_access(path, self.command, plan=trial.seal, **Tested(path).digests)
+        record_access(path, self.command, plan=self._seal.sha256, **Tested(path).digests)
 
 
 def space_texts(plan: ComparisonPlan) -> dict[str, dict[str, str]]:

@@ -11,10 +11,10 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Any
 
-from selfattn.codec import Plain, encode, read, read_json, short
+from selfattn.codec import Plain, encode, read, short
 from selfattn.comparison import outputs, scores
 from selfattn.comparison.analysis import measure
-from selfattn.comparison.check import PUBLISHED, check_plan, digest_of
+from selfattn.comparison.check import check_plan, digest_of, read_published
 from selfattn.comparison.plan import ComparisonPlan, planned_trials, read_plan
 from selfattn.comparison.record import PACKED, archive, check_out, files_of, make_record, unpacked
 from selfattn.comparison.tested import Answer, Answered, RunTable, Tested, read_runs
@@ -108,10 +108,8 @@ def record_of(folder: Path, sha256: str) -> Record:
         return replace(record, gates=gates, carried=is_published(sha256), outputs_sha256=sha256)
     plan = read_plan(folder)
     runs = read_runs(folder, plan)
-    rows = []
-    for cell in runs.cells():
-        rows += [(cell.budget, cell.model, replace(run.answered, scores={})) for run in cell.runs]
-    return replace(_made_again(folder, plan, runs, RunTable.gather(rows)), outputs_sha256=sha256)
+    outputs = runs.map(lambda run: replace(run.answered, scores={}))
+    return replace(_made_again(folder, plan, runs, outputs), outputs_sha256=sha256)
 
 
 def _made_again(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested], outputs: RunTable[Answered]) -> Record:
@@ -254,24 +252,16 @@ def _agree(was: object, now: object) -> bool:
 
 
 @dataclass(frozen=True)
-class CarriedRun(Plain):
-    """The outputs of a run.
+class CarriedRun(Answered):
+    """The outputs of a run, with its place in the table of runs.
 
     Attributes:
         model: its name.
-        seed: of the training.
         budget: share of the training.
-        failed: whether the training diverged.
-        answers: every test pair with its output.
-        probes: answers to further pairs.
     """
 
-    model: str
-    seed: int
-    budget: float
-    failed: bool
-    answers: tuple[Answer, ...]
-    probes: Mapping[str, tuple[Answer, ...]] = field(default_factory=dict)
+    model: str = field(kw_only=True)
+    budget: float = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -293,10 +283,8 @@ class Carried(Plain):
 
     def outputs(self) -> RunTable[Answered]:
         """Return the outputs of all runs."""
-        rows = []
-        for run in self.runs:
-            rows.append((run.budget, run.model, Answered(run.seed, run.failed, run.answers, run.probes, self.words)))
-        return RunTable.gather(rows)
+        table = RunTable[Answered].gather((run.budget, run.model, run) for run in self.runs)
+        return table.map(lambda run: replace(run, words=self.words, scores={}))
 
     def record(self) -> Record:
         """Compute every figure of the record that follows from the outputs.
@@ -326,8 +314,7 @@ def read_carried(folder: Path) -> Carried | None:
 
 def is_published(sha256: str) -> bool:
     """Whether a packed comparison is one of those that were carried over for the documentation: nobody else may."""
-    known: dict[str, dict[str, str]] = read_json(PUBLISHED, advice="install selfattn again")
-    return any(plan.get("packed") == sha256 for plan in known.values())
+    return any(plan.get("packed") == sha256 for plan in read_published().values())
 
 
 def is_external(folder: Path) -> bool:

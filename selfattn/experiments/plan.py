@@ -72,8 +72,8 @@ def read_plan(kind: type[P], out: Path, *, exact: bool = False) -> P:
         raise UserError(f"{path}: not a plan that this version can read; {_ADVICE}")
     plugins = decode(dict[str, str], data.get("plugins", {}), file=path, advice=_ADVICE)
     check_plugins(plugins, str(path), exact=exact)
-    known = {name: value for name, value in data.items() if name not in kind.gone}
-    return decode(kind, known, file=path, advice=_ADVICE)
+    settings = {name: value for name, value in data.items() if name not in kind.gone}
+    return decode(kind, settings, file=path, advice=_ADVICE)
 
 
 @contextmanager

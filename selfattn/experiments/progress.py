@@ -57,7 +57,9 @@ class Progress(Plain):
     @property
     def share(self) -> float:
         """Share of the trial that is done."""
-        return 1.0 if self.state in ("done", "failed") else self.step / self.steps if self.steps else 0.0
+        if self.state in ("done", "failed"):
+            return 1.0
+        return self.step / self.steps if self.steps else 0.0
 
 
 class Logs:

@@ -514,7 +514,6 @@ class RatioTest(Plain):
             >>> test.first, test.ratio, test.bound, test.low, test.high, test.word
             ('b', 0.5, 'fewer', None, 0.625, 'better')
         """
-        words: dict[Word, Word] = {"better": "worse", "worse": "better"}
         bounds: dict[Bound, Bound] = {"more": "fewer", "fewer": "more"}
         return replace(
             self,
@@ -524,7 +523,7 @@ class RatioTest(Plain):
             bound=bounds.get(self.bound, self.bound),
             low=1 / self.high if self.high else None,
             high=1 / self.low if self.low else None,
-            word=words.get(self.word, self.word),
+            word=_TURNED[self.word],
         )
 
 
