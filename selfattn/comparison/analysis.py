@@ -302,7 +302,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
     return replace(
         record,
         models=tuple(measured),
-        units={name: each.unit for name, each in metrics.items()},
+        units={name: metric.unit for name, metric in metrics.items()},
         signatures={name: metrics[name].signature for name in record.signatures if name in metrics},
         pairs=tests,
         buckets=buckets,

@@ -76,9 +76,8 @@ def make_gates(trained: RunTable[Tested], plan: ComparisonPlan) -> tuple[Gate, .
 
 def _same_data(models: Models) -> Gate:
     """Whether all runs have the same data in the same order."""
-    runs = list(chain.from_iterable(models.values()))
-    first = runs[0]
-    different = [run.path.name for run in runs if run.config.data != first.config.data]
+    first, *others = chain.from_iterable(models.values())
+    different = [run.path.name for run in others if run.config.data != first.config.data]
     apart = [f"{name} was trained on other data than {first.path.name}" for name in different]
     return _gate("same data", apart, "all models had the same pairs")
 
@@ -267,9 +266,9 @@ def check_sizes(matching: Matching, models: Mapping[str, ModelConfig]) -> Gate:
     reason = f"{quantity}: {largest} has {counts[largest]:,.4g}, {share:.1%} more than "
     reason += f"{smallest} with {counts[smallest]:,.4g}"
     if matching.budget in ("none", "parameters"):  # these count an output matrix that is no embedding
-        least, most, apart = spread({name: body(config) for name, config in models.items()})
+        smallest_body, largest_body, apart = spread({name: body(config) for name, config in models.items()})
         too_far = apart > BODIES_APART
-        reason += f"; without any axis over the vocabulary {most} has {apart:.1%} more than {least}"
+        reason += f"; without any axis over the vocabulary {largest_body} has {apart:.1%} more than {smallest_body}"
     is_matched = share <= matching.limit and not too_far
     if matching.allowed_apart and not is_matched:
         reason += "; the comparison was asked for all the same"

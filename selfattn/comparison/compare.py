@@ -213,13 +213,11 @@ def forecast(task: str | TaskData, **settings: Unpack[CompareSettings]) -> list[
         total = steps or plan.steps_with(job.model.training)
         taken[job.name].append(total * seconds[step_key(job.name, replace(recipe, **job.model.training))])
     with connect_backend(trainings.workers, count) as (_, jobs):
-        minutes = sum(mean(each) for each in taken.values()) * count / len(taken) / jobs / 60
+        minutes = sum(map(mean, taken.values())) * count / len(taken) / jobs / 60
     lines = [f"{key}: {1000 * step:.1f} ms a step" for key, step in seconds.items()]
     if trials:
-        each = (
-            f"{number_of(plan.tunings, 'tuning')} of {number_of(plan.tuning_trials, 'trial')} for each model and budget"
-        )
-        lines.append(f"{each}, settings from {', '.join(plan.space)}")
+        tunings = f"{number_of(plan.tunings, 'tuning')} of {number_of(plan.tuning_trials, 'trial')}"
+        lines.append(f"{tunings} for each model and budget, settings from {', '.join(plan.space)}")
     lines.append(f"plan: SHA-256 {sha256}; the same command seals the same plan")
     if plan.until is not None:
         needed = {factor: runs_for_ratio(factor, _SPREAD) for factor in (2.0, 1.3)}

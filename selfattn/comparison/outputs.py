@@ -247,13 +247,14 @@ class Judged(Plain):
         nothing = [""] * len(self.reference.texts)
         inputs = self.source.texts if self.source else nothing
         kinds = self.tags.texts if self.tags else nothing
-        rows: list[tuple[float, str, Answered]] = []
+        systems: dict[str, list[Answered]] = {}
         for name, runs in self.systems.items():
+            systems[name] = []
             for number, run in enumerate(runs, 1):
                 items = zip(inputs, self.reference.texts, kinds, run.texts, strict=True)
                 answers = [Answer(source, target, tag, (), output, True) for source, target, tag, output in items]
-                rows.append((1.0, name, Answered(number, False, answers, {}, self.words)))
-        return RunTable.gather(rows)
+                systems[name].append(Answered(number, False, answers, words=self.words))
+        return RunTable({1.0: systems})
 
     def record(self) -> Record:
         """Score the outputs."""

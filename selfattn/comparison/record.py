@@ -242,22 +242,22 @@ def _timing(runs: Sequence[Tested], times: ModelTimes) -> Timing:
     finished = [run for run in runs if not run.failed]
     last = [run.metrics[-1] for run in finished]
     steps = [times.steps.get(step_key(run.name, run.config.training), times.step_seconds) for run in finished]
-    seconds = [each * report.step for each, report in zip(steps, last, strict=True)]
+    seconds = [step * report.step for step, report in zip(steps, last, strict=True)]
     speed = [report.tokens / taken for report, taken in zip(last, seconds, strict=True)]
     single = [times.predict_ms] * len(last)
     batch = [times.predict_batch_ms] * len(last)
-    return Timing(*(MeanOverRuns(statistics.mean(each), tuple(each)) for each in (seconds, speed, single, batch)))
+    return Timing(*(MeanOverRuns(statistics.mean(values), tuple(values)) for values in (seconds, speed, single, batch)))
 
 
 def _examples(firsts: Mapping[str, Tested], pairs: Sequence[Pair]) -> tuple[AttentionExample, ...]:
     """Put the attention of all models side by side on the same pairs."""
     examples: dict[int, dict[str, ModelAttention]] = {}
     for name, run in firsts.items():
-        for shown in run.result.attention:
-            examples.setdefault(shown.place, {})[name] = shown.model
+        for item in run.result.attention:
+            examples.setdefault(item.place, {})[name] = item.model
     return tuple(
-        AttentionExample(pairs[place].source, pairs[place].target, pairs[place].tag, pairs[place].spans, shown)
-        for place, shown in sorted(examples.items())
+        AttentionExample(pairs[place].source, pairs[place].target, pairs[place].tag, pairs[place].spans, models)
+        for place, models in sorted(examples.items())
     )
 
 

@@ -567,7 +567,7 @@ def _numbers(column: pa.ChunkedArray, place: Any) -> Array:
     kind = column.type
     if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         values = ((row, value.as_py()) for row, value in enumerate(column))
-        row, value = next((each for each in values if not _is_number(each[1])), (0, column[0].as_py()))
+        row, value = next((cell for cell in values if not _is_number(cell[1])), (0, column[0].as_py()))
         raise UserError(f"{place(row)}: expected true, false or a number as its score, found {value!r}")
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())

@@ -323,10 +323,10 @@ class Tested:
         result = self.result
         self.directory.check(ANSWERS)
         answers = codec.read_jsonl(Answer, self.path / ANSWERS, advice=_ADVICE)
-        for shown in result.attention:
-            if shown.place >= len(answers):
+        for item in result.attention:
+            if item.place >= len(answers):
                 count = f"{ANSWERS} has {number_of(len(answers), 'pair')}"
-                raise UserError(f"{self.path / RESULT}: shows attention on pair {shown.place + 1}, {count}; {_ADVICE}")
+                raise UserError(f"{self.path / RESULT}: shows attention on pair {item.place + 1}, {count}; {_ADVICE}")
         return Answered(self.seed, self.failed, answers, result.probes, result.words, result.scores)
 
 

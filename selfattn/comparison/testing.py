@@ -246,7 +246,7 @@ def count_failed(path: Path, task: TaskData, tests: TestSet, tokenizer: Tokenize
 
     tested = answers(tests.pairs)
     probes = {name: answers(pairs) for name, pairs in tests.probes.items()}
-    result = replace(_result(task, tests, [each.output for each in tested]), probes=probes, failed=reason)
+    result = replace(_result(task, tests, [answer.output for answer in tested]), probes=probes, failed=reason)
     keep(path, result, tested)
 
 
@@ -302,8 +302,10 @@ def batch_shape(examples: Sequence[Example], training: TrainingConfig) -> BatchS
     """
     source = round(sum(len(example.source) for example in examples) / len(examples))
     target = round(sum(len(example.target) for example in examples) / len(examples))
-    most = training.max_tokens // (source + target) if training.max_tokens else training.batch_size
-    return BatchShape(max(1, min(training.batch_size, most)), source, target)
+    batch = training.batch_size
+    if training.max_tokens:
+        batch = min(batch, training.max_tokens // (source + target))
+    return BatchShape(max(1, batch), source, target)
 
 
 def _training_step(run: Run, examples: Sequence[Example]) -> Callable[[], None]:

@@ -198,12 +198,12 @@ def check_ledger(out: Path, seal: Seal, changed: Sequence[str], trials: Mapping[
     broken += ["created"] if any(entry.when != seal.created for entry in first_lines(entries)) else []
     others = [entry.run or "ledger" for entry in entries if entry.plan not in ("", seal.sha256)]
     tested = [entry.run for entry in entries if entry.run]
-    known = {(entry.run, entry.answers) for entry in entries}
+    recorded = {(entry.run, entry.answers) for entry in entries}
     yield from departures(
         plan=(*changed, *broken, *others),
         ledger=() if is_chained(out, entries) else ("ledger.jsonl",),
         again=[run for run in tested if tested.count(run) > 1],
-        unrecorded=[label for label, answers in trials.items() if (label, answers) not in known],
+        unrecorded=[label for label, answers in trials.items() if (label, answers) not in recorded],
     )
 
 

@@ -233,12 +233,12 @@ class HeadScores(Plain):
 
     def changes(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[float, ...], ...]]:
         """Return the layers, the heads, and for each layer the share of the score by which it changes without each."""
-        most = 1 + max(head.head for head in self.heads)
-        rows = {head.layer: [0.0] * most for head in self.heads}
+        count = 1 + max(head.head for head in self.heads)
+        rows = {head.layer: [0.0] * count for head in self.heads}
         for head in self.heads:
             share = abs(head.difference) / self.score if self.score else 0.0
             rows[head.layer][head.head] = min(1.0, share)
-        return tuple(rows), tuple(map(str, range(most))), tuple(map(tuple, rows.values()))
+        return tuple(rows), tuple(map(str, range(count))), tuple(map(tuple, rows.values()))
 
 
 @dataclass(frozen=True)
