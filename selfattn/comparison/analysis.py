@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
-from selfattn.comparison.tested import Answered, RunTable
+from selfattn.comparison.tested import Answered, RunTable, by_model
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import inner_name, read_text_lines
 from selfattn.data.readers.rows import read_column
@@ -146,11 +146,11 @@ def word_analyses(
         clusters: a label for each item, shared by those that repeat one another.
     """
     references = task.words([pair.target for pair in outputs.first.pairs])
-    cut = {name: [task.words(run.outputs) for run in runs] for name, runs in outputs.main.items()}
+    cut = by_model(outputs.main, lambda run: task.words(run.outputs))
     training = outputs.first.words
     where = "the training text" if training else "the set of references"
-    counts = training or Counter(word for words in references for word in words)
-    texts = {name: [_joined(run) for run in runs] for name, runs in cut.items()}
+    counts = training or Counter(chain.from_iterable(references))
+    texts = {name: list(map(_joined, runs)) for name, runs in cut.items()}
     buckets = score_words(texts, _joined(references), counts, clusters)
     group = BucketGroup("words", buckets, WordAccuracy.name, note=_COUNTED.format(where=where))
     first, *others = cut
@@ -164,7 +164,7 @@ def _joined(texts: Sequence[Sequence[str]]) -> list[str]:
 
 def outputs_by_model(models: Mapping[str, Sequence[Answered]]) -> dict[str, list[list[str]]]:
     """Return the outputs of the runs of each model."""
-    return {name: [run.outputs for run in runs] for name, runs in models.items()}
+    return by_model(models, lambda run: run.outputs)
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
     pairs = outputs.first.pairs
     texts = outputs_by_model(models)
     primary = sealed_pair(record) if record.seal else primary_pair(task, list(models))
-    failed = {name: [_failed(run, metric, task) for run in runs] for name, runs in models.items()}
+    failed = by_model(models, lambda run: _failed(run, metric, task))
     analysis = Analysis(metric, task, _tunings(record), failed)
     decides = analysis.scores(texts, pairs, metric)
     beside = analysis.metrics_beside() if record.target is None else ()

@@ -209,7 +209,9 @@ def _times_of(trainings: Trainings, tested: Mapping[str, Tested], trained: Seque
     keys = {run.path: step_key(run.name, run.config.training) for run in trained}
     every = step_seconds({keys[run.path]: (run.config.model, run.config.training) for run in trained}, trainings)
     steps = {name: every[keys[run.path]] for name, run in tested.items()}
-    of_model = {name: {keys[run.path]: every[keys[run.path]] for run in trained if run.name == name} for name in tested}
+    of_model: dict[str, dict[str, float]] = {}
+    for run in trained:
+        of_model.setdefault(run.name, {})[keys[run.path]] = every[keys[run.path]]
     runs = {name: load(run.path) for name, run in tested.items()}
     pairs = next(iter(tested.values())).answered.pairs[:_INPUTS]
     single = {name: (lambda turn, run=run: answer(run, [pairs[turn % len(pairs)]])) for name, run in runs.items()}

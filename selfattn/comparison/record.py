@@ -21,7 +21,7 @@ from selfattn.comparison.analysis import measure, signatures_beside
 from selfattn.comparison.check import check_plan, make_gates
 from selfattn.comparison.costs import COSTS, ModelTimes, read_costs, step_key
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel, planned_trials, read_plan, tuned_settings
-from selfattn.comparison.tested import ANSWERS, RESULT, Answered, RunTable, Tested, read_runs
+from selfattn.comparison.tested import ANSWERS, RESULT, Answered, RunTable, Tested, by_model, read_runs
 from selfattn.comparison.trainings import examples_until, space_texts
 from selfattn.data.pairs import Pair
 from selfattn.demo.page import EXAMPLES, obstacle, write_demo
@@ -99,8 +99,10 @@ def make_record(
             raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; name runs of one test")
     tuned = tuned_settings(plan.space, list(plan.models))
     trainings = [_training(run) for run in firsts.values()]
-    shared = {name: v for name, v in trainings[0].items() if all(other.get(name) == v for other in trainings)}
-    shared = {name: value for name, value in shared.items() if name not in tuned}
+    shared = {}
+    for setting, value in trainings[0].items():
+        if setting not in tuned and all(other.get(setting) == value for other in trainings):
+            shared[setting] = value
     task = task_of_run(first.config, str(first.path))
     metrics = {name: make_metric(name, task.language) for name in (plan.headline.metric, *first.result.scores)}
     data = {name: value for name, value in first.config.data.items() if name not in NOT_DATA}
@@ -148,7 +150,7 @@ def _target(trained: RunTable[Tested], plan: ComparisonPlan) -> Target:
     """Return what the runs read until they reached the target, and the tests of all pairs of models."""
     first = trained.first.config.training
     cap = first.items_per_epoch or 0
-    examples = {name: [examples_until(run.directory) for run in runs] for name, runs in trained.main.items()}
+    examples = by_model(trained.main, lambda run: examples_until(run.directory))
     return Target(
         plan.until or 0.0,
         cap,
@@ -384,7 +386,9 @@ def files_of(comparison: Path, plan: ComparisonPlan, *, demo: bool) -> dict[str,
         demo: whether there is a demo page, which is part of the record; the page itself is left out.
     """
     trainings = [*chain.from_iterable(planned_trials(plan).values()), *plan.runs()]
-    names = [PLAN, LEDGER, COSTS, *(f"{each.path}/{name}" for each in trainings for name in _OF_A_RUN)]
+    names = [PLAN, LEDGER, COSTS]
+    for training in trainings:
+        names += [f"{training.path}/{name}" for name in _OF_A_RUN]
     files = {name: (comparison / name).read_bytes() for name in names if (comparison / name).is_file()}
     return files | ({DEMO: b""} if demo else {})
 

@@ -50,6 +50,7 @@ class SeededRun(Protocol):
 
 R = TypeVar("R", bound=SeededRun)
 S = TypeVar("S", bound=SeededRun)
+T = TypeVar("T")
 
 
 class Cell(NamedTuple, Generic[R]):
@@ -64,6 +65,11 @@ class Cell(NamedTuple, Generic[R]):
     budget: float
     model: str
     runs: Sequence[R]
+
+
+def by_model(models: Mapping[str, Sequence[R]], make: Callable[[R], T]) -> dict[str, list[T]]:
+    """Return by model what a function makes of each of its runs."""
+    return {name: list(map(make, runs)) for name, runs in models.items()}
 
 
 class RunTable(Generic[R]):

@@ -17,7 +17,7 @@ from selfattn.comparison.analysis import measure
 from selfattn.comparison.check import check_plan, digest_of, read_published
 from selfattn.comparison.plan import ComparisonPlan, planned_trials, read_plan
 from selfattn.comparison.record import PACKED, archive, check_out, files_of, make_record, unpacked
-from selfattn.comparison.tested import Answer, Answered, RunTable, Tested, read_runs
+from selfattn.comparison.tested import Answer, Answered, RunTable, Tested, by_model, read_runs
 from selfattn.comparison.trainings import ENDED
 from selfattn.decoding.options import DecodingOptions
 from selfattn.distributed import Processes
@@ -135,10 +135,10 @@ def _decode(run: Tested, items: int | None) -> tuple[Recomputation, Answered]:
     try:
         loaded = load(run.path)
         options = DecodingOptions(beam=beam, length_penalty=penalty)
-        after = {
-            probe: _again(loaded, options, answers, [answer.target for answer in stored_answers[probe]])
-            for probe, answers in before.items()
-        }
+        after = {}
+        for probe, answers in before.items():
+            targets = [answer.target for answer in stored_answers[probe]]
+            after[probe] = _again(loaded, options, answers, targets)
     except UserError as error:  # changed weights
         return Recomputation(name, (str(error),), 0), stored
     pairs = list(chain.from_iterable(zip(before[probe], after[probe], strict=True) for probe in before))
@@ -206,8 +206,11 @@ def compare_records(record: Record, again: Record) -> Iterator[Recomputation]:
     figures: dict[str, list[str]] = {}
     counts: Counter[str] = Counter()
     for place, was, now in _leaves(record, again):
-        is_metric = place[2:3] in (("metrics",), ("buckets",))
-        depth = 4 if is_metric else 3 if place[1:2] == ("cells",) else _DEPTHS.get(place[0], 1)
+        depth = _DEPTHS.get(place[0], 1)
+        if place[2:3] in (("metrics",), ("buckets",)):
+            depth = 4
+        elif place[1:2] == ("cells",):
+            depth = 3
         figure = ".".join(place[:depth])
         counts[figure] += 1
         if not _agree(was, now):
@@ -241,7 +244,11 @@ def _parts(value: Any) -> Mapping[str, Any] | None:
     for number, item in enumerate(value):
         labels = [getattr(item, name, None) for name in _LABELS]
         label = " ".join(str(text) for text in labels if text not in ("", None) and not callable(text))
-        items[str(number) if not label else f"{label} {number}" if label in items else label] = item
+        if not label:
+            label = str(number)
+        elif label in items:
+            label = f"{label} {number}"
+        items[label] = item
     return items
 
 
@@ -294,8 +301,8 @@ class Carried(Plain):
         """
         outputs = self.outputs()
         seal = self.frame.seal
-        runs = {model.name: model.seeds for model in self.frame.models}
-        if {name: tuple(run.seed for run in of_model) for name, of_model in outputs.main.items()} != runs:
+        runs = {model.name: list(model.seeds) for model in self.frame.models}
+        if by_model(outputs.main, lambda run: run.seed) != runs:
             raise UserError(f"{CARRIED}: has other runs than its record; {_ADVICE}")
         if seal is None or not seal.is_true or encode(seal.decides.get("test")) != digest_of(outputs.first.pairs):
             raise UserError(f"{CARRIED}: has other test items than the sealed plan; {_ADVICE}")
