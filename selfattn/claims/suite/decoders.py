@@ -54,7 +54,7 @@ BASELINES = ("diagonal", "untrained", "shuffled")
 MODELS = {"rnn": "general", "transformer": "heads"}
 WEIGHTS = {"plain": None, "light": 0.1, "strong": 1.0}
 DROPOUT = 0.2
-MOVED = 0.2  # share of attention that guidance has to bring to the linked tokens, or it shows nothing
+MOVED = 0.1  # share of attention that guidance has to bring to the linked tokens, or it shows nothing
 SHARED = {"share_embeddings": True, "tie_output": True}
 RNN = {"encoder.hidden_dim": WIDTH // 2, "encoder.direction": "both", "decoder.hidden_dim": WIDTH}
 RNN |= {"decoder.initial_state": "project", "decoder.max_source_length": 64, **SHARED}
@@ -201,6 +201,7 @@ class GuidedAlignment(Claim):
     source = "Chen et al. 2016, section 3.2; Garg et al. 2019, section 4.2"
     seconds = (0, 900)
     points = tuple(MODELS)
+    weaker = {model: (model,) for model in MODELS}
     kinds = {
         f"{model}-{name}": {"reader": reader, "weight": weight}
         for (model, reader), (name, weight) in product(MODELS.items(), WEIGHTS.items())
@@ -229,21 +230,22 @@ class GuidedAlignment(Claim):
 
     def contrasts(self, trials: Trials) -> Contrasts:
         """Links with the larger weight gain more than the margin in both models."""
-        return tuple(self.gain(trials, model) for model in MODELS)
+        return self.gains(trials, MARGIN)
 
     def conditions(self, trials: Trials) -> dict[str, Contrasts]:
         """Only in one of the models; or in both, but by less than the margin."""
-        rules = {model: (self.gain(trials, model),) for model in MODELS}
-        return {**rules, "slight": tuple(self.gain(trials, model, bound=0.0) for model in MODELS)}
+        return {**super().conditions(trials), "slight": self.gains(trials, 0.0)}
+
+    def gains(self, trials: Trials, bound: float) -> Contrasts:
+        """Hold what each model gains by links against a bound."""
+        items = self.size["tested"]
+        arms = {model: (f"{model}-strong", f"{model}-plain") for model in MODELS}
+        return tuple(trials.lead(model, *pair, "exact", items, bound=bound) for model, pair in arms.items())
 
     def controls(self, trials: Trials) -> Contrasts:
         """Guidance has moved the attention of the head that it trains."""
         arms = {f"{model}-strong": f"{model}-plain" for model in MODELS}
         return tuple(control(arm, trials.differences(arm, plain, "links"), MOVED) for arm, plain in arms.items())
-
-    def gain(self, trials: Trials, model: str, *, bound: float = MARGIN) -> Contrast:
-        """Hold what a model gains by links against a bound."""
-        return trials.lead(model, f"{model}-strong", f"{model}-plain", "exact", self.size["tested"], bound=bound)
 
 
 @torch.inference_mode()
