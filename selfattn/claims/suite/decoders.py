@@ -42,7 +42,6 @@ from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import register
 from selfattn.report.numbers import number_scale
-from selfattn.results.claims import Contrast
 from selfattn.streams import generator
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
