@@ -450,12 +450,11 @@ class Claim(ABC):
 
     def conditions(self, trials: Trials) -> Mapping[str, Contrasts]:
         """Return weaker rules by their condition, in order; by default those of `weaker`."""
-        rule = self.contrasts(trials) if self.weaker else ()
-        rules = {
-            condition: tuple(contrast for contrast in rule if contrast.name in names)
-            for condition, names in self.weaker.items()
-        }
-        return {condition: contrasts for condition, contrasts in rules.items() if contrasts}
+        rules = {}
+        for condition, names in self.weaker.items():
+            if contrasts := tuple(contrast for contrast in self.contrasts(trials) if contrast.name in names):
+                rules[condition] = contrasts
+        return rules
 
     def blocks(self, trials: Trials) -> Blocks:
         """Return one plot, and a table where it helps: by default of `figure` and `columns`."""

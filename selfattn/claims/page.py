@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from rich.console import Console
-
 from selfattn.claims.claim import Claim, Trials, has_learned
 from selfattn.claims.claim import page_words as words
 from selfattn.claims.run import RECORD
@@ -54,10 +52,10 @@ def write_pages(record: ClaimsRecord, out: Path, lang: str = SOURCE) -> Path:
     return html
 
 
-def print_table(record: ClaimsRecord, console: Console | None = None, lang: str = SOURCE) -> None:
+def print_table(record: ClaimsRecord, lang: str = SOURCE) -> None:
     """Print the first screen: the verdicts, and what was measured."""
     page = document_of(record)
-    print_blocks([page.verdict, page.first[0]], console, lang)
+    print_blocks([page.verdict, page.first[0]], lang=lang)
 
 
 def document_of(record: ClaimsRecord) -> blocks.Document:
@@ -177,8 +175,8 @@ class _Section:
         result = self.result
         judgement = self.result.judgement
         say = self.claim.say
-        yield blocks.Heading(self.verdict, aside=self.shows())
         explanation = say("explanation")
+        yield blocks.Heading(self.verdict, aside=self.shows())
         paragraphs = [[(lang, part) for part in text.split("\n\n")] for lang, text in explanation.texts.items()]
         for texts in zip(*paragraphs, strict=True):
             yield blocks.Paragraph(replace(explanation, texts=dict(texts)))
@@ -229,8 +227,8 @@ class _Section:
         """Return the learning rates of each arm: the chosen one, then those that other blocks of seeds used."""
         for rate in self.result.rates:
             used = [trial.rate for trial in self.result.trials if trial.arm == rate.arm and trial.rate is not None]
-            shown = dict.fromkeys([rate.chosen, *used])
-            yield self.claim.say(f"arm.{rate.arm}"), ", ".join(f"{each:g}" for each in shown)
+            rates = dict.fromkeys([rate.chosen, *used])
+            yield self.claim.say(f"arm.{rate.arm}"), ", ".join(map("{:g}".format, rates))
 
     def contrasts(self, judgement: Judgement) -> blocks.Table:
         """Return everything that the rule needs, and what was measured."""

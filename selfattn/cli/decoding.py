@@ -288,10 +288,9 @@ def heads(
     from selfattn.evaluation.metrics import make_metric
     from selfattn.files import write_text, writing
     from selfattn.runs.heads import head_lines, heads_svg, score_heads
-    from selfattn.runs.load import load
     from selfattn.runs.task import metric_names
 
-    loaded = load(run, device=device)
+    loaded = load_runs(run, device=device)
     task = loaded.task
     pairs = task.held_out(data, chosen_columns(columns), checked_encoding(encoding)).pairs[: items or None]
     with steps_counted("heads"):

@@ -77,9 +77,8 @@ def verify(report: Path, /, *, items: int | None = None) -> None:
         print(visible(finding.line))
         differing = differing + bool(finding.differences)
         values = values + finding.values
-    print(
-        f"{values:,} values compared: " + (f"not equal: {number_of(differing, 'figure')}" if differing else "all agree")
-    )
+    outcome = f"not equal: {number_of(differing, 'figure')}" if differing else "all agree"
+    print(f"{values:,} values compared: {outcome}")
     if differing:
         raise SystemExit(1)
 

@@ -4,7 +4,7 @@
 
 import inspect
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,10 +68,8 @@ def add_tasks(group: App, arguments: Sequence[str], make_commands: MakeCommands)
             group.command(make_app(name, help=unwrapped(help or task.__doc__ or "")))
     if is_training:
         return
-    for word, make, help in (
-        ("outputs", outputs_command, OUTPUTS_HELP),
-        ("scores", scores_command, SCORES_HELP),
-    ):
+    makers = {"outputs": (outputs_command, OUTPUTS_HELP), "scores": (scores_command, SCORES_HELP)}
+    for word, (make, help) in makers.items():
         if word in TASKS:
             raise UserError(f"task {word!r}: compare {word} judges files of {word}; give the task another name")
         group.command(make() if named == word else make_app(word, help=help), name=word)
@@ -110,10 +108,8 @@ def compare_command(task: type[TaskData]) -> Callable[..., None]:
     @takes(*parameters)
     def run(**settings: Any) -> None:
         from selfattn.comparison.compare import compare, forecast
-        from selfattn.report.text import print_summary
 
         out = settings.get("out", defaults["out"])
-        lang = settings.get("lang", SOURCE)
         settings = changed_settings(settings, parameters)
         if settings.get("plan_only"):
             print("\n".join(forecast(task.name, **settings)))
@@ -124,10 +120,17 @@ def compare_command(task: type[TaskData]) -> Callable[..., None]:
             if (out / PLAN).is_file():
                 say(f"stopped; {out} keeps the finished runs: repeat the command with --resume")
             raise
-        print_summary(record, report=files.html, lang=lang)
+        _print_summary(record, files, settings)
 
     run.__doc__ = unwrapped(task.compare_help or task.__doc__ or "")
     return run
+
+
+def _print_summary(record: Any, files: Any, options: Mapping[str, Any]) -> None:
+    """Print the first screen of a report in the language of the options. Only now is the report imported."""
+    from selfattn.report.text import print_summary
+
+    print_summary(record, report=files.html, lang=options.get("lang", SOURCE))
 
 
 def _training_parameters() -> list[inspect.Parameter]:
@@ -144,12 +147,11 @@ def outputs_command() -> Callable[..., None]:
     @takes(*parameters)
     def run(**options: Any) -> None:
         from selfattn.comparison.outputs import compare_outputs
-        from selfattn.report.text import print_summary
 
         settings = changed_settings(options, parameters)
         systems = systems_of(settings.pop("system"))
         record, files = compare_outputs(settings.pop("reference"), systems, **settings)
-        print_summary(record, report=files.html, lang=options.get("lang", SOURCE))
+        _print_summary(record, files, options)
 
     run.__doc__ = OUTPUTS_HELP
     return run
@@ -164,7 +166,6 @@ def scores_command() -> Callable[..., Iterable[str] | None]:
     @takes(*parameters)
     def run(file: Path | None = None, /, **options: Any) -> Iterable[str] | None:
         from selfattn.comparison.scores import compare_scores, plan_scores
-        from selfattn.report.text import print_summary
 
         settings = changed_settings(options, parameters)
         given = ScoresOptions(**settings)
@@ -174,7 +175,7 @@ def scores_command() -> Callable[..., Iterable[str] | None]:
         if given.plan is not None and given.detect is not None:
             return plan_scores(settings.pop("plan"), settings.pop("detect"), **settings)
         record, files = compare_scores(file, **settings)
-        print_summary(record, report=files.html, lang=given.lang)
+        _print_summary(record, files, options)
         return None
 
     run.__doc__ = SCORES_HELP

@@ -143,12 +143,12 @@ def chosen(figures: dict[AttentionReading, float], *, shifted: bool | None = Non
 
 
 @cache
-def subwords(size: int = 1000) -> SubwordTokenizer:
+def subwords() -> SubwordTokenizer:
     """Subwords of both languages, from phrases of a seed of their own."""
     texts = []
     for pair in CldrSource(seed=99).pairs(8000):
         texts += [pair.source, pair.target]
-    return SubwordTokenizer.train(texts, SubwordSettings("bpe", size, byte_fallback=False, split_digits=False))
+    return SubwordTokenizer.train(texts, SubwordSettings("bpe", 1000, byte_fallback=False, split_digits=False))
 
 
 def phrases(part: Split, seed: int, count: int) -> list[Pair]:
