@@ -17,10 +17,10 @@ from selfattn.attention.positions import AttentionPosition, Position, check_posi
 from selfattn.attention.scores import Score, check_score, make_score
 from selfattn.registry import ATTENTIONS, register
 
-F = TypeVar("F", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def called_like(forward: F) -> Callable[[Callable[..., Any]], F]:
+def called_like(forward: Function) -> Callable[[Callable[..., Any]], Function]:
     """Return a decorator that gives a function the signature of another one, for type checkers alone."""
     return lambda function: forward
 

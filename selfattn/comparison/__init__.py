@@ -1,1 +1,1 @@
-"""Models side by side: the engine, which knows no task by name."""
+"""Models side by side: planned, trained, tested and judged; knows no task by name."""

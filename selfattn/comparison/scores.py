@@ -73,9 +73,11 @@ def compare_scores(
     """Compare systems by their scores on each item, whoever computed them, and write the report.
 
     Args:
-        scores: a file, a mapping of columns, or a data frame; see `selfattn.score_table`, also for the options that are
-            not named here.
+        scores: a file, a mapping of columns, or a data frame; see `selfattn.score_table`.
         out: directory for the report; an older one of the same comparison is replaced.
+        better: see `selfattn.score_table`.
+        unit: see `selfattn.score_table`.
+        leave_out: see `selfattn.score_table`.
         margin: smallest difference that matters, in points of a share, else in the unit of the scores; default none.
         lang: language of the report.
 

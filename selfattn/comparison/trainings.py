@@ -69,6 +69,7 @@ class Trainings(Runner[Training | Race]):
         recipe: of every training, with seed 0.
         options: of the comparison.
         command: for the record of every run.
+        given: settings that are not the usual ones, for the configuration of every run.
     """
 
     def __init__(

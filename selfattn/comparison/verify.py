@@ -84,7 +84,7 @@ def verify(place: Path, items: int | None = None) -> Iterator[Recomputation]:
     with use_threads(plan.threads):
         for cell in runs.cells():
             for run in cell.runs:
-                finding, answered = _decode(run, items)
+                finding, answered = _check_outputs(run, items)
                 rows.append((cell.budget, cell.model, answered))
                 yield finding
         yield from _trials_again(file.parent, plan, every=items is None)
@@ -119,7 +119,7 @@ def _made_again(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested], 
     return replace(again, plan=checked, gates=gates, demo=(comparison / DEMO).is_file())
 
 
-def _decode(run: Tested, items: int | None) -> tuple[Recomputation, Answered]:
+def _check_outputs(run: Tested, items: int | None) -> tuple[Recomputation, Answered]:
     """Decode a run again; return how its outputs compare, and the new ones, or those on disk where few are decoded."""
     stored = replace(run.answered, scores={})
     name = run.path.name
@@ -138,7 +138,7 @@ def _decode(run: Tested, items: int | None) -> tuple[Recomputation, Answered]:
         after = {}
         for probe, answers in before.items():
             targets = [answer.target for answer in stored_answers[probe]]
-            after[probe] = _again(loaded, options, answers, targets)
+            after[probe] = _decode_answers(loaded, options, answers, targets)
     except UserError as error:  # changed weights
         return Recomputation(name, (str(error),), 0), stored
     pairs = list(chain.from_iterable(zip(before[probe], after[probe], strict=True) for probe in before))
@@ -181,7 +181,9 @@ def _alike(was: Answer, now: Answer, run: Run) -> bool:
     return not run.takes_pairs and replace(was, output=now.output) == now and agree(was.output, now.output)
 
 
-def _again(run: Run, options: DecodingOptions, answers: Sequence[Answer], targets: Sequence[str]) -> list[Answer]:
+def _decode_answers(
+    run: Run, options: DecodingOptions, answers: Sequence[Answer], targets: Sequence[str]
+) -> list[Answer]:
     outputs = answer(run, [stored.pair for stored in answers], options, targets=targets)
     return [
         replace(stored, output=best.text, finished=best.finished) for stored, best in zip(answers, outputs, strict=True)

@@ -1,1 +1,1 @@
-"""How good and how fast a model is: predictions, metrics with intervals, latency."""
+"""How good a model is and what it costs: metrics, statistics, gates, alignment, operations and memory."""

@@ -1,1 +1,1 @@
-"""The engine of comparisons and claims: plan, trials, queue and search, progress."""
+"""The engine of comparisons and claims: plan and tuning, the queue of trials, progress."""

@@ -1,4 +1,4 @@
-"""The record of a comparison: exactly the fields of `results.json` (docs/results-json.md); reading and verifying it.
+"""The record of a comparison: exactly the fields of `results.json` (docs/results-json.md); how it is read.
 
 An error of reading is one line that names the file and the field.
 """

@@ -86,6 +86,9 @@ def fit(
         keep: number of last validations whose weights stay in the run, see :mod:`selfattn.runs.load`; default none.
         prepare: changes the first weights, and returns lines to print when the training begins; default nothing.
 
+    Returns:
+        The run, with its best weights.
+
     Raises:
         UserError: the directory is taken, the run to be resumed has other settings, the model cannot read texts that
             long, the device is not there, or the training diverged.

@@ -148,6 +148,9 @@ def train(
         settings: fields of ``options`` and ``training`` by name, in place of these two; also options of the task, which
             are checked at run time.
 
+    Returns:
+        The run, with its best weights.
+
     Raises:
         SettingError: a setting is unknown, given twice or out of range.
         UserError: the data or the directory is not usable.

@@ -1,1 +1,1 @@
-"""What is done with models: dates, comparisons, and trained runs as a user meets them."""
+"""The built-in tasks: dates, translation, recall and a language model."""

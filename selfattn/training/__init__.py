@@ -1,1 +1,1 @@
-"""How a model is trained: settings, loss, optimizer, schedule, the loop, and the directory a run is kept in."""
+"""How a model is trained: settings, loss, optimizer, schedule, weights, the loop and its checkpoints."""

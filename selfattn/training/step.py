@@ -132,7 +132,7 @@ def take_steps(
     first: int = 1,
     average: Average | None = None,
 ) -> Iterator[StepTaken]:
-    """Take one step for each group of batches. Every training of the package goes through this loop.
+    """Take one step for each group of batches. Every training of a :class:`Seq2Seq` goes through this loop.
 
     The loss of a step is the mean over the target tokens of its batches, so accumulation weighs tokens, not batches.
     Each ``next`` on the iterator takes a step, so the caller decides what happens between two steps, and when the
