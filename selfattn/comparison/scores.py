@@ -23,7 +23,7 @@ from selfattn.codec import Plain, line_of, read
 from selfattn.comparison.analysis import measure_scores, signatures_beside
 from selfattn.comparison.options import ScoresOptions
 from selfattn.comparison.record import check_out, publish
-from selfattn.data.readers.lines import inner_name
+from selfattn.data.readers.lines import inner_name, likely_encoding
 from selfattn.errors import SettingError, UserError, all_visible, number_of, say
 from selfattn.evaluation.buckets import ItemScores
 from selfattn.evaluation.design import MOST_RUNS, Spread, runs_needed
@@ -435,6 +435,9 @@ def _arrow(scores: Scores, label: str) -> pa.Table:
             scores = parquet.read_table(pa.BufferReader(scores), read_dictionary=list(_LABELS), pre_buffer=False)
         return pa.table(scores)
     except (pa.ArrowException, TypeError, ValueError) as error:
+        is_text = isinstance(scores, str | Path) and inner_name(Path(scores)).suffix.lower() != ".parquet"
+        if is_text and (encoding := likely_encoding(Path(scores))):
+            raise UserError(f"{label}: looks like {encoding}, not UTF-8; save the file as UTF-8") from None
         raise UserError(f"{label}: is no table that can be read ({' '.join(str(error).split())}); {_ADVICE}") from None
 
 

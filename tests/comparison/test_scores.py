@@ -238,13 +238,13 @@ def test_what_does_not_fit_is_refused_in_one_line(
     ("name", "content", "message"),
     [
         ("gone.csv", None, "gone.csv: no such file; give a CSV, TSV, JSON lines or Parquet file"),
-        ("empty.csv", b"", "empty.csv: is no table that can be read"),
+        ("empty.csv", b"", "empty.csv: the file is empty"),
         ("t.parquet", b"no parquet", "t.parquet: is no table that can be read"),
         ("t.jsonl", b'{"system": 1,', "t.jsonl: is no table that can be read"),
         ("t.xlsx", b"PK", "t.xlsx: unknown ending"),
         ("t.csv", b"system,item,score\na,1\n", "t.csv: is no table that can be read"),
         ("t.csv", b"system,item,score\n", "t.csv: no scores"),
-        ("t.csv", b"system,item,score\n\xff,1,1\na,2,1\n", "t.csv: is no table that can be read"),
+        ("t.csv", b"system,item,score\n\xff,1,1\na,2,1\n", "t.csv: looks like cp1251, not UTF-8; save"),
         ("t.jsonl", b'{"system": {"a": 1}, "item": 1, "score": 1}\n', "system: expected names or numbers"),
     ],
 )
@@ -305,12 +305,12 @@ def test_scores_of_one_run_each_say_what_they_cannot_show() -> None:
 
 def test_headings_in_another_encoding_and_huge_scores_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "scores.csv"
-    file.write_bytes("시스템,item,score\na,q,1\n".encode("cp949"))
+    file.write_bytes("시스템,item,score\n가나 모델,문항,1\n우리가 만든 모델,질문,1\n".encode("cp949"))
     rows = "".join(f'{{"system": "체계 {name}", "item": {i}, "score": 1}}\n' for name in "ab" for i in range(3))
     (tmp_path / "scores.jsonl").write_bytes(rows.encode("cp949"))
-    with pytest.raises(UserError, match=r"scores\.jsonl: is no table that can be read \(.*UTF8"):
+    with pytest.raises(UserError, match=r"scores\.jsonl: looks like cp949, not UTF-8; save"):
         score_table(tmp_path / "scores.jsonl")
-    with pytest.raises(UserError, match=r"scores\.csv: is no table that can be read \(.*can't decode"):
+    with pytest.raises(UserError, match=r"scores\.csv: looks like cp949, not UTF-8; save"):
         score_table(file)
     file.write_text("system,item,score\na,q,1e308\na,r,1e308\nb,q,-1e308\nb,r,0\n")
     with pytest.raises(UserError, match=r"system a, item q: expected a finite number as its score, up to 1e\+100"):

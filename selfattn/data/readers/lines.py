@@ -406,17 +406,33 @@ def encoding_advice(path: Path, encoding: str | None) -> str:
     """Return what to do about a file that is not in the encoding it was read in; a guess at the right one helps."""
     if encoding is not None:
         return f"not valid {encoding}; give another `encoding`, or save the file as UTF-8"
+    likely = likely_encoding(path)
+    choice = "give its `encoding`" if likely is None else f"give `encoding` {likely}, which it looks like"
+    return f"not valid UTF-8; save the file as UTF-8, or {choice}"
+
+
+def likely_encoding(path: Path) -> str | None:
+    """Return the encoding that a file looks like; None for UTF-8, and where nothing is likely.
+
+    Raises:
+        UserError: see `lines_of`.
+    """
+    with opened(path) as file:
+        used = _encoding_of(path, file.read(_BLOCK), None)
+    if used != "utf-8":
+        return used
     bad = (line for line in islice(lines_of(path), _SEARCHED) if BAD_BYTE.search(line))
     sample = "\n".join(islice(bad, _SAMPLE)).encode("utf-8", "surrogateescape")
-    choice = "give its `encoding`"
-    if sample:
-        from charset_normalizer import from_bytes
+    if not sample:
+        return None
+    from charset_normalizer import from_bytes
 
-        if best := from_bytes(sample, cp_isolation=[*_USUAL, *_FURTHER]).best():
-            text = sample.decode(best.encoding, "replace")
-            usual = (name for name in _USUAL if sample.decode(name, "replace") == text)
-            choice = f"give `encoding` {next(usual, best.encoding)}, which it looks like"
-    return f"not valid UTF-8; save the file as UTF-8, or {choice}"
+    best = from_bytes(sample, cp_isolation=[*_USUAL, *_FURTHER]).best()
+    if best is None:
+        return None
+    text = sample.decode(best.encoding, "replace")
+    usual = (name for name in _USUAL if sample.decode(name, "replace") == text)
+    return next(usual, best.encoding)
 
 
 def whole_lines_of(path: Path) -> Iterator[str]:
