@@ -164,7 +164,7 @@ def test_the_first_table_says_how_each_of_several_systems_with_one_file_stands_o
     assert behind.endswith(r"| 이 항목에서는 뒤짐, p \< 0.001 |")
     lead = document(record).verdict.lead
     assert "a has the best score, but no difference from b is seen" in lead.say("en")
-    assert "b 쪽과는 테스트 항목의 선택을 넘는 차이가 보이지 않습니다" in lead.say("ko")
+    assert "b 쪽과는 테스트 항목을 뽑은 우연보다 큰 차이가 보이지 않습니다" in lead.say("ko")
     assert "| one run each" not in page(record)
     assert "ahead on these items |" in page(record)  # in the table of pairs
     assert "Not decided: fewer than three runs" not in page(record)
