@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import functools
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -33,7 +34,7 @@ SYSTEMS = "abcdefgh"
 
 
 @dataclass(frozen=True)
-class World:
+class World(ABC):
     """Draws scores, and knows what is true.
 
     Attributes:
@@ -48,13 +49,13 @@ class World:
     systems: int = 2
     better: str = "higher"
 
+    @abstractmethod
     def draw(self, chance: np.random.Generator, leads: Array, runs: int, items: int) -> Array:
         """Draw scores ``[systems, runs, items]``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def truth(self, lead: float) -> float:
         """Return the expected score of a system over all runs and items."""
-        raise NotImplementedError
 
     def clusters(self, items: int) -> npt.NDArray[np.int64] | None:
         """Return which items depend on one another; None where none do."""

@@ -346,8 +346,8 @@ def _with_explanation(gradients: tuple[Tensor | None, ...], _: object) -> tuple[
     """Wrap the gradients of the kernel, where they may be differentiated again."""
     if not torch.is_grad_enabled():
         return None
-    # PyTorch has no types for `apply`.
-    return tuple(None if x is None else _NoSecondDerivative.apply(x) for x in gradients)  # type: ignore[no-untyped-call]
+    apply = _NoSecondDerivative.apply
+    return tuple(None if x is None else apply(x) for x in gradients)  # type: ignore[no-untyped-call]  # has no types
 
 
 class _NoSecondDerivative(torch.autograd.Function):

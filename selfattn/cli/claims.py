@@ -9,12 +9,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from selfattn.cli.options import Lang
 from selfattn.comparison.options import Backend, check_cluster
 from selfattn.errors import UserError, number_of, say
 from selfattn.files import write_text, writing
 from selfattn.registry import CLAIMS, is_name
-from selfattn.words.messages import SOURCE
+from selfattn.words.messages import SOURCE, Lang
 
 
 def list_claims(*, lang: Lang = SOURCE) -> Iterable[str]:

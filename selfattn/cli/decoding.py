@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from selfattn.cli.options import Device, Files, Lang, Names, Numbers, check_language, command
+from selfattn.cli.options import Device, Files, Names, Numbers, check_language, command
 from selfattn.codec import encode
 from selfattn.console import steps_counted
 from selfattn.data.pairs import Pair
@@ -22,7 +22,7 @@ from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError, all_visible, say, visible
 from selfattn.ownership import check_ours
 from selfattn.settings import check_conditions, needs
-from selfattn.words.messages import SOURCE
+from selfattn.words.messages import SOURCE, Lang
 
 _ALIGN = (
     needs("`data`", lambda options: options.data, "columns", "encoding", "layer", "head", "shift", "words"),

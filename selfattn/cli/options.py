@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import docstring_parser
 from cyclopts import App, Group, MissingArgumentError, Parameter, Token, convert
@@ -41,7 +41,7 @@ from selfattn.settings import (
     excludes,
     shown,
 )
-from selfattn.words.messages import LANGS, SOURCE
+from selfattn.words.messages import SOURCE
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -89,7 +89,6 @@ def _split_commas(type_: Any, tokens: Sequence[Token]) -> tuple[Any, ...]:
 
 
 _COMMAS = Parameter(converter=_split_commas, n_tokens=1)
-Lang: TypeAlias = Literal[LANGS]  # type: ignore[valid-type]  # one for each folder of catalogues
 # Names or numbers given as ``a,b,c``, or by naming the option again.
 Names = Annotated[tuple[str, ...], _COMMAS]
 Numbers = Annotated[tuple[int, ...], _COMMAS]
@@ -210,8 +209,8 @@ def takes(*parameters: inspect.Parameter) -> Callable[[Command], Command]:
         repeated = {name for name in names if names.count(name) > 1}
         if repeated:
             raise UserError(f"options {', '.join(sorted(repeated))}: two dataclasses have them; rename one")
-        # `inspect` reads this attribute of functions, which have no type for it.
-        function.__signature__ = signature.replace(parameters=[*named, *parameters])  # type: ignore[attr-defined]
+        whole = signature.replace(parameters=[*named, *parameters])
+        function.__signature__ = whole  # type: ignore[attr-defined]  # `inspect` reads it; functions have no type for it
         return function
 
     return decorate

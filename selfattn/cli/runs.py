@@ -11,12 +11,12 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from selfattn.cli.decoding import load_runs
-from selfattn.cli.options import Lang, command
+from selfattn.cli.options import command
 from selfattn.errors import UserError, number_of, say, visible
 from selfattn.files import beside
 from selfattn.models.families import PRESETS
 from selfattn.settings import command_line
-from selfattn.words.messages import SOURCE
+from selfattn.words.messages import SOURCE, Lang
 
 
 @command

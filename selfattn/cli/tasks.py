@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from selfattn.cli.options import (
-    Lang,
     MakeCommands,
     changed_settings,
     check_language,
@@ -29,7 +28,7 @@ from selfattn.registry import TASKS
 from selfattn.runs.task import TaskData
 from selfattn.settings import check_conditions, command_line, needs
 from selfattn.training.config import TrainingConfig
-from selfattn.words.messages import SOURCE
+from selfattn.words.messages import SOURCE, Lang
 
 _TRAINING = "Training (defaults: the recipe of the task)"
 _BASIC = ("epochs", "batch_size", "lr")

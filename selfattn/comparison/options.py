@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
@@ -14,9 +14,8 @@ from selfattn.errors import SettingError
 from selfattn.runs.task import Match
 from selfattn.settings import MAX_NUMBER, Condition, Count, CountOrZero, check_bounds, excludes, needs
 from selfattn.training.config import MOST_THREADS, DeviceName, TrainingSettings
-from selfattn.words.messages import LANGS, SOURCE
+from selfattn.words.messages import SOURCE, Lang
 
-Lang: TypeAlias = Literal[LANGS]  # type: ignore[valid-type]  # one for each folder of catalogues
 Backend = Literal["local", "dask", "ray"]
 BudgetIn = Literal["steps", "examples"]
 NOT_THE_RESULT = ("resume", "jobs", "backend", "address", "plan_only")  # options that the results do not depend on

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from selfattn.errors import UserError
 
 SOURCE = "en"  # the language in which messages are written first; what another one lacks is said in it
 _HOME = resources.files("selfattn.words") / "catalogues"
 LANGS: tuple[str, ...] = (SOURCE, *sorted(d.name for d in _HOME.iterdir() if d.is_dir() and d.name != SOURCE))
+Lang: TypeAlias = Literal[LANGS]  # type: ignore[valid-type]  # one for each folder of catalogues
 _PLACE = re.compile(r"{(\w+)}")
 _PLURAL = re.compile(r"{(\w+)\?([^{}|]*)\|([^{}|]*)}")  # such as {count} {count?line|lines}
 _WRITTEN_PERCENT = re.compile(r"(?<=[\d}])[ \u00a0]%(?!p)")  # in the words of a message

@@ -137,7 +137,7 @@ def _unpacked(path: Path, raw: BinaryIO) -> BinaryIO:
         unpacked = archive.open(_member(path, archive))
     elif ending is not None:
         unpacked = _OPENERS[ending](raw)
-    return unpacked  # type: ignore[no-any-return]
+    return unpacked  # type: ignore[no-any-return]  # each opener has a type of its own
 
 
 def file_sha256(path: Path) -> str:
