@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from selfattn.comparison.plan import read_plan
-from selfattn.comparison.record import outputs_of, unpacked
+from selfattn.comparison.record import outputs_of
+from selfattn.comparison.report import unpacked
 from selfattn.comparison.tested import read_runs
 from selfattn.comparison.verify import read_carried
 from selfattn.evaluation.metrics import Metric, make_metric

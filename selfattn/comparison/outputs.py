@@ -14,7 +14,7 @@ from selfattn.codec import Plain, line_of, read, short
 from selfattn.comparison.analysis import OUTPUTS as KIND
 from selfattn.comparison.analysis import JudgedOutputs, measure, read_given, signatures_beside
 from selfattn.comparison.options import OutputsOptions
-from selfattn.comparison.record import check_out, outputs_for_sections, publish
+from selfattn.comparison.report import check_out, outputs_for_sections, publish
 from selfattn.comparison.tested import Answer, Answered, RunTable
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.errors import SettingError, UserError, number_of, say

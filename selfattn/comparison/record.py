@@ -1,44 +1,28 @@
-"""The record of a comparison, made from its tested runs on disk; its report, and what both are made of in one file."""
+"""The record of a comparison: a function of its plan and of its tested runs."""
 
-import hashlib
-import io
 import json
-import lzma
 import statistics
-import tarfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Protocol
-
-from torch import Tensor
+from typing import Any
 
 from selfattn.codec import encode
 from selfattn.comparison.analysis import measure, signatures_beside
-from selfattn.comparison.check import check_plan, make_gates
-from selfattn.comparison.costs import COSTS, ModelTimes, read_costs, step_key
-from selfattn.comparison.plan import ComparisonPlan, PlannedModel, planned_trials, read_plan, tuned_settings
-from selfattn.comparison.tested import ANSWERS, RESULT, Answered, RunTable, Tested, by_model, read_runs
+from selfattn.comparison.check import make_gates
+from selfattn.comparison.costs import ModelTimes, read_costs, step_key
+from selfattn.comparison.plan import ComparisonPlan, PlannedModel, tuned_settings
+from selfattn.comparison.tested import Answered, RunTable, Tested, by_model
 from selfattn.comparison.trainings import examples_until, space_texts
 from selfattn.data.pairs import Pair
-from selfattn.demo.page import EXAMPLES, obstacle, write_demo
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import UserError
 from selfattn.evaluation.design import ALL_BUDGETS
 from selfattn.evaluation.metrics import make_metric
 from selfattn.evaluation.variances import compare_arrivals, describe_arrivals
-from selfattn.experiments.plan import PLAN
-from selfattn.files import make_directory, read_bytes, write_bytes, writing
 from selfattn.models.build import body
 from selfattn.models.config import config_to_dict
 from selfattn.models.families import PRESETS, Preset, get_preset
-from selfattn.ownership import check_ours
-from selfattn.report.blocks import Outputs
-from selfattn.report.ranking import ranked
-from selfattn.report.sections.models import DEMO
-from selfattn.report.write import RESULTS, ReportFiles, check_report, write_report
 from selfattn.results.plan import AtBudget, Budgets, PlanCheck
 from selfattn.results.quality import Target
 from selfattn.results.record import (
@@ -51,25 +35,14 @@ from selfattn.results.record import (
     Record,
     Timing,
     Tuning,
-    read_record,
 )
-from selfattn.runs.directory import CONFIG, CURVE, METRICS, RECORD
-from selfattn.runs.ledger import LEDGER
-from selfattn.runs.load import load
 from selfattn.runs.record import flat
-from selfattn.runs.run import Run
 from selfattn.runs.task import TaskData, task_of_run
 from selfattn.runs.training_set import CURVE_ITEMS
-from selfattn.words.messages import SOURCE
 
 UNDISTURBED = "undisturbed: steps times the median step; steps and decoding timed by turns after the trainings"
+
 NOT_DATA = ("kind", "validation_items")
-ON_DEMO = 4  # most models on the demo page
-_MOST_WEIGHTS = 1_000_000  # of a model on that page, which nobody asked for
-PACKED = "packed.tar.xz"
-_OF_A_RUN = (RECORD, CONFIG, METRICS, CURVE, RESULT, ANSWERS)
-_LARGEST = 1 << 30  # bytes, unpacked
-_PACKED_ADVICE = "take it from where the report was published, or write the report again"
 
 
 def make_record(
@@ -261,172 +234,3 @@ def _examples(firsts: Mapping[str, Tested], pairs: Sequence[Pair]) -> tuple[Atte
         AttentionExample(pairs[place].source, pairs[place].target, pairs[place].tag, pairs[place].spans, models)
         for place, models in sorted(examples.items())
     )
-
-
-def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[Record, ReportFiles]:
-    """Write the report of a comparison from its tested runs on disk; the same runs give the same bytes.
-
-    The demo page and the packed comparison are written beside it.
-
-    Args:
-        comparison: its directory.
-        out: where to write the report; an older one of ours there is replaced.
-        lang: language in which the report opens, such as `ko`.
-
-    Returns:
-        The record, and the paths of the report's files.
-
-    Raises:
-        UserError: a run is missing or broken, or the report cannot be written.
-    """
-    plan = read_plan(comparison)
-    if (out / PLAN).exists() and not out.samefile(comparison):
-        raise UserError(f"{out}: holds another comparison; choose another `out` for the report of {comparison}")
-    check_free_of_others(out)
-    runs = read_runs(comparison, plan)
-    record = make_record(comparison, runs, plan)
-    make_directory(out)
-    demo = _write_best(record, runs, out, lang)
-    files = files_of(comparison, plan, demo=demo)  # whether there is one is part of the record
-    record = replace(
-        record,
-        plan=check_plan(comparison, plan, runs),
-        outputs_sha256=pack(files, out / PACKED),
-        demo=demo,
-    )
-    return record, write_report(record, out, lang, outputs_for_sections(outputs_of(runs)))
-
-
-def outputs_for_sections(table: RunTable[Answered]) -> Outputs:
-    """Return what sections of plugins see of the outputs."""
-    pairs = table.first.pairs
-    written = {name: tuple(tuple(run.outputs) for run in runs) for name, runs in table.main.items()}
-    return Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), written)
-
-
-class Elsewhere(Protocol):
-    """Results of systems that were trained elsewhere, with what they are judged by: the record is a function of it."""
-
-    def record(self) -> Record:
-        """Judge them."""
-
-    def packed(self) -> Mapping[str, bytes]:
-        """Return the files from which the same is made again, by name."""
-
-    def outputs(self) -> Outputs | None:
-        """Return what sections of plugins see; None without texts."""
-
-
-def publish(judged: Elsewhere, out: Path, lang: str) -> tuple[Record, ReportFiles]:
-    """Judge results of systems that were trained elsewhere, and write the report with what is packed beside it.
-
-    Args:
-        judged: the results.
-        out: directory for the report; an older one of the same comparison is replaced.
-        lang: language in which the report opens.
-    """
-    record = judged.record()
-    make_directory(out)
-    record = replace(record, outputs_sha256=pack(judged.packed(), out / PACKED))
-    return record, write_report(record, out, lang, judged.outputs())
-
-
-def check_out(out: Path, command: str) -> None:
-    """Refuse a directory with another experiment, or with the report of another comparison.
-
-    Args:
-        out: where a report is to be written.
-        command: of its comparison, which is not made from runs.
-
-    Raises:
-        UserError: there is something else.
-    """
-    check_free_of_others(out)
-    advice = "choose another `out`"
-    if (out / PLAN).exists():
-        raise SettingError(f"{out}: holds an experiment with its plan; {advice}")
-    results = out / RESULTS
-    if results.exists() and read_record(results).command != command:
-        raise SettingError(f"{out}: holds the report of another comparison; {advice}")
-
-
-def check_free_of_others(out: Path) -> None:
-    """Check that a report with its demo page and its packed comparison may be written into a directory.
-
-    Raises:
-        UserError: there is a file of one of their names that selfattn did not write.
-    """
-    check_report(out)
-    for name in (PACKED, DEMO):
-        check_ours(out / name)
-
-
-def _write_best(record: Record, trained: RunTable[Tested], out: Path, lang: str) -> bool:
-    """Write the demo page of the best models, each with its first seed; return whether a page can run any of them."""
-    best = {model.name: trained.finished(model.name) for model in ranked(record)[:ON_DEMO]}
-    runs: dict[str, Run] = {}
-    for name, tested in best.items():
-        with suppress(UserError):  # a run without its weights
-            run = load(tested.path)
-            if not obstacle(run, run) and sum(map(Tensor.numel, run.model.parameters())) <= _MOST_WEIGHTS:
-                runs[name] = run
-    if runs:
-        examples = [(answer.source, answer.target) for answer in next(iter(best.values())).answered.answers[:EXAMPLES]]
-        names = [model.name for model in record.models]
-        write_demo(list(runs.values()), out / DEMO, lang, examples, list(runs), names)
-    return bool(runs)
-
-
-def files_of(comparison: Path, plan: ComparisonPlan, *, demo: bool) -> dict[str, bytes]:
-    """Return all files of a comparison but weights: plan, ledger, times, runs and trials, by path inside of it.
-
-    Args:
-        comparison: its directory.
-        plan: of the comparison.
-        demo: whether there is a demo page, which is part of the record; the page itself is left out.
-    """
-    trainings = [*chain.from_iterable(planned_trials(plan).values()), *plan.runs()]
-    names = [PLAN, LEDGER, COSTS]
-    for training in trainings:
-        names += [f"{training.path}/{name}" for name in _OF_A_RUN]
-    files = {name: (comparison / name).read_bytes() for name in names if (comparison / name).is_file()}
-    return files | ({DEMO: b""} if demo else {})
-
-
-def pack(files: Mapping[str, bytes], path: Path) -> str:
-    """Pack files by name, and return the SHA-256 of what is packed; the same files give the same bytes."""
-    content = archive(files)
-    with writing(path):
-        write_bytes(path, lzma.compress(content))
-    return hashlib.sha256(content).hexdigest()
-
-
-def archive(files: Mapping[str, bytes]) -> bytes:
-    """Return what is packed of files by name, before it is compressed."""
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w") as tar:
-        for name, data in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
-    return content.getvalue()
-
-
-@contextmanager
-def unpacked(path: Path) -> Iterator[tuple[Path, str]]:
-    """Unpack files into a directory that is removed afterwards.
-
-    Returns:
-        The directory, and the SHA-256 of what is packed.
-
-    Raises:
-        UserError: the file is missing, damaged, or larger than any of ours.
-    """
-    with TemporaryDirectory() as folder:
-        try:
-            content = lzma.LZMADecompressor().decompress(read_bytes(path, advice=_PACKED_ADVICE), _LARGEST)
-            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-                archive.extractall(folder, filter="data")
-        except (lzma.LZMAError, tarfile.TarError, EOFError) as error:
-            raise UserError(f"{path}: is not packed by selfattn ({error}); {_PACKED_ADVICE}") from None
-        yield Path(folder), hashlib.sha256(content).hexdigest()

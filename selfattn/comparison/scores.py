@@ -22,7 +22,7 @@ from selfattn import __version__
 from selfattn.codec import Plain, line_of, read
 from selfattn.comparison.analysis import measure_scores, signatures_beside
 from selfattn.comparison.options import ScoresOptions
-from selfattn.comparison.record import check_out, publish
+from selfattn.comparison.report import check_out, publish
 from selfattn.data.readers.lines import inner_name, likely_encoding
 from selfattn.errors import SettingError, UserError, all_visible, number_of, say
 from selfattn.evaluation.buckets import ItemScores

@@ -16,7 +16,8 @@ from selfattn.comparison import outputs, scores
 from selfattn.comparison.analysis import measure
 from selfattn.comparison.check import check_plan, digest_of, read_published
 from selfattn.comparison.plan import ComparisonPlan, planned_trials, read_plan
-from selfattn.comparison.record import PACKED, archive, check_out, files_of, make_record, unpacked
+from selfattn.comparison.record import make_record
+from selfattn.comparison.report import PACKED, archive, check_out, files_of, unpacked
 from selfattn.comparison.tested import Answer, Answered, RunTable, Tested, by_model, read_runs
 from selfattn.comparison.trainings import ENDED
 from selfattn.decoding.options import DecodingOptions
@@ -97,7 +98,7 @@ def record_of(folder: Path, sha256: str) -> Record:
     """Make the record again of what was packed, with every score computed from the outputs.
 
     Args:
-        folder: see :func:`selfattn.comparison.record.unpacked`.
+        folder: see :func:`selfattn.comparison.report.unpacked`.
         sha256: of what is packed.
     """
     if external := read_external(folder):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from selfattn.comparison.compare import compare
-from selfattn.comparison.record import write_comparison
+from selfattn.comparison.report import write_comparison
 from selfattn.comparison.testing import RunTest
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError

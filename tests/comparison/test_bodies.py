@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from selfattn.comparison.compare import match_models
 from selfattn.comparison.options import CompareOptions
+from selfattn.comparison.preparation import match_models
 from selfattn.comparison.testing import batch_shape, measure_cost
 from selfattn.data.pairs import encode_pairs
 from selfattn.errors import UserError

@@ -14,9 +14,10 @@ import torch
 
 import selfattn
 from selfattn.comparison import testing as examine
-from selfattn.comparison.compare import choose, compare
+from selfattn.comparison.compare import compare
 from selfattn.comparison.options import CompareOptions
-from selfattn.comparison.record import write_comparison
+from selfattn.comparison.preparation import choose
+from selfattn.comparison.report import write_comparison
 from selfattn.data.dates.source import DateSource
 from selfattn.errors import UserError
 from selfattn.evaluation.gates import overfitting

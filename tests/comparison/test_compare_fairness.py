@@ -9,7 +9,8 @@ import pytest
 from selfattn.attention import layer
 from selfattn.comparison.compare import compare
 from selfattn.comparison.plan import PlannedModel
-from selfattn.comparison.record import changed_settings, write_comparison
+from selfattn.comparison.record import changed_settings
+from selfattn.comparison.report import write_comparison
 from selfattn.data.dates.source import DateSource, EmbeddedDates
 from selfattn.errors import UserError
 from selfattn.models.config import override

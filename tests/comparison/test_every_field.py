@@ -14,7 +14,7 @@ from small_runs import Cli, accept_changes
 from selfattn.codec import decode, encode
 from selfattn.comparison.outputs import compare_outputs
 from selfattn.comparison.plan import read_plan
-from selfattn.comparison.record import PACKED, pack, unpacked, write_comparison
+from selfattn.comparison.report import PACKED, pack, unpacked, write_comparison
 from selfattn.comparison.tested import ANSWERS
 from selfattn.comparison.trainings import DIVERGED
 from selfattn.comparison.verify import compare_records, record_of, verify

@@ -12,8 +12,9 @@ import torch
 from small_runs import accept_changes
 
 from selfattn.comparison import tested
-from selfattn.comparison.compare import compare, prepare
-from selfattn.comparison.record import PACKED
+from selfattn.comparison.compare import compare
+from selfattn.comparison.preparation import prepare
+from selfattn.comparison.report import PACKED
 from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError

@@ -15,7 +15,7 @@ from selfattn.comparison import check, tested
 from selfattn.comparison.check import decisions, validation_in_test
 from selfattn.comparison.costs import COSTS, digest_of_costs
 from selfattn.comparison.plan import TUNING, read_plan
-from selfattn.comparison.record import PACKED, pack, unpacked, write_comparison
+from selfattn.comparison.report import PACKED, pack, unpacked, write_comparison
 from selfattn.comparison.tested import RESULT
 from selfattn.comparison.trainings import choose, digest_of_trials
 from selfattn.comparison.verify import verify

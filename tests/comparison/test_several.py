@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from small_runs import Cli
 
-from selfattn.comparison.compare import compare_each, make_plan, own_settings, prepare
+from selfattn.comparison.compare import compare_each, make_plan, own_settings
 from selfattn.comparison.plan import ComparisonPlan, planned_trials
+from selfattn.comparison.preparation import prepare
 from selfattn.errors import SettingError, UserError
 
 NAMES = ("kor", "jpn", "fre")

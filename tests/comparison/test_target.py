@@ -13,9 +13,10 @@ import pytest
 from third_party import isolated_registries
 
 from selfattn.comparison import trainings as tuning
-from selfattn.comparison.compare import compare, forecast, make_plan, prepare
+from selfattn.comparison.compare import compare, forecast, make_plan
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Race, planned_trials
-from selfattn.comparison.record import write_comparison
+from selfattn.comparison.preparation import prepare
+from selfattn.comparison.report import write_comparison
 from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair
 from selfattn.errors import SettingError

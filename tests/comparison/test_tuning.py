@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from selfattn.comparison import compare as compare_module
+from selfattn.comparison import preparation
 from selfattn.comparison import trainings as tuning
-from selfattn.comparison.compare import compare, make_plan, prepare
+from selfattn.comparison.compare import compare, make_plan
 from selfattn.comparison.options import MOST_SEEDS, RUNS, TRIALS_TO_TARGET
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel, read_plan, read_space
+from selfattn.comparison.preparation import prepare
 from selfattn.comparison.verify import verify
 from selfattn.errors import SettingError
 from selfattn.experiments.plan import write_plan
@@ -110,7 +112,7 @@ def test_a_space_is_understood_or_refused() -> None:
     models = {name: PlannedModel(name, PRESETS[name].config) for name in MODELS}
     recipe = TrainingConfig(lr=0.004)
     texts = ("lr=1e-3..1e-2:log", "batch=8,16", "dropout=0.1,0.3", "transformer:lr=1e-4..1e-2:log")
-    compare_module.check_space(texts, models, recipe)
+    preparation.check_space(texts, models, recipe)
     spaces = read_space(texts, MODELS)
     assert [str(axis) for axis in spaces["transformer"]][:2] == ["lr=0.0001..0.01:log", "batch_size=8,16"]
     dropped = models["transformer"].at_point({"dropout": 0.3, "lr": 0.1})
@@ -131,9 +133,9 @@ def test_a_space_is_understood_or_refused() -> None:
         ("rnn:lr=1e-3..1e-2", "'rnn' is not a model"),
     ):
         with pytest.raises(SettingError, match=problem):
-            compare_module.check_space((text,), models, recipe)
+            preparation.check_space((text,), models, recipe)
     with pytest.raises(SettingError, match="stands there twice"):
-        compare_module.check_space(("batch=8,16", "batch_size=8,32"), models, recipe)
+        preparation.check_space(("batch=8,16", "batch_size=8,32"), models, recipe)
 
 
 def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(

@@ -15,10 +15,10 @@ from small_runs import accept_changes
 
 from selfattn.codec import encode
 from selfattn.comparison import check as sealing
-from selfattn.comparison import record as packed
+from selfattn.comparison import report as packed
 from selfattn.comparison import tested
 from selfattn.comparison.plan import read_plan
-from selfattn.comparison.record import PACKED, pack, unpacked, write_comparison
+from selfattn.comparison.report import PACKED, pack, unpacked, write_comparison
 from selfattn.comparison.verify import CARRIED, record_of, verify
 from selfattn.experiments.plan import write_plan
 from selfattn.report.write import RESULTS

@@ -25,7 +25,7 @@ from selfattn.codec import encode, write
 from selfattn.comparison import tested as on_disk
 from selfattn.comparison.costs import read_costs
 from selfattn.comparison.plan import read_plan
-from selfattn.comparison.record import PACKED, unpacked
+from selfattn.comparison.report import PACKED, unpacked
 from selfattn.data.readers.lines import file_sha256, lines_of
 from selfattn.errors import UserError
 from selfattn.experiments.plan import write_plan

@@ -9,7 +9,7 @@ from rich.console import Console
 from small_runs import accept_changes
 
 from selfattn.cli import tokenizer as tokenizer_commands
-from selfattn.comparison.record import write_comparison
+from selfattn.comparison.report import write_comparison
 from selfattn.errors import all_visible, say, visible
 from selfattn.ownership import MARKDOWN_MARK
 from selfattn.report.html import html_of

@@ -13,8 +13,9 @@ import pytest
 from small_runs import Train
 
 import selfattn
-from selfattn.comparison.compare import compare, prepare
+from selfattn.comparison.compare import compare
 from selfattn.comparison.options import CompareOptions, CompareSettings
+from selfattn.comparison.preparation import prepare
 from selfattn.errors import SettingError, UserError
 from selfattn.runs.run import Run
 from selfattn.runs.task import task_class
